@@ -1,0 +1,114 @@
+//! A document on its way from state to state.
+
+use super::{SyntaxError, Value, parse};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+/// One JSON document, known as text, as a value, or as both; the missing side is made when first asked for.
+///
+/// Cloning shares. It is always well formed: text enters through [`Payload::from_text`], which reads it.
+/// Text that came from outside is passed on byte for byte, spaces included, until somebody changes it.
+#[derive(Clone)]
+pub struct Payload(Arc<Sides>);
+
+struct Sides {
+    text: OnceLock<Arc<str>>,
+    value: OnceLock<Value>,
+}
+
+impl Payload {
+    /// Takes a document from outside, keeping its text.
+    pub fn from_text(text: impl Into<Arc<str>>) -> Result<Self, SyntaxError> {
+        let text = text.into();
+        let value = parse(&text)?;
+        Ok(Self(Arc::new(Sides { text: text.into(), value: value.into() })))
+    }
+
+    /// Joins documents into an array without reading them.
+    pub fn array_of(items: &[Payload]) -> Self {
+        let mut text =
+            String::with_capacity(2 + items.iter().map(|item| item.text().len() + 1).sum::<usize>());
+        text.push('[');
+        for (at, item) in items.iter().enumerate() {
+            if at > 0 {
+                text.push(',');
+            }
+            text.push_str(item.text());
+        }
+        text.push(']');
+        Self(Arc::new(Sides { text: Arc::<str>::from(text).into(), value: OnceLock::new() }))
+    }
+
+    /// The document as JSON text.
+    pub fn text(&self) -> &Arc<str> {
+        self.0.text.get_or_init(|| {
+            let value = self.0.value.get().expect("a payload has at least one side");
+            value.to_string().into()
+        })
+    }
+
+    /// The document as a value.
+    pub fn value(&self) -> &Value {
+        self.0.value.get_or_init(|| {
+            let text = self.0.text.get().expect("a payload has at least one side");
+            parse(text).expect("a payload's text was read before, or made of payloads")
+        })
+    }
+
+    /// Its size as text.
+    pub fn len(&self) -> usize {
+        self.text().len()
+    }
+
+    /// Never: the shortest document has a byte.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+impl From<Value> for Payload {
+    fn from(value: Value) -> Self {
+        Self(Arc::new(Sides { text: OnceLock::new(), value: value.into() }))
+    }
+}
+
+impl Default for Payload {
+    fn default() -> Self {
+        Value::empty_object().into()
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.text())
+    }
+}
+
+impl fmt::Display for Payload {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.text())
+    }
+}
+
+impl PartialEq for Payload {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.text() == other.text() || self.value() == other.value()
+    }
+}
+
+/// Stored as its text, the way the Step Functions API shows it.
+impl Serialize for Payload {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.text())
+    }
+}
+
+/// Read back lazily: what we stored was read once, and is not parsed again until somebody looks inside.
+impl<'de> Deserialize<'de> for Payload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Arc::<str>::deserialize(deserializer)?;
+        parse(&text).map_err(serde::de::Error::custom)?;
+        Ok(Self(Arc::new(Sides { text: text.into(), value: OnceLock::new() })))
+    }
+}

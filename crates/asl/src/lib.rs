@@ -1,0 +1,11 @@
+//! The Amazon States Language: parse, validate, evaluate.
+//!
+//! This room knows the language and nothing else: no executions, no time, no storage.
+
+pub mod intrinsic;
+pub mod json;
+pub mod jsonata;
+pub mod machine;
+pub mod path;
+pub mod resource;
+pub mod scope;

@@ -1,0 +1,142 @@
+//! What a Task calls, told from its `Resource`.
+
+use std::sync::Arc;
+
+/// A parsed `Resource`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// The ARN as written.
+    pub arn: Arc<str>,
+    /// What it means.
+    pub target: Target,
+}
+
+/// The ways out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// `arn:aws:lambda:…:function:NAME`: a function, the old short form with a history family of its own.
+    Function {
+        /// The function's name, without version or alias.
+        name: Arc<str>,
+    },
+    /// `arn:aws:states:…:activity:NAME`
+    Activity {
+        /// The activity's name.
+        name: Arc<str>,
+    },
+    /// `arn:aws:states:::SERVICE:ACTION[.PATTERN]`
+    Service {
+        /// `lambda`, `states`, `http`, `aws-sdk:dynamodb`, …: the history's `resourceType`.
+        service: Arc<str>,
+        /// `invoke`, `startExecution.sync:2`, …: the history's `resource`.
+        action: Arc<str>,
+        /// How its end is awaited.
+        pattern: Pattern,
+    },
+    /// `arn:perdura:step:::NAME`: a function of the program that embeds us.
+    Step {
+        /// The registered name.
+        name: Arc<str>,
+    },
+}
+
+/// How a service's work is awaited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// The answer is the result.
+    RequestResponse,
+    /// `.sync` and `.sync:2`: until the job is done.
+    Sync,
+    /// `.waitForTaskToken`: until somebody returns the token.
+    Callback,
+}
+
+impl Resource {
+    /// Reads an ARN. `None`: not a resource that the States Language knows.
+    pub fn parse(arn: &str) -> Option<Self> {
+        let parts: Vec<&str> = arn.splitn(6, ':').collect();
+        let &["arn", partition, service, _region, _account, rest] = parts.as_slice() else { return None };
+        let target = match (partition, service) {
+            (_, "lambda") => {
+                let name = rest.strip_prefix("function:")?.split(':').next()?;
+                Target::Function { name: some_name(name)? }
+            }
+            (_, "states") if rest.starts_with("activity:") => {
+                Target::Activity { name: some_name(rest.strip_prefix("activity:")?)? }
+            }
+            (_, "states") => service_target(rest)?,
+            ("perdura", "step") => Target::Step { name: some_name(rest)? },
+            _ => return None,
+        };
+        Some(Self { arn: arn.into(), target })
+    }
+
+    /// The token of this task leaves with the call, and its return ends the task.
+    pub fn awaits_token(&self) -> bool {
+        matches!(self.target, Target::Activity { .. } | Target::Service { pattern: Pattern::Callback, .. })
+    }
+}
+
+fn some_name(name: &str) -> Option<Arc<str>> {
+    (!name.is_empty()).then(|| name.into())
+}
+
+fn service_target(rest: &str) -> Option<Target> {
+    let (service, action) = match rest.strip_prefix("aws-sdk:") {
+        Some(sdk) => {
+            let (api, action) = sdk.split_once(':')?;
+            (format!("aws-sdk:{api}"), action)
+        }
+        None => rest.split_once(':').map(|(service, action)| (service.to_owned(), action))?,
+    };
+    let pattern = match action.split_once('.').map(|(_, pattern)| pattern) {
+        None => Pattern::RequestResponse,
+        Some("sync" | "sync:2") => Pattern::Sync,
+        Some("waitForTaskToken") => Pattern::Callback,
+        Some(_) => return None,
+    };
+    Some(Target::Service { service: some_name(&service)?, action: some_name(action)?, pattern })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_arn_tells_service_action_and_pattern() {
+        let target = |arn| Resource::parse(arn).map(|resource| resource.target);
+        let service = |service: &str, action: &str, pattern| {
+            Some(Target::Service { service: service.into(), action: action.into(), pattern })
+        };
+        assert_eq!(
+            target("arn:aws:states:::lambda:invoke"),
+            service("lambda", "invoke", Pattern::RequestResponse)
+        );
+        assert_eq!(
+            target("arn:aws:states:::states:startExecution.sync:2"),
+            service("states", "startExecution.sync:2", Pattern::Sync)
+        );
+        assert_eq!(
+            target("arn:aws:states:::aws-sdk:sfn:startExecution"),
+            service("aws-sdk:sfn", "startExecution", Pattern::RequestResponse)
+        );
+        assert_eq!(
+            target("arn:aws:states:::sqs:sendMessage.waitForTaskToken"),
+            service("sqs", "sendMessage.waitForTaskToken", Pattern::Callback)
+        );
+        assert_eq!(
+            target("arn:aws:lambda:us-east-1:123456789012:function:charge:live"),
+            Some(Target::Function { name: "charge".into() })
+        );
+        assert_eq!(target("arn:perdura:step:::charge"), Some(Target::Step { name: "charge".into() }));
+        for bad in [
+            "",
+            "charge",
+            "arn:aws:s3:::bucket",
+            "arn:aws:states:::sqs:sendMessage.later",
+            "arn:aws:states:::sqs",
+        ] {
+            assert_eq!(target(bad), None, "{bad}");
+        }
+    }
+}
