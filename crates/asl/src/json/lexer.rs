@@ -58,7 +58,7 @@ impl<'t> Lexer<'t> {
     }
 
     /// The next token and the bytes it takes.
-    pub fn next(&mut self) -> Result<(Token<'t>, Range<usize>), SyntaxError> {
+    pub fn token(&mut self) -> Result<(Token<'t>, Range<usize>), SyntaxError> {
         let bytes = self.text.as_bytes();
         while matches!(bytes.get(self.at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;

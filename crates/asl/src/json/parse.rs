@@ -8,9 +8,9 @@ pub const DEPTH_MAX: usize = 256;
 /// Reads one JSON document. Of two members with one name the last counts, as in most readers.
 pub fn parse(text: &str) -> Result<Value, SyntaxError> {
     let mut parser = Parser { lexer: Lexer::new(text) };
-    let (token, range) = parser.lexer.next()?;
+    let (token, range) = parser.lexer.token()?;
     let value = parser.value(token, range.start, 0)?;
-    match parser.lexer.next()? {
+    match parser.lexer.token()? {
         (Token::End, _) => Ok(value),
         (_, range) => fail(range.start, "text after the end of the document"),
     }
@@ -48,14 +48,14 @@ impl<'t> Parser<'t> {
 
     fn array(&mut self, depth: usize) -> Result<Value, SyntaxError> {
         let mut items: Vec<Value> = Vec::new();
-        let (mut token, mut range) = self.lexer.next()?;
+        let (mut token, mut range) = self.lexer.token()?;
         if token == Token::ArrayEnd {
             return Ok(items.into());
         }
         loop {
             items.push(self.value(token, range.start, depth + 1)?);
-            match self.lexer.next()? {
-                (Token::Comma, _) => (token, range) = self.lexer.next()?,
+            match self.lexer.token()? {
+                (Token::Comma, _) => (token, range) = self.lexer.token()?,
                 (Token::ArrayEnd, _) => return Ok(Value::from(items)),
                 (_, range) => return fail(range.start, "`,` or `]` belongs here"),
             }
@@ -64,20 +64,20 @@ impl<'t> Parser<'t> {
 
     fn object(&mut self, depth: usize) -> Result<Value, SyntaxError> {
         let mut map = Map::new();
-        let (mut token, mut range) = self.lexer.next()?;
+        let (mut token, mut range) = self.lexer.token()?;
         if token == Token::ObjectEnd {
             return Ok(map.into());
         }
         loop {
             let Token::String(key) = token else { return fail(range.start, "a quoted name belongs here") };
-            match self.lexer.next()? {
+            match self.lexer.token()? {
                 (Token::Colon, _) => {}
                 (_, range) => return fail(range.start, "`:` belongs here"),
             }
-            let (first, place) = self.lexer.next()?;
+            let (first, place) = self.lexer.token()?;
             map.insert(key, self.value(first, place.start, depth + 1)?);
-            match self.lexer.next()? {
-                (Token::Comma, _) => (token, range) = self.lexer.next()?,
+            match self.lexer.token()? {
+                (Token::Comma, _) => (token, range) = self.lexer.token()?,
                 (Token::ObjectEnd, _) => return Ok(map.into()),
                 (_, range) => return fail(range.start, "`,` or `}` belongs here"),
             }
