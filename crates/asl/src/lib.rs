@@ -2,6 +2,9 @@
 //!
 //! This room knows the language and nothing else: no executions, no time, no storage.
 
+pub mod choice;
+pub mod error;
+pub mod evaluate;
 pub mod intrinsic;
 pub mod json;
 pub mod jsonata;
@@ -9,3 +12,4 @@ pub mod machine;
 pub mod path;
 pub mod resource;
 pub mod scope;
+pub mod timestamp;

@@ -37,6 +37,16 @@ impl Path {
         Root::Input
     }
 
+    /// Whether it is its root alone: `$`, `$$`, `$name`.
+    pub fn is_root(&self) -> bool {
+        false
+    }
+
+    /// In the bracket form that Step Functions shows in errors: `$['a'][0]`.
+    pub fn normalized(&self) -> String {
+        self.text.to_string()
+    }
+
     /// What it selects. `None`: a definite path that leads nowhere, or a variable that is not set.
     pub fn select(&self, _scope: &Scope<'_>) -> Option<Value> {
         None

@@ -1,0 +1,172 @@
+//! Does a rule of a Choice hold?
+
+use crate::evaluate::{query, runtime, unexpected_type};
+use crate::json::Value;
+use crate::machine::{Comparison, Condition, Operand, Operator, Scalar};
+use crate::path::Path;
+use crate::scope::{Failure, Scope};
+use crate::timestamp;
+use std::cmp::Ordering;
+
+impl Condition {
+    /// Whether it holds. `field` is where it stands, such as `Choices[0]/Condition`.
+    pub fn holds(&self, scope: &Scope<'_>, field: &str) -> Result<bool, Failure> {
+        match self {
+            Self::And(all) => {
+                for condition in all {
+                    if !condition.holds(scope, field)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+            Self::Or(any) => {
+                for condition in any {
+                    if condition.holds(scope, field)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
+            }
+            Self::Not(inner) => inner.holds(scope, field).map(|truth| !truth),
+            Self::Test { variable, operator, operand } => test(variable, *operator, operand, scope),
+            Self::Jsonata(scalar) => {
+                let value = scalar.evaluate(scope, field)?;
+                value.as_bool().ok_or_else(|| match scalar {
+                    Scalar::Jsonata(expression) => unexpected_type(expression, field, "boolean", &value),
+                    Scalar::Literal(_) | Scalar::Path(_) | Scalar::Intrinsic(_) => {
+                        query(field, format!("The condition must be true or false, but was: {value}"))
+                    }
+                })
+            }
+        }
+    }
+}
+
+fn test(variable: &Path, operator: Operator, operand: &Operand, scope: &Scope<'_>) -> Result<bool, Failure> {
+    let found = variable.select(scope);
+    if operator == Operator::IsPresent {
+        let wanted = matches!(operand, Operand::Literal(Value::Bool(true)));
+        return Ok(found.is_some() == wanted);
+    }
+    let left = found.ok_or_else(|| unresolved(variable))?;
+    let right = match operand {
+        Operand::Literal(value) => value.clone(),
+        Operand::Path(path) => path.select(scope).ok_or_else(|| unresolved(path))?,
+    };
+    let is = |truth: bool| right.as_bool() == Some(truth);
+    Ok(match operator {
+        Operator::IsPresent => unreachable!("answered above"),
+        Operator::IsNull => is(left.is_null()),
+        Operator::IsNumeric => is(left.as_number().is_some()),
+        Operator::IsString => is(left.as_str().is_some()),
+        Operator::IsBoolean => is(left.as_bool().is_some()),
+        Operator::IsTimestamp => is(left.as_str().is_some_and(|text| timestamp::parse_ms(text).is_some())),
+        Operator::BooleanEquals => left.as_bool().is_some() && left.as_bool() == right.as_bool(),
+        Operator::Numeric(how) => match (left.as_number(), right.as_number()) {
+            (Some(left), Some(right)) => how.accepts(left.compare(right)),
+            _ => false,
+        },
+        Operator::String(how) => match (left.as_str(), right.as_str()) {
+            (Some(left), Some(right)) => how.accepts(left.encode_utf16().cmp(right.encode_utf16())),
+            _ => false,
+        },
+        Operator::StringMatches => match (left.as_str(), right.as_str()) {
+            (Some(text), Some(pattern)) => matches_pattern(text, pattern),
+            _ => false,
+        },
+        Operator::Timestamp(how) => {
+            match (
+                left.as_str().and_then(timestamp::parse_nanos),
+                right.as_str().and_then(timestamp::parse_nanos),
+            ) {
+                (Some(left), Some(right)) => how.accepts(left.cmp(&right)),
+                _ => false,
+            }
+        }
+    })
+}
+
+fn unresolved(path: &Path) -> Failure {
+    runtime(format!(
+        "Invalid path '{}': The choice state's condition path references an invalid value.",
+        path.text()
+    ))
+}
+
+impl Comparison {
+    fn accepts(self, order: Ordering) -> bool {
+        match self {
+            Self::Equals => order.is_eq(),
+            Self::LessThan => order.is_lt(),
+            Self::LessThanEquals => order.is_le(),
+            Self::GreaterThan => order.is_gt(),
+            Self::GreaterThanEquals => order.is_ge(),
+        }
+    }
+}
+
+/// `*` stands for any characters; `\*` and `\\` for themselves. Linear in text times the number of stars.
+fn matches_pattern(text: &str, pattern: &str) -> bool {
+    #[derive(PartialEq)]
+    enum Piece {
+        Star,
+        Char(char),
+    }
+    let mut pieces = Vec::new();
+    let mut chars = pattern.chars();
+    while let Some(char) = chars.next() {
+        pieces.push(match char {
+            '*' => Piece::Star,
+            '\\' => Piece::Char(chars.next().unwrap_or('\\')),
+            _ => Piece::Char(char),
+        });
+    }
+    let text: Vec<char> = text.chars().collect();
+    let (mut at, mut piece) = (0, 0);
+    let mut retry: Option<(usize, usize)> = None;
+    while at < text.len() {
+        match pieces.get(piece) {
+            Some(Piece::Star) => {
+                retry = Some((piece, at));
+                piece += 1;
+            }
+            Some(Piece::Char(char)) if *char == text[at] => {
+                at += 1;
+                piece += 1;
+            }
+            _ => match &mut retry {
+                Some((star, from)) => {
+                    *from += 1;
+                    (piece, at) = (*star + 1, *from);
+                }
+                None => return false,
+            },
+        }
+    }
+    pieces[piece..].iter().all(|piece| *piece == Piece::Star)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_with_stars_and_escapes() {
+        for (text, pattern, expected) in [
+            ("log-2020.txt", "log-*.txt", true),
+            ("log-.txt", "log-*.txt", true),
+            ("log-2020.csv", "log-*.txt", false),
+            ("a*b", r"a\*b", true),
+            ("axb", r"a\*b", false),
+            (r"a\b", r"a\\b", true),
+            ("", "*", true),
+            ("", "", true),
+            ("x", "", false),
+            ("mississippi", "m*iss*ppi", true),
+            ("aaaaaaaaaaaaaaaaaaaaaaaaaaaaab", "*a*a*a*a*a*a*a*c", false),
+        ] {
+            assert_eq!(matches_pattern(text, pattern), expected, "{text} {pattern}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! Evaluating what a definition writes: templates, selections, scalars.
+
+use crate::error::{QUERY_EVALUATION, RUNTIME};
+use crate::json::{Map, Payload, Value};
+use crate::jsonata::Expression;
+use crate::machine::{Assign, Placement, Scalar, Selection, Template};
+use crate::path::{Path, Root};
+use crate::scope::{Failure, Scope};
+use std::sync::Arc;
+
+/// A failure of States.Runtime.
+pub fn runtime(cause: impl Into<String>) -> Failure {
+    Failure::new(RUNTIME, cause)
+}
+
+/// A failure of States.QueryEvaluationError at a field.
+pub fn query(field: &str, cause: impl Into<String>) -> Failure {
+    Failure { error: QUERY_EVALUATION, cause: cause.into(), location: Some(field.to_owned()) }
+}
+
+impl Template {
+    /// The value, with every expression in it evaluated. `field` is where the template stands, such as `Output`.
+    pub fn evaluate(&self, scope: &Scope<'_>, field: &str) -> Result<Value, Failure> {
+        match self {
+            Self::Literal(value) => Ok(value.clone()),
+            Self::Path(path) => select_for_field(path, scope, field),
+            Self::Intrinsic(intrinsic) => intrinsic.evaluate(scope),
+            Self::Jsonata(expression) => evaluate_jsonata(expression, scope, field),
+            Self::Array(items) => items
+                .iter()
+                .enumerate()
+                .map(|(at, item)| item.evaluate(scope, &format!("{field}[{at}]")))
+                .collect::<Result<Vec<_>, _>>()
+                .map(Value::from),
+            Self::Object(members) => {
+                let mut map = Map::with_capacity(members.len());
+                for (name, member) in members {
+                    let value = match member {
+                        Self::Literal(value) => value.clone(),
+                        Self::Path(path) => select_for_field(path, scope, name)?,
+                        _ => member.evaluate(scope, &format!("{field}/{name}"))?,
+                    };
+                    map.insert(name.clone(), value);
+                }
+                Ok(map.into())
+            }
+        }
+    }
+}
+
+/// What a payload template's `name.$` selects.
+fn select_for_field(path: &Path, scope: &Scope<'_>, name: &str) -> Result<Value, Failure> {
+    path.select(scope).ok_or_else(|| {
+        let text = path.text();
+        match path.root() {
+            Root::Variable(variable) if scope.variables.get(&variable).is_none() => {
+                runtime(format!("The variable '${variable}' referenced by the field '{name}.$' has no value"))
+            }
+            Root::Context => runtime(format!(
+                "The JSONPath '{text}' specified for the field '{name}.$' could not be found in the context object"
+            )),
+            Root::Input | Root::Variable(_) => runtime(format!(
+                "The JSONPath '{text}' specified for the field '{name}.$' could not be found in the input '{}'",
+                scope.input
+            )),
+        }
+    })
+}
+
+/// What an expression gives, which must be something.
+pub fn evaluate_jsonata(expression: &Expression, scope: &Scope<'_>, field: &str) -> Result<Value, Failure> {
+    let text = expression.text();
+    match expression.evaluate(scope) {
+        Ok(Some(value)) => Ok(value),
+        Ok(None) => Err(query(
+            field,
+            format!(
+                "The JSONata expression '{text}' specified for the field '{field}' returned nothing (undefined)."
+            ),
+        )),
+        Err(error) => Err(query(
+            field,
+            format!(
+                "The JSONata expression '{text}' specified for the field '{field}' threw an error during evaluation. {error}"
+            ),
+        )),
+    }
+}
+
+/// A JSONata result that is not of the type a field needs.
+pub fn unexpected_type(expression: &Expression, field: &str, expected: &str, value: &Value) -> Failure {
+    query(
+        field,
+        format!(
+            "The JSONata expression '{}' specified for the field '{field}' returned an unexpected result type. \
+             Expected '{expected}', but was '{}' for value: {value}",
+            expression.text(),
+            value.type_name(),
+        ),
+    )
+}
+
+impl Selection {
+    /// What is selected of `input`; the whole keeps its text.
+    pub fn select(&self, input: &Payload, scope: &Scope<'_>) -> Result<Payload, Failure> {
+        match self {
+            Self::Whole => Ok(input.clone()),
+            Self::Nothing => Ok(Payload::default()),
+            Self::Path(path) if path.is_root() && path.root() == Root::Input => Ok(input.clone()),
+            Self::Path(path) => {
+                path.select(scope).map(Payload::from).ok_or_else(|| runtime(path.not_found()))
+            }
+        }
+    }
+}
+
+impl Placement {
+    /// `input` with `result` put where `ResultPath` says.
+    pub fn place(&self, input: &Payload, result: Payload) -> Result<Payload, Failure> {
+        match self {
+            Self::Replace => Ok(result),
+            Self::Discard => Ok(input.clone()),
+            Self::At(path) => path.put(input.value().clone(), result.value().clone()).map(Payload::from),
+        }
+    }
+}
+
+impl Path {
+    /// The sentence for a path that leads nowhere.
+    pub fn not_found(&self) -> String {
+        format!("Invalid path '{}' : No results for path: {}", self.text(), self.normalized())
+    }
+}
+
+impl Scalar {
+    /// The value, whatever its type. `field` is the name without `Path`.
+    pub fn evaluate(&self, scope: &Scope<'_>, field: &str) -> Result<Value, Failure> {
+        match self {
+            Self::Literal(value) => Ok(value.clone()),
+            Self::Path(path) => path.select(scope).ok_or_else(|| runtime(path.not_found())),
+            Self::Intrinsic(intrinsic) => intrinsic.evaluate(scope),
+            Self::Jsonata(expression) => evaluate_jsonata(expression, scope, field),
+        }
+    }
+
+    /// A whole number within `range`.
+    pub fn integer(&self, scope: &Scope<'_>, field: &str, range: (i64, i64)) -> Result<i64, Failure> {
+        let value = self.evaluate(scope, field)?;
+        let number = match (&value, self) {
+            // Paths may lead to digits in a string (recorded: MaxConcurrencyPath takes "1").
+            (Value::String(text), Self::Path(_) | Self::Intrinsic(_)) => text.trim().parse().ok(),
+            _ => value.as_i64(),
+        };
+        match (number, self) {
+            (Some(number), _) if (range.0..=range.1).contains(&number) => Ok(number),
+            (Some(number), _) => Err(self.refuse(
+                field,
+                format!(
+                    "The value {number} of the field '{field}' must be between {} and {}",
+                    range.0, range.1
+                ),
+            )),
+            (None, Self::Path(path)) => {
+                let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                Err(runtime(format!(
+                    "The {field}Path field refers to value \"{shown}\" which is not a valid integer: {}",
+                    path.text()
+                )))
+            }
+            (None, Self::Jsonata(expression)) => Err(unexpected_type(expression, field, "integer", &value)),
+            (None, Self::Literal(_) | Self::Intrinsic(_)) => {
+                Err(runtime(format!("The value {value} of the field '{field}' is not a valid integer")))
+            }
+        }
+    }
+
+    /// A number within `range`.
+    pub fn number(&self, scope: &Scope<'_>, field: &str, range: (f64, f64)) -> Result<f64, Failure> {
+        let value = self.evaluate(scope, field)?;
+        let number = match (&value, self) {
+            (Value::String(text), Self::Path(_) | Self::Intrinsic(_)) => text.trim().parse().ok(),
+            _ => value.as_f64(),
+        };
+        match number {
+            Some(number) if number >= range.0 && number <= range.1 => Ok(number),
+            Some(number) => Err(self.refuse(
+                field,
+                format!(
+                    "The value {number} of the field '{field}' must be between {} and {}",
+                    range.0, range.1
+                ),
+            )),
+            None => Err(match self {
+                Self::Jsonata(expression) => unexpected_type(expression, field, "number", &value),
+                Self::Path(path) => runtime(format!(
+                    "The {field}Path field refers to value \"{value}\" which is not a valid number: {}",
+                    path.text()
+                )),
+                Self::Literal(_) | Self::Intrinsic(_) => {
+                    runtime(format!("The value {value} of the field '{field}' is not a valid number"))
+                }
+            }),
+        }
+    }
+
+    /// A string.
+    pub fn string(&self, scope: &Scope<'_>, field: &str) -> Result<Arc<str>, Failure> {
+        let value = self.evaluate(scope, field)?;
+        match (&value, self) {
+            (Value::String(text), _) => Ok(text.clone()),
+            (_, Self::Jsonata(expression)) => Err(unexpected_type(expression, field, "string", &value)),
+            (_, Self::Path(path)) => Err(runtime(format!(
+                "The {field}Path field refers to value {value} which is not a string: {}",
+                path.text()
+            ))),
+            (_, Self::Literal(_) | Self::Intrinsic(_)) => {
+                Err(runtime(format!("The value {value} of the field '{field}' is not a string")))
+            }
+        }
+    }
+
+    fn refuse(&self, field: &str, cause: String) -> Failure {
+        match self {
+            Self::Jsonata(_) => query(field, cause),
+            Self::Literal(_) | Self::Path(_) | Self::Intrinsic(_) => runtime(cause),
+        }
+    }
+}
+
+/// Evaluates every right-hand side of an `Assign` with the values that hold before it.
+pub fn assign(assign: &Assign, scope: &Scope<'_>, field: &str) -> Result<Vec<(Arc<str>, Payload)>, Failure> {
+    assign
+        .iter()
+        .map(|(name, template)| {
+            let value = match template {
+                Template::Path(path) => select_for_field(path, scope, name)?,
+                _ => template.evaluate(scope, &format!("{field}/{name}"))?,
+            };
+            Ok((name.clone(), Payload::from(value)))
+        })
+        .collect()
+}
