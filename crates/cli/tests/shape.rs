@@ -1,6 +1,6 @@
 //! The shape of the house, read from the manifests.
 //!
-//! Dependencies point left, and only left; the two pure rooms get no clock, no dice, no sockets and no
+//! No room leans on one to its right, and the two pure rooms get no clock, no dice, no sockets and no
 //! runtime. The compiler cannot say this for us: an arrow that points right compiles well until the day
 //! it is a cycle, and by then code leans on it. Each check is a function from manifest to complaints, so
 //! that it can be shown a bad manifest and seen to complain.
@@ -127,7 +127,7 @@ fn wrong_arrows(room: &str, manifest: &Table, workspace: &Table) -> Vec<String> 
         .map(|target| {
             format!(
                 "crates/{room} may not depend on {target}, only on {may_use:?}; \
-                 what seems to fit nowhere is often a decision (engine) and a deed (runtime)"
+                 can the part that chooses be told from the part that acts?"
             )
         })
         .collect()
