@@ -1,0 +1,3 @@
+//! The `perdura` command.
+
+fn main() {}

@@ -1,0 +1,21 @@
+#!/bin/sh
+# The function of the batch example: sends one invoice by mail.
+#
+# It plays three recipients: busy@ is busy the first time, nobody@ does not exist, all others work.
+set -eu
+input=$(tr -d '\n')
+member() {
+    printf '%s\n' "$input" | sed -n "s/.*\"$1\" *: *\"\{0,1\}\([^\",}]*\).*/\1/p"
+}
+
+case "$(member to) $(member earlier_tries)" in
+"busy@example.com 0")
+    echo "the mail server is busy" >&2
+    exit 1
+    ;;
+"nobody@example.com "*)
+    echo "there is no such mailbox" >&2
+    exit 1
+    ;;
+esac
+printf '{"number": "%s", "tries": %s}\n' "$(member number)" "$(($(member earlier_tries) + 1))"
