@@ -1,0 +1,54 @@
+//! The ARNs by which executions and machines are known.
+
+use perdura_asl::machine::MachineType;
+
+/// Builds ARNs for one partition, region and account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arns {
+    /// `aws`
+    pub partition: String,
+    /// `us-east-1`
+    pub region: String,
+    /// `123456789012`
+    pub account: String,
+}
+
+impl Default for Arns {
+    fn default() -> Self {
+        Self { partition: "aws".into(), region: "us-east-1".into(), account: "123456789012".into() }
+    }
+}
+
+impl Arns {
+    fn states(&self, rest: &str) -> String {
+        format!("arn:{}:states:{}:{}:{rest}", self.partition, self.region, self.account)
+    }
+
+    /// A state machine's.
+    pub fn machine(&self, name: &str) -> String {
+        self.states(&format!("stateMachine:{name}"))
+    }
+
+    /// An execution's; an Express one also has a unique part.
+    pub fn execution(&self, machine: &str, name: &str, kind: MachineType, unique: &str) -> String {
+        match kind {
+            MachineType::Standard => self.states(&format!("execution:{machine}:{name}")),
+            MachineType::Express => self.states(&format!("express:{machine}:{name}:{unique}")),
+        }
+    }
+
+    /// An activity's.
+    pub fn activity(&self, name: &str) -> String {
+        self.states(&format!("activity:{name}"))
+    }
+}
+
+/// The Map Run of one label in one machine: `arn:…:mapRun:MACHINE/LABEL:UNIQUE`.
+pub(crate) fn map_run(machine_arn: &str, label: &str, unique: &str) -> String {
+    format!("{}/{label}:{unique}", machine_arn.replacen(":stateMachine:", ":mapRun:", 1))
+}
+
+/// The region in an ARN, where it has one.
+pub(crate) fn region(arn: &str) -> &str {
+    arn.split(':').nth(3).unwrap_or_default()
+}

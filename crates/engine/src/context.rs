@@ -1,0 +1,79 @@
+//! The context object: `$$`, and `$states.context`.
+
+use crate::execution::{Core, Identity, Step};
+use crate::id::{EffectKey, TaskToken};
+use perdura_asl::json::{Map, Value};
+use perdura_asl::machine::{Kind, MachineType, State};
+use perdura_asl::scope::Context;
+use std::sync::Arc;
+
+/// What the context object is made of; built only when somebody asks.
+pub(crate) struct StepContext<'a> {
+    pub(crate) identity: &'a Identity,
+    pub(crate) core: &'a Core,
+    pub(crate) state: &'a State,
+    pub(crate) step: &'a Step,
+    pub(crate) key: Option<EffectKey>,
+    pub(crate) token: Option<TaskToken>,
+    pub(crate) item: Option<MapItem>,
+}
+
+/// The item that an `ItemSelector` looks at.
+#[derive(Clone, Debug)]
+pub(crate) struct MapItem {
+    pub(crate) index: u64,
+    pub(crate) value: Value,
+    /// Where the items were an object.
+    pub(crate) key: Option<Arc<str>>,
+}
+
+impl Context for StepContext<'_> {
+    fn whole(&self) -> Value {
+        let Self { identity, core, state, step, key: _, token, item } = self;
+        let mut execution = Map::new();
+        execution.insert("Id", identity.arn.clone());
+        execution.insert("Input", identity.input.value().clone());
+        execution.insert("StartTime", core.started_at.to_string());
+        execution.insert("Name", identity.name.clone());
+        execution.insert("RoleArn", identity.role_arn.clone());
+        if identity.kind == MachineType::Standard {
+            execution.insert("RedriveCount", core.redrives);
+            if let Some(at) = core.redriven_at {
+                execution.insert("RedriveTime", at.to_string());
+            }
+        }
+        let mut machine = Map::new();
+        machine.insert("Id", identity.machine_arn.clone());
+        machine.insert("Name", identity.machine_name.clone());
+        let mut entered = Map::new();
+        entered.insert("Name", state.name.clone());
+        entered.insert("EnteredTime", step.entered_at.to_string());
+        if matches!(state.kind, Kind::Task(_)) || step.retry_count() > 0 {
+            entered.insert("RetryCount", step.retry_count());
+        }
+        let mut whole = Map::new();
+        whole.insert("Execution", execution);
+        whole.insert("StateMachine", machine);
+        whole.insert("State", entered);
+        if let Some(item) = item {
+            let mut inner = Map::new();
+            inner.insert("Index", item.index);
+            if let Some(key) = &item.key {
+                inner.insert("Key", key.clone());
+            }
+            inner.insert("Value", item.value.clone());
+            whole.insert("Map", [("Item", inner)].into_iter().collect::<Map>());
+        }
+        if let Some(token) = token {
+            whole.insert("Task", [("Token", token.to_string())].into_iter().collect::<Map>());
+        }
+        whole.into()
+    }
+
+    fn hidden(&self, names: &[&str]) -> Option<Value> {
+        match names {
+            ["Task", "IdempotencyKey"] => self.key.as_ref().map(|key| key.wire().to_string().into()),
+            _ => None,
+        }
+    }
+}

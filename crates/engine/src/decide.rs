@@ -1,0 +1,249 @@
+//! What follows from an input: the one match over (where we stand, what arrived).
+//!
+//! Pure states between two Effects belong to the same Turn, up to a bound; then the Turn is committed and
+//! [`Effect::Continue`] asks for the next, so that an endless loop can be stopped and starves nobody.
+
+mod choose;
+mod end;
+mod fail;
+mod fan;
+mod finish;
+mod run;
+mod spread;
+mod task;
+mod wake;
+
+use crate::context::{MapItem, StepContext};
+use crate::draft::{Changes, Draft};
+use crate::effect::Effect;
+use crate::event::{Event, EventKind};
+use crate::execution::{Execution, Status, Step, Strand};
+use crate::id::{EffectKey, Moment, Secret, Seq, StrandId, TaskToken, Timestamp};
+use crate::input::Input;
+use crate::turn::{Note, Record, Turn};
+use perdura_asl::json::{Payload, Value};
+use perdura_asl::machine::{Kind, Machine, State, StateIx};
+use perdura_asl::scope::{Dice, Scope, States, Variables};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What follows from an input: records to commit, and effects that may leave once they are.
+#[derive(Debug)]
+pub struct Decision {
+    /// To be committed, all or nothing.
+    pub turn: Turn,
+    /// To be performed after the commit.
+    pub effects: Vec<Effect>,
+    changes: Changes,
+}
+
+impl Execution {
+    /// The Turn is on disk: the execution moves on, and the effects may leave.
+    pub fn commit(&mut self, decision: Decision) -> Vec<Effect> {
+        self.install(decision.changes);
+        decision.effects
+    }
+}
+
+/// Decides. Total: an input that does not fit changes nothing and is noted.
+pub fn decide(execution: &Execution, input: &Input, moment: &Moment) -> Decision {
+    let now = moment.now.max(execution.core.at);
+    let mut turning = Turning {
+        draft: Draft::new(execution),
+        turn: Turn::default(),
+        effects: Vec::new(),
+        dice: Dice::new(now.0, moment.entropy),
+        now,
+        states: 0,
+        bytes: 0,
+    };
+    match (execution.core.status, input) {
+        (Status::Created, Input::Start) => turning.start(),
+        (Status::Created, _) => turning.ignore("the execution has not begun"),
+        (Status::Running, Input::Start) => turning.ignore("the execution has begun already"),
+        (Status::Running, Input::Redrive) => turning.ignore("the execution is running"),
+        (Status::Running, Input::Continue) => {}
+        (Status::Running, Input::Timer) => turning.wake(),
+        (Status::Running, Input::TaskStarted { by, worker }) => turning.task_started(by, worker.clone()),
+        (Status::Running, Input::TaskOutcome { by, outcome }) => turning.settle(by, outcome),
+        (Status::Running, Input::Heartbeat { by }) => turning.heartbeat(by),
+        (Status::Running, Input::ChildOutcome { by, outcome }) => turning.map_run_ended(by, outcome),
+        (Status::Running, Input::Stop { fault }) => turning.stop(EventKind::ExecutionAborted(fault.clone())),
+        (Status::Succeeded, Input::Redrive) => turning.ignore("the execution succeeded"),
+        (Status::Failed | Status::Aborted | Status::TimedOut, Input::Redrive) => turning.redrive(),
+        (_, Input::TaskOutcome { by, outcome }) => turning.late(by, outcome),
+        (_, _) => turning.ignore("the execution has ended"),
+    }
+    turning.run();
+    turning.decision()
+}
+
+/// A Turn in the making.
+struct Turning<'e> {
+    draft: Draft<'e>,
+    turn: Turn,
+    effects: Vec<Effect>,
+    dice: Dice,
+    now: Timestamp,
+    states: u32,
+    bytes: usize,
+}
+
+impl Turning<'_> {
+    fn decision(mut self) -> Decision {
+        let core = &self.draft.changes.core;
+        let (status, timer, ready) = (core.status, core.timer, !core.ready.is_empty());
+        let wake = if status == Status::Running { self.draft.next_wake() } else { None };
+        if wake != timer {
+            self.draft.core().timer = wake;
+            self.effects.push(Effect::SetTimer { at: wake });
+        }
+        if status == Status::Running && ready {
+            self.effects.push(Effect::Continue);
+        }
+        if status != self.draft.base.core.status {
+            self.effects.push(Effect::Publish { status });
+        }
+        Decision { turn: self.turn, effects: self.effects, changes: self.draft.changes }
+    }
+
+    fn machine(&self) -> Arc<Machine> {
+        self.draft.base.machine.clone()
+    }
+
+    /// A strand that is known to be there.
+    fn strand(&self, id: StrandId) -> &Strand {
+        self.draft.peek(id).expect("a strand that is being decided on is there")
+    }
+
+    /// A strand's step that is known to be there.
+    fn step(&self, id: StrandId) -> &Step {
+        self.strand(id).step.as_ref().expect("a strand that is being decided on has a step")
+    }
+
+    fn state<'m>(&self, machine: &'m Machine, id: StrandId) -> &'m State {
+        machine.state(self.step(id).state)
+    }
+
+    /// The key of a strand's step in its current round.
+    fn key(&self, id: StrandId) -> EffectKey {
+        let visit = self.draft.visits(id, self.step(id).state);
+        let base = self.draft.base;
+        self.strand(id).key(base.identity.id, &base.machine, visit).expect("a strand with a step has a key")
+    }
+
+    fn note(&mut self, note: Note) {
+        self.draft.record(&mut self.turn, Record::Note(note));
+    }
+
+    fn ignore(&mut self, reason: &str) {
+        self.note(Note::Ignored { reason: reason.into() });
+    }
+
+    /// An event that follows from the strand's last one.
+    fn emit(&mut self, strand: StrandId, kind: EventKind) -> Seq {
+        let previous = self.draft.peek(strand).map_or(Seq(0), |strand| strand.last);
+        self.emit_after(previous, strand, kind)
+    }
+
+    fn emit_after(&mut self, previous: Seq, strand: StrandId, kind: EventKind) -> Seq {
+        let id = self.draft.changes.core.last.next();
+        let event = Event { id, previous, at: self.now, strand, kind };
+        self.draft.record(&mut self.turn, Record::Event(event));
+        id
+    }
+
+    /// A strand enters a state.
+    fn enter(&mut self, strand: StrandId, state: StateIx, input: Payload) {
+        self.states += 1;
+        self.bytes += input.len();
+        let machine = self.machine();
+        let entered = machine.state(state);
+        let kind = EventKind::StateEntered {
+            state,
+            state_type: (&entered.kind).into(),
+            name: entered.name.clone(),
+            input,
+        };
+        self.emit(strand, kind);
+    }
+
+    /// Gives `look` a scope in which expressions of the strand's step can be evaluated.
+    fn with_scope<R>(&self, id: StrandId, seen: &Seen<'_>, look: impl FnOnce(&Scope<'_>) -> R) -> R {
+        let machine = self.machine();
+        let strand = self.strand(id);
+        let context = StepContext {
+            identity: &self.draft.base.identity,
+            core: &self.draft.changes.core,
+            state: self.state(&machine, id),
+            step: self.step(id),
+            key: matches!(self.state(&machine, id).kind, Kind::Task(_)).then(|| self.key(id)),
+            token: seen.secret.map(|secret| TaskToken {
+                execution: self.draft.base.identity.id,
+                strand: id,
+                secret,
+            }),
+            item: seen.item.clone(),
+        };
+        let mut maps = vec![strand.variables.clone()];
+        let mut parent = strand.parent;
+        while let Some((id, _)) = parent {
+            let around = self.strand(id);
+            maps.push(around.variables.clone());
+            parent = around.parent;
+        }
+        nest(&maps, None, |variables| {
+            look(&Scope {
+                input: seen.input,
+                context: &context,
+                variables,
+                states: seen.states,
+                dice: &self.dice,
+            })
+        })
+    }
+}
+
+/// Chains scopes from the outermost, which stands last, to the innermost.
+fn nest<R>(
+    maps: &[Arc<BTreeMap<Arc<str>, Payload>>],
+    outer: Option<&Variables<'_>>,
+    look: impl FnOnce(&Variables<'_>) -> R,
+) -> R {
+    match maps {
+        [inner @ .., outermost] => {
+            let variables = Variables { own: Some(outermost), outer };
+            if inner.is_empty() { look(&variables) } else { nest(inner, Some(&variables), look) }
+        }
+        [] => look(&Variables::default()),
+    }
+}
+
+/// What an expression sees besides the variables and the context object.
+struct Seen<'a> {
+    /// `$`
+    input: &'a Value,
+    /// `$states`
+    states: States<'a>,
+    /// `$$.Map.Item`
+    item: Option<MapItem>,
+    /// The secret of `$$.Task.Token`.
+    secret: Option<Secret>,
+}
+
+impl<'a> Seen<'a> {
+    /// `$` alone, and `$states.input`.
+    fn input(input: &'a Value) -> Self {
+        Self { input, states: States { input: Some(input), ..States::default() }, item: None, secret: None }
+    }
+
+    /// `$` is the result; `$states` has input and result.
+    fn result(raw: &'a Value, result: &'a Value) -> Self {
+        Self {
+            input: result,
+            states: States { input: Some(raw), result: Some(result), error_output: None },
+            item: None,
+            secret: None,
+        }
+    }
+}

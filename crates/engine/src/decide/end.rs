@@ -1,0 +1,38 @@
+//! The execution is stopped, runs out of time or history, or is taken up again.
+
+use super::Turning;
+use crate::event::{EventKind, Fault};
+use crate::execution::Standing;
+use crate::id::{Seq, StrandId};
+use perdura_asl::error::RUNTIME;
+
+impl Turning<'_> {
+    /// Ended from outside. Step Functions writes nothing about the states, and follows from nothing.
+    pub(super) fn stop(&mut self, kind: EventKind) {
+        self.cancel_all();
+        self.emit_after(Seq(0), StrandId::TOP, kind);
+    }
+
+    pub(super) fn history_is_full(&mut self) {
+        let most = self.draft.base.identity.limits.events_max.unwrap_or(u64::MAX);
+        let cause = format!("The execution reached the maximum number of history events ({most}).");
+        self.stop(EventKind::ExecutionFailed(Fault::new(RUNTIME, cause)));
+    }
+
+    pub(super) fn redrive(&mut self) {
+        let redrive_count = self.draft.base.core.redrives + 1;
+        self.emit_after(Seq(0), StrandId::TOP, EventKind::ExecutionRedriven { redrive_count });
+        for strand in self.draft.strand_ids() {
+            match self.strand(strand).step.as_ref().map(|step| &step.standing) {
+                Some(Standing::MapRunning { .. }) => self.redrive_map_run(strand),
+                Some(Standing::Fanning(run)) if run.live.is_empty() => {
+                    let after = self.strand(strand).last;
+                    if let Err(failure) = self.start_more(strand, after) {
+                        self.evaluation_failed(strand, failure, false);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! A step failed: try again later, take the catcher's way, or fail what is around it.
+
+use super::{Seen, Turning};
+use crate::effect::Effect;
+use crate::event::{EventKind, Fault, Iteration, StateType};
+use crate::execution::Standing;
+use crate::id::{Seq, StrandId};
+use crate::input::Certainty;
+use crate::turn::{Note, Retry};
+use perdura_asl::error::{QUERY_EVALUATION, RUNTIME, matches};
+use perdura_asl::evaluate::assign;
+use perdura_asl::json::Payload;
+use perdura_asl::machine::{After, Kind, QueryLanguage, State, Transition};
+use perdura_asl::scope::{Failure, States};
+
+impl Turning<'_> {
+    /// An expression failed, or data did not fit. `entering`: before anything of the state had happened.
+    pub(super) fn evaluation_failed(&mut self, strand: StrandId, failure: Failure, entering: bool) {
+        let machine = self.machine();
+        let state = self.state(&machine, strand);
+        let step = self.step(strand);
+        let fault = Fault::new(
+            failure.error,
+            format!(
+                "An error occurred while executing the state '{}' (entered at the event id #{}). {}",
+                state.name, step.entered, failure.cause
+            ),
+        );
+        if failure.error == QUERY_EVALUATION {
+            // Step Functions chains this event to what came before the state, if nothing of it had happened.
+            let after = if entering { step.entered_after } else { self.strand(strand).last };
+            let location = failure.location.map(Into::into);
+            let kind =
+                EventKind::EvaluationFailed { state: state.name.clone(), location, fault: fault.clone() };
+            self.emit_after(after, strand, kind);
+        }
+        self.step_failed(strand, fault);
+    }
+
+    /// The strand's step failed, and the event that says so is written. Goes up until somebody handles it.
+    pub(super) fn step_failed(&mut self, strand: StrandId, fault: Fault) {
+        let mut strand = strand;
+        let mut fault = fault;
+        loop {
+            match self.handle(strand, &fault) {
+                Handled::Yes => return,
+                Handled::No => {}
+                // What a catcher evaluates may fail in turn; nobody in this state handles that.
+                Handled::FailedAgain(again) => fault = again,
+            }
+            let Some((parent, index)) = self.strand(strand).parent else {
+                self.cancel_all();
+                self.emit(strand, EventKind::ExecutionFailed(fault));
+                return;
+            };
+            self.branch_failed(strand, parent, index);
+            strand = parent;
+        }
+    }
+
+    /// Retry, or Catch, or neither.
+    fn handle(&mut self, strand: StrandId, fault: &Fault) -> Handled {
+        let machine = self.machine();
+        let state = self.state(&machine, strand);
+        let after = match &state.kind {
+            Kind::Task(task) => &task.after,
+            Kind::Parallel(parallel) => &parallel.after,
+            Kind::Map(map) => &map.after,
+            Kind::Pass(_) | Kind::Choice(_) | Kind::Wait(_) | Kind::Succeed | Kind::Fail(_) => {
+                return Handled::No;
+            }
+        };
+        if self.retry(strand, after, fault) {
+            return Handled::Yes;
+        }
+        let fans = matches!(state.kind, Kind::Parallel(_) | Kind::Map(_));
+        if fans && fault.error.as_deref() != Some(RUNTIME) {
+            self.emit(strand, EventKind::StateFailed { state_type: (&state.kind).into() });
+        }
+        self.catch(strand, state, after, fault)
+    }
+
+    fn retry(&mut self, strand: StrandId, after: &After, fault: &Fault) -> bool {
+        let found = after
+            .retry
+            .iter()
+            .enumerate()
+            .find(|(_, retrier)| matches(&retrier.errors, fault.error.as_deref()));
+        let Some((at, retrier)) = found else { return false };
+        let at = at as u32;
+        let step = self.step(strand);
+        let retries = step.retries.get(&at).copied().unwrap_or(0);
+        let refused = step.sent.as_ref().is_none_or(|sent| sent.failed != Some(Certainty::Ambiguous));
+        let round = if refused { step.round.next() } else { step.round };
+        let fraction = if retrier.full_jitter { self.dice.fraction() } else { 0.0 };
+        let Some(delay) = retrier.delay_ms(retries, fraction) else { return false };
+        self.drop_branches(strand);
+        self.note(Note::Resting {
+            strand,
+            until: self.now.after_ms(delay),
+            retry: Some(Retry { retrier: at, round }),
+        });
+        true
+    }
+
+    fn catch(&mut self, strand: StrandId, state: &State, after: &After, fault: &Fault) -> Handled {
+        let found = after
+            .catch
+            .iter()
+            .enumerate()
+            .find(|(_, catcher)| matches(&catcher.errors, fault.error.as_deref()));
+        let Some((at, catcher)) = found else { return Handled::No };
+        let raw = self.step(strand).input.clone();
+        let error_output = Payload::from(Self::error_output(fault));
+        let seen = Seen {
+            input: error_output.value(),
+            states: States {
+                input: Some(raw.value()),
+                result: None,
+                error_output: Some(error_output.value()),
+            },
+            item: None,
+            secret: None,
+        };
+        let shaped = self.with_scope(strand, &seen, |scope| {
+            let assigned = assign(&catcher.assign, scope, &format!("Catch[{at}]/Assign"))?;
+            let output = match (&catcher.output, state.language) {
+                (Some(output), _) => output.evaluate(scope, &format!("Catch[{at}]/Output"))?.into(),
+                (None, QueryLanguage::Jsonata) => error_output.clone(),
+                (None, QueryLanguage::JsonPath) => catcher.result_path.place(&raw, error_output.clone())?,
+            };
+            Ok((output, assigned))
+        });
+        let left = shaped.and_then(|(output, assigned)| {
+            self.check_size(&state.name, &output)?;
+            self.drop_branches(strand);
+            self.leave(strand, state, output, assigned, Transition::Next(catcher.next))
+        });
+        match left {
+            Ok(()) => Handled::Yes,
+            Err(failure) => {
+                let cause = format!(
+                    "An error occurred while executing the state '{}' (entered at the event id #{}). {}",
+                    state.name,
+                    self.step(strand).entered,
+                    failure.cause
+                );
+                let again = Fault::new(failure.error, cause);
+                if failure.error == QUERY_EVALUATION {
+                    let location = failure.location.map(Into::into);
+                    let kind = EventKind::EvaluationFailed {
+                        state: state.name.clone(),
+                        location,
+                        fault: again.clone(),
+                    };
+                    self.emit(strand, kind);
+                }
+                Handled::FailedAgain(again)
+            }
+        }
+    }
+
+    /// One branch or iteration failed for good: the others are stopped where they are.
+    fn branch_failed(&mut self, strand: StrandId, parent: StrandId, index: u32) {
+        let machine = self.machine();
+        self.note(Note::StrandFailed { strand });
+        let failed_at = self.strand(parent).last;
+        let around = self.state(&machine, parent);
+        if matches!(around.kind, Kind::Map(_)) {
+            let iteration = Iteration { name: around.name.clone(), index };
+            self.emit_after(failed_at, parent, EventKind::MapIterationFailed(iteration));
+        }
+        if let Kind::Task(_) = self.state(&machine, strand).kind {
+            self.emit_after(failed_at, parent, EventKind::StateAborted { state_type: StateType::Task });
+        }
+        self.abort_live(parent, failed_at, Some(index));
+    }
+
+    /// The Map itself failed while iterations ran.
+    pub(super) fn abort_branches(&mut self, strand: StrandId) {
+        let failed_at = self.strand(strand).last;
+        self.abort_live(strand, failed_at, None);
+    }
+
+    /// Says of every branch under way, but one, that it was stopped.
+    fn abort_live(&mut self, parent: StrandId, failed_at: Seq, but: Option<u32>) {
+        let machine = self.machine();
+        let state = self.state(&machine, parent);
+        let Standing::Fanning(run) = &self.step(parent).standing else { return };
+        let live: Vec<(u32, StrandId)> = run.live.iter().map(|(index, id)| (*index, *id)).collect();
+        for (index, strand) in live.into_iter().filter(|(index, _)| Some(*index) != but) {
+            if matches!(state.kind, Kind::Map(_)) {
+                let iteration = Iteration { name: state.name.clone(), index };
+                self.emit_after(failed_at, parent, EventKind::MapIterationAborted(iteration));
+            }
+            self.abort_strand(strand, failed_at);
+        }
+    }
+
+    /// Says of a stopped strand what it was doing.
+    fn abort_strand(&mut self, strand: StrandId, failed_at: Seq) {
+        let machine = self.machine();
+        let Some(step) = &self.strand(strand).step else { return };
+        let state = machine.state(step.state);
+        let state_type = StateType::from(&state.kind);
+        match &step.standing {
+            Standing::Fanning(_) => self.abort_live(strand, failed_at, None),
+            Standing::MapRunning { .. } => {
+                self.emit_after(failed_at, strand, EventKind::MapRunAborted);
+            }
+            Standing::Ready | Standing::Calling { .. } | Standing::Resting { .. } => {}
+        }
+        self.cancel(strand);
+        match state_type {
+            StateType::Task | StateType::Wait | StateType::Parallel | StateType::Map => {
+                self.emit_after(failed_at, strand, EventKind::StateAborted { state_type });
+            }
+            StateType::Pass | StateType::Choice | StateType::Succeed | StateType::Fail => {}
+        }
+    }
+
+    /// The branches of a strand are gone, with what they were doing.
+    fn drop_branches(&mut self, strand: StrandId) {
+        if !matches!(self.step(strand).standing, Standing::Fanning(_)) {
+            return;
+        }
+        for child in self.descendants(strand) {
+            self.cancel(child);
+        }
+        self.note(Note::StrandsDropped { parent: strand });
+    }
+
+    fn descendants(&self, strand: StrandId) -> Vec<StrandId> {
+        let mut found = Vec::new();
+        let mut open = vec![strand];
+        while let Some(id) = open.pop() {
+            let step = self.draft.peek(id).and_then(|strand| strand.step.as_ref());
+            if let Some(Standing::Fanning(run)) = step.map(|step| &step.standing) {
+                found.extend(run.live.values());
+                open.extend(run.live.values());
+            }
+        }
+        found
+    }
+
+    /// Nobody waits for what this strand has under way.
+    pub(super) fn cancel(&mut self, strand: StrandId) {
+        let Some(step) = self.draft.peek(strand).and_then(|strand| strand.step.as_ref()) else { return };
+        let effect = match &step.standing {
+            Standing::Calling { .. } if step.sent.as_ref().is_none_or(|sent| sent.failed.is_none()) => {
+                Effect::CancelTask { strand, key: self.key(strand) }
+            }
+            Standing::MapRunning { .. } => Effect::StopMapRun { strand, key: self.key(strand) },
+            _ => return,
+        };
+        if !self.effects.contains(&effect) {
+            self.effects.push(effect);
+        }
+    }
+
+    pub(super) fn cancel_all(&mut self) {
+        for strand in self.draft.strand_ids() {
+            self.cancel(strand);
+        }
+    }
+}
+
+enum Handled {
+    Yes,
+    No,
+    FailedAgain(Fault),
+}

@@ -1,0 +1,187 @@
+//! Parallel and inline Map: branches and iterations begin, end, and are gathered.
+
+use super::task::arguments_field;
+use super::{Seen, Turning};
+use crate::context::MapItem;
+use crate::event::{EventKind, Iteration};
+use crate::execution::{Run, Standing};
+use crate::id::{Seq, StrandId};
+use crate::turn::Note;
+use perdura_asl::error::QUERY_EVALUATION;
+use perdura_asl::evaluate::{runtime, unexpected_type};
+use perdura_asl::json::{Payload, Value};
+use perdura_asl::machine::{
+    Items, Kind, MapMode, MapState, Parallel, QueryLanguage, Selection, State, Template,
+};
+use perdura_asl::scope::Failure;
+use std::cmp::min;
+
+/// How many iterations of an inline Map run at once, as on AWS.
+const INLINE_AT_ONCE: u32 = 40;
+
+impl Turning<'_> {
+    pub(super) fn start_branches(
+        &mut self,
+        strand: StrandId,
+        state: &State,
+        parallel: &Parallel,
+    ) -> Result<(), Failure> {
+        let input = self.effective_input(strand, state)?;
+        let items = match &parallel.arguments {
+            Some(arguments) => self
+                .with_scope(strand, &Seen::input(input.value()), |scope| {
+                    arguments.evaluate(scope, arguments_field(state))
+                })?
+                .into(),
+            None => input,
+        };
+        self.emit(strand, EventKind::ParallelStateStarted);
+        let total = parallel.branches.len() as u32;
+        self.note(Note::FanStarted { strand, total, at_once: total, items });
+        let after = self.strand(strand).last;
+        self.start_more(strand, after)
+    }
+
+    pub(super) fn start_map(
+        &mut self,
+        strand: StrandId,
+        state: &State,
+        map: &MapState,
+    ) -> Result<(), Failure> {
+        if let MapMode::Distributed { .. } = map.mode {
+            return self.start_map_run(strand, state, map);
+        }
+        let input = self.effective_input(strand, state)?;
+        let at_once = self.with_scope(strand, &Seen::input(input.value()), |scope| {
+            map.max_concurrency
+                .as_ref()
+                .map_or(Ok(0), |most| most.integer(scope, "MaxConcurrency", (0, i64::from(u32::MAX))))
+        })?;
+        let at_once = if at_once == 0 { INLINE_AT_ONCE } else { min(at_once as u32, INLINE_AT_ONCE) };
+        let items = self.items(strand, state, map, &input)?;
+        let length = items.value().as_array().map_or(0, <[Value]>::len);
+        self.emit(strand, EventKind::MapStateStarted { length: length as u64 });
+        let total = u32::try_from(length).map_err(|_| runtime("A Map cannot have this many items"))?;
+        self.note(Note::FanStarted { strand, total, at_once, items });
+        let after = self.strand(strand).last;
+        self.start_more(strand, after)
+    }
+
+    /// The items of a Map, which must be an array.
+    pub(super) fn items(
+        &self,
+        strand: StrandId,
+        state: &State,
+        map: &MapState,
+        input: &Payload,
+    ) -> Result<Payload, Failure> {
+        let items = match &map.items {
+            Items::Path(Selection::Whole) => input.clone(),
+            Items::Path(selection) => {
+                self.with_scope(strand, &Seen::input(input.value()), |scope| selection.select(input, scope))?
+            }
+            Items::Template(template) => {
+                let seen = Seen::input(input.value());
+                self.with_scope(strand, &seen, |scope| template.evaluate(scope, "Items"))?.into()
+            }
+        };
+        if items.value().as_array().is_some() {
+            return Ok(items);
+        }
+        let distributed = matches!(map.mode, MapMode::Distributed { .. });
+        if let (true, Some(object)) = (distributed, items.value().as_object()) {
+            let pairs = object.iter().map(|(key, value)| {
+                let mut pair = perdura_asl::json::Map::new();
+                pair.insert("Key", key.clone());
+                pair.insert("Value", value.clone());
+                Value::from(pair)
+            });
+            return Ok(pairs.collect::<Value>().into());
+        }
+        Err(match (&map.items, state.language) {
+            (Items::Template(Template::Jsonata(expression)), _) => {
+                unexpected_type(expression, "Items", "array", items.value())
+            }
+            (Items::Path(Selection::Path(path)), _) => {
+                runtime(format!("Reference path \"{}\" must point to array.", path.text()))
+            }
+            (_, QueryLanguage::Jsonata) => {
+                Failure::new(QUERY_EVALUATION, format!("Map state input must be an array but was: {items}"))
+            }
+            (_, QueryLanguage::JsonPath) => runtime("Reference path \"$\" must point to array."),
+        })
+    }
+
+    /// Starts as many branches or iterations as may run, each following from `after`.
+    pub(super) fn start_more(&mut self, parent: StrandId, after: Seq) -> Result<(), Failure> {
+        let machine = self.machine();
+        let state = self.state(&machine, parent);
+        loop {
+            let Standing::Fanning(run) = &self.step(parent).standing else { return Ok(()) };
+            if run.done == run.total {
+                return self.gathered(parent);
+            }
+            if run.next == run.total || run.live.len() as u32 >= run.at_once {
+                return Ok(());
+            }
+            let index = run.next;
+            let input = match &state.kind {
+                Kind::Map(map) => Some(self.iteration_input(parent, state, map, run, index)?),
+                _ => None,
+            };
+            let strand = StrandId(self.draft.changes.core.next_strand);
+            self.note(Note::StrandStarted { strand, parent, index, after, input });
+            if matches!(state.kind, Kind::Map(_)) {
+                let iteration = Iteration { name: state.name.clone(), index };
+                self.emit(strand, EventKind::MapIterationStarted(iteration));
+            }
+        }
+    }
+
+    /// What an iteration receives: its item, or what `ItemSelector` makes of it.
+    fn iteration_input(
+        &self,
+        strand: StrandId,
+        state: &State,
+        map: &MapState,
+        run: &Run,
+        index: u32,
+    ) -> Result<Payload, Failure> {
+        let items = run.items.value().as_array().unwrap_or_default();
+        let value = items.get(index as usize).cloned().unwrap_or_default();
+        let Some(selector) = &map.selector else { return Ok(value.into()) };
+        let input = self.effective_input(strand, state)?;
+        let mut seen = Seen::input(input.value());
+        seen.item = Some(MapItem { index: u64::from(index), value, key: None });
+        self.with_scope(strand, &seen, |scope| selector.evaluate(scope, "ItemSelector")).map(Payload::from)
+    }
+
+    /// A branch or iteration of `parent` ended well; its last event was `last`.
+    pub(super) fn branch_ended(&mut self, parent: StrandId, index: u32, last: Seq) {
+        let machine = self.machine();
+        let state = self.state(&machine, parent);
+        if matches!(state.kind, Kind::Map(_)) {
+            let iteration = Iteration { name: state.name.clone(), index };
+            self.emit(parent, EventKind::MapIterationSucceeded(iteration));
+        }
+        if let Err(failure) = self.start_more(parent, last) {
+            self.abort_branches(parent);
+            self.evaluation_failed(parent, failure, false);
+        }
+    }
+
+    /// All branches or iterations ended well.
+    fn gathered(&mut self, strand: StrandId) -> Result<(), Failure> {
+        let machine = self.machine();
+        let state = self.state(&machine, strand);
+        let result = Payload::array_of(&self.draft.results(strand));
+        let after = match &state.kind {
+            Kind::Parallel(parallel) => &parallel.after,
+            Kind::Map(map) => &map.after,
+            _ => return Ok(()),
+        };
+        self.check_size(&state.name, &result)?;
+        self.emit(strand, EventKind::StateSucceeded { state_type: (&state.kind).into() });
+        self.finish(strand, state, after, result)
+    }
+}

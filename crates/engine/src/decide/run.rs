@@ -1,0 +1,181 @@
+//! Taking what is ready: each state by its kind, until all wait or the Turn is full.
+
+use super::{Seen, Turning};
+use crate::event::EventKind;
+use crate::execution::{Limits, Status};
+use crate::id::{StrandId, Timestamp};
+use crate::turn::Note;
+use perdura_asl::evaluate::{runtime, unexpected_type};
+use perdura_asl::json::Payload;
+use perdura_asl::machine::{Fail, Kind, Pass, QueryLanguage, Scalar, State, Wait};
+use perdura_asl::scope::{Failure, Scope};
+use perdura_asl::timestamp;
+
+/// The longest wait that the language can write.
+const SECONDS_MAX: i64 = 99_999_999;
+
+impl Turning<'_> {
+    pub(super) fn start(&mut self) {
+        let input = self.draft.base.identity.input.clone();
+        self.emit(StrandId::TOP, EventKind::ExecutionStarted { input });
+    }
+
+    pub(super) fn run(&mut self) {
+        let Limits { turn_states_max, turn_bytes_max, events_max, .. } = self.draft.base.identity.limits;
+        while self.draft.changes.core.status == Status::Running {
+            if events_max.is_some_and(|most| self.draft.changes.core.last.0 + 1 >= most) {
+                return self.history_is_full();
+            }
+            let Some(strand) = self.draft.changes.core.ready.first().copied() else { return };
+            if self.states >= turn_states_max || self.bytes >= turn_bytes_max {
+                return;
+            }
+            self.take(strand);
+        }
+    }
+
+    /// One strand goes on from where it is ready.
+    fn take(&mut self, strand: StrandId) {
+        let machine = self.machine();
+        let Some(step) = &self.strand(strand).step else {
+            let (flow, input) = (self.strand(strand).flow, self.strand(strand).input.clone());
+            return self.enter(strand, machine.flow(flow).start_at, input);
+        };
+        let state = machine.state(step.state);
+        let outcome = match &state.kind {
+            Kind::Pass(pass) => self.pass(strand, state, pass),
+            Kind::Succeed => self.succeed(strand, state),
+            Kind::Fail(fail) => self.fail_state(strand, state, fail),
+            Kind::Choice(choice) => self.choose(strand, state, choice),
+            Kind::Wait(wait) => self.wait(strand, state, wait),
+            Kind::Task(task) => self.call(strand, state, task),
+            Kind::Parallel(parallel) => self.start_branches(strand, state, parallel),
+            Kind::Map(map) => self.start_map(strand, state, map),
+        };
+        if let Err(failure) = outcome {
+            self.evaluation_failed(strand, failure, true);
+        }
+    }
+
+    /// The input after `InputPath`.
+    pub(super) fn effective_input(&self, strand: StrandId, state: &State) -> Result<Payload, Failure> {
+        let raw = self.step(strand).input.clone();
+        if matches!(state.input_path, perdura_asl::machine::Selection::Whole) {
+            return Ok(raw);
+        }
+        self.with_scope(strand, &Seen::input(raw.value()), |scope| state.input_path.select(&raw, scope))
+    }
+
+    fn pass(&mut self, strand: StrandId, state: &State, pass: &Pass) -> Result<(), Failure> {
+        let raw = self.step(strand).input.clone();
+        if state.language == QueryLanguage::Jsonata {
+            return self.finish_jsonata(strand, state, &raw, None);
+        }
+        let input = self.effective_input(strand, state)?;
+        let result = match (&pass.result, &pass.parameters) {
+            (Some(result), _) => result.clone().into(),
+            (None, Some(parameters)) => self
+                .with_scope(strand, &Seen::input(input.value()), |scope| {
+                    parameters.evaluate(scope, "Parameters")
+                })?
+                .into(),
+            (None, None) => input,
+        };
+        self.finish_jsonpath(strand, state, result, &pass.result_path)
+    }
+
+    fn succeed(&mut self, strand: StrandId, state: &State) -> Result<(), Failure> {
+        let raw = self.step(strand).input.clone();
+        if state.language == QueryLanguage::Jsonata {
+            return self.finish_jsonata(strand, state, &raw, None);
+        }
+        let input = self.effective_input(strand, state)?;
+        self.finish_jsonpath(strand, state, input, &perdura_asl::machine::Placement::Replace)
+    }
+
+    fn fail_state(&mut self, strand: StrandId, state: &State, fail: &Fail) -> Result<(), Failure> {
+        let raw = self.step(strand).input.clone();
+        let (error, cause) = self.with_scope(strand, &Seen::input(raw.value()), |scope| {
+            let error = fail.error.as_ref().map(|error| error.string(scope, "Error")).transpose()?;
+            let cause = fail.cause.as_ref().map(|cause| cause.string(scope, "Cause")).transpose()?;
+            Ok((error, cause))
+        })?;
+        debug_assert!(matches!(state.kind, Kind::Fail(_)));
+        self.step_failed(strand, crate::event::Fault { error, cause });
+        Ok(())
+    }
+
+    fn wait(&mut self, strand: StrandId, state: &State, wait: &Wait) -> Result<(), Failure> {
+        let input = self.effective_input(strand, state)?;
+        let entered = self.step(strand).entered_at;
+        let until = self.with_scope(strand, &Seen::input(input.value()), |scope| match wait {
+            Wait::Seconds(seconds) => {
+                wait_seconds(seconds, scope).map(|seconds| entered.after_seconds(seconds))
+            }
+            Wait::Timestamp(until) => wait_until(until, scope),
+        })?;
+        if until <= self.now {
+            return self.waited(strand);
+        }
+        self.note(Note::Resting { strand, until, retry: None });
+        Ok(())
+    }
+
+    /// A Wait is over.
+    pub(super) fn waited(&mut self, strand: StrandId) -> Result<(), Failure> {
+        let machine = self.machine();
+        let state = self.state(&machine, strand);
+        let raw = self.step(strand).input.clone();
+        if state.language == QueryLanguage::Jsonata {
+            return self.finish_jsonata(strand, state, &raw, None);
+        }
+        let input = self.effective_input(strand, state)?;
+        self.finish_jsonpath(strand, state, input, &perdura_asl::machine::Placement::Replace)
+    }
+}
+
+fn wait_seconds(seconds: &Scalar, scope: &Scope<'_>) -> Result<u64, Failure> {
+    if let Scalar::Path(path) = seconds {
+        let value = path.select(scope).ok_or_else(|| {
+            runtime(format!("The SecondsPath parameter does not reference an input value: {}", path.text()))
+        })?;
+        if value.as_i64().is_none_or(|seconds| seconds < 0) {
+            return Err(runtime(format!(
+                "The SecondsPath parameter cannot be parsed as a long value: {} == {value}",
+                path.text()
+            )));
+        }
+    }
+    seconds.integer(scope, "Seconds", (0, SECONDS_MAX)).map(i64::unsigned_abs)
+}
+
+fn wait_until(until: &Scalar, scope: &Scope<'_>) -> Result<Timestamp, Failure> {
+    let value = match until {
+        Scalar::Path(path) => path.select(scope).ok_or_else(|| {
+            runtime(format!("The TimestampPath parameter does not reference an input value: {}", path.text()))
+        })?,
+        _ => until.evaluate(scope, "Timestamp")?,
+    };
+    value.as_str().and_then(timestamp::parse_ms).map(Timestamp).ok_or_else(|| match until {
+        Scalar::Path(path) => runtime(format!(
+            "The TimestampPath parameter does not reference a valid ISO-8601 extended offset date-time format \
+             string: {} == {}",
+            path.text(),
+            value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+        )),
+        Scalar::Jsonata(expression) if value.as_str().is_none() => {
+            unexpected_type(expression, "Timestamp", "string", &value)
+        }
+        Scalar::Jsonata(expression) => perdura_asl::evaluate::query(
+            "Timestamp",
+            format!(
+                "The JSONata expression '{}' specified for the field 'Timestamp' did not return a valid ISO-8601 \
+                 extended offset date-time format string: {value}",
+                expression.text()
+            ),
+        ),
+        Scalar::Literal(_) | Scalar::Intrinsic(_) => {
+            runtime(format!("The Timestamp is not a valid ISO-8601 extended offset date-time format string: {value}"))
+        }
+    })
+}

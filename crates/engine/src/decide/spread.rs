@@ -1,0 +1,184 @@
+//! A Distributed Map: children of their own, in a Map Run that somebody else drives.
+
+use super::{Seen, Turning};
+use crate::arn;
+use crate::effect::{BatcherOrder, Effect, MapRunOrder, ReaderOrder, WriterOrder};
+use crate::event::EventKind;
+use crate::execution::Standing;
+use crate::id::StrandId;
+use crate::input::By;
+use crate::map_run::MapRunOutcome;
+use perdura_asl::json::{Payload, Value};
+use perdura_asl::machine::{Kind, MapMode, MapState, QueryLanguage, State};
+use perdura_asl::scope::Failure;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+impl Turning<'_> {
+    pub(super) fn start_map_run(
+        &mut self,
+        strand: StrandId,
+        state: &State,
+        map: &MapState,
+    ) -> Result<(), Failure> {
+        let unique = self.dice.uuid();
+        let label = match &map.mode {
+            MapMode::Distributed { label: Some(label), .. } => label.clone(),
+            _ => short_label(&state.name),
+        };
+        let arn: Arc<str> = arn::map_run(&self.draft.base.identity.machine_arn, &label, &unique).into();
+        let order = self.map_run_order(strand, state, map, arn.clone())?;
+        let length =
+            order.items.as_ref().and_then(|items| items.value().as_array()).map_or(0, <[Value]>::len);
+        self.emit(strand, EventKind::MapStateStarted { length: length as u64 });
+        self.emit(strand, EventKind::MapRunStarted { arn });
+        self.effects.push(Effect::StartMapRun(Box::new(order)));
+        Ok(())
+    }
+
+    /// The same Map Run goes on with the children that did not succeed.
+    pub(super) fn redrive_map_run(&mut self, strand: StrandId) {
+        let machine = self.machine();
+        let state = self.state(&machine, strand);
+        let (Kind::Map(map), Standing::MapRunning { arn }) = (&state.kind, &self.step(strand).standing)
+        else {
+            return;
+        };
+        let arn = arn.clone();
+        match self.map_run_order(strand, state, map, arn.clone()) {
+            Ok(mut order) => {
+                order.redriven = true;
+                let redrive_count = self.draft.changes.core.redrives;
+                self.emit(strand, EventKind::MapRunRedriven { arn, redrive_count });
+                self.effects.push(Effect::StartMapRun(Box::new(order)));
+            }
+            Err(failure) => self.evaluation_failed(strand, failure, false),
+        }
+    }
+
+    fn map_run_order(
+        &self,
+        strand: StrandId,
+        state: &State,
+        map: &MapState,
+        arn: Arc<str>,
+    ) -> Result<MapRunOrder, Failure> {
+        let input = self.effective_input(strand, state)?;
+        let items = if map.reader.is_some() { None } else { Some(self.items(strand, state, map, &input)?) };
+        let MapMode::Distributed { execution_type, .. } = map.mode else {
+            return Err(perdura_asl::evaluate::runtime("The Map is not distributed"));
+        };
+        let field = |name: &str| match state.language {
+            QueryLanguage::JsonPath => format!("{name}/Parameters"),
+            QueryLanguage::Jsonata => format!("{name}/Arguments"),
+        };
+        self.with_scope(strand, &Seen::input(input.value()), |scope| {
+            let count = |scalar: Option<&perdura_asl::machine::Scalar>, name: &str, least: i64| {
+                scalar.map(|scalar| scalar.integer(scope, name, (least, i64::MAX))).transpose()
+            };
+            let arguments = |template: Option<&perdura_asl::machine::Template>, name: &str| match template {
+                Some(template) => template.evaluate(scope, &field(name)).map(Payload::from),
+                None => Ok(Payload::default()),
+            };
+            let reader = match &map.reader {
+                Some(reader) => Some(ReaderOrder {
+                    resource: reader.resource.clone(),
+                    arguments: arguments(reader.arguments.as_ref(), "ItemReader")?,
+                    config: reader.config.clone(),
+                    max_items: count(reader.max_items.as_ref(), "MaxItems", i64::MIN)?,
+                }),
+                None => None,
+            };
+            let batcher = match &map.batcher {
+                Some(batcher) => Some(BatcherOrder {
+                    max_items: count(batcher.max_items.as_ref(), "MaxItemsPerBatch", 1)?
+                        .map(i64::unsigned_abs),
+                    max_bytes: count(batcher.max_bytes.as_ref(), "MaxInputBytesPerBatch", 1)?
+                        .map(i64::unsigned_abs),
+                    input: match &batcher.input {
+                        Some(input) => Some(input.evaluate(scope, "ItemBatcher/BatchInput")?.into()),
+                        None => None,
+                    },
+                }),
+                None => None,
+            };
+            let writer = match &map.writer {
+                Some(writer) => Some(WriterOrder {
+                    resource: writer.resource.clone(),
+                    arguments: arguments(writer.arguments.as_ref(), "ResultWriter")?,
+                    config: writer.config.clone(),
+                }),
+                None => None,
+            };
+            let percentage = map.tolerated_percentage.as_ref();
+            Ok(MapRunOrder {
+                strand,
+                key: self.key(strand),
+                arn,
+                redriven: false,
+                state: self.step(strand).state,
+                flow: map.processor,
+                execution_type,
+                input: input.clone(),
+                context: scope.context.whole(),
+                variables: self.visible_variables(strand),
+                items,
+                reader,
+                batcher,
+                writer,
+                max_concurrency: count(map.max_concurrency.as_ref(), "MaxConcurrency", 0)?
+                    .unwrap_or(0)
+                    .unsigned_abs(),
+                tolerated_count: count(map.tolerated_count.as_ref(), "ToleratedFailureCount", 0)?
+                    .map(i64::unsigned_abs),
+                tolerated_percentage: percentage
+                    .map(|share| share.number(scope, "ToleratedFailurePercentage", (0.0, 100.0)))
+                    .transpose()?,
+            })
+        })
+    }
+
+    fn visible_variables(&self, strand: StrandId) -> BTreeMap<Arc<str>, Payload> {
+        let mut visible = BTreeMap::new();
+        let mut next = Some(strand);
+        while let Some(id) = next {
+            let strand = self.strand(id);
+            for (name, value) in strand.variables.iter() {
+                visible.entry(name.clone()).or_insert_with(|| value.clone());
+            }
+            next = strand.parent.map(|(parent, _)| parent);
+        }
+        visible
+    }
+
+    pub(super) fn map_run_ended(&mut self, by: &By, outcome: &MapRunOutcome) {
+        let strand = by.strand();
+        let step = self.addressed(by);
+        if step.is_none_or(|step| !matches!(step.standing, Standing::MapRunning { .. })) {
+            return self.ignore("nobody waits for this Map Run");
+        }
+        let machine = self.machine();
+        let state = self.state(&machine, strand);
+        let Kind::Map(map) = &state.kind else { return };
+        match outcome {
+            MapRunOutcome::Succeeded { output } => {
+                let succeeded = self.emit(strand, EventKind::MapRunSucceeded);
+                let kind = EventKind::StateSucceeded { state_type: (&state.kind).into() };
+                self.emit_after(succeeded, strand, kind);
+                if let Err(failure) = self.finish(strand, state, &map.after, output.clone()) {
+                    self.evaluation_failed(strand, failure, false);
+                }
+            }
+            MapRunOutcome::Failed { fault } => {
+                self.emit(strand, EventKind::MapRunFailed(fault.clone()));
+                self.step_failed(strand, fault.clone());
+            }
+        }
+    }
+}
+
+/// A Map without a label gets one of the first letters of its name.
+fn short_label(name: &str) -> Arc<str> {
+    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
+    if plain.is_empty() { "Map".into() } else { plain.into() }
+}

@@ -1,0 +1,258 @@
+//! A Task: what is sent, under which key, and what comes back.
+
+use super::{Seen, Turning};
+use crate::effect::{Call, Effect};
+use crate::event::{EventKind, Fault, Scheduled, TaskFamily};
+use crate::execution::{Standing, Step};
+use crate::id::{Secret, StrandId, TaskToken};
+use crate::input::{By, Certainty, Outcome};
+use crate::turn::{LedgerStatus, Note};
+use perdura_asl::evaluate::runtime;
+use perdura_asl::json::Payload;
+use perdura_asl::machine::{Kind, Machine, Scalar, State, Task};
+use perdura_asl::resource::{Pattern, Target};
+use perdura_asl::scope::{Failure, Scope};
+use std::sync::Arc;
+
+/// The longest timeout that the language can write.
+const SECONDS_MAX: i64 = 99_999_999;
+
+impl Turning<'_> {
+    /// Schedules the task: the first time, or again.
+    pub(super) fn call(&mut self, strand: StrandId, state: &State, task: &Task) -> Result<(), Failure> {
+        let input = self.effective_input(strand, state)?;
+        let awaits = matches!(
+            &task.resource.target,
+            Target::Activity { .. } | Target::Service { pattern: Pattern::Callback | Pattern::Sync, .. }
+        );
+        // The same round sends the same bytes, whatever the expressions would now say.
+        let round = self.step(strand).round;
+        let again = self.step(strand).sent.clone().filter(|sent| sent.round == round);
+        let secret = match &again {
+            Some(sent) => sent.secret,
+            None => awaits.then(|| Secret(self.dice.throw())),
+        };
+        let mut seen = Seen::input(input.value());
+        seen.secret = secret;
+        let (sent, credentials, timeout, heartbeat) = self.with_scope(strand, &seen, |scope| {
+            let timeout = seconds(task.timeout.as_ref(), scope, "TimeoutSeconds")?;
+            let heartbeat = seconds(task.heartbeat.as_ref(), scope, "HeartbeatSeconds")?;
+            let credentials = task
+                .credentials
+                .as_ref()
+                .map(|credentials| credentials.evaluate(scope, "Credentials"))
+                .transpose()?;
+            let sent = match (&again, &task.arguments) {
+                (Some(sent), _) => sent.input.clone(),
+                (None, Some(arguments)) => arguments.evaluate(scope, arguments_field(state))?.into(),
+                (None, None) => input.clone(),
+            };
+            Ok((sent, credentials.map(Payload::from), timeout, heartbeat))
+        })?;
+        self.check_size(&task.resource.arn, &sent)?;
+        self.bytes += sent.len();
+        let family = family(task);
+        self.emit(
+            strand,
+            EventKind::TaskScheduled(Box::new(Scheduled {
+                family: family.clone(),
+                input: sent.clone(),
+                timeout_seconds: timeout,
+                heartbeat_seconds: heartbeat,
+                credentials: credentials.clone(),
+                round,
+                secret,
+            })),
+        );
+        // A worker says itself when it starts; every other call starts as it leaves.
+        if !matches!(task.resource.target, Target::Activity { .. }) {
+            self.emit(strand, EventKind::TaskStarted { family, worker: None });
+        }
+        let key = self.key(strand);
+        self.note(Note::Ledger { key: key.clone(), status: LedgerStatus::Pending });
+        let token = secret.map(|secret| TaskToken { execution: self.draft.base.identity.id, strand, secret });
+        self.effects.push(Effect::CallTask(Call {
+            strand,
+            key,
+            resource: task.resource.clone(),
+            input: sent,
+            token,
+            credentials,
+            timeout_seconds: timeout,
+            heartbeat_seconds: heartbeat,
+        }));
+        Ok(())
+    }
+
+    pub(super) fn family(&self, machine: &Machine, strand: StrandId) -> TaskFamily {
+        match &self.state(machine, strand).kind {
+            Kind::Task(task) => family(task),
+            _ => unreachable!("only a Task has a call under way"),
+        }
+    }
+
+    /// The strand whose step this names, if it is still the one.
+    pub(super) fn addressed(&self, by: &By) -> Option<&Step> {
+        let strand = self.draft.peek(by.strand())?;
+        let step = strand.step.as_ref()?;
+        let named = match by {
+            By::Key { key, .. } => *key == self.key(by.strand()),
+            By::Token(token) => {
+                token.execution == self.draft.base.identity.id
+                    && strand.token(token.execution, token.strand) == Some(*token)
+            }
+        };
+        named.then_some(step)
+    }
+
+    pub(super) fn task_started(&mut self, by: &By, worker: Option<Arc<str>>) {
+        let strand = by.strand();
+        match self.addressed(by).map(|step| &step.standing) {
+            Some(Standing::Calling { started: false, .. }) => {
+                let machine = self.machine();
+                let family = self.family(&machine, strand);
+                if matches!(family, TaskFamily::Activity { .. }) {
+                    self.emit(strand, EventKind::TaskStarted { family, worker });
+                } else {
+                    self.ignore("only an activity is started by its worker");
+                }
+            }
+            Some(Standing::Calling { started: true, .. }) => self.ignore("the task was started already"),
+            _ => self.ignore("nobody waits for this task"),
+        }
+    }
+
+    pub(super) fn heartbeat(&mut self, by: &By) {
+        let strand = by.strand();
+        if self.addressed(by).is_none_or(|step| !matches!(step.standing, Standing::Calling { .. })) {
+            return self.ignore("nobody waits for this task");
+        }
+        let now = self.now;
+        let step = self.draft.strand(strand).and_then(|strand| strand.step.as_mut());
+        if let Some(Standing::Calling { heartbeat: Some((seconds, until)), .. }) =
+            step.map(|step| &mut step.standing)
+        {
+            // Not recorded: a clock of silence is not durable.
+            *until = now.after_seconds(*seconds);
+        }
+    }
+
+    /// An answer: to the running attempt, or to one that was given up while its key is still the step's.
+    pub(super) fn settle(&mut self, by: &By, outcome: &Outcome) {
+        let strand = by.strand();
+        match self.addressed(by).map(|step| &step.standing) {
+            Some(Standing::Calling { .. }) => self.answer(strand, outcome),
+            Some(Standing::Resting { retry: true, .. }) => {
+                // It came while its retry was waiting: the retry is made, and answered at once.
+                self.note(Note::Woken { strand });
+                let machine = self.machine();
+                let state = self.state(&machine, strand);
+                let Kind::Task(task) = &state.kind else { return };
+                let before = self.effects.len();
+                match self.call(strand, state, task) {
+                    Ok(()) => {
+                        self.effects.truncate(before);
+                        self.answer(strand, outcome);
+                    }
+                    Err(failure) => self.evaluation_failed(strand, failure, false),
+                }
+            }
+            _ => self.late(by, outcome),
+        }
+    }
+
+    pub(super) fn late(&mut self, by: &By, outcome: &Outcome) {
+        let key = match by {
+            By::Key { key, .. } => Some(key.clone()),
+            By::Token(_) => None,
+        };
+        let succeeded = matches!(outcome, Outcome::Succeeded { .. });
+        self.note(Note::LateOutcome { strand: by.strand(), key, succeeded });
+    }
+
+    fn answer(&mut self, strand: StrandId, outcome: &Outcome) {
+        let machine = self.machine();
+        let state = self.state(&machine, strand);
+        let Kind::Task(task) = &state.kind else { return };
+        let family = family(task);
+        let key = self.key(strand);
+        if let (TaskFamily::Activity { .. }, Standing::Calling { started: false, .. }) =
+            (&family, &self.step(strand).standing)
+        {
+            self.emit(strand, EventKind::TaskStarted { family: family.clone(), worker: None });
+        }
+        match outcome {
+            Outcome::Submitted { output } => {
+                self.emit(strand, EventKind::TaskSubmitted { family, output: output.clone() });
+            }
+            Outcome::SubmitFailed { fault, certainty } => {
+                let kind =
+                    EventKind::TaskSubmitFailed { family, fault: fault.clone(), certainty: *certainty };
+                self.emit(strand, kind);
+                self.note(Note::Ledger { key, status: ledger_status(*certainty) });
+                self.step_failed(strand, fault.clone());
+            }
+            Outcome::Failed { fault, certainty } => {
+                self.call_failed(strand, family, fault.clone(), *certainty)
+            }
+            Outcome::Succeeded { output } => {
+                if let Err(failure) = self.check_size(&task.resource.arn, output) {
+                    let fault = Fault::new(failure.error, failure.cause);
+                    return self.call_failed(strand, family, fault, Certainty::Refused);
+                }
+                self.bytes += output.len();
+                self.emit(strand, EventKind::TaskSucceeded { family, output: output.clone() });
+                self.note(Note::Ledger { key, status: LedgerStatus::Completed });
+                if let Err(failure) = self.finish(strand, state, &task.after, output.clone()) {
+                    self.evaluation_failed(strand, failure, false);
+                }
+            }
+        }
+    }
+
+    fn call_failed(&mut self, strand: StrandId, family: TaskFamily, fault: Fault, certainty: Certainty) {
+        let key = self.key(strand);
+        self.emit(strand, EventKind::TaskFailed { family, fault: fault.clone(), certainty });
+        self.note(Note::Ledger { key, status: ledger_status(certainty) });
+        self.step_failed(strand, fault);
+    }
+}
+
+fn ledger_status(certainty: Certainty) -> LedgerStatus {
+    match certainty {
+        Certainty::Refused => LedgerStatus::Failed,
+        Certainty::Ambiguous => LedgerStatus::Uncertain,
+    }
+}
+
+pub(super) fn arguments_field(state: &State) -> &'static str {
+    match state.language {
+        perdura_asl::machine::QueryLanguage::JsonPath => "Parameters",
+        perdura_asl::machine::QueryLanguage::Jsonata => "Arguments",
+    }
+}
+
+fn seconds(scalar: Option<&Scalar>, scope: &Scope<'_>, field: &str) -> Result<Option<u64>, Failure> {
+    let Some(scalar) = scalar else { return Ok(None) };
+    if let Scalar::Path(path) = scalar
+        && path.select(scope).is_none()
+    {
+        return Err(runtime(format!(
+            "The {field}Path parameter does not reference an input value: {}",
+            path.text()
+        )));
+    }
+    scalar.integer(scope, field, (1, SECONDS_MAX)).map(|seconds| Some(seconds.unsigned_abs()))
+}
+
+fn family(task: &Task) -> TaskFamily {
+    let arn = &task.resource.arn;
+    match &task.resource.target {
+        Target::Function { .. } => TaskFamily::Lambda { resource: arn.clone() },
+        Target::Activity { .. } => TaskFamily::Activity { resource: arn.clone() },
+        Target::Service { service, action, .. } => {
+            TaskFamily::Task { resource_type: service.clone(), resource: action.clone() }
+        }
+        Target::Step { name } => TaskFamily::Task { resource_type: "step".into(), resource: name.clone() },
+    }
+}

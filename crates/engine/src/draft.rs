@@ -1,0 +1,202 @@
+//! The next state of an execution while its Turn is being decided.
+//!
+//! A draft looks through to the execution and copies only the strands that it touches, so a Turn costs
+//! what it changes, not what the execution holds. Nothing of it is seen until the Turn is committed.
+
+use crate::apply;
+use crate::execution::{Core, Execution, PerStrand, Strand};
+use crate::id::{StrandId, Timestamp};
+use crate::turn::{Record, Turn};
+use perdura_asl::json::Payload;
+use perdura_asl::machine::StateIx;
+use std::collections::BTreeMap;
+
+/// An execution with changes on top.
+pub(crate) struct Draft<'e> {
+    pub(crate) base: &'e Execution,
+    pub(crate) changes: Changes,
+}
+
+/// What a Turn changes.
+#[derive(Clone, Debug)]
+pub(crate) struct Changes {
+    pub(crate) core: Core,
+    /// `None`: gone.
+    strands: BTreeMap<StrandId, Option<Strand>>,
+    results: Layer<u32, Payload>,
+    visits: Layer<StateIx, u32>,
+}
+
+impl<'e> Draft<'e> {
+    pub(crate) fn new(base: &'e Execution) -> Self {
+        let core = base.core.clone();
+        let changes =
+            Changes { core, strands: BTreeMap::new(), results: Layer::default(), visits: Layer::default() };
+        Self { base, changes }
+    }
+
+    pub(crate) fn core(&mut self) -> &mut Core {
+        &mut self.changes.core
+    }
+
+    /// A strand to read.
+    pub(crate) fn peek(&self, id: StrandId) -> Option<&Strand> {
+        match self.changes.strands.get(&id) {
+            Some(changed) => changed.as_ref(),
+            None => self.base.strands.get(&id),
+        }
+    }
+
+    /// A strand to change.
+    pub(crate) fn strand(&mut self, id: StrandId) -> Option<&mut Strand> {
+        let base = self.base;
+        self.changes.strands.entry(id).or_insert_with(|| base.strands.get(&id).cloned()).as_mut()
+    }
+
+    pub(crate) fn strand_ids(&self) -> Vec<StrandId> {
+        let untouched = self.base.strands.keys().filter(|id| !self.changes.strands.contains_key(id));
+        let touched = self.changes.strands.iter().filter(|(_, strand)| strand.is_some()).map(|(id, _)| id);
+        let mut ids: Vec<StrandId> = untouched.chain(touched).copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    pub(crate) fn put_strand(&mut self, id: StrandId, strand: Strand) {
+        self.changes.strands.insert(id, Some(strand));
+    }
+
+    pub(crate) fn drop_strand(&mut self, id: StrandId) -> Option<Strand> {
+        self.strand(id)?;
+        self.drop_results(id);
+        self.changes.visits.clear(&self.base.visits, id);
+        self.changes.strands.insert(id, None).flatten()
+    }
+
+    pub(crate) fn put_result(&mut self, parent: StrandId, index: u32, output: Payload) {
+        self.changes.results.put(parent, index, output);
+    }
+
+    pub(crate) fn drop_results(&mut self, parent: StrandId) {
+        self.changes.results.clear(&self.base.results, parent);
+    }
+
+    /// The results of a Parallel or Map in the order of its branches or items.
+    pub(crate) fn results(&self, parent: StrandId) -> Vec<Payload> {
+        self.changes.results.all(&self.base.results, parent).into_values().cloned().collect()
+    }
+
+    /// How often a strand has visited a state.
+    pub(crate) fn visits(&self, strand: StrandId, state: StateIx) -> u32 {
+        self.changes.visits.get(&self.base.visits, strand, state).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn count_visit(&mut self, strand: StrandId, state: StateIx) {
+        let count = self.visits(strand, state) + 1;
+        self.changes.visits.put(strand, state, count);
+    }
+
+    /// The earliest time at which a strand wants to be woken.
+    pub(crate) fn next_wake(&self) -> Option<Timestamp> {
+        let untouched = self.base.deadlines.iter().find(|(_, id)| !self.changes.strands.contains_key(id));
+        let touched = self.changes.strands.values().flatten().filter_map(Strand::wakes_at).min();
+        [untouched.map(|(at, _)| *at), touched, self.changes.core.timeout_at].into_iter().flatten().min()
+    }
+
+    pub(crate) fn record(&mut self, turn: &mut Turn, record: Record) {
+        apply::apply(self, &record);
+        turn.records.push(record);
+    }
+}
+
+impl Execution {
+    /// Applies a committed Turn to the state before it: this is how an execution is rebuilt.
+    pub fn apply(&mut self, turn: &Turn) {
+        let mut draft = Draft::new(self);
+        for record in &turn.records {
+            apply::apply(&mut draft, record);
+        }
+        let changes = draft.changes;
+        self.install(changes);
+        self.core.timer = self.next_wake();
+    }
+
+    pub(crate) fn install(&mut self, changes: Changes) {
+        let Changes { core, strands, results, visits } = changes;
+        self.core = core;
+        for (id, strand) in strands {
+            if let Some(at) = self.strands.get(&id).and_then(Strand::wakes_at) {
+                self.deadlines.remove(&(at, id));
+            }
+            match strand {
+                Some(strand) => {
+                    if let Some(at) = strand.wakes_at() {
+                        self.deadlines.insert((at, id));
+                    }
+                    self.strands.insert(id, strand);
+                }
+                None => {
+                    self.strands.remove(&id);
+                }
+            }
+        }
+        results.install(&mut self.results);
+        visits.install(&mut self.visits);
+    }
+}
+
+/// Changes to a table of many entries per strand, of which a Turn touches few.
+#[derive(Clone, Debug)]
+struct Layer<K, V>(BTreeMap<StrandId, Changed<K, V>>);
+
+#[derive(Clone, Debug)]
+struct Changed<K, V> {
+    /// The old entries are gone.
+    cleared: bool,
+    new: BTreeMap<K, V>,
+}
+
+impl<K, V> Default for Layer<K, V> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<K: Ord + Copy, V> Layer<K, V> {
+    fn put(&mut self, strand: StrandId, key: K, value: V) {
+        let fresh = || Changed { cleared: false, new: BTreeMap::new() };
+        self.0.entry(strand).or_insert_with(fresh).new.insert(key, value);
+    }
+
+    fn clear(&mut self, base: &PerStrand<K, V>, strand: StrandId) {
+        if base.contains_key(&strand) {
+            self.0.insert(strand, Changed { cleared: true, new: BTreeMap::new() });
+        } else {
+            self.0.remove(&strand);
+        }
+    }
+
+    fn get<'a>(&'a self, base: &'a PerStrand<K, V>, strand: StrandId, key: K) -> Option<&'a V> {
+        match self.0.get(&strand) {
+            Some(changed) if changed.cleared || changed.new.contains_key(&key) => changed.new.get(&key),
+            _ => base.get(&strand).and_then(|old| old.get(&key)),
+        }
+    }
+
+    fn all<'a>(&'a self, base: &'a PerStrand<K, V>, strand: StrandId) -> BTreeMap<K, &'a V> {
+        let changed = self.0.get(&strand);
+        let old = if changed.is_some_and(|changed| changed.cleared) { None } else { base.get(&strand) };
+        let new = changed.map(|changed| &changed.new);
+        old.into_iter().chain(new).flatten().map(|(key, value)| (*key, value)).collect()
+    }
+
+    fn install(self, base: &mut PerStrand<K, V>) {
+        for (strand, Changed { cleared, new }) in self.0 {
+            if cleared {
+                base.remove(&strand);
+            }
+            if !new.is_empty() {
+                base.entry(strand).or_default().extend(new);
+            }
+        }
+    }
+}

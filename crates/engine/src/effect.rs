@@ -1,0 +1,139 @@
+//! What is to be done to the world, as data. Each leaves only after its Turn is committed.
+
+use crate::execution::Status;
+use crate::id::{EffectKey, StrandId, TaskToken, Timestamp};
+use perdura_asl::json::{Payload, Value};
+use perdura_asl::machine::{FlowIx, MachineType, StateIx};
+use perdura_asl::resource::Resource;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Something to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Call a task.
+    CallTask(Call),
+    /// Nobody waits for this call any more: its token is void, and what can be stopped should be.
+    CancelTask {
+        /// The strand that called.
+        strand: StrandId,
+        /// Under which key.
+        key: EffectKey,
+    },
+    /// Send [`crate::Input::Timer`] at this time. It replaces every earlier one; `None` takes it back.
+    SetTimer {
+        /// When.
+        at: Option<Timestamp>,
+    },
+    /// Start the children of a Distributed Map.
+    StartMapRun(Box<MapRunOrder>),
+    /// End the children of a Distributed Map.
+    StopMapRun {
+        /// The strand that waits for it.
+        strand: StrandId,
+        /// Under which key it runs.
+        key: EffectKey,
+    },
+    /// Send [`crate::Input::Continue`] soon: the Turn reached its bound.
+    Continue,
+    /// Tell those who listen that the status changed.
+    Publish {
+        /// The new status.
+        status: Status,
+    },
+}
+
+/// A call, complete: whoever performs it needs nothing else.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// Who calls.
+    pub strand: StrandId,
+    /// Under which key. The same key always comes with the same input.
+    pub key: EffectKey,
+    /// What is called.
+    pub resource: Resource,
+    /// With what.
+    pub input: Payload,
+    /// To be handed over where the answer comes by token.
+    pub token: Option<TaskToken>,
+    /// `Credentials`, evaluated.
+    pub credentials: Option<Payload>,
+    /// How long it may take.
+    pub timeout_seconds: Option<u64>,
+    /// How long it may be silent.
+    pub heartbeat_seconds: Option<u64>,
+}
+
+/// A Distributed Map to be run: what its children are and how many at once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MapRunOrder {
+    /// Who waits for it.
+    pub strand: StrandId,
+    /// Children's ids follow from this key and their index.
+    pub key: EffectKey,
+    /// Its ARN.
+    pub arn: Arc<str>,
+    /// The Map state, for its selector, batcher and writer.
+    pub state: StateIx,
+    /// Where each child starts.
+    pub flow: FlowIx,
+    /// Standard or Express children.
+    pub execution_type: MachineType,
+    /// The run is taken up again: only children that did not succeed.
+    pub redriven: bool,
+    /// The state's input, after `InputPath`.
+    pub input: Payload,
+    /// The context object, for the selector.
+    pub context: Value,
+    /// The variables that the selector sees.
+    pub variables: BTreeMap<Arc<str>, Payload>,
+    /// The items, unless they are to be read from elsewhere.
+    pub items: Option<Payload>,
+    /// `ItemReader`, evaluated: resource, arguments, configuration, and the most items.
+    pub reader: Option<ReaderOrder>,
+    /// `BatchInput`, evaluated, and the bounds of a batch.
+    pub batcher: Option<BatcherOrder>,
+    /// `ResultWriter`, evaluated.
+    pub writer: Option<WriterOrder>,
+    /// How many children at once; 0 is as many as allowed.
+    pub max_concurrency: u64,
+    /// How many items may fail.
+    pub tolerated_count: Option<u64>,
+    /// What share of items may fail, in percent.
+    pub tolerated_percentage: Option<f64>,
+}
+
+/// `ItemReader`, evaluated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReaderOrder {
+    /// What reads.
+    pub resource: Resource,
+    /// With what.
+    pub arguments: Payload,
+    /// `ReaderConfig` as written.
+    pub config: Value,
+    /// The most items; 0 is all.
+    pub max_items: Option<i64>,
+}
+
+/// `ItemBatcher`, evaluated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BatcherOrder {
+    /// The most items in a batch.
+    pub max_items: Option<u64>,
+    /// The most bytes in a batch.
+    pub max_bytes: Option<u64>,
+    /// What every batch carries along.
+    pub input: Option<Payload>,
+}
+
+/// `ResultWriter`, evaluated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WriterOrder {
+    /// What writes; none: the results are only transformed.
+    pub resource: Option<Resource>,
+    /// With what.
+    pub arguments: Payload,
+    /// `WriterConfig` as written.
+    pub config: Value,
+}

@@ -1,0 +1,298 @@
+//! The facts of a History, as Step Functions names them.
+
+use crate::id::{Round, Secret, Seq, StrandId, Timestamp};
+use crate::input::Certainty;
+use perdura_asl::json::Payload;
+use perdura_asl::machine::{Kind, StateIx};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// One fact, never edited. Its JSON is stored: a changed meaning gets a new variant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its number, from 1, without gaps.
+    pub id: Seq,
+    /// The fact it follows from; 0 for the first ones.
+    pub previous: Seq,
+    /// When: the Moment of its Turn.
+    pub at: Timestamp,
+    /// To which line of control it happened.
+    pub strand: StrandId,
+    /// What.
+    pub kind: EventKind,
+}
+
+/// Error and cause; each may be absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fault {
+    /// The name that Retry and Catch match.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Arc<str>>,
+    /// For people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<Arc<str>>,
+}
+
+impl Fault {
+    /// With both.
+    pub fn new(error: impl Into<Arc<str>>, cause: impl Into<Arc<str>>) -> Self {
+        Self { error: Some(error.into()), cause: Some(cause.into()) }
+    }
+
+    /// With a name alone.
+    pub fn named(error: impl Into<Arc<str>>) -> Self {
+        Self { error: Some(error.into()), cause: None }
+    }
+}
+
+/// The kinds of states, as event names spell them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum StateType {
+    Pass,
+    Task,
+    Choice,
+    Wait,
+    Succeed,
+    Fail,
+    Parallel,
+    Map,
+}
+
+impl From<&Kind> for StateType {
+    fn from(kind: &Kind) -> Self {
+        match kind {
+            Kind::Pass(_) => Self::Pass,
+            Kind::Task(_) => Self::Task,
+            Kind::Choice(_) => Self::Choice,
+            Kind::Wait(_) => Self::Wait,
+            Kind::Succeed => Self::Succeed,
+            Kind::Fail(_) => Self::Fail,
+            Kind::Parallel(_) => Self::Parallel,
+            Kind::Map(_) => Self::Map,
+        }
+    }
+}
+
+/// Which family of events a task writes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TaskFamily {
+    /// `LambdaFunction…`: the bare function ARN.
+    Lambda {
+        /// The ARN.
+        resource: Arc<str>,
+    },
+    /// `Activity…`
+    Activity {
+        /// The ARN.
+        resource: Arc<str>,
+    },
+    /// `Task…`: everything else.
+    Task {
+        /// `lambda`, `aws-sdk:sfn`, …
+        resource_type: Arc<str>,
+        /// `invoke`, `startExecution.sync:2`, …
+        resource: Arc<str>,
+    },
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum EventKind {
+    /// The execution began.
+    ExecutionStarted {
+        /// Its input.
+        input: Payload,
+    },
+    /// It ended well.
+    ExecutionSucceeded {
+        /// Its output.
+        output: Payload,
+    },
+    /// It failed.
+    ExecutionFailed(Fault),
+    /// Somebody stopped it.
+    ExecutionAborted(Fault),
+    /// It took too long.
+    ExecutionTimedOut(Fault),
+    /// It was started again where it had failed.
+    ExecutionRedriven {
+        /// How often so far.
+        redrive_count: u32,
+    },
+    /// `…StateEntered`
+    StateEntered {
+        /// Which.
+        state: StateIx,
+        /// Its kind.
+        state_type: StateType,
+        /// Its name.
+        name: Arc<str>,
+        /// Its input.
+        input: Payload,
+    },
+    /// `…StateExited`
+    StateExited {
+        /// Its kind.
+        state_type: StateType,
+        /// Its name.
+        name: Arc<str>,
+        /// Its output.
+        output: Payload,
+        /// The variables it set.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        assigned: Vec<(Arc<str>, Payload)>,
+    },
+    /// `TaskStateAborted`, `WaitStateAborted`, `MapStateAborted`, `ParallelStateAborted`
+    StateAborted {
+        /// Its kind.
+        state_type: StateType,
+    },
+    /// `MapStateFailed`, `ParallelStateFailed`
+    StateFailed {
+        /// Its kind.
+        state_type: StateType,
+    },
+    /// `MapStateSucceeded`, `ParallelStateSucceeded`
+    StateSucceeded {
+        /// Its kind.
+        state_type: StateType,
+    },
+    /// `ParallelStateStarted`
+    ParallelStateStarted,
+    /// `MapStateStarted`
+    MapStateStarted {
+        /// How many items.
+        length: u64,
+    },
+    /// `MapIterationStarted`
+    MapIterationStarted(Iteration),
+    /// `MapIterationSucceeded`
+    MapIterationSucceeded(Iteration),
+    /// `MapIterationFailed`
+    MapIterationFailed(Iteration),
+    /// `MapIterationAborted`
+    MapIterationAborted(Iteration),
+    /// `MapRunStarted`
+    MapRunStarted {
+        /// Its ARN.
+        arn: Arc<str>,
+    },
+    /// `MapRunSucceeded`
+    MapRunSucceeded,
+    /// `MapRunFailed`
+    MapRunFailed(Fault),
+    /// `MapRunAborted`
+    MapRunAborted,
+    /// `MapRunRedriven`
+    MapRunRedriven {
+        /// Its ARN.
+        arn: Arc<str>,
+        /// How often so far.
+        redrive_count: u32,
+    },
+    /// `TaskScheduled`, `LambdaFunctionScheduled`, `ActivityScheduled`
+    TaskScheduled(Box<Scheduled>),
+    /// `TaskStarted`, `LambdaFunctionStarted`, `ActivityStarted`
+    TaskStarted {
+        /// Whose.
+        family: TaskFamily,
+        /// Who works on it (activities).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        worker: Option<Arc<str>>,
+    },
+    /// `TaskSubmitted`
+    TaskSubmitted {
+        /// Whose.
+        family: TaskFamily,
+        /// What the service answered.
+        output: Payload,
+    },
+    /// `TaskSucceeded`, `LambdaFunctionSucceeded`, `ActivitySucceeded`
+    TaskSucceeded {
+        /// Whose.
+        family: TaskFamily,
+        /// The result.
+        output: Payload,
+    },
+    /// `TaskFailed`, `LambdaFunctionFailed`, `ActivityFailed`
+    TaskFailed {
+        /// Whose.
+        family: TaskFamily,
+        /// Error and cause.
+        fault: Fault,
+        /// What it says about the effect.
+        certainty: Certainty,
+    },
+    /// `TaskSubmitFailed`
+    TaskSubmitFailed {
+        /// Whose.
+        family: TaskFamily,
+        /// Error and cause.
+        fault: Fault,
+        /// What it says about the effect.
+        certainty: Certainty,
+    },
+    /// `TaskTimedOut`, `LambdaFunctionTimedOut`, `ActivityTimedOut`
+    TaskTimedOut {
+        /// Whose.
+        family: TaskFamily,
+        /// Error and cause.
+        fault: Fault,
+    },
+    /// `TaskStartFailed`, `LambdaFunctionStartFailed`; for activities `ActivityScheduleFailed`
+    TaskStartFailed {
+        /// Whose.
+        family: TaskFamily,
+        /// Error and cause.
+        fault: Fault,
+    },
+    /// `LambdaFunctionScheduleFailed`, `ActivityScheduleFailed`; for other tasks `TaskStartFailed`
+    TaskScheduleFailed {
+        /// Whose.
+        family: TaskFamily,
+        /// Error and cause.
+        fault: Fault,
+    },
+    /// `EvaluationFailed`
+    EvaluationFailed {
+        /// The state's name.
+        state: Arc<str>,
+        /// The field, where it is known.
+        location: Option<Arc<str>>,
+        /// Error and cause.
+        fault: Fault,
+    },
+}
+
+/// Which iteration of which Map.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Iteration {
+    /// The Map's name.
+    pub name: Arc<str>,
+    /// The item's index.
+    pub index: u32,
+}
+
+/// A task that is to be called.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scheduled {
+    /// Whose.
+    pub family: TaskFamily,
+    /// The bytes that are sent.
+    pub input: Payload,
+    /// How long it may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<u64>,
+    /// How long it may be silent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heartbeat_seconds: Option<u64>,
+    /// `Credentials`, evaluated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<Payload>,
+    /// Under which round of the step's key.
+    pub round: Round,
+    /// The secret of its token, where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<Secret>,
+}

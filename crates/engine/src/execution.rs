@@ -1,0 +1,422 @@
+//! An execution: where each line of control stands.
+
+use crate::event::Fault;
+use crate::id::{EffectKey, ExecutionId, Round, Secret, Seq, StepPlace, StrandId, TaskToken, Timestamp};
+use crate::input::Certainty;
+use perdura_asl::json::Payload;
+use perdura_asl::machine::{FlowIx, Machine, MachineType, StateIx};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Who an execution is; fixed when it starts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Its id, from which all its keys follow.
+    pub id: ExecutionId,
+    /// Its ARN.
+    pub arn: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its machine's ARN.
+    pub machine_arn: Arc<str>,
+    /// Its machine's name.
+    pub machine_name: Arc<str>,
+    /// The role it would run under on AWS.
+    pub role_arn: Arc<str>,
+    /// Standard or Express.
+    pub kind: MachineType,
+    /// Where it starts: the machine itself, or the processor of a Distributed Map.
+    pub flow: FlowIx,
+    /// Its input.
+    pub input: Payload,
+    /// Its bounds.
+    pub limits: Limits,
+}
+
+/// Bounds on what one execution may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// The largest input, output or result.
+    pub payload_bytes_max: usize,
+    /// All variables together.
+    pub variables_bytes_max: usize,
+    /// The longest history; `None` for no end.
+    pub events_max: Option<u64>,
+    /// How many states one Turn may enter.
+    pub turn_states_max: u32,
+    /// How many bytes of payload one Turn may record, roughly.
+    pub turn_bytes_max: usize,
+}
+
+impl Limits {
+    /// AWS's own limits, which fail as AWS fails.
+    pub const STRICT: Self = Self {
+        payload_bytes_max: 262_144,
+        variables_bytes_max: 10 * 1024 * 1024,
+        events_max: Some(25_000),
+        ..Self::GENEROUS
+    };
+
+    /// No 256 KiB wall, no end of the history; bounds that only a mistake reaches.
+    pub const GENEROUS: Self = Self {
+        payload_bytes_max: 64 * 1024 * 1024,
+        variables_bytes_max: 256 * 1024 * 1024,
+        events_max: None,
+        turn_states_max: 1_000,
+        turn_bytes_max: 256 * 1024,
+    };
+}
+
+/// Whether it runs, and how it ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Status {
+    /// Not begun.
+    #[default]
+    Created,
+    /// On its way.
+    Running,
+    /// Ended well.
+    Succeeded,
+    /// Failed.
+    Failed,
+    /// Stopped.
+    Aborted,
+    /// Took too long.
+    TimedOut,
+}
+
+impl Status {
+    /// As the API spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Created | Self::Running => "RUNNING",
+            Self::Succeeded => "SUCCEEDED",
+            Self::Failed => "FAILED",
+            Self::Aborted => "ABORTED",
+            Self::TimedOut => "TIMED_OUT",
+        }
+    }
+}
+
+/// The small part that every Turn may change.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Core {
+    pub(crate) status: Status,
+    pub(crate) last: Seq,
+    pub(crate) at: Timestamp,
+    pub(crate) started_at: Timestamp,
+    pub(crate) ended_at: Option<Timestamp>,
+    pub(crate) timeout_at: Option<Timestamp>,
+    pub(crate) next_strand: u32,
+    /// Strands that can go on without waiting for anything.
+    pub(crate) ready: BTreeSet<StrandId>,
+    pub(crate) output: Option<Payload>,
+    pub(crate) fault: Fault,
+    pub(crate) redrives: u32,
+    pub(crate) redriven_at: Option<Timestamp>,
+    /// The timer that was last asked for.
+    pub(crate) timer: Option<Timestamp>,
+}
+
+/// One line of control: the machine itself, a branch of a Parallel, an iteration of a Map.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Strand {
+    /// Whose branch it is, and which.
+    pub parent: Option<(StrandId, u32)>,
+    /// What it runs.
+    pub flow: FlowIx,
+    /// Its place in Map and Parallel, for keys: `[3]`, `[2:3][0]`.
+    pub place: Arc<str>,
+    /// What its first state receives.
+    pub input: Payload,
+    /// Its variables; outer ones are its parents'. Shared until one is set.
+    pub variables: Arc<BTreeMap<Arc<str>, Payload>>,
+    /// Its last event, from which the next one follows.
+    pub last: Seq,
+    /// Where it stands; `None` before the first state and after the last.
+    pub step: Option<Step>,
+}
+
+/// One visit of a strand to a state.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Which state.
+    pub state: StateIx,
+    /// Its raw input.
+    pub input: Payload,
+    /// The event that entered it, and the one before.
+    pub entered: Seq,
+    /// What that event followed from.
+    pub entered_after: Seq,
+    /// When it was entered.
+    pub entered_at: Timestamp,
+    /// How often its branches or iterations were begun.
+    pub runs: u32,
+    /// Retries so far, by retrier.
+    pub retries: BTreeMap<u32, u64>,
+    /// Which key generation.
+    pub round: Round,
+    /// What was last sent, under which round: the same round sends the same again.
+    pub sent: Option<Sent>,
+    /// Where it stands.
+    pub standing: Standing,
+}
+
+impl Step {
+    /// All retries so far: `$$.State.RetryCount`.
+    pub fn retry_count(&self) -> u64 {
+        self.retries.values().sum()
+    }
+}
+
+/// The last attempt of a task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sent {
+    /// Under which round.
+    pub round: Round,
+    /// The bytes.
+    pub input: Payload,
+    /// The secret of its token.
+    pub secret: Option<Secret>,
+    /// How it ended, if it failed.
+    pub failed: Option<Certainty>,
+}
+
+/// Where a Step stands. Each variant holds what is true there, and nothing that is not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Standing {
+    /// Entered, or about to be tried again.
+    Ready,
+    /// A call is on its way.
+    Calling {
+        /// A worker has taken it.
+        started: bool,
+        /// When it will have taken too long.
+        timeout_at: Option<Timestamp>,
+        /// How long it may be silent, and until when.
+        heartbeat: Option<(u64, Timestamp)>,
+    },
+    /// A Wait, or a pause before a retry.
+    Resting {
+        /// Until when.
+        until: Timestamp,
+        /// It is a retry.
+        retry: bool,
+    },
+    /// Branches or iterations run.
+    Fanning(Run),
+    /// Children of a Distributed Map run.
+    MapRunning {
+        /// The run's ARN.
+        arn: Arc<str>,
+    },
+}
+
+/// A running Parallel or inline Map.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// How many branches or items in all.
+    pub total: u32,
+    /// How many at once.
+    pub at_once: u32,
+    /// The next to start.
+    pub next: u32,
+    /// How many ended well.
+    pub done: u32,
+    /// Those under way, by index.
+    pub live: BTreeMap<u32, StrandId>,
+    /// The items of a Map; the common input of a Parallel.
+    pub items: Payload,
+}
+
+/// Many entries for each strand, kept apart so that touching one does not copy them all.
+pub(crate) type PerStrand<K, V> = BTreeMap<StrandId, BTreeMap<K, V>>;
+
+/// One run of one machine. Its state is the fold of its Turns.
+#[derive(Clone, Debug)]
+pub struct Execution {
+    pub(crate) machine: Arc<Machine>,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) core: Core,
+    pub(crate) strands: BTreeMap<StrandId, Strand>,
+    /// What ended branches and iterations gave, by index.
+    pub(crate) results: PerStrand<u32, Payload>,
+    /// How often each state was visited; for a Parallel or Map, how often it was run.
+    pub(crate) visits: PerStrand<StateIx, u32>,
+    /// Who wants to be woken when; follows from the strands.
+    pub(crate) deadlines: BTreeSet<(Timestamp, StrandId)>,
+}
+
+/// What of an execution is stored; the machine is stored once for all its executions.
+#[derive(Serialize, Deserialize)]
+struct Snapshot {
+    identity: Arc<Identity>,
+    core: Core,
+    strands: BTreeMap<StrandId, Strand>,
+    results: PerStrand<u32, Payload>,
+    visits: PerStrand<StateIx, u32>,
+}
+
+impl Execution {
+    /// One that has not begun.
+    pub fn new(machine: Arc<Machine>, identity: Identity) -> Self {
+        Self {
+            machine,
+            identity: Arc::new(identity),
+            core: Core::default(),
+            strands: BTreeMap::new(),
+            results: BTreeMap::new(),
+            visits: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+        }
+    }
+
+    /// Its machine.
+    pub fn machine(&self) -> &Arc<Machine> {
+        &self.machine
+    }
+
+    /// Who it is.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Whether it runs, and how it ended.
+    pub fn status(&self) -> Status {
+        self.core.status
+    }
+
+    /// Whether it has ended.
+    pub fn is_ended(&self) -> bool {
+        !matches!(self.core.status, Status::Created | Status::Running)
+    }
+
+    /// Its output, once it succeeded.
+    pub fn output(&self) -> Option<&Payload> {
+        self.core.output.as_ref()
+    }
+
+    /// Error and cause, once it ended badly.
+    pub fn fault(&self) -> &Fault {
+        &self.core.fault
+    }
+
+    /// When it began.
+    pub fn started_at(&self) -> Timestamp {
+        self.core.started_at
+    }
+
+    /// When it ended.
+    pub fn ended_at(&self) -> Option<Timestamp> {
+        self.core.ended_at
+    }
+
+    /// How often it was redriven.
+    pub fn redrives(&self) -> u32 {
+        self.core.redrives
+    }
+
+    /// Its last event's number: the length of its history.
+    pub fn last_event(&self) -> Seq {
+        self.core.last
+    }
+
+    /// Its lines of control.
+    pub fn strands(&self) -> impl ExactSizeIterator<Item = (StrandId, &Strand)> {
+        self.strands.iter().map(|(id, strand)| (*id, strand))
+    }
+
+    /// When it wants to be woken next, if it only waits for time.
+    pub fn next_wake(&self) -> Option<Timestamp> {
+        if self.core.status != Status::Running {
+            return None;
+        }
+        let first = self.deadlines.first().map(|(at, _)| *at);
+        [first, self.core.timeout_at].into_iter().flatten().min()
+    }
+
+    /// The key of a strand's step, in its current round.
+    pub fn key(&self, strand: StrandId) -> Option<EffectKey> {
+        let step = self.strands.get(&strand)?.step.as_ref()?;
+        let visit = self.visits.get(&strand)?.get(&step.state).copied()?;
+        self.strands.get(&strand)?.key(self.identity.id, &self.machine, visit)
+    }
+
+    /// Clocks of silence are not durable: after a restart they begin anew.
+    pub fn restart_heartbeats(&mut self, now: Timestamp) {
+        for (id, strand) in &mut self.strands {
+            if let Some(Step {
+                standing: Standing::Calling { heartbeat: Some((seconds, until)), .. }, ..
+            }) = &mut strand.step
+            {
+                let before = *until;
+                *until = now.after_seconds(*seconds);
+                self.deadlines.remove(&(before, *id));
+            }
+            if let Some(at) = strand.wakes_at() {
+                self.deadlines.insert((at, *id));
+            }
+        }
+    }
+
+    /// Everything about it but its machine, for storage.
+    pub fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { machine: _, identity, core, strands, results, visits, deadlines: _ } = self;
+        let snapshot = Snapshot {
+            identity: identity.clone(),
+            core: core.clone(),
+            strands: strands.clone(),
+            results: results.clone(),
+            visits: visits.clone(),
+        };
+        snapshot.serialize(serializer)
+    }
+
+    /// From storage, with its machine.
+    pub fn deserialize<'de, D: serde::Deserializer<'de>>(
+        machine: Arc<Machine>,
+        deserializer: D,
+    ) -> Result<Self, D::Error> {
+        let Snapshot { identity, core, strands, results, visits } = Snapshot::deserialize(deserializer)?;
+        let deadlines = strands.iter().filter_map(|(id, strand)| Some((strand.wakes_at()?, *id))).collect();
+        Ok(Self { machine, identity, core, strands, results, visits, deadlines })
+    }
+}
+
+/// Two executions are the same if they would decide the same.
+impl PartialEq for Execution {
+    fn eq(&self, other: &Self) -> bool {
+        self.identity == other.identity
+            && self.core == other.core
+            && self.strands == other.strands
+            && self.results == other.results
+            && self.visits == other.visits
+            && self.deadlines == other.deadlines
+    }
+}
+
+impl Strand {
+    /// When it wants to be woken.
+    pub(crate) fn wakes_at(&self) -> Option<Timestamp> {
+        match &self.step.as_ref()?.standing {
+            Standing::Resting { until, .. } => Some(*until),
+            Standing::Calling { timeout_at, heartbeat, .. } => {
+                [*timeout_at, heartbeat.map(|(_, at)| at)].into_iter().flatten().min()
+            }
+            Standing::Ready | Standing::Fanning(_) | Standing::MapRunning { .. } => None,
+        }
+    }
+
+    pub(crate) fn key(&self, execution: ExecutionId, machine: &Machine, visit: u32) -> Option<EffectKey> {
+        let step = self.step.as_ref()?;
+        let state = &machine.state(step.state).name;
+        Some(EffectKey::new(execution, &StepPlace { state, place: &self.place, visit }, step.round))
+    }
+
+    pub(crate) fn token(&self, execution: ExecutionId, strand: StrandId) -> Option<TaskToken> {
+        let secret = self.step.as_ref()?.sent.as_ref()?.secret?;
+        Some(TaskToken { execution, strand, secret })
+    }
+}

@@ -1,0 +1,278 @@
+//! Names and numbers: who, when, how often, under which key.
+
+use perdura_asl::timestamp;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// The namespace of all wire keys and derived ids (RFC 9562, version 5).
+const NAMESPACE: Uuid = Uuid::from_u128(0x7065_7264_7572_6100_8000_6b65_7973_0001);
+
+/// Milliseconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Timestamp(pub i64);
+
+impl Timestamp {
+    /// This long after; durations are milliseconds and never overflow.
+    pub fn after_ms(self, ms: i64) -> Self {
+        Self(self.0.saturating_add(ms))
+    }
+
+    /// This many seconds after.
+    pub fn after_seconds(self, seconds: u64) -> Self {
+        self.after_ms(i64::try_from(seconds.saturating_mul(1000)).unwrap_or(i64::MAX))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&timestamp::format_ms(self.0))
+    }
+}
+
+/// The instant of a Turn: the only time and the only chance the engine ever sees.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// Now. An execution never sees time go back.
+    pub now: Timestamp,
+    /// Unguessable bits, fresh for each Turn; ids and dice are drawn from them by counter.
+    pub entropy: u128,
+}
+
+/// Which execution: random, never a name or a counter, because names come back and a restored backup
+/// would count again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ExecutionId(Uuid);
+
+impl ExecutionId {
+    /// From 128 random bits.
+    pub fn from_random(bits: u128) -> Self {
+        Self(uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid())
+    }
+
+    /// The child that a step starts for one item: the same key and index give the same child, whatever crashes.
+    pub fn of_child(parent: &EffectKey, index: u64) -> Self {
+        Self(Uuid::new_v5(&NAMESPACE, format!("{}:{index}", parent.readable()).as_bytes()))
+    }
+
+    /// Its UUID.
+    pub fn uuid(self) -> Uuid {
+        self.0
+    }
+}
+
+impl fmt::Display for ExecutionId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+impl fmt::Debug for ExecutionId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// The number of an Event in its History, from 1; 0 stands before the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Seq(pub u64);
+
+impl Seq {
+    /// The one after.
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Seq {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// One line of control in an execution: the machine itself, a branch, an iteration. Never used twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct StrandId(pub u32);
+
+impl StrandId {
+    /// The machine's own strand.
+    pub const TOP: Self = Self(0);
+}
+
+/// Which key generation a Step is in. A retry after an ambiguous failure keeps it; a definite refusal moves it on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Round(pub u32);
+
+impl Round {
+    /// Every Step begins here.
+    pub const FIRST: Self = Self(1);
+
+    /// After a refusal.
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// Under which an Effect is performed: `{execution}:{step}:{round}`. There is no second way to make one.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct EffectKey(Arc<str>);
+
+impl EffectKey {
+    /// The key of one round of one visit to a state at its place in Map and Parallel.
+    pub fn new(execution: ExecutionId, place: &StepPlace<'_>, round: Round) -> Self {
+        Self(format!("{execution}:{place}:{}", round.0).into())
+    }
+
+    /// For people: `…:SendToGov#17:1`.
+    pub fn readable(&self) -> &str {
+        &self.0
+    }
+
+    /// For the wire: a name-based UUID of the readable form, sent as `Idempotency-Key`.
+    pub fn wire(&self) -> Uuid {
+        Uuid::new_v5(&NAMESPACE, self.0.as_bytes())
+    }
+}
+
+impl fmt::Debug for EffectKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for EffectKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+/// Where a Step stands: `SendToGov#17`, `Notify[3]#1`.
+#[derive(Clone, Copy, Debug)]
+pub struct StepPlace<'a> {
+    /// The state's name.
+    pub state: &'a str,
+    /// The strand's place, such as `[3]`; empty at the top.
+    pub place: &'a str,
+    /// Which visit of this strand to this state, from 1.
+    pub visit: u32,
+}
+
+impl fmt::Display for StepPlace<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // A name with one of our marks in it must not look like another step's place.
+        for char in self.state.chars() {
+            match char {
+                '%' | '[' | ']' | '#' | ':' => write!(formatter, "%{:02X}", u32::from(char))?,
+                _ => write!(formatter, "{char}")?,
+            }
+        }
+        write!(formatter, "{}#{}", self.place, self.visit)
+    }
+}
+
+/// What a callback or an activity worker returns to end its task: whose it is, and a secret that proves it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct TaskToken {
+    /// The execution that waits.
+    pub execution: ExecutionId,
+    /// Its strand.
+    pub strand: StrandId,
+    /// Unguessable; changes with each round.
+    pub secret: Secret,
+}
+
+/// What only the holder of a token knows. It stays out of logs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Secret(pub u128);
+
+impl From<Secret> for String {
+    fn from(secret: Secret) -> Self {
+        format!("{:032x}", secret.0)
+    }
+}
+
+impl TryFrom<String> for Secret {
+    type Error = std::num::ParseIntError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        u128::from_str_radix(&text, 16).map(Self)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("…")
+    }
+}
+
+impl TaskToken {
+    /// Reads a token. `None`: not one of ours.
+    pub fn parse(text: &str) -> Option<Self> {
+        let bytes = (text.len() == 72 && text.is_ascii()).then_some(text)?;
+        let part = |from: usize, to: usize| u128::from_str_radix(&bytes[from..to], 16).ok();
+        Some(Self {
+            execution: ExecutionId(Uuid::from_u128(part(0, 32)?)),
+            strand: StrandId(u32::try_from(part(32, 40)?).ok()?),
+            secret: Secret(part(40, 72)?),
+        })
+    }
+}
+
+impl fmt::Display for TaskToken {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:032x}{:08x}{:032x}", self.execution.0.as_u128(), self.strand.0, self.secret.0)
+    }
+}
+
+impl fmt::Debug for TaskToken {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "token of {} strand {}", self.execution, self.strand.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(state: &str, place: &str, visit: u32, round: u32) -> EffectKey {
+        let execution = ExecutionId::from_random(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
+        EffectKey::new(execution, &StepPlace { state, place, visit }, Round(round))
+    }
+
+    /// The table in docs/keys.md, which this test reads.
+    #[test]
+    fn keys_are_those_of_the_documented_vectors() {
+        let docs = include_str!("../../../docs/keys.md");
+        for (state, place, visit, round) in [
+            ("SendToGov", "", 17, 1),
+            ("SendToGov", "", 17, 2),
+            ("Notify", "[3]", 1, 1),
+            ("Notify", "[2:3][0]", 1, 1),
+            ("Naïve [draft]: 50%", "", 1, 1),
+        ] {
+            let key = key(state, place, visit, round);
+            let row = format!("| `{}` | `{}` |", key.readable(), key.wire());
+            assert!(docs.contains(&row), "docs/keys.md lacks this row:\n{row}");
+        }
+        let child = ExecutionId::of_child(&key("Batch", "", 1, 1), 41);
+        let row = format!("| `{}:41` | `{child}` |", key("Batch", "", 1, 1).readable());
+        assert!(docs.contains(&row), "docs/keys.md lacks this row:\n{row}");
+    }
+
+    #[test]
+    fn names_with_marks_never_share_a_key() {
+        assert_ne!(key("Notify[3]", "", 1, 1), key("Notify", "[3]", 1, 1));
+        assert_ne!(key("A#1:1", "", 1, 1).readable(), key("A", "", 1, 1).readable());
+    }
+
+    #[test]
+    fn tokens_come_back_as_they_left_and_hide_their_secret() {
+        let token =
+            TaskToken { execution: ExecutionId::from_random(5), strand: StrandId(7), secret: Secret(9) };
+        assert_eq!(TaskToken::parse(&token.to_string()), Some(token));
+        assert_eq!(TaskToken::parse("nonsense"), None);
+        assert!(!format!("{token:?}").contains("0009"));
+    }
+}

@@ -1,0 +1,140 @@
+//! What can reach an execution.
+
+use crate::event::Fault;
+use crate::id::{EffectKey, StrandId, TaskToken};
+use crate::map_run::MapRunOutcome;
+use perdura_asl::json::Payload;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Everything that happens to an execution. There is no second way in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Input {
+    /// Begin.
+    Start,
+    /// The last Turn reached its bound with work left; go on.
+    Continue,
+    /// A worker took the task (activities).
+    TaskStarted {
+        /// Which task.
+        by: By,
+        /// The worker's name.
+        worker: Option<Arc<str>>,
+    },
+    /// A task's answer.
+    TaskOutcome {
+        /// Which task.
+        by: By,
+        /// The answer.
+        outcome: Outcome,
+    },
+    /// A sign of life from a worker.
+    Heartbeat {
+        /// Which task.
+        by: By,
+    },
+    /// A Map Run ended.
+    ChildOutcome {
+        /// Which Map.
+        by: By,
+        /// What came of it.
+        outcome: MapRunOutcome,
+    },
+    /// The time that [`crate::Effect::SetTimer`] asked for has come. Early or stale ones do no harm.
+    Timer,
+    /// Somebody ends the execution.
+    Stop {
+        /// Why, as a name and a sentence.
+        fault: Fault,
+    },
+    /// Somebody runs the unsuccessful part of an ended execution again.
+    Redrive,
+}
+
+/// How a task is addressed: by the strand and key that its Effect carried, or by its token.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum By {
+    /// By key.
+    Key {
+        /// The strand.
+        strand: StrandId,
+        /// The key under which it was performed.
+        key: EffectKey,
+    },
+    /// By token.
+    Token(TaskToken),
+}
+
+impl By {
+    /// The strand that is meant.
+    pub fn strand(&self) -> StrandId {
+        match self {
+            Self::Key { strand, .. } => *strand,
+            Self::Token(token) => token.strand,
+        }
+    }
+}
+
+/// What came of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Outcome {
+    /// Done, with its result.
+    Succeeded {
+        /// The result.
+        output: Payload,
+    },
+    /// Not done, or nobody knows.
+    Failed {
+        /// Error and cause, as Retry and Catch see them.
+        fault: Fault,
+        /// Whether the receiver certainly did nothing.
+        certainty: Certainty,
+    },
+    /// A job or callback was handed over; its end is still to come.
+    Submitted {
+        /// What the service answered.
+        output: Payload,
+    },
+    /// A job or callback could not be handed over.
+    SubmitFailed {
+        /// Error and cause.
+        fault: Fault,
+        /// Whether the receiver certainly did nothing.
+        certainty: Certainty,
+    },
+}
+
+/// What a failure says about the effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Certainty {
+    /// Certainly not performed: the next attempt gets a new round, and so a new key.
+    Refused,
+    /// Perhaps performed: the next attempt repeats the same bytes under the same key.
+    Ambiguous,
+}
+
+impl Certainty {
+    /// The one table of what an HTTP answer outside 2xx means. `None` as status: the connection was never made.
+    /// A 409 or 422 may say "already done"; 408, 425 and 429 may come from something between us and the receiver.
+    pub fn of_http(status: Option<u16>) -> Self {
+        match status {
+            None | Some(300..=407 | 410..=421 | 423..=424 | 426..=428 | 430..=499) => Self::Refused,
+            Some(_) => Self::Ambiguous,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_definite_refusal_moves_the_round_on() {
+        for refused in [None, Some(301), Some(400), Some(401), Some(403), Some(404), Some(410), Some(451)] {
+            assert_eq!(Certainty::of_http(refused), Certainty::Refused, "{refused:?}");
+        }
+        for ambiguous in [408, 409, 422, 425, 429, 500, 502, 503, 504, 599, 100] {
+            assert_eq!(Certainty::of_http(Some(ambiguous)), Certainty::Ambiguous, "{ambiguous}");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Executions as pure functions.
+//!
+//! Everything that happens to an [`Execution`] is an [`Input`]. [`decide`] says what follows: a [`Turn`] of
+//! records to be committed, and the [`Effect`]s that may leave once it is. No clock, no chance, no IO: the
+//! [`Moment`] brings the only time and the only dice. The state of an Execution is the fold of its Turns.
+
+mod apply;
+mod arn;
+mod context;
+mod decide;
+mod draft;
+mod effect;
+mod event;
+mod execution;
+mod history;
+mod id;
+mod input;
+mod map_run;
+mod turn;
+
+pub use arn::Arns;
+pub use decide::{Decision, decide};
+pub use effect::{BatcherOrder, Call, Effect, MapRunOrder, ReaderOrder, WriterOrder};
+pub use event::{Event, EventKind, Fault, Iteration, Scheduled, StateType, TaskFamily};
+pub use execution::{Execution, Identity, Limits, Run, Sent, Standing, Status, Step, Strand};
+pub use id::{EffectKey, ExecutionId, Moment, Round, Secret, Seq, StrandId, TaskToken, Timestamp};
+pub use input::{By, Certainty, Input, Outcome};
+pub use map_run::{Child, MapRun, MapRunCounts, MapRunOutcome};
+pub use perdura_asl as asl;
+pub use turn::{LedgerStatus, Note, Record, Retry, Turn};

@@ -1,0 +1,145 @@
+//! What one pass over an execution records.
+
+use crate::event::Event;
+use crate::id::{EffectKey, Round, Seq, StrandId, Timestamp};
+use perdura_asl::json::Payload;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// One decision, as it is committed: all of it or nothing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// In the order in which they happened.
+    pub records: Vec<Record>,
+}
+
+impl Turn {
+    /// The numbered ones.
+    pub fn events(&self) -> impl Iterator<Item = &Event> {
+        self.records.iter().filter_map(|record| match record {
+            Record::Event(event) => Some(event),
+            Record::Note(_) => None,
+        })
+    }
+
+    /// The others.
+    pub fn notes(&self) -> impl Iterator<Item = &Note> {
+        self.records.iter().filter_map(|record| match record {
+            Record::Note(note) => Some(note),
+            Record::Event(_) => None,
+        })
+    }
+}
+
+/// An Event, or what Step Functions has no word for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Record {
+    /// Numbered, and shown in the history.
+    Event(Event),
+    /// Neither.
+    Note(Note),
+}
+
+/// What a Turn records beside Events.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Note {
+    /// A Wait, or a pause before a retry.
+    Resting {
+        /// Who rests.
+        strand: StrandId,
+        /// Until when.
+        until: Timestamp,
+        /// Present: it is a retry.
+        retry: Option<Retry>,
+    },
+    /// The pause before a retry is over.
+    Woken {
+        /// Who goes on.
+        strand: StrandId,
+    },
+    /// A Parallel or an inline Map began to run (again).
+    FanStarted {
+        /// Whose state it is.
+        strand: StrandId,
+        /// How many branches or items.
+        total: u32,
+        /// How many at once.
+        at_once: u32,
+        /// The items of a Map; the common input of a Parallel.
+        items: Payload,
+    },
+    /// A branch or an iteration began.
+    StrandStarted {
+        /// Its number.
+        strand: StrandId,
+        /// Whose branch it is.
+        parent: StrandId,
+        /// Which branch or item.
+        index: u32,
+        /// The event from which its first one follows.
+        after: Seq,
+        /// What its first state receives; absent: what all branches of the Parallel receive.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<Payload>,
+    },
+    /// A branch or an iteration ended well.
+    StrandEnded {
+        /// Its number.
+        strand: StrandId,
+        /// Its output.
+        output: Payload,
+    },
+    /// A branch or an iteration failed; its last event is what the failure of the whole follows from.
+    StrandFailed {
+        /// Its number.
+        strand: StrandId,
+    },
+    /// What a Parallel or Map still had running is gone: its error was caught, or it starts again.
+    StrandsDropped {
+        /// Whose branches they were.
+        parent: StrandId,
+    },
+    /// A mark for the Ledger.
+    Ledger {
+        /// Under which key.
+        key: EffectKey,
+        /// What is known of it.
+        status: LedgerStatus,
+    },
+    /// An outcome under this key came after its step was given up. If it says "done", a person should know.
+    LateOutcome {
+        /// The strand it was for.
+        strand: StrandId,
+        /// The key, where it was told.
+        key: Option<EffectKey>,
+        /// Whether it was a success.
+        succeeded: bool,
+    },
+    /// An input that changed nothing.
+    Ignored {
+        /// Why.
+        reason: Arc<str>,
+    },
+}
+
+/// What a retry changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    /// Which retrier of the state.
+    pub retrier: u32,
+    /// The round of the next attempt.
+    pub round: Round,
+}
+
+/// What is known of what was done under a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LedgerStatus {
+    /// On its way.
+    Pending,
+    /// Done.
+    Completed,
+    /// Certainly not done.
+    Failed,
+    /// Perhaps done.
+    Uncertain,
+}
