@@ -23,46 +23,47 @@ impl Turning<'_> {
             .take_while(|(at, _)| *at <= self.now)
             .map(|(_, id)| *id)
             .collect();
+        // All that ran out of time at this moment is said before anything follows from it, as Step Functions does.
+        let late: Vec<(StrandId, Fault)> =
+            due.iter().filter_map(|strand| Some((*strand, self.timed_out(*strand)?))).collect();
         for strand in due {
-            if self.draft.changes.core.status != Status::Running {
-                return;
-            }
+            let fault = late.iter().find(|(late, _)| *late == strand).map(|(_, fault)| fault.clone());
             // An earlier one may have brought this one down.
-            if self
-                .draft
-                .peek(strand)
-                .and_then(crate::execution::Strand::wakes_at)
-                .is_some_and(|at| at <= self.now)
-            {
-                self.wake_strand(strand);
+            if self.draft.changes.core.status != Status::Running || self.draft.peek(strand).is_none() {
+                continue;
+            }
+            match fault {
+                Some(fault) => self.step_failed(strand, fault),
+                None => self.wake_strand(strand),
             }
         }
     }
 
     fn wake_strand(&mut self, strand: StrandId) {
-        match self.step(strand).standing {
-            Standing::Resting { retry: true, .. } => self.note(Note::Woken { strand }),
-            Standing::Resting { retry: false, .. } => {
+        match self.strand(strand).step.as_ref().map(|step| &step.standing) {
+            Some(Standing::Resting { retry: true, .. }) => self.note(Note::Woken { strand }),
+            Some(Standing::Resting { retry: false, .. }) => {
                 if let Err(failure) = self.waited(strand) {
                     self.evaluation_failed(strand, failure, false);
                 }
             }
-            Standing::Calling { timeout_at, .. } => {
-                let late = timeout_at.is_some_and(|at| at <= self.now);
-                self.timed_out(strand, if late { TIMEOUT } else { HEARTBEAT_TIMEOUT });
-            }
-            Standing::Ready | Standing::Fanning(_) | Standing::MapRunning { .. } => {}
+            _ => {}
         }
     }
 
-    fn timed_out(&mut self, strand: StrandId, error: &'static str) {
+    /// A call that took too long or fell silent.
+    fn timed_out(&mut self, strand: StrandId) -> Option<Fault> {
+        let Standing::Calling { timeout_at, .. } = &self.draft.peek(strand)?.step.as_ref()?.standing else {
+            return None;
+        };
+        let late = timeout_at.is_some_and(|at| at <= self.now);
+        let fault = Fault::named(if late { TIMEOUT } else { HEARTBEAT_TIMEOUT });
         let machine = self.machine();
         let family = self.family(&machine, strand);
         let key = self.key(strand);
         self.effects.push(Effect::CancelTask { strand, key: key.clone() });
-        let fault = Fault::named(error);
         self.emit(strand, EventKind::TaskTimedOut { family, fault: fault.clone() });
         self.note(Note::Ledger { key, status: LedgerStatus::Uncertain });
-        self.step_failed(strand, fault);
+        Some(fault)
     }
 }
