@@ -240,17 +240,12 @@ pub enum EventKind {
         /// Error and cause.
         fault: Fault,
     },
-    /// `TaskStartFailed`, `LambdaFunctionStartFailed`; for activities `ActivityScheduleFailed`
-    TaskStartFailed {
+    /// `LambdaFunctionScheduleFailed`, `LambdaFunctionStartFailed`, `ActivityScheduleFailed`, `TaskStartFailed`
+    TaskNotStarted {
         /// Whose.
         family: TaskFamily,
-        /// Error and cause.
-        fault: Fault,
-    },
-    /// `LambdaFunctionScheduleFailed`, `ActivityScheduleFailed`; for other tasks `TaskStartFailed`
-    TaskScheduleFailed {
-        /// Whose.
-        family: TaskFamily,
+        /// Whether it got as far as being scheduled.
+        scheduled: bool,
         /// Error and cause.
         fault: Fault,
     },

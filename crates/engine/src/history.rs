@@ -39,13 +39,13 @@ impl EventKind {
             Self::TaskFailed { family, .. } => family.named("Failed"),
             Self::TaskSubmitFailed { family, .. } => family.named("SubmitFailed"),
             Self::TaskTimedOut { family, .. } => family.named("TimedOut"),
-            Self::TaskStartFailed { family, .. } => match family {
-                TaskFamily::Activity { .. } => family.named("ScheduleFailed"),
-                TaskFamily::Lambda { .. } | TaskFamily::Task { .. } => family.named("StartFailed"),
-            },
-            Self::TaskScheduleFailed { family, .. } => match family {
-                TaskFamily::Task { .. } => family.named("StartFailed"),
-                TaskFamily::Lambda { .. } | TaskFamily::Activity { .. } => family.named("ScheduleFailed"),
+            Self::TaskNotStarted { family, scheduled, .. } => match (family, scheduled) {
+                (TaskFamily::Activity { .. }, _) | (TaskFamily::Lambda { .. }, false) => {
+                    family.named("ScheduleFailed")
+                }
+                (TaskFamily::Task { .. }, _) | (TaskFamily::Lambda { .. }, true) => {
+                    family.named("StartFailed")
+                }
             },
             Self::ExecutionStarted { .. } => "ExecutionStarted".into(),
             Self::ExecutionSucceeded { .. } => "ExecutionSucceeded".into(),
@@ -128,8 +128,7 @@ impl EventKind {
             Self::TaskFailed { family, fault, .. }
             | Self::TaskSubmitFailed { family, fault, .. }
             | Self::TaskTimedOut { family, fault }
-            | Self::TaskStartFailed { family, fault }
-            | Self::TaskScheduleFailed { family, fault } => with_fault(family.details(), fault),
+            | Self::TaskNotStarted { family, fault, .. } => with_fault(family.details(), fault),
             Self::EvaluationFailed { state, location, fault } => {
                 let mut details = with_fault(Map::new(), fault);
                 if let Some(location) = location {

@@ -90,6 +90,13 @@ pub enum Outcome {
         /// Whether the receiver certainly did nothing.
         certainty: Certainty,
     },
+    /// Nothing could be called: no such activity, no worker can be started.
+    NotStarted {
+        /// Error and cause.
+        fault: Fault,
+        /// Whether it got as far as being scheduled.
+        scheduled: bool,
+    },
     /// A job or callback was handed over; its end is still to come.
     Submitted {
         /// What the service answered.
