@@ -101,6 +101,7 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
         EventKind::TaskFailed { certainty, .. } | EventKind::TaskSubmitFailed { certainty, .. } => {
             mark_failed(step, *certainty);
         }
+        EventKind::TaskNotStarted { .. } => mark_failed(step, Certainty::Refused),
         EventKind::TaskTimedOut { .. } => mark_failed(step, Certainty::Ambiguous),
         EventKind::MapRunStarted { arn } => {
             step.standing = Standing::MapRunning { arn: arn.clone() };

@@ -90,7 +90,9 @@ impl Turning<'_> {
         let at = at as u32;
         let step = self.step(strand);
         let retries = step.retries.get(&at).copied().unwrap_or(0);
-        let refused = step.sent.as_ref().is_none_or(|sent| sent.failed != Some(Certainty::Ambiguous));
+        // Only what was certainly not done may be done under a new key; a call that succeeded and whose
+        // result could then not be used is not done again under another.
+        let refused = step.sent.as_ref().is_none_or(|sent| sent.failed == Some(Certainty::Refused));
         let round = if refused { step.round.next() } else { step.round };
         let fraction = if retrier.full_jitter { self.dice.fraction() } else { 0.0 };
         let Some(delay) = retrier.delay_ms(retries, fraction) else { return false };

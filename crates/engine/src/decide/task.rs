@@ -176,8 +176,10 @@ impl Turning<'_> {
         let Kind::Task(task) = &state.kind else { return };
         let family = family(task);
         let key = self.key(strand);
-        if let (TaskFamily::Activity { .. }, Standing::Calling { started: false, .. }) =
-            (&family, &self.step(strand).standing)
+        let unstarted = matches!(self.step(strand).standing, Standing::Calling { started: false, .. });
+        if unstarted
+            && matches!(family, TaskFamily::Activity { .. })
+            && !matches!(outcome, Outcome::NotStarted { .. })
         {
             self.emit(strand, EventKind::TaskStarted { family: family.clone(), worker: None });
         }
@@ -192,13 +194,20 @@ impl Turning<'_> {
                 self.note(Note::Ledger { key, status: ledger_status(*certainty) });
                 self.step_failed(strand, fault.clone());
             }
+            Outcome::NotStarted { fault, scheduled } => {
+                let kind = EventKind::TaskNotStarted { family, scheduled: *scheduled, fault: fault.clone() };
+                self.emit(strand, kind);
+                self.note(Note::Ledger { key, status: LedgerStatus::Failed });
+                self.step_failed(strand, fault.clone());
+            }
             Outcome::Failed { fault, certainty } => {
                 self.call_failed(strand, family, fault.clone(), *certainty)
             }
             Outcome::Succeeded { output } => {
                 if let Err(failure) = self.check_size(&task.resource.arn, output) {
+                    // It was done, only its answer is too large: a retry must not do it under another key.
                     let fault = Fault::new(failure.error, failure.cause);
-                    return self.call_failed(strand, family, fault, Certainty::Refused);
+                    return self.call_failed(strand, family, fault, Certainty::Ambiguous);
                 }
                 self.bytes += output.len();
                 self.emit(strand, EventKind::TaskSucceeded { family, output: output.clone() });
