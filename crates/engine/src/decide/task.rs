@@ -201,7 +201,7 @@ impl Turning<'_> {
                 self.step_failed(strand, fault.clone());
             }
             Outcome::Failed { fault, certainty } => {
-                self.call_failed(strand, family, fault.clone(), *certainty)
+                self.call_failed(strand, family, fault.clone(), *certainty);
             }
             Outcome::Succeeded { output } => {
                 if let Err(failure) = self.check_size(&task.resource.arn, output) {
