@@ -1,13 +1,43 @@
 //! `JSONPath` as Step Functions speaks it, and Reference Paths for writing.
+//!
+//! Step Functions hands its paths to Jayway's Java library, so that library is the dialect: names that
+//! RFC 9535 refuses (`$.x-y`, `$.a.['b c']`), filters with words (`in`, `subsetof`, `=~`), several names
+//! that come back as one object. Where Jayway's answer is an accident of its code (a slice such as
+//! `[1:-1]`, whether a path with many answers exists), ours is what the text says; `docs/jsonpath.md`
+//! lists these places.
+//!
+//! A path is *definite* when it can lead to one place only. It then gives the value there, or `None`.
+//! Any other path gives a list, empty where nothing matched. Looking costs a bounded amount of work,
+//! whatever the path and the data are: [`WORK_MAX`] values looked at, then the path gives `None`.
+
+pub(crate) mod cursor;
+mod filter;
+mod judge;
+mod members;
+pub(crate) mod parse;
+mod parse_filter;
+mod reference;
+mod step;
+mod walk;
+
+pub use parse::{NESTING_MAX, STEPS_MAX};
+pub use reference::ReferencePath;
+pub use walk::WORK_MAX;
 
 use crate::json::{SyntaxError, Value};
-use crate::scope::{Failure, Scope};
+use crate::scope::Scope;
+use std::borrow::Cow;
+use std::fmt::Write;
 use std::sync::Arc;
+use step::Step;
 
 /// A parsed path: `$.a[0]`, `$$.Execution.Id`, `$variable.member`.
 #[derive(Clone, Debug)]
 pub struct Path {
     text: Arc<str>,
+    root: Root,
+    steps: Arc<[Step]>,
+    definite: bool,
 }
 
 /// Where a path begins.
@@ -24,7 +54,12 @@ pub enum Root {
 impl Path {
     /// Reads a path.
     pub fn parse(text: &str) -> Result<Self, SyntaxError> {
-        Ok(Self { text: text.into() })
+        let (root, steps) = parse::whole(text)?;
+        Ok(Self::new(text, root, steps))
+    }
+
+    pub(crate) fn new(text: &str, root: Root, steps: Vec<Step>) -> Self {
+        Self { text: text.into(), root, definite: step::are_definite(&steps), steps: steps.into() }
     }
 
     /// As it was written.
@@ -34,44 +69,67 @@ impl Path {
 
     /// Where it begins.
     pub fn root(&self) -> Root {
-        Root::Input
+        self.root.clone()
     }
 
-    /// Whether it is its root alone: `$`, `$$`, `$name`.
+    /// Whether it is nothing but its root: `$`, `$$` or `$name`.
     pub fn is_root(&self) -> bool {
-        false
+        self.steps.is_empty()
     }
 
     /// In the bracket form that Step Functions shows in errors: `$['a'][0]`.
     pub fn normalized(&self) -> String {
-        self.text.to_string()
+        let mut text = match &self.root {
+            Root::Input | Root::Context => "$".to_owned(),
+            Root::Variable(name) => format!("${name}"),
+        };
+        for step in self.steps.iter() {
+            write!(text, "{step}").expect("writing to a String cannot fail");
+        }
+        text
+    }
+
+    /// Whether it can lead to one place only; if not, it always gives a list.
+    pub fn is_definite(&self) -> bool {
+        self.definite
     }
 
     /// What it selects. `None`: a definite path that leads nowhere, or a variable that is not set.
-    pub fn select(&self, _scope: &Scope<'_>) -> Option<Value> {
-        None
-    }
-}
-
-/// A path of names and indices only, for writing.
-#[derive(Clone, Debug)]
-pub struct ReferencePath {
-    text: Arc<str>,
-}
-
-impl ReferencePath {
-    /// Reads a reference path.
-    pub fn parse(text: &str) -> Result<Self, SyntaxError> {
-        Ok(Self { text: text.into() })
+    pub fn select(&self, scope: &Scope<'_>) -> Option<Value> {
+        match &self.root {
+            Root::Input => self.select_from(scope.input),
+            Root::Variable(name) => self.select_from(scope.variables.get(name)?),
+            Root::Context => self.hidden(scope).or_else(|| self.select_from(&scope.context.whole())),
+        }
     }
 
-    /// As it was written.
-    pub fn text(&self) -> &str {
-        &self.text
+    /// What it selects as a value of a payload template. There AWS gives `null` for an index outside of
+    /// its array, where everywhere else the path leads nowhere.
+    pub fn select_in_template(&self, scope: &Scope<'_>) -> Option<Value> {
+        self.select(scope).or_else(|| {
+            let (Step::Index(_), steps) = self.steps.split_last()? else { return None };
+            let array = Self { steps: steps.into(), ..self.clone() }.select(scope)?;
+            (self.definite && array.as_array().is_some()).then_some(Value::Null)
+        })
     }
 
-    /// `target` with `value` at this place; what is missing on the way is made.
-    pub fn put(&self, target: Value, _value: Value) -> Result<Value, Failure> {
-        Ok(target)
+    /// What it selects from `root`, whatever it says of its root.
+    pub fn select_from(&self, root: &Value) -> Option<Value> {
+        if self.definite {
+            return walk::definite(root, &self.steps).map(Cow::into_owned).or_else(|| self.length(root));
+        }
+        walk::list(root, &self.steps)
+    }
+
+    /// Our one extension: `.length` at the end of a definite path is the length of an array.
+    fn length(&self, root: &Value) -> Option<Value> {
+        let (Step::Name(name), steps) = self.steps.split_last()? else { return None };
+        let array = walk::definite(root, steps).filter(|_| &**name == "length")?;
+        array.as_array().map(|items| items.len().into())
+    }
+
+    fn hidden(&self, scope: &Scope<'_>) -> Option<Value> {
+        let names: Option<Vec<&str>> = self.steps.iter().map(Step::name).collect();
+        names.filter(|names| !names.is_empty()).and_then(|names| scope.context.hidden(&names))
     }
 }

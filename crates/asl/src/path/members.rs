@@ -1,0 +1,74 @@
+//! A list that many values are looked up in.
+//!
+//! `[?(@.id in $.done)]` asks for each value whether it is in one and the same list. Read one by one that
+//! is the product of two lists, so the list is put in order once. What counts as equal is what
+//! [`super::judge`] says: a text also equals a number that is written so, and a number a text that reads
+//! so.
+
+use super::judge::{equal, read_number};
+use crate::json::{Number, Value};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+pub(super) struct Members<'a> {
+    list: Cow<'a, Value>,
+    /// Texts, and numbers as they are written.
+    texts: BTreeSet<String>,
+    /// Numbers, and texts that read as numbers, each in one way of writing.
+    numbers: BTreeSet<String>,
+    /// `null`, `false` and `true`.
+    words: [bool; 3],
+}
+
+impl<'a> Members<'a> {
+    /// `None`: that is no list.
+    pub(super) fn new(list: Cow<'a, Value>) -> Option<Self> {
+        let (mut texts, mut numbers, mut words) = (BTreeSet::new(), BTreeSet::new(), [false; 3]);
+        for item in list.as_array()? {
+            match item {
+                Value::String(text) => {
+                    numbers.extend(read_number(text).as_ref().map(plain));
+                    texts.insert(text.to_string());
+                }
+                Value::Number(number) => {
+                    numbers.insert(plain(number));
+                    texts.insert(number.to_string());
+                }
+                Value::Null => words[0] = true,
+                Value::Bool(truth) => words[1 + usize::from(*truth)] = true,
+                Value::Array(_) | Value::Object(_) => {}
+            }
+        }
+        Some(Self { list, texts, numbers, words })
+    }
+
+    /// How many values are in the list.
+    pub(super) fn len(&self) -> usize {
+        self.list.as_array().map_or(0, <[_]>::len)
+    }
+
+    /// How many values are looked at to find `wanted`.
+    pub(super) fn cost(&self, wanted: &Value) -> usize {
+        if let Value::Array(_) | Value::Object(_) = wanted { self.len() } else { 1 }
+    }
+
+    pub(super) fn contains(&self, wanted: &Value) -> bool {
+        match wanted {
+            Value::Null => self.words[0],
+            Value::Bool(truth) => self.words[1 + usize::from(*truth)],
+            Value::String(text) => self.texts.contains(&**text),
+            Value::Number(number) => self.numbers.contains(&plain(number)),
+            Value::Array(_) | Value::Object(_) => {
+                self.list.as_array().is_some_and(|items| items.iter().any(|item| equal(wanted, item)))
+            }
+        }
+    }
+}
+
+/// A number in one way of writing: `1`, `1.0` and `1e0` are the same.
+fn plain(number: &Number) -> String {
+    match number {
+        Number::Float(float) if float.fract() == 0.0 => format!("{:.0}", float + 0.0),
+        Number::Int(_) | Number::Float(_) | Number::Big(_) => number.to_string(),
+    }
+}
