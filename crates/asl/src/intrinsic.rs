@@ -1,19 +1,72 @@
 //! The 18 intrinsic functions.
+//!
+//! Their rules are those of the service, not of its documentation, where the two differ and the
+//! difference has been seen: numbers are cut, not rounded (but `MathAdd` rounds), `Format` writes objects
+//! the way Java prints a map, and every failure is `States.Runtime`. `docs/intrinsics.md` has one line on
+//! each function.
+//!
+//! A call is read once, with its arguments and nested calls; evaluating it needs nothing but a scope.
+//! The result of a function that prints is bounded by [`TEXT_MAX`], so that no expression can make more
+//! of its input than memory holds.
+
+mod array;
+mod digest;
+mod function;
+mod java;
+mod math;
+mod parse;
+mod text;
+
+pub use parse::{ARGUMENTS_MAX, NESTING_MAX};
+pub use text::TEXT_MAX;
 
 use crate::json::{SyntaxError, Value};
+use crate::path::{Path, Root};
 use crate::scope::{Failure, Scope};
+use function::Function;
 use std::sync::Arc;
+
+/// What AWS reports when a call fails. The specification calls it `States.IntrinsicFailure`; the service
+/// never uses that name.
+const FAILED: &str = "States.Runtime";
 
 /// A parsed call, such as `States.Format('{}', $.name)`.
 #[derive(Clone, Debug)]
 pub struct Intrinsic {
     text: Arc<str>,
+    call: Call,
+}
+
+/// A function with its arguments.
+#[derive(Clone, Debug)]
+struct Call {
+    function: Function,
+    arguments: Arc<[Argument]>,
+}
+
+/// What may stand between the parentheses.
+#[derive(Clone, Debug)]
+enum Argument {
+    /// A string, a number, `true`, `false` or `null`.
+    Literal(Value),
+    /// The string that is the template of `States.Format`, with its escapes.
+    Template(Arc<str>),
+    Path(Path),
+    Call(Call),
+}
+
+/// Why a call failed.
+enum Problem<'c> {
+    /// A path among the arguments leads nowhere.
+    Missing(&'c Path),
+    /// The function cannot work with its arguments; a sentence of AWS.
+    Invalid(String),
 }
 
 impl Intrinsic {
     /// Reads a call.
     pub fn parse(text: &str) -> Result<Self, SyntaxError> {
-        Ok(Self { text: text.into() })
+        Ok(Self { text: text.into(), call: parse::whole(text)? })
     }
 
     /// As it was written.
@@ -21,8 +74,62 @@ impl Intrinsic {
         &self.text
     }
 
+    /// The paths among its arguments and those of the calls in them, in the order of the text.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        let mut open = vec![self.call.arguments.iter()];
+        std::iter::from_fn(move || {
+            loop {
+                match open.last_mut()?.next() {
+                    None => drop(open.pop()),
+                    Some(Argument::Path(path)) => return Some(path),
+                    Some(Argument::Call(call)) => open.push(call.arguments.iter()),
+                    Some(Argument::Literal(_) | Argument::Template(_)) => {}
+                }
+            }
+        })
+    }
+
     /// What it gives.
-    pub fn evaluate(&self, _scope: &Scope<'_>) -> Result<Value, Failure> {
-        Ok(Value::Null)
+    pub fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, Failure> {
+        self.call.evaluate(scope).map_err(|problem| {
+            let text = &self.text;
+            Failure::new(
+                FAILED,
+                match problem {
+                    Problem::Missing(path) => format!(
+                        "The function '{text}' had the following error: The JsonPath argument for the field \
+                         '{}' could not be found in the input '{}'",
+                        as_reported(path),
+                        scope.input
+                    ),
+                    Problem::Invalid(reason) => format!(
+                        "There was an error while evaluating the intrinsic function: {text}. {reason}"
+                    ),
+                },
+            )
+        })
+    }
+}
+
+/// A path as AWS names it in a message: one of the context object loses its first `$`.
+fn as_reported(path: &Path) -> &str {
+    match path.root() {
+        Root::Context => path.text().strip_prefix('$').unwrap_or_default(),
+        Root::Input | Root::Variable(_) => path.text(),
+    }
+}
+
+impl Call {
+    fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, Problem<'_>> {
+        let mut values = Vec::with_capacity(self.arguments.len());
+        for argument in self.arguments.iter() {
+            values.push(match argument {
+                Argument::Literal(value) => value.clone(),
+                Argument::Template(raw) => Value::String(raw.clone()),
+                Argument::Path(path) => path.select(scope).ok_or(Problem::Missing(path))?,
+                Argument::Call(call) => call.evaluate(scope)?,
+            });
+        }
+        self.function.apply(&values, scope.dice).map_err(Problem::Invalid)
     }
 }

@@ -1,11 +1,19 @@
-//! No path takes more than a bounded amount of time, memory or stack, whatever it is given.
+//! No path and no call takes more than a bounded amount of time, memory or stack, whatever it is given.
 
+use perdura_asl::intrinsic::{self, Intrinsic};
 use perdura_asl::json::{Value, parse};
 use perdura_asl::path::{self, Path, ReferencePath};
 use perdura_asl::scope::{Dice, Scope, States, Variables};
 
 fn select(text: &str, input: &Value) -> Option<Value> {
     Path::parse(text).unwrap_or_else(|error| panic!("{text}: {error}")).select_from(input)
+}
+
+fn evaluate(text: &str, input: &Value) -> Result<Value, String> {
+    let (variables, dice) = (Variables::default(), Dice::new(0, 1));
+    let scope =
+        Scope { input, context: input, variables: &variables, states: States::default(), dice: &dice };
+    Intrinsic::parse(text).unwrap().evaluate(&scope).map_err(|failure| failure.cause)
 }
 
 /// An array in an array and so on, and at the bottom a 1.
@@ -88,6 +96,52 @@ fn a_list_from_the_root_is_read_once() {
 }
 
 #[test]
+fn calls_nest_and_take_arguments_to_a_bound() {
+    let nested = |depth: usize| format!("{}{}", "States.Array(".repeat(depth), ")".repeat(depth));
+    assert!(Intrinsic::parse(&nested(intrinsic::NESTING_MAX)).is_ok());
+    assert!(Intrinsic::parse(&nested(100_000)).unwrap_err().message.contains("at most 10 deep"));
+    let many = |count: usize| format!("States.Array({})", vec!["$"; count].join(","));
+    assert!(Intrinsic::parse(&many(intrinsic::ARGUMENTS_MAX)).is_ok());
+    assert!(Intrinsic::parse(&many(intrinsic::ARGUMENTS_MAX + 1)).is_err());
+}
+
+#[test]
+fn texts_that_multiply_fail() {
+    let input = Value::from("x".repeat(100_000));
+    let many = format!("States.Array({})", vec!["$"; 1_000].join(","));
+    for (call, function) in [
+        (format!("States.JsonToString({many})"), "JsonToString"),
+        (format!("States.Hash({many}, 'MD5')"), "Hash"),
+        (format!("States.ArrayUnique({many})"), "ArrayUnique"),
+        (format!("States.ArrayContains({many}, $)"), "ArrayContains"),
+        (format!("States.Format('{{}}', {many})"), "Format"),
+    ] {
+        let cause = evaluate(&call, &input).unwrap_err();
+        assert!(cause.ends_with(&format!("Invalid arguments in States.{function}")), "{function}");
+    }
+    assert_eq!(evaluate(&format!("States.ArrayLength({many})"), &input), Ok(Value::from(1_000)));
+}
+
+#[test]
+fn ten_thousand_characters_are_encoded_and_hashed_and_no_more() {
+    for (text, fits) in [("é".repeat(10_000), true), ("é".repeat(10_001), false), ("😀".repeat(5_001), false)]
+    {
+        let input = Value::from(text);
+        for call in ["States.Base64Encode($)", "States.Base64Decode($)", "States.Hash($, 'SHA-256')"] {
+            assert_eq!(evaluate(call, &input).is_ok(), fits, "{call}");
+        }
+    }
+}
+
+#[test]
+fn a_range_has_a_thousand_elements_and_no_more() {
+    let length =
+        |last: i32| evaluate(&format!("States.ArrayLength(States.ArrayRange(1, {last}, 1))"), &Value::Null);
+    assert_eq!(length(1_000), Ok(Value::from(1_000)));
+    assert!(length(1_001).is_err());
+}
+
+#[test]
 fn putting_copies_only_what_lies_on_the_way() {
     let input = parse(r#"{"big": [1, 2, 3], "a": {"b": 1}}"#).unwrap();
     let after = ReferencePath::parse("$.a.b").unwrap().put(input.clone(), Value::from(2)).unwrap();
@@ -113,4 +167,35 @@ fn an_index_outside_of_its_array_is_null_in_a_template() {
     for text in ["$.a[1].x", "$.o[0]", "$.x[0]", "$.o.x"] {
         assert_eq!(in_template(text), None, "{text}");
     }
+}
+
+#[test]
+fn the_paths_of_a_call_are_those_of_its_inner_calls_too() {
+    let call =
+        Intrinsic::parse("States.Format($.t, States.Array($a, 'x', States.Array($$.b)), $.c[0])").unwrap();
+    let paths: Vec<_> = call.paths().map(Path::text).collect();
+    assert_eq!(paths, ["$.t", "$a", "$$.b", "$.c[0]"]);
+}
+
+#[test]
+fn without_a_seed_the_dice_decide() {
+    let draw = |entropy: u128| {
+        let (variables, dice, input) = (Variables::default(), Dice::new(0, entropy), Value::Null);
+        let scope = Scope {
+            input: &input,
+            context: &input,
+            variables: &variables,
+            states: States::default(),
+            dice: &dice,
+        };
+        let call =
+            Intrinsic::parse("States.Array(States.MathRandom(0, 1000000), States.UUID(), States.UUID())");
+        call.unwrap().evaluate(&scope).unwrap()
+    };
+    assert_eq!(draw(1), draw(1));
+    assert_ne!(draw(1), draw(2));
+    let drawn = draw(1);
+    let drawn = drawn.as_array().unwrap();
+    assert_ne!(drawn[1], drawn[2]);
+    assert_eq!(drawn[1].as_str().unwrap().len(), 36);
 }

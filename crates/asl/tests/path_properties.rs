@@ -1,5 +1,6 @@
 //! What holds for every text, every path and every value.
 
+use perdura_asl::intrinsic::Intrinsic;
 use perdura_asl::json::{Map, Number, Value};
 use perdura_asl::path::{Path, ReferencePath};
 use perdura_asl::scope::{Dice, Scope, States, Variables};
@@ -80,6 +81,52 @@ fn filter_like() -> impl Strategy<Value = String> {
     })
 }
 
+/// Texts that look like calls, mostly with as many arguments as the function takes.
+fn call_like() -> impl Strategy<Value = String> {
+    let functions = [
+        ("Format", 2),
+        ("StringToJson", 1),
+        ("JsonToString", 1),
+        ("Array", 3),
+        ("ArrayPartition", 2),
+        ("ArrayContains", 2),
+        ("ArrayRange", 3),
+        ("ArrayGetItem", 2),
+        ("ArrayLength", 1),
+        ("ArrayUnique", 1),
+        ("Base64Encode", 1),
+        ("Base64Decode", 1),
+        ("Hash", 2),
+        ("JsonMerge", 3),
+        ("MathRandom", 3),
+        ("MathAdd", 2),
+        ("StringSplit", 2),
+        ("UUID", 0),
+    ];
+    let argument = prop_oneof![
+        Just("$".to_owned()),
+        Just("$.a".to_owned()),
+        Just("$..*".to_owned()),
+        Just("$$.b".to_owned()),
+        Just("null".to_owned()),
+        Just("false".to_owned()),
+        Just("'SHA-256'".to_owned()),
+        Just("'{}'".to_owned()),
+        "'[ab{}\\\\ é]{0,4}'",
+        any::<i64>().prop_map(|int| int.to_string()),
+        (-1e3..1e3).prop_map(|float| format!("{float:?}")),
+    ];
+    let argument = prop_oneof![20 => argument, 1 => "[$'(),a.\\\\ ]{0,3}"];
+    argument.prop_recursive(4, 16, 3, move |inner| {
+        (prop::sample::select(functions.to_vec()), prop::collection::vec(inner, 3), 0..10_usize).prop_map(
+            |((name, count), arguments, other)| {
+                let count = if other < arguments.len() { other } else { count };
+                format!("States.{name}({})", arguments[..count].join(", "))
+            },
+        )
+    })
+}
+
 /// Every place in a value, as a reference path, with what is there.
 fn places(value: &Value, path: &str, found: &mut Vec<(String, Value)>) {
     found.push((path.to_owned(), value.clone()));
@@ -117,10 +164,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_text_is_read_or_refused_inside_of_it(text in prop_oneof!["\\PC{0,40}", path_like()]) {
+    fn any_text_is_read_or_refused_inside_of_it(text in prop_oneof!["\\PC{0,40}", path_like(), call_like()]) {
         let refusals = [
             Path::parse(&text).err(),
             ReferencePath::parse(&text).err(),
+            Intrinsic::parse(&text).err(),
         ];
         for error in refusals.into_iter().flatten() {
             prop_assert!(error.at <= text.len() && text.is_char_boundary(error.at), "{error:?} in {text:?}");
@@ -139,6 +187,15 @@ proptest! {
             if !path.is_definite() {
                 prop_assert!(found.is_some_and(|found| found.as_array().is_some()), "{text} gives a list");
             }
+        }
+    }
+
+    #[test]
+    fn any_call_gives_an_answer_on_any_value(text in call_like(), input in value()) {
+        if let Ok(call) = Intrinsic::parse(&text) {
+            let (variables, dice) = (Variables::default(), Dice::new(0, 1));
+            let _ = call.evaluate(&scope(&input, &variables, &dice));
+            prop_assert!(call.paths().all(|path| text.contains(path.text())));
         }
     }
 
@@ -201,5 +258,13 @@ proptest! {
             };
             prop_assert_eq!(found("@.list"), found("$[0].list"), "{}", operator);
         }
+    }
+
+    #[test]
+    fn base64_comes_back(text in "\\PC{0,60}") {
+        let (variables, dice) = (Variables::default(), Dice::new(0, 1));
+        let input = Value::from(text);
+        let call = Intrinsic::parse("States.Base64Decode(States.Base64Encode($))").unwrap();
+        prop_assert_eq!(call.evaluate(&scope(&input, &variables, &dice)), Ok(input.clone()));
     }
 }

@@ -1,8 +1,9 @@
-//! The path cases of `tests/spec/`, which are data: what is read, on which input,
+//! The path and intrinsic function cases of `tests/spec/`, which are data: what is read, on which input,
 //! and what comes of it.
 
 #![allow(clippy::disallowed_methods, reason = "a test reads its cases from files")]
 
+use perdura_asl::intrinsic::Intrinsic;
 use perdura_asl::json::{Payload, SyntaxError, Value, parse};
 use perdura_asl::path::{Path, ReferencePath};
 use perdura_asl::scope::{Context, Dice, Scope, States, Variables};
@@ -92,7 +93,13 @@ fn run(case: &Value) -> Outcome {
             }
         };
     }
-    unreachable!("a case has a path or a reference")
+    match Intrinsic::parse(text("call").expect("a case has a path, a reference or a call")) {
+        Err(error) => Outcome::Refused(error),
+        Ok(call) => match call.evaluate(&scope) {
+            Ok(value) => Outcome::Gives(value),
+            Err(failure) => Outcome::Fails { error: failure.error, cause: failure.cause },
+        },
+    }
 }
 
 /// What differs from what the case says; `None` when nothing does.
@@ -114,9 +121,28 @@ fn difference(case: &Value) -> Option<String> {
         Outcome::Missing if expected("missing").is_some() => None,
         Outcome::Missing => Some("leads nowhere".into()),
         Outcome::Fails { error, cause } => {
-            let wanted = expected("fails").and_then(Value::as_str);
-            (wanted != Some(cause) || *error != "States.ReferencePathConflict")
-                .then(|| format!("fails with {error}: {cause}"))
+            let call = expected("call").and_then(Value::as_str);
+            let wanted = match (call, expected("lacks"), expected("fails")) {
+                (Some(call), Some(path), _) => (
+                    "States.Runtime",
+                    format!(
+                        "The function '{call}' had the following error: The JsonPath argument for the field \
+                         '{}' could not be found in the input '{}'",
+                        path.as_str()?,
+                        expected("input")?
+                    ),
+                ),
+                (Some(call), None, Some(reason)) => (
+                    "States.Runtime",
+                    format!(
+                        "There was an error while evaluating the intrinsic function: {call}. {}",
+                        reason.as_str()?
+                    ),
+                ),
+                (None, _, Some(reason)) => ("States.ReferencePathConflict", reason.as_str()?.to_owned()),
+                _ => return Some(format!("fails with {error}: {cause}")),
+            };
+            (wanted != (error, cause.clone())).then(|| format!("fails with {error}: {cause}"))
         }
         Outcome::Refused(found) => {
             let wanted = expected("refused");
@@ -143,4 +169,9 @@ fn check(folder: &str, at_least: usize) {
 #[test]
 fn paths_select_as_their_cases_say() {
     check("path", 270);
+}
+
+#[test]
+fn intrinsic_functions_give_what_their_cases_say() {
+    check("intrinsic", 180);
 }

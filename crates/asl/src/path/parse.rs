@@ -18,6 +18,8 @@ pub const NESTING_MAX: usize = 64;
 pub(crate) enum Place {
     /// The path is the whole text.
     Whole,
+    /// The path is an argument of an intrinsic function.
+    Argument,
     /// The path stands in a filter.
     Filter,
 }
@@ -26,6 +28,7 @@ impl Place {
     fn ends_name(self, c: char) -> bool {
         match self {
             Self::Whole => false,
+            Self::Argument => c.is_whitespace() || matches!(c, ',' | ')'),
             Self::Filter => c.is_whitespace() || "()&|<>=!~,]".contains(c),
         }
     }
@@ -48,6 +51,12 @@ pub(super) fn whole_with<S>(
         return Ok((root, steps));
     }
     cursor.fail("`.` or `[` belongs here, or the end of the path")
+}
+
+/// Reads a path that stands among others.
+pub(crate) fn rooted(cursor: &mut Cursor<'_>, place: Place) -> Result<(Root, Vec<Step>), SyntaxError> {
+    let root = root(cursor)?;
+    Ok((root, steps(cursor, place, 0)?))
 }
 
 fn root(cursor: &mut Cursor<'_>) -> Result<Root, SyntaxError> {
