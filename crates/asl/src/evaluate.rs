@@ -50,7 +50,7 @@ impl Template {
 
 /// What a payload template's `name.$` selects.
 fn select_for_field(path: &Path, scope: &Scope<'_>, name: &str) -> Result<Value, Failure> {
-    path.select(scope).ok_or_else(|| {
+    path.select_in_template(scope).ok_or_else(|| {
         let text = path.text();
         match path.root() {
             Root::Variable(variable) if scope.variables.get(&variable).is_none() => {
