@@ -91,6 +91,8 @@ fn canonical(value: &Value, out: &mut String) {
             }
             out.push('}');
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.write_to(out),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+            value.write_to(out);
+        }
     }
 }

@@ -7,11 +7,16 @@ pub const DEPTH_MAX: usize = 256;
 
 /// Reads one JSON document. Of two members with one name the last counts, as in most readers.
 pub fn parse(text: &str) -> Result<Value, SyntaxError> {
-    let mut parser = Parser { lexer: Lexer::new(text) };
+    parse_measured(text).map(|(value, _)| value)
+}
+
+/// Reads one JSON document, and tells how deep it nests: 0 for a scalar.
+pub(super) fn parse_measured(text: &str) -> Result<(Value, usize), SyntaxError> {
+    let mut parser = Parser { lexer: Lexer::new(text), deepest: 0 };
     let (token, range) = parser.lexer.token()?;
     let value = parser.value(token, range.start, 0)?;
     match parser.lexer.token()? {
-        (Token::End, _) => Ok(value),
+        (Token::End, _) => Ok((value, parser.deepest)),
         (_, range) => fail(range.start, "text after the end of the document"),
     }
 }
@@ -22,11 +27,13 @@ fn fail<T>(at: usize, message: impl Into<String>) -> Result<T, SyntaxError> {
 
 struct Parser<'t> {
     lexer: Lexer<'t>,
+    deepest: usize,
 }
 
 impl<'t> Parser<'t> {
     fn value(&mut self, token: Token<'t>, at: usize, depth: usize) -> Result<Value, SyntaxError> {
-        if depth > DEPTH_MAX {
+        let opens = matches!(token, Token::ArrayStart | Token::ObjectStart);
+        if opens && depth >= DEPTH_MAX {
             return fail(at, format!("nested more than {DEPTH_MAX} deep"));
         }
         Ok(match token {
@@ -37,8 +44,8 @@ impl<'t> Parser<'t> {
                 Some(number) => Value::Number(number),
                 None => return fail(at, format!("the number {text} is out of range")),
             },
-            Token::ArrayStart => self.array(depth)?,
-            Token::ObjectStart => self.object(depth)?,
+            Token::ArrayStart => self.array(depth + 1)?,
+            Token::ObjectStart => self.object(depth + 1)?,
             Token::End => return fail(at, "the document ends where a value belongs"),
             Token::ObjectEnd | Token::ArrayEnd | Token::Colon | Token::Comma => {
                 return fail(at, "a value belongs here");
@@ -47,13 +54,14 @@ impl<'t> Parser<'t> {
     }
 
     fn array(&mut self, depth: usize) -> Result<Value, SyntaxError> {
+        self.deepest = self.deepest.max(depth);
         let mut items: Vec<Value> = Vec::new();
         let (mut token, mut range) = self.lexer.token()?;
         if token == Token::ArrayEnd {
             return Ok(items.into());
         }
         loop {
-            items.push(self.value(token, range.start, depth + 1)?);
+            items.push(self.value(token, range.start, depth)?);
             match self.lexer.token()? {
                 (Token::Comma, _) => (token, range) = self.lexer.token()?,
                 (Token::ArrayEnd, _) => return Ok(Value::from(items)),
@@ -63,6 +71,7 @@ impl<'t> Parser<'t> {
     }
 
     fn object(&mut self, depth: usize) -> Result<Value, SyntaxError> {
+        self.deepest = self.deepest.max(depth);
         let mut map = Map::new();
         let (mut token, mut range) = self.lexer.token()?;
         if token == Token::ObjectEnd {
@@ -75,7 +84,7 @@ impl<'t> Parser<'t> {
                 (_, range) => return fail(range.start, "`:` belongs here"),
             }
             let (first, place) = self.lexer.token()?;
-            map.insert(key, self.value(first, place.start, depth + 1)?);
+            map.insert(key, self.value(first, place.start, depth)?);
             match self.lexer.token()? {
                 (Token::Comma, _) => (token, range) = self.lexer.token()?,
                 (Token::ObjectEnd, _) => return Ok(map.into()),

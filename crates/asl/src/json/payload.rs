@@ -1,5 +1,6 @@
 //! A document on its way from state to state.
 
+use super::parse::parse_measured;
 use super::{SyntaxError, Value, parse};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -13,16 +14,21 @@ use std::sync::{Arc, OnceLock};
 pub struct Payload(Arc<Sides>);
 
 struct Sides {
-    text: OnceLock<Arc<str>>,
+    text: OnceLock<Text>,
     value: OnceLock<Value>,
+}
+
+struct Text {
+    text: Arc<str>,
+    depth: usize,
 }
 
 impl Payload {
     /// Takes a document from outside, keeping its text.
     pub fn from_text(text: impl Into<Arc<str>>) -> Result<Self, SyntaxError> {
         let text = text.into();
-        let value = parse(&text)?;
-        Ok(Self(Arc::new(Sides { text: text.into(), value: value.into() })))
+        let (value, depth) = parse_measured(&text)?;
+        Ok(Self(Arc::new(Sides { text: Text { text, depth }.into(), value: value.into() })))
     }
 
     /// Joins documents into an array without reading them.
@@ -37,21 +43,32 @@ impl Payload {
             text.push_str(item.text());
         }
         text.push(']');
-        Self(Arc::new(Sides { text: Arc::<str>::from(text).into(), value: OnceLock::new() }))
+        let depth = 1 + items.iter().map(Payload::depth).max().unwrap_or(0);
+        Self(Arc::new(Sides { text: Text { text: text.into(), depth }.into(), value: OnceLock::new() }))
+    }
+
+    fn printed(&self) -> &Text {
+        self.0.text.get_or_init(|| {
+            let mut text = String::new();
+            let depth = self.0.value.get().expect("a payload has at least one side").write_to(&mut text);
+            Text { text: text.into(), depth }
+        })
     }
 
     /// The document as JSON text.
     pub fn text(&self) -> &Arc<str> {
-        self.0.text.get_or_init(|| {
-            let value = self.0.value.get().expect("a payload has at least one side");
-            value.to_string().into()
-        })
+        &self.printed().text
+    }
+
+    /// How deep it nests: 0 for a scalar. What is deeper than [`super::DEPTH_MAX`] cannot be read back.
+    pub fn depth(&self) -> usize {
+        self.printed().depth
     }
 
     /// The document as a value.
     pub fn value(&self) -> &Value {
         self.0.value.get_or_init(|| {
-            let text = self.0.text.get().expect("a payload has at least one side");
+            let Text { text, .. } = self.0.text.get().expect("a payload has at least one side");
             parse(text).expect("a payload's text was read before, or made of payloads")
         })
     }
@@ -104,11 +121,8 @@ impl Serialize for Payload {
     }
 }
 
-/// Read back lazily: what we stored was read once, and is not parsed again until somebody looks inside.
 impl<'de> Deserialize<'de> for Payload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Arc::<str>::deserialize(deserializer)?;
-        parse(&text).map_err(serde::de::Error::custom)?;
-        Ok(Self(Arc::new(Sides { text: text.into(), value: OnceLock::new() })))
+        Self::from_text(Arc::<str>::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
 }

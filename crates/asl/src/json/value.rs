@@ -85,8 +85,9 @@ impl Value {
         Self::Object(Arc::default())
     }
 
-    /// Prints compactly to the end of `out`.
-    pub fn write_to(&self, out: &mut String) {
+    /// Prints compactly to the end of `out`, and tells how deep it nests: 0 for a scalar.
+    pub fn write_to(&self, out: &mut String) -> usize {
+        let mut depth = 0;
         match self {
             Self::Null => out.push_str("null"),
             Self::Bool(true) => out.push_str("true"),
@@ -94,16 +95,18 @@ impl Value {
             Self::Number(number) => write!(out, "{number}").expect("writing to a String cannot fail"),
             Self::String(text) => write_string(text, out),
             Self::Array(items) => {
+                depth = 1;
                 out.push('[');
                 for (at, item) in items.iter().enumerate() {
                     if at > 0 {
                         out.push(',');
                     }
-                    item.write_to(out);
+                    depth = depth.max(1 + item.write_to(out));
                 }
                 out.push(']');
             }
             Self::Object(map) => {
+                depth = 1;
                 out.push('{');
                 for (at, (key, value)) in map.iter().enumerate() {
                     if at > 0 {
@@ -111,11 +114,12 @@ impl Value {
                     }
                     write_string(key, out);
                     out.push(':');
-                    value.write_to(out);
+                    depth = depth.max(1 + value.write_to(out));
                 }
                 out.push('}');
             }
         }
+        depth
     }
 }
 

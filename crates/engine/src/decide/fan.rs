@@ -35,6 +35,7 @@ impl Turning<'_> {
                 .into(),
             None => input,
         };
+        self.check_size(&state.name, &items)?;
         self.emit(strand, EventKind::ParallelStateStarted);
         let total = parallel.branches.len() as u32;
         self.note(Note::FanStarted { strand, total, at_once: total, items });
@@ -59,6 +60,7 @@ impl Turning<'_> {
         })?;
         let at_once = if at_once == 0 { INLINE_AT_ONCE } else { min(at_once as u32, INLINE_AT_ONCE) };
         let items = self.items(strand, state, map, &input)?;
+        self.check_size(&state.name, &items)?;
         let length = items.value().as_array().map_or(0, <[Value]>::len);
         self.emit(strand, EventKind::MapStateStarted { length: length as u64 });
         let total = u32::try_from(length).map_err(|_| runtime("A Map cannot have this many items"))?;
@@ -153,7 +155,10 @@ impl Turning<'_> {
         let input = self.effective_input(strand, state)?;
         let mut seen = Seen::input(input.value());
         seen.item = Some(MapItem { index: u64::from(index), value, key: None });
-        self.with_scope(strand, &seen, |scope| selector.evaluate(scope, "ItemSelector")).map(Payload::from)
+        let selected =
+            self.with_scope(strand, &seen, |scope| selector.evaluate(scope, "ItemSelector"))?.into();
+        self.check_size(&state.name, &selected)?;
+        Ok(selected)
     }
 
     /// A branch or iteration of `parent` ended well; its last event was `last`.

@@ -6,7 +6,7 @@ use crate::id::StrandId;
 use crate::turn::Note;
 use perdura_asl::error::DATA_LIMIT_EXCEEDED;
 use perdura_asl::evaluate::assign;
-use perdura_asl::json::{Payload, Value};
+use perdura_asl::json::{DEPTH_MAX, Payload, Value};
 use perdura_asl::machine::{After, Placement, QueryLanguage, Selection, State, Transition};
 use perdura_asl::scope::Failure;
 use std::sync::Arc;
@@ -125,6 +125,10 @@ impl Turning<'_> {
 
     /// A payload may not be larger than the bound.
     pub(super) fn check_size(&self, whose: &str, payload: &Payload) -> Result<(), Failure> {
+        if payload.depth() > DEPTH_MAX {
+            let cause = format!("The result of '{whose}' nests more than {DEPTH_MAX} deep.");
+            return Err(Failure::new(DATA_LIMIT_EXCEEDED, cause));
+        }
         if payload.len() <= self.draft.base.identity.limits.payload_bytes_max {
             return Ok(());
         }
@@ -142,6 +146,10 @@ impl Turning<'_> {
             return Ok(());
         }
         let limits = self.draft.base.identity.limits;
+        if let Some((name, _)) = assigned.iter().find(|(_, value)| value.depth() > DEPTH_MAX) {
+            let cause = format!("The variable '{name}' nests more than {DEPTH_MAX} deep.");
+            return Err(Failure::new(DATA_LIMIT_EXCEEDED, cause));
+        }
         let new: usize = assigned.iter().map(|(name, value)| name.len() + value.len()).sum();
         if assigned.iter().any(|(_, value)| value.len() > limits.payload_bytes_max)
             || new > limits.payload_bytes_max
