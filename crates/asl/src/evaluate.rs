@@ -108,7 +108,7 @@ impl Selection {
             Self::Nothing => Ok(Payload::default()),
             Self::Path(path) if path.is_root() && path.root() == Root::Input => Ok(input.clone()),
             Self::Path(path) => {
-                path.select(scope).map(Payload::from).ok_or_else(|| runtime(path.not_found()))
+                path.select(scope).map(Payload::from).ok_or_else(|| runtime(path.not_found(scope)))
             }
         }
     }
@@ -125,19 +125,12 @@ impl Placement {
     }
 }
 
-impl Path {
-    /// The sentence for a path that leads nowhere.
-    pub fn not_found(&self) -> String {
-        format!("Invalid path '{}' : No results for path: {}", self.text(), self.normalized())
-    }
-}
-
 impl Scalar {
     /// The value, whatever its type. `field` is the name without `Path`.
     pub fn evaluate(&self, scope: &Scope<'_>, field: &str) -> Result<Value, Failure> {
         match self {
             Self::Literal(value) => Ok(value.clone()),
-            Self::Path(path) => path.select(scope).ok_or_else(|| runtime(path.not_found())),
+            Self::Path(path) => path.select(scope).ok_or_else(|| runtime(path.not_found(scope))),
             Self::Intrinsic(intrinsic) => intrinsic.evaluate(scope),
             Self::Jsonata(expression) => evaluate_jsonata(expression, scope, field),
         }

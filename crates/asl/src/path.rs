@@ -89,6 +89,19 @@ impl Path {
         text
     }
 
+    /// The sentence for a path that leads nowhere: which part of it is missing.
+    pub fn not_found(&self, scope: &Scope<'_>) -> String {
+        let prefix = |count: usize| Self { steps: self.steps[..count].into(), ..self.clone() };
+        let missing =
+            (1..self.steps.len()).map(prefix).find(|path| path.definite && path.select(scope).is_none());
+        match missing {
+            Some(part) => {
+                format!("Invalid path '{}' : Missing property in path {}", self.text, part.normalized())
+            }
+            None => format!("Invalid path '{}' : No results for path: {}", self.text, self.normalized()),
+        }
+    }
+
     /// Whether it can lead to one place only; if not, it always gives a list.
     pub fn is_definite(&self) -> bool {
         self.definite
