@@ -3,13 +3,17 @@
 //! This room knows the language and nothing else: no executions, no time, no storage.
 
 pub mod choice;
+pub mod diagnostic;
 pub mod error;
 pub mod evaluate;
 pub mod intrinsic;
 pub mod json;
 pub mod jsonata;
 pub mod machine;
+pub mod node;
 pub mod path;
+pub mod read;
 pub mod resource;
 pub mod scope;
+pub mod source;
 pub mod timestamp;

@@ -10,6 +10,7 @@ use crate::jsonata::Expression;
 use crate::path::{Path, ReferencePath};
 use crate::resource::Resource;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Which state, in the order of the definition.
@@ -113,6 +114,8 @@ pub struct State {
     pub assign: Assign,
     /// `Output` (JSONata).
     pub output: Option<Template>,
+    /// The variables that its expressions read, `$states` not among them.
+    pub variables: BTreeSet<Arc<str>>,
     /// `Next` or `End`; a Choice, Succeed and Fail have [`Transition::End`] and do not use it.
     pub next: Transition,
     /// What kind of state it is.

@@ -1,5 +1,7 @@
 //! What a Task calls, told from its `Resource`.
 
+mod integration;
+
 use std::sync::Arc;
 
 /// A parsed `Resource`.
@@ -69,6 +71,23 @@ impl Resource {
             _ => return None,
         };
         Some(Self { arn: arn.into(), target })
+    }
+
+    /// Whether AWS knows it: a function, an activity, an optimized integration with a pattern that it has, or
+    /// an SDK call. A step of our own is known too; whether it exists is told when it is called.
+    pub fn is_recognized(&self) -> bool {
+        match &self.target {
+            Target::Function { .. } | Target::Activity { .. } | Target::Step { .. } => true,
+            Target::Service { service, action, .. } => integration::is_known(service, action),
+        }
+    }
+
+    /// The arguments without which AWS refuses a call of this service; empty where that is not known.
+    pub fn required_arguments(&self) -> &'static [&'static str] {
+        match &self.target {
+            Target::Function { .. } | Target::Activity { .. } | Target::Step { .. } => &[],
+            Target::Service { service, action, .. } => integration::required_arguments(service, action),
+        }
     }
 
     /// The token of this task leaves with the call, and its return ends the task.

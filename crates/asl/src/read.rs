@@ -1,0 +1,189 @@
+//! Text to [`Machine`], or to everything that is wrong with it.
+//!
+//! Reading goes in steps: the text becomes a tree that knows its places, an outline gives each state its
+//! index, each state is read, and at the end the whole is looked at: where transitions lead, what is reached,
+//! which variables are known where. A step does not stop at its first complaint, and a complaint does not
+//! breed others: what could not be read is not judged further.
+//!
+//! The cost is linear in the text, and every text ends in an answer: depth, values and complaints are bounded.
+
+mod after;
+mod at;
+mod choice;
+mod distributed;
+mod duplicates;
+mod fields;
+mod findings;
+mod flow;
+mod graph;
+mod guess;
+mod map;
+mod outline;
+mod paths;
+mod single;
+mod state;
+mod task;
+mod template;
+mod value;
+mod variables;
+
+use crate::diagnostic::{Diagnostic, code};
+use crate::machine::{FlowIx, Machine, MachineType, QueryLanguage, StateIx};
+use crate::node::{Node, NodeKind};
+use crate::source::{Source, Span};
+use findings::Findings;
+use outline::Outline;
+use std::collections::BTreeMap;
+
+/// The longest definition that AWS takes, in bytes.
+pub const STRICT_BYTES_MAX: usize = 1_048_576;
+/// The longest definition that is read at all, in bytes.
+pub const BYTES_MAX: usize = 100 * 1024 * 1024;
+
+/// How to read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadOptions {
+    /// What the machine is to be; some things are not for Express.
+    pub machine_type: MachineType,
+    /// Whether AWS's limits count.
+    pub strict: bool,
+}
+
+/// What came of reading.
+#[derive(Debug)]
+pub struct Reading {
+    /// The machine, unless there was an error.
+    pub machine: Option<Machine>,
+    /// Errors and warnings: those about the shape first, then those about transitions, then those about
+    /// variables; each in the order of the text.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Reading {
+    fn refused(diagnostic: Diagnostic) -> Self {
+        Self { machine: None, diagnostics: vec![diagnostic] }
+    }
+
+    /// Whether there is an error.
+    pub fn has_errors(&self) -> bool {
+        self.machine.is_none()
+    }
+}
+
+/// Reads a definition.
+pub fn read(source: &Source, options: &ReadOptions) -> Reading {
+    match parse(source, *options) {
+        Ok(root) => read_tree(source, &root, *options),
+        Err(diagnostic) => Reading::refused(*diagnostic),
+    }
+}
+
+/// Reads the definition of one state as a machine around it, for trying the state out. It stands first, under
+/// `name`; where it leads stand states that do nothing.
+pub fn read_state(source: &Source, name: &str, options: &ReadOptions) -> Reading {
+    match parse(source, *options) {
+        Ok(state) => read_tree(source, &single::machine_around(state, name), *options),
+        Err(diagnostic) => Reading::refused(*diagnostic),
+    }
+}
+
+fn parse(source: &Source, options: ReadOptions) -> Result<Node, Box<Diagnostic>> {
+    let bytes_max = if options.strict { STRICT_BYTES_MAX } else { BYTES_MAX };
+    if source.text.len() > bytes_max {
+        let message = format!("The definition has {} bytes; the most is {bytes_max}", source.text.len());
+        return Err(Box::new(Diagnostic::error(code::DEFINITION_TOO_LARGE, message)));
+    }
+    if source.text.trim_start_matches('\u{feff}').trim().is_empty() {
+        return Err(not_an_object(Span::default()));
+    }
+    let root = Node::parse(source)?;
+    if matches!(root.kind, NodeKind::Object(_)) { Ok(root) } else { Err(not_an_object(root.span)) }
+}
+
+fn not_an_object(span: Span) -> Box<Diagnostic> {
+    let message = "Definition must be a valid JSON object";
+    Box::new(Diagnostic::error(code::SCHEMA_VALIDATION_FAILED, message).at("", span))
+}
+
+fn read_tree(source: &Source, root: &Node, options: ReadOptions) -> Reading {
+    let mut findings = Findings::new();
+    duplicates::check(root, &mut findings);
+    let outline = Outline::of(root, options.machine_type, &mut findings);
+    let mut reader = Reader::new(source, &outline, findings);
+    let top = reader.top();
+    reader.language = top.language;
+    let flows = reader.flows();
+    let states = reader.states(top.language);
+    reader.check_graph();
+    reader.check_variables();
+    let has_errors = reader.findings.has_errors();
+    let mut diagnostics = reader.findings.finish();
+    let parts =
+        (flows.into_iter().collect::<Option<Vec<_>>>(), states.into_iter().collect::<Option<Vec<_>>>());
+    let machine = match parts {
+        (Some(flows), Some(states)) if !has_errors => Some(Machine {
+            text: source.text.clone(),
+            comment: top.comment,
+            timeout_seconds: top.timeout_seconds,
+            language: top.language,
+            machine_type: options.machine_type,
+            states,
+            flows,
+        }),
+        _ => None,
+    };
+    debug_assert!(machine.is_some() || has_errors, "a definition is refused only with a reason");
+    if machine.is_none() && !has_errors {
+        diagnostics
+            .push(Diagnostic::error(code::SCHEMA_VALIDATION_FAILED, "The definition could not be read"));
+    }
+    Reading { machine, diagnostics }
+}
+
+/// It could not be read, and a complaint says why.
+struct Unread;
+
+/// Reads states one by one and keeps what the last look needs.
+struct Reader<'n> {
+    source: &'n Source,
+    outline: &'n Outline<'n>,
+    findings: Findings,
+    /// The state that is being read, and its language.
+    state: StateIx,
+    language: QueryLanguage,
+    /// Where each state may go.
+    edges: Vec<Vec<StateIx>>,
+    /// Whether each state may be the last.
+    ends: Vec<bool>,
+    /// States whose way out could not be read.
+    lost: Vec<bool>,
+    /// Where each flow begins.
+    starts: Vec<Option<StateIx>>,
+    /// Labels of distributed Maps, with where each was first seen.
+    labels: BTreeMap<&'n str, Span>,
+    variables: variables::Variables,
+}
+
+impl<'n> Reader<'n> {
+    fn new(source: &'n Source, outline: &'n Outline<'n>, findings: Findings) -> Self {
+        let count = outline.states.len();
+        Self {
+            source,
+            outline,
+            findings,
+            state: StateIx(0),
+            language: QueryLanguage::JsonPath,
+            edges: vec![Vec::new(); count],
+            ends: vec![false; count],
+            lost: vec![false; count],
+            starts: vec![None; outline.flows.len()],
+            labels: BTreeMap::new(),
+            variables: variables::Variables::default(),
+        }
+    }
+
+    /// The flow of the state that is being read.
+    fn here(&self) -> FlowIx {
+        self.outline.state(self.state).flow
+    }
+}

@@ -1,0 +1,88 @@
+//! One name twice in one object: most readers keep the last and say nothing.
+
+use super::at::{At, quoted};
+use super::findings::Findings;
+use crate::diagnostic::code;
+use crate::node::{Member, Node, NodeKind};
+use crate::source::Span;
+use std::collections::BTreeMap;
+
+/// Up to this many members a scan beats an index.
+const SCANNED_MAX: usize = 12;
+
+/// Complains about each second member of a name, in the whole tree. Doubled states are left to the outline,
+/// which sees doubled names between flows as well.
+pub(super) fn check(root: &Node, findings: &mut Findings) {
+    let at = At::base("", Span::new(root.span.start, root.span.start + 1));
+    walk(root, &at, Role::Flow, findings);
+}
+
+/// What an object is in the definition, as far as it takes to know where states stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Flow,
+    States,
+    State,
+    Branches,
+    Other,
+}
+
+impl Role {
+    fn of_member(self, name: &str) -> Self {
+        match (self, name) {
+            (Self::Flow, "States") => Self::States,
+            (Self::States, _) => Self::State,
+            (Self::State, "Branches") => Self::Branches,
+            (Self::State, "ItemProcessor" | "Iterator") => Self::Flow,
+            _ => Self::Other,
+        }
+    }
+
+    fn of_item(self) -> Self {
+        if self == Self::Branches { Self::Flow } else { Self::Other }
+    }
+}
+
+fn walk(node: &Node, at: &At<'_>, role: Role, findings: &mut Findings) {
+    match &node.kind {
+        NodeKind::Null | NodeKind::Bool(_) | NodeKind::Number(_) | NodeKind::String(_) => {}
+        NodeKind::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                walk(item, &at.item(index, item), role.of_item(), findings);
+            }
+        }
+        NodeKind::Object(members) => {
+            if role != Role::States {
+                doubled(members, |first, second| {
+                    let message = format!("Duplicate field '{}'", quoted(&second.key));
+                    findings
+                        .error(code::DUPLICATE_FIELD, at, second.key_span, message)
+                        .related(first.key_span, "first written here");
+                });
+            }
+            for member in members {
+                walk(&member.value, &at.member(member), role.of_member(&member.key), findings);
+            }
+        }
+    }
+}
+
+fn doubled<'n>(members: &'n [Member], mut found: impl FnMut(&'n Member, &'n Member)) {
+    if members.len() <= SCANNED_MAX {
+        for (at, member) in members.iter().enumerate() {
+            if let Some(first) = members[..at].iter().find(|earlier| earlier.key == member.key) {
+                found(first, member);
+            }
+        }
+        return;
+    }
+    let mut seen: BTreeMap<&str, &Member> = BTreeMap::new();
+    for member in members {
+        match seen.get(&*member.key) {
+            Some(first) => found(first, member),
+            None => {
+                seen.insert(&member.key, member);
+            }
+        }
+    }
+}
