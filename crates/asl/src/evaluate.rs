@@ -69,21 +69,10 @@ fn select_for_field(path: &Path, scope: &Scope<'_>, name: &str) -> Result<Value,
 
 /// What an expression gives, which must be something.
 pub fn evaluate_jsonata(expression: &Expression, scope: &Scope<'_>, field: &str) -> Result<Value, Failure> {
-    let text = expression.text();
     match expression.evaluate(scope) {
         Ok(Some(value)) => Ok(value),
-        Ok(None) => Err(query(
-            field,
-            format!(
-                "The JSONata expression '{text}' specified for the field '{field}' returned nothing (undefined)."
-            ),
-        )),
-        Err(error) => Err(query(
-            field,
-            format!(
-                "The JSONata expression '{text}' specified for the field '{field}' threw an error during evaluation. {error}"
-            ),
-        )),
+        Ok(None) => Err(query(field, expression.returned_nothing(field))),
+        Err(error) => Err(query(field, expression.threw(field, &error))),
     }
 }
 

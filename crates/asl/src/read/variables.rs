@@ -63,8 +63,8 @@ impl Reader<'_> {
         span: Span,
         _sight: Sight,
     ) {
-        for name in free_names(expression) {
-            self.uses(name, at, span);
+        for name in expression.variables() {
+            self.uses(name.clone(), at, span);
         }
     }
 
@@ -202,11 +202,6 @@ impl Search<'_> {
         }
         reached.into_iter().collect()
     }
-}
-
-/// The variables that an expression reads.
-fn free_names(_expression: &Expression) -> BTreeSet<Arc<str>> {
-    BTreeSet::new()
 }
 
 /// A letter, then letters, digits and `_`, in any script.

@@ -1,0 +1,97 @@
+//! How much one evaluation may do and hold.
+//!
+//! There is no clock here: a decision that is replayed must fail at the same point, whatever the machine. So
+//! work is counted in units (a node evaluated, an element copied, a few bytes of text written) and so is what
+//! the evaluation holds. What it drops is given back, so a loop may churn as long as it does not grow.
+
+use super::error::{Error, Fallible};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// Units for evaluating one node.
+pub(super) const NODE: u64 = 16;
+
+/// Units for a throw of the dice.
+pub(super) const DICE: u64 = 96;
+
+/// All the work of one evaluation: two and a half million nodes, or their like. AWS gives an expression a
+/// second, in which the reference evaluates well under a million.
+pub(super) const WORK_MAX: u64 = 2_500_000 * NODE;
+
+/// What one element of an array counts as.
+pub(super) const ELEMENT_BYTES: usize = 24;
+
+/// The longest range: AWS accepts `[1..873782]` and refuses one element more.
+pub(super) const RANGE_MAX: usize = 873_782;
+
+/// What one evaluation may hold: such a range, and a little around it.
+pub(super) const HELD_BYTES_MAX: usize = RANGE_MAX * ELEMENT_BYTES + 64 * 1024;
+
+/// Texts up to this long are not counted; the place that holds them is.
+pub(super) const TEXT_FREE_BYTES: usize = 32;
+
+/// The counters of one evaluation.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    work: Cell<u64>,
+    held: Cell<usize>,
+}
+
+impl Meter {
+    pub(super) fn new() -> Rc<Self> {
+        Rc::default()
+    }
+
+    /// Counts work; an error once there was too much.
+    pub(super) fn work(&self, units: u64) -> Fallible<()> {
+        let work = self.work.get().saturating_add(units);
+        self.work.set(work);
+        if work > WORK_MAX { Err(Error::timeout()) } else { Ok(()) }
+    }
+
+    /// Counts reading or writing that much text.
+    pub(super) fn text(&self, bytes: usize) -> Fallible<()> {
+        self.work(1 + bytes as u64 / 16)
+    }
+
+    /// Counts bytes that are held until the end of the evaluation.
+    pub(super) fn keep(&self, bytes: usize) -> Fallible<()> {
+        let held = self.held.get().saturating_add(bytes);
+        if held > HELD_BYTES_MAX {
+            return Err(Error::memory());
+        }
+        self.held.set(held);
+        Ok(())
+    }
+
+    /// Counts bytes that are held as long as the [`Charge`] lives.
+    pub(super) fn hold(self: &Rc<Self>, bytes: usize) -> Fallible<Charge> {
+        self.keep(bytes)?;
+        Ok(Charge { meter: self.clone(), bytes })
+    }
+}
+
+/// Bytes that are held by whoever owns this.
+#[derive(Debug)]
+pub(super) struct Charge {
+    meter: Rc<Meter>,
+    bytes: usize,
+}
+
+impl Charge {
+    pub(super) fn meter(&self) -> &Rc<Meter> {
+        &self.meter
+    }
+
+    pub(super) fn grow(&mut self, bytes: usize) -> Fallible<()> {
+        self.meter.keep(bytes)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.meter.held.set(self.meter.held.get().saturating_sub(self.bytes));
+    }
+}

@@ -1,0 +1,557 @@
+//! A small world below the API: machines, executions, functions, activities, and a clock that jumps.
+
+use perdura_engine::asl::json::{Map, Payload, Value, parse};
+use perdura_engine::asl::machine::{Kind, Machine, MachineType};
+use perdura_engine::asl::resource::Target;
+use perdura_engine::asl::scope::Dice;
+use perdura_engine::asl::source::Source;
+use perdura_engine::asl::{object, read};
+use perdura_engine::{
+    Arns, By, Call, Certainty, Effect, Event, Execution, ExecutionId, Fault, Identity, Input, Limits, MapRun,
+    Moment, Outcome, Status, StrandId, TaskToken, Timestamp, decide,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+pub(crate) struct World {
+    arns: Arns,
+    now: Timestamp,
+    moments: u128,
+    machines: BTreeMap<String, (Arc<Machine>, String)>,
+    runs: Vec<Run>,
+    starts: usize,
+    functions: BTreeMap<String, String>,
+    /// What will arrive: when, at which run, what.
+    coming: Vec<(Timestamp, usize, Input)>,
+    activities: BTreeMap<String, VecDeque<(TaskToken, Payload)>>,
+    pollers: BTreeMap<String, VecDeque<(usize, By, String)>>,
+    concurrent: bool,
+}
+
+struct Run {
+    execution: Execution,
+    events: Vec<Event>,
+    timer: Option<Timestamp>,
+    map_runs: BTreeMap<StrandId, MapRun>,
+    /// Whom its end concerns.
+    parent: Option<Waiting>,
+}
+
+enum Waiting {
+    /// A `.sync` task.
+    Task { run: usize, by: By, json: bool },
+    /// A Map Run.
+    MapRun { run: usize, strand: StrandId, index: u32 },
+}
+
+impl World {
+    pub(crate) fn new(case: &Value) -> Self {
+        let lambdas = case.get("lambdas").and_then(Value::as_array).unwrap_or_default();
+        let functions = lambdas.iter().filter_map(|lambda| {
+            Some((lambda.get("name")?.as_str()?.to_owned(), lambda.get("behaviour")?.as_str()?.to_owned()))
+        });
+        Self {
+            arns: Arns { account: "000000000000".into(), ..Arns::default() },
+            now: Timestamp(1_795_000_000_000),
+            moments: 0,
+            machines: BTreeMap::new(),
+            runs: Vec::new(),
+            starts: 0,
+            functions: functions.collect(),
+            coming: Vec::new(),
+            activities: BTreeMap::new(),
+            pollers: BTreeMap::new(),
+            concurrent: false,
+        }
+    }
+
+    /// Whether events of branches may come in another order than recorded.
+    pub(crate) fn has_concurrency(&self) -> bool {
+        self.concurrent
+    }
+
+    /// One API call, as far as a case below the API needs it.
+    pub(crate) fn call(&mut self, call: &Value) -> Result<Option<Value>, String> {
+        let params = call.get("params").cloned().unwrap_or_default();
+        let text = |name: &str| params.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        match call.get("op").and_then(Value::as_str).unwrap_or_default() {
+            "CreateStateMachine" => {
+                let express = text("type") == "EXPRESS";
+                let machine_type = if express { MachineType::Express } else { MachineType::Standard };
+                let machine = self.read(&text("definition"), machine_type)?;
+                self.machines.insert(self.arns.machine(&text("name")), (machine, text("name")));
+                Ok(None)
+            }
+            "ValidateStateMachineDefinition" => Ok(Some(validate(&text("definition")))),
+            "StartExecution" => {
+                self.starts += 1;
+                let name =
+                    if text("name").is_empty() { format!("exec-{}", self.starts) } else { text("name") };
+                let input = if text("input").is_empty() { "{}".to_owned() } else { text("input") };
+                self.start(&text("stateMachineArn"), &name, &input, None)?;
+                self.until_quiet(self.now);
+                Ok(None)
+            }
+            "StartSyncExecution" => {
+                self.starts += 1;
+                let name =
+                    if text("name").is_empty() { format!("exec-{}", self.starts) } else { text("name") };
+                let input = if text("input").is_empty() { "{}".to_owned() } else { text("input") };
+                let run = self.start(&text("stateMachineArn"), &name, &input, None)?;
+                self.until_quiet(self.now.after_seconds(86_400));
+                Ok(Some(self.describe(run, true)))
+            }
+            "DescribeExecution" => {
+                self.until_quiet(self.now.after_seconds(86_400));
+                Ok(self.find(&text("executionArn")).map(|run| self.describe(run, false)))
+            }
+            "GetExecutionHistory" => {
+                self.until_quiet(self.now.after_seconds(86_400));
+                let Some(run) = self.find(&text("executionArn")) else { return Ok(None) };
+                let run = &self.runs[run];
+                let events: Value =
+                    run.events.iter().map(|event| event.to_api(run.execution.identity())).collect();
+                Ok(Some(object! {"events" => events}))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn read(&mut self, definition: &str, machine_type: MachineType) -> Result<Arc<Machine>, String> {
+        let source = Source::new("definition", definition);
+        let reading = read::read(&source, &read::ReadOptions { machine_type, strict: true });
+        let machine = reading.machine.ok_or_else(|| {
+            let words: Vec<String> = reading
+                .diagnostics
+                .iter()
+                .filter(|diagnostic| diagnostic.is_error())
+                .map(perdura_engine::asl::diagnostic::Diagnostic::aws_message)
+                .collect();
+            format!("Invalid State Machine Definition: '{}'", words.join(", "))
+        })?;
+        self.concurrent |= machine.states().any(|(_, state)| match &state.kind {
+            Kind::Parallel(_) => true,
+            Kind::Map(map) => map.max_concurrency.is_none(),
+            _ => false,
+        });
+        Ok(Arc::new(machine))
+    }
+
+    fn find(&self, arn: &str) -> Option<usize> {
+        self.runs.iter().position(|run| *run.execution.identity().arn == *arn)
+    }
+
+    fn start(
+        &mut self,
+        machine: &str,
+        name: &str,
+        input: &str,
+        parent: Option<Waiting>,
+    ) -> Result<usize, String> {
+        let (machine, machine_name) = self
+            .machines
+            .get(machine)
+            .cloned()
+            .ok_or_else(|| format!("State Machine Does Not Exist: '{machine}'"))?;
+        let kind = machine.machine_type;
+        let identity = Identity {
+            id: ExecutionId::from_random(self.runs.len() as u128 + 1),
+            arn: self.arns.execution(&machine_name, name, kind, "unique").into(),
+            name: name.into(),
+            machine_arn: self.arns.machine(&machine_name).into(),
+            machine_name: machine_name.as_str().into(),
+            role_arn: "arn:aws:iam::000000000000:role/role".into(),
+            kind,
+            flow: Machine::TOP,
+            input: Payload::from_text(input).map_err(|error| error.to_string())?,
+            limits: Limits::STRICT,
+        };
+        Ok(self.add(Execution::new(machine, identity), parent))
+    }
+
+    fn add(&mut self, execution: Execution, parent: Option<Waiting>) -> usize {
+        let run = self.runs.len();
+        self.runs.push(Run { execution, events: Vec::new(), timer: None, map_runs: BTreeMap::new(), parent });
+        self.coming.push((self.now, run, Input::Start));
+        run
+    }
+
+    fn moment(&mut self) -> Moment {
+        self.moments += 1;
+        Moment { now: self.now, entropy: self.moments }
+    }
+
+    /// One Turn, and what follows from it at once.
+    fn arrive(&mut self, run: usize, input: Input) {
+        let moment = self.moment();
+        let here = &mut self.runs[run];
+        let decision = decide(&here.execution, &input, &moment);
+        // What is rebuilt from the record is what was decided.
+        let mut rebuilt = here.execution.clone();
+        rebuilt.apply(&decision.turn);
+        here.events.extend(decision.turn.events().cloned());
+        let effects = here.execution.commit(decision);
+        // Clocks of silence are not durable, so a heartbeat is not in the record.
+        if !matches!(input, Input::Heartbeat { .. }) {
+            assert!(rebuilt == here.execution, "the fold of a Turn differs from its decision on {input:?}");
+        }
+        for effect in effects {
+            match effect {
+                Effect::CallTask(call) => self.perform(run, call),
+                Effect::SetTimer { at } => self.runs[run].timer = at,
+                Effect::Continue => self.coming.push((self.now, run, Input::Continue)),
+                Effect::StartMapRun(order) => self.start_map_run(run, *order),
+                Effect::Publish { status } if status != Status::Running => self.ended(run),
+                Effect::CancelTask { .. } | Effect::StopMapRun { .. } | Effect::Publish { .. } => {}
+            }
+        }
+    }
+
+    /// Lets things happen, and time pass, until nothing more comes before `until`.
+    fn until_quiet(&mut self, until: Timestamp) {
+        loop {
+            let coming = self
+                .coming
+                .iter()
+                .enumerate()
+                .min_by_key(|(_, (at, _, _))| *at)
+                .map(|(index, (at, ..))| (*at, index));
+            let timers =
+                self.runs.iter().enumerate().filter_map(|(run, here)| Some((here.timer?, run))).min();
+            let next = match (coming, timers) {
+                (Some((at, _)), Some((timer, _))) => at.min(timer),
+                (Some((at, _)), None) => at,
+                (None, Some((timer, _))) => timer,
+                (None, None) => return,
+            };
+            if next > until {
+                return;
+            }
+            self.now = self.now.max(next);
+            match coming {
+                Some((at, index)) if at == next => {
+                    let (_, run, input) = self.coming.remove(index);
+                    self.arrive(run, input);
+                }
+                _ => {
+                    let (_, run) = timers.expect("one of the two was next");
+                    self.runs[run].timer = None;
+                    self.arrive(run, Input::Timer);
+                }
+            }
+        }
+    }
+
+    fn later(&mut self, seconds: u64, run: usize, by: By, outcome: Outcome) {
+        self.coming.push((self.now.after_seconds(seconds), run, Input::TaskOutcome { by, outcome }));
+    }
+
+    fn perform(&mut self, run: usize, call: Call) {
+        let by = By::Key { strand: call.strand, key: call.key.clone() };
+        let input = call.input.value().clone();
+        match &call.resource.target {
+            Target::Function { name } => {
+                let outcome = self.invoke(name, &call.resource.arn, &input);
+                self.answer_function(run, by, name, outcome);
+            }
+            Target::Service { service, action, .. }
+                if &**service == "lambda" && action.starts_with("invoke") =>
+            {
+                let function =
+                    input.get("FunctionName").and_then(Value::as_str).unwrap_or_default().to_owned();
+                let name =
+                    function.rsplit(':').find(|part| *part != "$LATEST").unwrap_or_default().to_owned();
+                let arn = format!("arn:aws:lambda:us-east-1:000000000000:function:{name}");
+                let payload = input.get("Payload").filter(|payload| !payload.is_null()).cloned();
+                let payload = payload.unwrap_or_else(Value::empty_object);
+                let outcome = self.invoke(&name, &arn, &payload).map(|payload| {
+                    object! {"ExecutedVersion" => "$LATEST", "Payload" => payload, "StatusCode" => 200}
+                });
+                self.answer_function(run, by, &name, outcome);
+            }
+            Target::Activity { .. } => {
+                let token = call.token.expect("an activity has a token");
+                self.activities
+                    .entry(call.resource.arn.to_string())
+                    .or_default()
+                    .push_back((token, call.input));
+                self.hand_out(&call.resource.arn);
+            }
+            Target::Service { service, action, .. } => {
+                self.serve(run, by, &format!("{service}:{action}"), &input)
+            }
+            Target::Step { .. } => {}
+        }
+    }
+
+    fn answer_function(&mut self, run: usize, by: By, name: &str, outcome: Result<Value, Fault>) {
+        let slow = self.functions.get(name).is_some_and(|behaviour| behaviour == "wait-60-seconds");
+        let outcome = match outcome {
+            Ok(output) => Outcome::Succeeded { output: output.into() },
+            Err(fault) => Outcome::Failed { fault, certainty: Certainty::Refused },
+        };
+        self.later(if slow { 60 } else { 0 }, run, by, outcome);
+    }
+
+    fn invoke(&self, name: &str, arn: &str, event: &Value) -> Result<Value, Fault> {
+        let raised = |kind: &str, message: &str, line: u32, source: &str| {
+            let cause = object! {
+                "errorMessage" => message,
+                "errorType" => kind,
+                "requestId" => "b5d8bd7e-0000-4000-8000-000000000000",
+                "stackTrace" => vec![format!("  File \"/var/task/handler.py\", line {line}, in handler\n    {source}\n")],
+            };
+            Err(Fault::new(kind, cause.to_string()))
+        };
+        match self.functions.get(name).map(String::as_str) {
+            Some("identity" | "wait-60-seconds") => Ok(event.clone()),
+            Some("raise-exception") => raised(
+                "Exception",
+                "Some exception was raised.",
+                2,
+                "raise Exception(\"Some exception was raised.\")",
+            ),
+            Some("raise-custom-exception") => raised("CustomException", "", 9, "raise CustomException()"),
+            Some("bytes-string") => Ok("HelloWorld!".into()),
+            Some("large-output") => Ok("a".repeat(257 * 1024).into()),
+            Some(other) => panic!("no such behaviour: {other}"),
+            None => Err(Fault::new(
+                "Lambda.ResourceNotFoundException",
+                format!(
+                    "Function not found: {arn}:$LATEST (Service: AWSLambda; Status Code: 404; Error Code: \
+                     ResourceNotFoundException; Request ID: 0; Proxy: null)"
+                ),
+            )),
+        }
+    }
+
+    /// The Step Functions service as a task sees it.
+    fn serve(&mut self, run: usize, by: By, action: &str, input: &Value) {
+        let text = |name: &str| input.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let token = || TaskToken::parse(&text("TaskToken")).expect("a token of ours");
+        let done = |output: Value| Outcome::Succeeded { output: output.into() };
+        match action {
+            "aws-sdk:sfn:getActivityTask" => {
+                self.pollers.entry(text("ActivityArn")).or_default().push_back((run, by, text("WorkerName")));
+                self.hand_out(&text("ActivityArn"));
+            }
+            "aws-sdk:sfn:sendTaskHeartbeat" => {
+                let token = token();
+                self.coming.push((self.now, self.owner(token), Input::Heartbeat { by: By::Token(token) }));
+                self.later(0, run, by, done(Value::empty_object()));
+            }
+            "aws-sdk:sfn:sendTaskSuccess" => {
+                let token = token();
+                let output = parse(&text("Output")).expect("JSON").into();
+                self.later(0, self.owner(token), By::Token(token), Outcome::Succeeded { output });
+                self.later(0, run, by, done(Value::empty_object()));
+            }
+            "aws-sdk:sfn:startExecution"
+            | "states:startExecution"
+            | "states:startExecution.sync"
+            | "states:startExecution.sync:2" => {
+                let machine = text("StateMachineArn");
+                let name = if text("Name").is_empty() { "child".to_owned() } else { text("Name") };
+                let child = match input.get("Input") {
+                    None | Some(Value::Null) => "{}".to_owned(),
+                    Some(Value::String(text)) => text.to_string(),
+                    Some(other) => other.to_string(),
+                };
+                let sync = action.contains(".sync");
+                let parent =
+                    sync.then(|| Waiting::Task { run, by: by.clone(), json: action.ends_with(":2") });
+                match self.start(&machine, &name, &child, parent) {
+                    Ok(started) => {
+                        let identity = self.runs[started].execution.identity();
+                        let answer = object! {"ExecutionArn" => identity.arn.clone(), "StartDate" => self.now.to_string()};
+                        let outcome =
+                            if sync { Outcome::Submitted { output: answer.into() } } else { done(answer) };
+                        self.later(0, run, by, outcome);
+                    }
+                    Err(message) => {
+                        let cause = format!(
+                            "{message} (Service: AWSStepFunctions; Status Code: 400; Error Code: \
+                             StateMachineDoesNotExist; Request ID: 0; Proxy: null)"
+                        );
+                        let fault = Fault::new("StepFunctions.StateMachineDoesNotExistException", cause);
+                        self.later(0, run, by, Outcome::Failed { fault, certainty: Certainty::Refused });
+                    }
+                }
+            }
+            other => panic!("no such service: {other}"),
+        }
+    }
+
+    /// Brings the workers that poll an activity together with its tasks.
+    fn hand_out(&mut self, activity: &str) {
+        while let (Some(tasks), Some(pollers)) =
+            (self.activities.get_mut(activity), self.pollers.get_mut(activity))
+        {
+            if tasks.is_empty() || pollers.is_empty() {
+                return;
+            }
+            let (token, input) = tasks.pop_front().expect("there is a task");
+            let (run, by, worker) = pollers.pop_front().expect("there is a poller");
+            let started = Input::TaskStarted { by: By::Token(token), worker: Some(worker.into()) };
+            self.coming.push((self.now, self.owner(token), started));
+            let output = object! {"TaskToken" => token.to_string(), "Input" => input.text().clone()};
+            self.later(0, run, by, Outcome::Succeeded { output: output.into() });
+        }
+    }
+
+    fn owner(&self, token: TaskToken) -> usize {
+        let owner = self.runs.iter().position(|run| run.execution.identity().id == token.execution);
+        owner.expect("the token's execution is here")
+    }
+
+    fn start_map_run(&mut self, run: usize, order: perdura_engine::MapRunOrder) {
+        let machine = self.runs[run].execution.machine().clone();
+        let items =
+            order.items.as_ref().and_then(|items| items.value().as_array()).unwrap_or_default().to_vec();
+        let strand = order.strand;
+        let dice = Dice::new(self.now.0, 7);
+        let map_run = MapRun::new(machine, order, &items, &dice).expect("the selector fits its items");
+        self.runs[run].map_runs.insert(strand, map_run);
+        self.drive_map_run(run, strand);
+    }
+
+    fn drive_map_run(&mut self, run: usize, strand: StrandId) {
+        while let Some(child) = self.runs[run].map_runs.get_mut(&strand).and_then(MapRun::next_child) {
+            let map_run = &self.runs[run].map_runs[&strand];
+            let parent = self.runs[run].execution.identity();
+            let identity = Identity {
+                id: child.id,
+                arn: format!("{}/child:{}", parent.arn, child.index).into(),
+                name: format!("child-{}", child.index).into(),
+                flow: map_run.order().flow,
+                kind: map_run.order().execution_type,
+                input: child.input,
+                ..parent.clone()
+            };
+            let execution = Execution::new(map_run.machine().clone(), identity);
+            self.add(execution, Some(Waiting::MapRun { run, strand, index: child.index }));
+        }
+        self.map_run_over(run, strand, None);
+    }
+
+    fn map_run_over(&mut self, run: usize, strand: StrandId, outcome: Option<perdura_engine::MapRunOutcome>) {
+        let Some(map_run) = self.runs[run].map_runs.get(&strand) else { return };
+        let Some(outcome) = outcome.or_else(|| map_run.ended()) else { return };
+        let by = By::Key { strand, key: map_run.order().key.clone() };
+        self.runs[run].map_runs.remove(&strand);
+        self.coming.push((self.now, run, Input::ChildOutcome { by, outcome }));
+    }
+
+    fn ended(&mut self, run: usize) {
+        let parent = self.runs[run].parent.take();
+        let here = &self.runs[run].execution;
+        let ending = match here.output() {
+            Some(output) => Ok(output.clone()),
+            None => Err(here.fault().clone()),
+        };
+        match parent {
+            Some(Waiting::Task { run: parent, by, json }) => {
+                let identity = here.identity();
+                let payload = |payload: &Payload| {
+                    if json { payload.value().clone() } else { payload.text().clone().into() }
+                };
+                let mut answer = Map::new();
+                answer.insert("ExecutionArn", identity.arn.clone());
+                answer.insert("Input", payload(&identity.input));
+                answer.insert("InputDetails", object! {"Included" => true});
+                answer.insert("Name", identity.name.clone());
+                if let Ok(output) = &ending {
+                    answer.insert("Output", payload(output));
+                    answer.insert("OutputDetails", object! {"Included" => true});
+                }
+                answer.insert("StartDate", here.started_at().0 as u64);
+                answer.insert("StateMachineArn", identity.machine_arn.clone());
+                answer.insert("Status", here.status().name());
+                answer.insert("StopDate", self.now.0 as u64);
+                let answer = Value::from(answer);
+                let outcome = match ending {
+                    Ok(_) => Outcome::Succeeded { output: answer.into() },
+                    Err(_) => Outcome::Failed {
+                        fault: Fault::new("States.TaskFailed", answer.to_string()),
+                        certainty: Certainty::Refused,
+                    },
+                };
+                self.later(0, parent, by, outcome);
+            }
+            Some(Waiting::MapRun { run: parent, strand, index }) => {
+                let outcome = self.runs[parent]
+                    .map_runs
+                    .get_mut(&strand)
+                    .and_then(|run| run.child_ended(index, ending));
+                match outcome {
+                    Some(outcome) => self.map_run_over(parent, strand, Some(outcome)),
+                    None => self.drive_map_run(parent, strand),
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn describe(&self, run: usize, sync: bool) -> Value {
+        let here = &self.runs[run].execution;
+        let identity = here.identity();
+        let mut answer = Map::new();
+        answer.insert("executionArn", identity.arn.clone());
+        answer.insert("stateMachineArn", identity.machine_arn.clone());
+        answer.insert("name", identity.name.clone());
+        answer.insert("status", here.status().name());
+        answer.insert("startDate", here.started_at().to_string());
+        answer.insert("stopDate", here.ended_at().unwrap_or_default().to_string());
+        answer.insert("input", identity.input.text().clone());
+        answer.insert("inputDetails", object! {"included" => true});
+        if let Some(output) = here.output() {
+            answer.insert("output", output.text().clone());
+        }
+        if here.output().is_some() || sync {
+            answer.insert("outputDetails", object! {"included" => true});
+        }
+        let Fault { error, cause } = here.fault();
+        for (name, text) in [("error", error), ("cause", cause)] {
+            if let Some(text) = text {
+                answer.insert(name, text.clone());
+            }
+        }
+        if !sync {
+            answer.insert("redriveCount", here.redrives());
+            let redrivable = here.is_ended() && here.status() != Status::Succeeded;
+            answer.insert("redriveStatus", if redrivable { "REDRIVABLE" } else { "NOT_REDRIVABLE" });
+        }
+        answer.into()
+    }
+}
+
+fn validate(definition: &str) -> Value {
+    let source = Source::new("definition", definition);
+    let reading =
+        read::read(&source, &read::ReadOptions { machine_type: MachineType::Standard, strict: true });
+    let diagnostics: Vec<Value> = reading
+        .diagnostics
+        .iter()
+        .map(|diagnostic| {
+            let mut shown = Map::new();
+            let jackson = diagnostic.jackson(&source);
+            shown.insert("code", diagnostic.code);
+            match &jackson {
+                Some(jackson) => {
+                    shown.insert("location", jackson.location.clone());
+                    shown.insert("message", jackson.message.clone());
+                }
+                None => {
+                    if !diagnostic.pointer.is_empty() {
+                        shown.insert("location", diagnostic.pointer.clone());
+                    }
+                    shown.insert("message", diagnostic.message.clone());
+                }
+            }
+            shown.insert("severity", if diagnostic.is_error() { "ERROR" } else { "WARNING" });
+            shown.into()
+        })
+        .collect();
+    let result = if reading.machine.is_some() { "OK" } else { "FAIL" };
+    object! {"diagnostics" => diagnostics, "result" => result, "truncated" => false}
+}
