@@ -328,6 +328,11 @@ impl Execution {
         self.strands.iter().map(|(id, strand)| (*id, strand))
     }
 
+    /// One line of control, while it lasts.
+    pub fn strand(&self, id: StrandId) -> Option<&Strand> {
+        self.strands.get(&id)
+    }
+
     /// When it wants to be woken next, if it only waits for time.
     pub fn next_wake(&self) -> Option<Timestamp> {
         if self.core.status != Status::Running {

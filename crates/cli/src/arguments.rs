@@ -1,0 +1,153 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use perdura_asl::machine::MachineType;
+use std::path::PathBuf;
+
+/// Run workflows written in Amazon States Language, the language of AWS Step Functions.
+#[derive(Debug, Parser)]
+#[command(name = "perdura", version, propagate_version = true, subcommand_required = true)]
+#[command(after_help = "\
+Examples:
+  perdura validate order.asl.json
+  perdura run order.asl.json --input @order.json
+  perdura run order.asl.json --mock order.mock.json --skip-time
+
+Run `perdura COMMAND --help` for more examples of a command.")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What can be asked for.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Validate(ValidateArguments),
+    Run(RunArguments),
+    /// Print a script that completes perdura's commands and options in a shell.
+    #[command(after_help = "\
+Examples:
+  perdura completions bash > ~/.local/share/bash-completion/completions/perdura
+  perdura completions zsh > ~/.zfunc/_perdura
+  perdura completions fish > ~/.config/fish/completions/perdura.fish")]
+    Completions {
+        /// For which shell.
+        shell: Shell,
+    },
+}
+
+/// Show everything that is wrong with definitions, each mistake with its line.
+///
+/// Files are JSON or YAML, by their names; - reads from stdin.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  perdura validate order.asl.json
+  perdura validate workflows/*.asl.yaml --strict
+  jq -r .definition described.json | perdura validate -
+  perdura validate *.asl.json --json | jq -r 'select(.result == \"FAIL\") | .file'
+
+Exit codes:
+  0  no errors; there may be warnings
+  1  at least one error
+  2  the command line is wrong, or a file cannot be read")]
+pub(crate) struct ValidateArguments {
+    /// Definitions to check; - is stdin.
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Print one line of JSON for each file to stdout instead.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArguments,
+}
+
+/// Run a machine to its end in this process, and print its output.
+///
+/// Functions are local commands, configured in perdura.toml; what else a task calls is answered by a mock file.
+/// Nothing is kept: the execution lives and ends with the process.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  perdura run order.asl.json --input @order.json
+  perdura run order.asl.json --input '{\"order\": {\"id\": \"A-1042\"}}'
+  jq .order event.json | perdura run order.asl.json --input @-
+  perdura run approval.asl.yaml --mock approval.mock.json --skip-time
+  perdura run order.asl.json --mock MockConfigFile.json#HappyPath
+
+Exit codes:
+  0  succeeded
+  1  failed
+  2  nothing was started: the command line, the definition, the input or a configuration is wrong
+  3  timed out
+  4  stopped by an interrupt (Ctrl-C)")]
+pub(crate) struct RunArguments {
+    /// The definition, JSON or YAML by its name; - is stdin.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The input as JSON, or the name of a JSON or YAML file after an @; @- is stdin.
+    #[arg(long, short, value_name = "JSON|@FILE", default_value = "{}")]
+    pub(crate) input: String,
+    /// Where functions are configured [default: perdura.toml beside FILE, or here].
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Answers for tasks; a test case of Step Functions Local's format may be named.
+    #[arg(long, short, value_name = "FILE[#CASE]")]
+    pub(crate) mock: Option<String>,
+    /// Let waits, pauses between tries and timeouts pass at once.
+    #[arg(long)]
+    pub(crate) skip_time: bool,
+    /// The execution's name [default: a random one].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Tell nothing while it runs.
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArguments,
+}
+
+/// How definitions are read, wherever they are.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct ReadingArguments {
+    /// Hold to AWS's limits, such as 256 KiB for a payload and 25,000 events.
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// What the machine is to be on AWS; an Express one has no callbacks, jobs or activities.
+    #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t = Type::Standard)]
+    pub(crate) machine_type: Type,
+}
+
+/// The types of machines.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Type {
+    Standard,
+    Express,
+}
+
+impl From<Type> for MachineType {
+    fn from(kind: Type) -> Self {
+        match kind {
+            Type::Standard => Self::Standard,
+            Type::Express => Self::Express,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent_and_every_command_has_examples() {
+        let mut command = Arguments::command();
+        command.build();
+        command.clone().debug_assert();
+        for part in std::iter::once(&command).chain(command.get_subcommands()) {
+            let shown = part.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(part.get_name() == "help" || shown.contains("Examples:"), "{}", part.get_name());
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Definitions: text to Machine, for every command that needs one.
+
+use crate::arguments::ReadingArguments;
+use crate::document;
+use anyhow::Result;
+use perdura_asl::diagnostic::Diagnostic;
+use perdura_asl::read::{BYTES_MAX, ReadOptions, Reading, read};
+use perdura_asl::source::Source;
+use std::path::Path;
+
+/// A definition with what was found in it.
+pub(crate) struct Definition {
+    pub(crate) source: Source,
+    pub(crate) reading: Reading,
+}
+
+impl Definition {
+    /// Reads a file, or stdin where the name is -.
+    pub(crate) fn open(path: &Path, arguments: ReadingArguments) -> Result<Self> {
+        let source = document::read_text(path, BYTES_MAX)?;
+        let options = ReadOptions { machine_type: arguments.machine_type.into(), strict: arguments.strict };
+        let reading = read(&source, &options);
+        Ok(Self { source, reading })
+    }
+
+    /// How many errors and warnings.
+    pub(crate) fn counts(&self) -> Counts {
+        let errors = self.reading.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
+        Counts { errors, warnings: self.reading.diagnostics.len() - errors }
+    }
+
+    /// All of them as text, each followed by an empty line.
+    pub(crate) fn render(&self, color: bool) -> String {
+        let render = |diagnostic: &Diagnostic| diagnostic.render(&self.source, color) + "\n";
+        self.reading.diagnostics.iter().map(render).collect()
+    }
+}
+
+/// How much is wrong.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) errors: usize,
+    pub(crate) warnings: usize,
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.errors += other.errors;
+        self.warnings += other.warnings;
+    }
+}
+
+/// `2 errors and 1 warning`, `no errors`.
+impl std::fmt::Display for Counts {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.errors {
+            0 => formatter.write_str("no errors")?,
+            count => formatter.write_str(&plural(count, "error"))?,
+        }
+        match self.warnings {
+            0 => Ok(()),
+            count => write!(formatter, " and {}", plural(count, "warning")),
+        }
+    }
+}
+
+/// `1 error`, `2 errors`.
+pub(crate) fn plural(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_read_as_a_sentence_would_have_them() {
+        for (errors, warnings, expected) in [
+            (0, 0, "no errors"),
+            (1, 0, "1 error"),
+            (2, 1, "2 errors and 1 warning"),
+            (0, 3, "no errors and 3 warnings"),
+        ] {
+            assert_eq!(Counts { errors, warnings }.to_string(), expected);
+        }
+    }
+}

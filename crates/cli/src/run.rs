@@ -1,0 +1,169 @@
+//! `perdura run`: one execution, from its start to its end, in this process.
+
+mod clock;
+mod config;
+mod driver;
+mod functions;
+mod input;
+mod lines;
+mod mock;
+mod process;
+mod progress;
+mod screen;
+mod story;
+mod tree;
+
+use crate::arguments::RunArguments;
+use crate::definition::{Definition, plural};
+use crate::terminal::{self, stderr_paint};
+use crate::{REFUSED, duration};
+use anyhow::{Context, Result, bail};
+use clock::Clock;
+use config::Config;
+use driver::{Driver, Ending, Message};
+use functions::Functions;
+use mock::Mocks;
+use perdura_asl::json::Payload;
+use perdura_asl::machine::Machine;
+use perdura_engine::{Arns, Execution, ExecutionId, Fault, Identity, Limits, Status};
+use progress::Progress;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+use std::thread;
+
+/// The exit code of a program that was interrupted twice.
+const INTERRUPTED: i32 = 130;
+
+/// Runs a machine, prints its output, and gives the exit code of its status.
+pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
+    if arguments.file == Path::new("-") && arguments.input == "@-" {
+        bail!("stdin can be the definition or the input, not both: give one of them as a file");
+    }
+    let Some(machine) = machine(arguments)? else { return Ok(ExitCode::from(REFUSED)) };
+    let limits = if arguments.reading.strict { Limits::STRICT } else { Limits::GENEROUS };
+    let name = input::machine_name(&arguments.file);
+    let input = input::read(&arguments.input, limits.payload_bytes_max)?;
+    if let Some(name) = &arguments.name {
+        input::check_name(name).context("--name is wrong")?;
+    }
+    let config = Config::find(arguments.config.as_deref(), &arguments.file)?;
+    let mocks = match &arguments.mock {
+        Some(mock) => Mocks::open(mock, &machine, &name)?,
+        None => Mocks::default(),
+    };
+    let identity = identity(&machine, &name, arguments.name.as_deref(), input, limits)?;
+    let execution = Execution::new(machine, identity);
+
+    let (sender, inbox) = mpsc::channel();
+    listen(sender.clone())?;
+    let functions = Functions::new(config, limits.payload_bytes_max, sender);
+    let clock = Clock::start(arguments.skip_time);
+    let progress = Progress::new(arguments.quiet, clock.now());
+    let ending = Driver::new(clock, inbox, functions, mocks, progress).run(execution)?;
+    report(&ending, arguments.quiet)
+}
+
+/// The machine, or all that is wrong with it on stderr.
+fn machine(arguments: &RunArguments) -> Result<Option<Arc<Machine>>> {
+    let definition = Definition::open(&arguments.file, arguments.reading)?;
+    let counts = definition.counts();
+    let mut stderr = io::stderr().lock();
+    let paint = stderr_paint();
+    if definition.reading.machine.is_none() {
+        let _ = write!(stderr, "{}", definition.render(paint.0));
+        let name = &definition.source.name;
+        let _ = writeln!(stderr, "{} {name} cannot be run: {counts}", paint.bold_red("error:"));
+    } else if counts.warnings > 0 && !arguments.quiet {
+        let _ = writeln!(
+            stderr,
+            "{} {} in the definition; `perdura validate {}` shows them",
+            paint.bold("hint:"),
+            plural(counts.warnings, "warning"),
+            arguments.file.display()
+        );
+    }
+    Ok(definition.reading.machine.map(Arc::new))
+}
+
+fn identity(
+    machine: &Machine,
+    machine_name: &str,
+    name: Option<&str>,
+    input: Payload,
+    limits: Limits,
+) -> Result<Identity> {
+    let id = ExecutionId::from_random(driver::entropy()?);
+    let unique = id.to_string();
+    let name = name.unwrap_or(&unique);
+    let arns = Arns::default();
+    Ok(Identity {
+        id,
+        arn: arns.execution(machine_name, name, machine.machine_type, &unique).into(),
+        name: name.into(),
+        machine_arn: arns.machine(machine_name).into(),
+        machine_name: machine_name.into(),
+        role_arn: "arn:aws:iam::123456789012:role/perdura".into(),
+        kind: machine.machine_type,
+        flow: Machine::TOP,
+        input,
+        limits,
+    })
+}
+
+/// The first signal stops the execution. The second ends the process, should the first not have done it.
+fn listen(inbox: Sender<Message>) -> Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen for signals")?;
+    thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            for (count, _) in signals.forever().enumerate() {
+                if count > 0 || inbox.send(Message::Interrupted).is_err() {
+                    std::process::exit(INTERRUPTED);
+                }
+            }
+        })
+        .context("cannot start a thread")?;
+    Ok(())
+}
+
+/// Output to stdout, everything else to stderr.
+fn report(ending: &Ending, quiet: bool) -> Result<ExitCode> {
+    let paint = stderr_paint();
+    let status = ending.status.name();
+    let took = match (duration::say(ending.took_ms), ending.skipped_ms) {
+        (took, 0) => took,
+        (took, skipped) => format!("{took}, of which {} were skipped", duration::say(skipped)),
+    };
+    let mut stderr = io::stderr().lock();
+    if ending.status == Status::Succeeded {
+        if !quiet {
+            let _ = writeln!(stderr, "{} after {took}", paint.green(status));
+        }
+        if let Some(output) = &ending.output {
+            terminal::print(format!("{}\n", output.value()).as_bytes())?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let _ = writeln!(stderr, "{} after {took}{}", paint.bold_red(status), why(&ending.fault));
+    Ok(ExitCode::from(match ending.status {
+        Status::Succeeded => 0,
+        Status::Created | Status::Running | Status::Failed => 1,
+        Status::TimedOut => 3,
+        Status::Aborted => 4,
+    }))
+}
+
+/// Error and cause in full; a cause of several lines keeps them.
+fn why(fault: &Fault) -> String {
+    let parts = [fault.error.as_deref(), fault.cause.as_deref()].into_iter().flatten();
+    let shown = parts.filter(|part| !part.is_empty()).map(|part| {
+        let lines: Vec<String> = part.lines().map(terminal::harmless).collect();
+        format!(": {}", lines.join("\n  "))
+    });
+    shown.collect()
+}

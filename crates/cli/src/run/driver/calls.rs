@@ -1,0 +1,178 @@
+//! What a task calls here: a mock, a function, or nothing that there is.
+
+use super::{Driver, ExecutionNo, entropy};
+use crate::run::functions::{Job, Shape, missing, plain_name};
+use anyhow::Result;
+use perdura_engine::asl::error::RUNTIME;
+use perdura_engine::asl::json::Payload;
+use perdura_engine::asl::machine::StateIx;
+use perdura_engine::asl::resource::{Pattern, Target};
+use perdura_engine::{By, Call, Certainty, ExecutionId, Fault, Input, Outcome};
+use std::sync::Arc;
+
+impl Driver {
+    pub(super) fn call(&mut self, number: ExecutionNo, call: Call) -> Result<()> {
+        let state = self.state_of(number, &call);
+        if let Some(answer) = self.mocks.answer(&state) {
+            self.answer_in_turn(number, &call, answer.outcome());
+            return Ok(());
+        }
+        let (function, payload, shape) = match wanted(&call) {
+            Wanted::Function { name, payload, shape } => (name, payload, shape),
+            Wanted::Answered(outcome) => {
+                self.answer(number, &call, outcome);
+                return Ok(());
+            }
+            Wanted::Elsewhere => {
+                self.answer(number, &call, unreachable_here(&state, &call));
+                return Ok(());
+            }
+        };
+        let name: Arc<str> = plain_name(&function).into();
+        if self.functions.has(&name) {
+            self.functions.call(Job { execution: number, call, function: name, payload, shape });
+        } else {
+            self.progress.hint(&format!(
+                "{state} calls the function {name}, which is not configured: add [functions.{name}] to {}, or \
+                 an answer for {state} to a mock file",
+                self.functions.file()
+            ));
+            let request = ExecutionId::from_random(entropy()?).to_string();
+            self.answer(number, &call, missing(&function, &request));
+        }
+        Ok(())
+    }
+
+    /// The name of the state that calls.
+    fn state_of(&self, number: ExecutionNo, call: &Call) -> Arc<str> {
+        let execution = &self.executions[&number].execution;
+        let state =
+            execution.strand(call.strand).and_then(|strand| strand.step.as_ref()).map(|step| step.state);
+        execution.machine().state(state.unwrap_or(StateIx(0))).name.clone()
+    }
+
+    fn answer(&mut self, number: ExecutionNo, call: &Call, outcome: Outcome) {
+        let by = By::Key { strand: call.strand, key: call.key.clone() };
+        self.settle((number, by, outcome));
+    }
+
+    /// A job or a callback is handed over first; its end comes after.
+    fn answer_in_turn(&mut self, number: ExecutionNo, call: &Call, outcome: Outcome) {
+        match call.resource.target {
+            Target::Service { pattern: Pattern::Sync | Pattern::Callback, .. } => {
+                self.answer(number, call, Outcome::Submitted { output: Payload::default() });
+            }
+            Target::Activity { .. } => {
+                let by = By::Key { strand: call.strand, key: call.key.clone() };
+                self.ready.push_back((number, Input::TaskStarted { by, worker: Some("mock".into()) }));
+            }
+            Target::Function { .. } | Target::Service { .. } | Target::Step { .. } => {}
+        }
+        self.answer(number, call, outcome);
+    }
+}
+
+/// What is to be done about a call without a mock.
+#[derive(Debug, PartialEq)]
+enum Wanted {
+    Function {
+        name: Arc<str>,
+        payload: Payload,
+        shape: Shape,
+    },
+    Answered(Outcome),
+    /// Nothing in this process answers it.
+    Elsewhere,
+}
+
+fn wanted(call: &Call) -> Wanted {
+    match &call.resource.target {
+        Target::Function { .. } => Wanted::Function {
+            name: call.resource.arn.clone(),
+            payload: call.input.clone(),
+            shape: Shape::Bare,
+        },
+        Target::Service { service, pattern: Pattern::RequestResponse, action }
+            if (&**service, &**action) == ("lambda", "invoke") =>
+        {
+            invoke(&call.input)
+        }
+        Target::Service { .. } | Target::Activity { .. } | Target::Step { .. } => Wanted::Elsewhere,
+    }
+}
+
+/// The arguments of Lambda's Invoke.
+fn invoke(input: &Payload) -> Wanted {
+    let arguments = input.value();
+    let refused = |what: &str| {
+        let cause = format!("The Parameters '{input}' could not be used to start the Task: [{what}]");
+        Wanted::Answered(Outcome::Failed { fault: Fault::new(RUNTIME, cause), certainty: Certainty::Refused })
+    };
+    let name = match arguments.get("FunctionName") {
+        None => return refused("The field 'FunctionName' is required but was missing"),
+        Some(name) => match name.as_str() {
+            None => return refused("The value for the field 'FunctionName' must be a STRING"),
+            Some(name) => name.into(),
+        },
+    };
+    let shape = match arguments.get("InvocationType").map(|kind| kind.as_str()) {
+        None | Some(Some("RequestResponse")) => Shape::Invoke,
+        Some(Some("Event")) => Shape::Event,
+        Some(Some("DryRun")) => {
+            let output = perdura_engine::asl::object! { "Payload" => "", "StatusCode" => 204 }.into();
+            return Wanted::Answered(Outcome::Succeeded { output });
+        }
+        Some(_) => {
+            return refused(
+                "The value for the field 'InvocationType' must be Event, RequestResponse or DryRun",
+            );
+        }
+    };
+    let payload = arguments.get("Payload").map_or_else(Payload::default, |payload| payload.clone().into());
+    Wanted::Function { name, payload, shape }
+}
+
+/// Nobody can catch this: a mock that was forgotten must not pass for an error of the service.
+fn unreachable_here(state: &str, call: &Call) -> Outcome {
+    let cause = format!(
+        "The state {state:?} calls {}, which `perdura run` cannot do. Give it an answer in a mock file: \
+         {{{state:?}: [{{\"result\": …}}]}}, and run with --mock FILE",
+        call.resource.arn
+    );
+    Outcome::NotStarted { fault: Fault::new(RUNTIME, cause), scheduled: false }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn invoked(input: &str) -> Wanted {
+        invoke(&Payload::from_text(input).unwrap())
+    }
+
+    #[test]
+    fn invoke_takes_lambdas_arguments() {
+        let function = |payload: &str, shape| Wanted::Function {
+            name: "f".into(),
+            payload: Payload::from_text(payload).unwrap(),
+            shape,
+        };
+        for (input, expected) in [
+            (r#"{"FunctionName": "f"}"#, function("{}", Shape::Invoke)),
+            (r#"{"FunctionName": "f", "Payload": [1]}"#, function("[1]", Shape::Invoke)),
+            (r#"{"FunctionName": "f", "InvocationType": "Event"}"#, function("{}", Shape::Event)),
+        ] {
+            assert_eq!(invoked(input), expected, "{input}");
+        }
+        for (input, expected) in [
+            ("{}", "'FunctionName' is required"),
+            ("[]", "'FunctionName' is required"),
+            (r#"{"FunctionName": 5}"#, "must be a STRING"),
+            (r#"{"FunctionName": "f", "InvocationType": 5}"#, "'InvocationType' must be"),
+            (r#"{"FunctionName": "f", "InvocationType": "DryRun"}"#, "204"),
+        ] {
+            let found = format!("{:?}", invoked(input));
+            assert!(found.starts_with("Answered") && found.contains(expected), "{input}: {found}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What stands between us and a person: colours where they are wanted, and pipes that may close.
+
+use anyhow::{Context, Result};
+use std::io::{self, IsTerminal, Write};
+
+/// Colours, or none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paint(pub(crate) bool);
+
+impl Paint {
+    fn with(self, code: &str, text: &str) -> String {
+        if self.0 { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+
+    pub(crate) fn bold(self, text: &str) -> String {
+        self.with("1", text)
+    }
+
+    pub(crate) fn bold_red(self, text: &str) -> String {
+        self.with("1;31", text)
+    }
+
+    pub(crate) fn red(self, text: &str) -> String {
+        self.with("31", text)
+    }
+
+    pub(crate) fn green(self, text: &str) -> String {
+        self.with("32", text)
+    }
+
+    pub(crate) fn yellow(self, text: &str) -> String {
+        self.with("33", text)
+    }
+
+    pub(crate) fn dim(self, text: &str) -> String {
+        self.with("2", text)
+    }
+}
+
+/// How to write to stderr: in colour on a terminal, unless `NO_COLOR` asks for none.
+pub(crate) fn stderr_paint() -> Paint {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    Paint(stderr_is_lively() && !refused)
+}
+
+/// Whether stderr is a terminal on which lines can be drawn again.
+pub(crate) fn stderr_is_lively() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
+}
+
+/// Writes to stdout. A reader that has gone away, as `head` does, is no error.
+pub(crate) fn print(bytes: &[u8]) -> Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => done.context("cannot write to stdout"),
+    }
+}
+
+/// Text from outside, made safe to show: control characters could move the cursor or change colours.
+pub(crate) fn harmless(text: &str) -> String {
+    text.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_do_not_reach_the_terminal() {
+        assert_eq!(harmless("a\u{1b}[2Jb\nc\u{9b}d é"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}d é");
+    }
+}

@@ -1,0 +1,68 @@
+//! `perdura validate`: everything that is wrong with definitions.
+
+use crate::REFUSED;
+use crate::arguments::ValidateArguments;
+use crate::definition::{Counts, Definition, plural};
+use crate::terminal;
+use anyhow::Result;
+use perdura_asl::diagnostic::Diagnostic;
+use perdura_asl::json::Value;
+use perdura_asl::object;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Reads each file and tells what is wrong. A file that cannot be read does not hide the others.
+pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode> {
+    let paint = terminal::stderr_paint();
+    let mut stderr = io::stderr().lock();
+    let mut counts = Counts::default();
+    let mut unread = 0;
+    for path in &arguments.files {
+        let definition = match Definition::open(path, arguments.reading) {
+            Ok(definition) => definition,
+            Err(error) => {
+                unread += 1;
+                let _ = writeln!(stderr, "{} {error:#}", paint.bold_red("error:"));
+                continue;
+            }
+        };
+        counts += definition.counts();
+        if arguments.json {
+            terminal::print(format!("{}\n", to_json(&definition)).as_bytes())?;
+        } else {
+            let _ = stderr.write_all(definition.render(paint.0).as_bytes());
+        }
+    }
+    if !arguments.json {
+        let _ = writeln!(stderr, "{}", summary(arguments.files.len() - unread, counts, unread));
+    }
+    Ok(match (unread, counts.errors) {
+        (0, 0) => ExitCode::SUCCESS,
+        (0, _) => ExitCode::FAILURE,
+        (_, _) => ExitCode::from(REFUSED),
+    })
+}
+
+fn summary(files: usize, counts: Counts, unread: usize) -> String {
+    let unread = match unread {
+        0 => String::new(),
+        count => format!(", {} could not be read", plural(count, "file")),
+    };
+    format!("{} checked: {counts}{unread}", plural(files, "file"))
+}
+
+/// AWS's answer to ValidateStateMachineDefinition, with the place added.
+fn to_json(definition: &Definition) -> Value {
+    let Definition { source, reading } = definition;
+    let diagnostic = |diagnostic: &Diagnostic| {
+        let mut object = diagnostic.to_json(source).as_object().cloned().unwrap_or_default();
+        object.remove("file");
+        object.insert("severity", diagnostic.severity.name().to_uppercase());
+        Value::from(object)
+    };
+    object! {
+        "file" => source.name.as_str(),
+        "result" => if reading.has_errors() { "FAIL" } else { "OK" },
+        "diagnostics" => reading.diagnostics.iter().map(diagnostic).collect::<Value>(),
+    }
+}
