@@ -6,12 +6,14 @@
 //! names the cases that cannot pass, with the reason; a case that fails and is not named, or is named and
 //! passes, fails the test.
 
+#![allow(clippy::disallowed_methods, reason = "tests read their data; the room itself does not")]
+
 #[path = "conformance/compare.rs"]
 mod compare;
 #[path = "conformance/world.rs"]
 mod world;
 
-use perdura_engine::asl::json::{Value, parse};
+use perdura_engine::asl::json::{Map, Value, parse};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use world::World;
@@ -58,7 +60,7 @@ fn judge(case: &Value) -> Verdict {
     let part = |part: &str| case.get("expected").and_then(|all| all.get(part)).cloned().unwrap_or_default();
     let (outcomes, histories) = (part("outcome"), part("history"));
     let mut compared = 0;
-    for key in histories.as_object().into_iter().flat_map(|histories| histories.keys()) {
+    for key in histories.as_object().into_iter().flat_map(Map::keys) {
         let recorded = histories.get(key).cloned().unwrap_or_default();
         if recorded.get("exception_value").is_some() || recorded.get("message").is_some() {
             compared += 1;

@@ -1,6 +1,6 @@
 //! Recorded answers have masked values; this says where ours differ from them.
 
-use perdura_engine::asl::json::{Value, parse};
+use perdura_engine::asl::json::{Map, Value, parse};
 use std::collections::BTreeMap;
 
 /// Words that stand for anything of their kind.
@@ -41,7 +41,7 @@ pub(crate) fn outcome(expected: &Value, answer: &Value) -> Vec<String> {
     let events = answer.get("events").and_then(Value::as_array).unwrap_or_default();
     let Some(last) = events.last() else { return vec!["outcome: no events".into()] };
     let mut found = Vec::new();
-    for (name, expected) in end.as_object().into_iter().flat_map(|end| end.iter()) {
+    for (name, expected) in end.as_object().into_iter().flat_map(Map::iter) {
         let actual = match &**name {
             "type" => last.get("type").cloned(),
             name => details(last).and_then(|details| details.get(name).cloned()),
@@ -129,9 +129,10 @@ fn history(expected: &[Value], actual: &[Value], concurrent: bool) -> Vec<String
         used[found] = true;
         counterpart.insert(id, number(&actual[found], "id"));
     }
-    match actual.len() == expected.len() {
-        true => Vec::new(),
-        false => vec![format!("{} events, ours has {}: {:?}", expected.len(), actual.len(), actual.last())],
+    if actual.len() == expected.len() {
+        Vec::new()
+    } else {
+        vec![format!("{} events, ours has {}: {:?}", expected.len(), actual.len(), actual.last())]
     }
 }
 

@@ -182,10 +182,10 @@ impl World {
     }
 
     /// One Turn, and what follows from it at once.
-    fn arrive(&mut self, run: usize, input: Input) {
+    fn arrive(&mut self, run: usize, input: &Input) {
         let moment = self.moment();
         let here = &mut self.runs[run];
-        let decision = decide(&here.execution, &input, &moment);
+        let decision = decide(&here.execution, input, &moment);
         // What is rebuilt from the record is what was decided.
         let mut rebuilt = here.execution.clone();
         rebuilt.apply(&decision.turn);
@@ -231,12 +231,12 @@ impl World {
             match coming {
                 Some((at, index)) if at == next => {
                     let (_, run, input) = self.coming.remove(index);
-                    self.arrive(run, input);
+                    self.arrive(run, &input);
                 }
                 _ => {
                     let (_, run) = timers.expect("one of the two was next");
                     self.runs[run].timer = None;
-                    self.arrive(run, Input::Timer);
+                    self.arrive(run, &Input::Timer);
                 }
             }
         }
@@ -278,7 +278,7 @@ impl World {
                 self.hand_out(&call.resource.arn);
             }
             Target::Service { service, action, .. } => {
-                self.serve(run, by, &format!("{service}:{action}"), &input)
+                self.serve(run, by, &format!("{service}:{action}"), &input);
             }
             Target::Step { .. } => {}
         }
@@ -534,19 +534,15 @@ fn validate(definition: &str) -> Value {
         .iter()
         .map(|diagnostic| {
             let mut shown = Map::new();
-            let jackson = diagnostic.jackson(&source);
             shown.insert("code", diagnostic.code);
-            match &jackson {
-                Some(jackson) => {
-                    shown.insert("location", jackson.location.clone());
-                    shown.insert("message", jackson.message.clone());
+            if let Some(jackson) = diagnostic.jackson(&source) {
+                shown.insert("location", jackson.location);
+                shown.insert("message", jackson.message);
+            } else {
+                if !diagnostic.pointer.is_empty() {
+                    shown.insert("location", diagnostic.pointer.clone());
                 }
-                None => {
-                    if !diagnostic.pointer.is_empty() {
-                        shown.insert("location", diagnostic.pointer.clone());
-                    }
-                    shown.insert("message", diagnostic.message.clone());
-                }
+                shown.insert("message", diagnostic.message.clone());
             }
             shown.insert("severity", if diagnostic.is_error() { "ERROR" } else { "WARNING" });
             shown.into()
