@@ -63,12 +63,12 @@ fn shared(value: Value, depth: usize) -> Fallible<Value> {
 }
 
 fn is_deeper(value: &Value, levels: usize) -> bool {
-    let mut parts: Box<dyn Iterator<Item = &Value>> = match value {
-        Value::Array(items) => Box::new(items.iter()),
-        Value::Object(map) => Box::new(map.values()),
-        _ => return false,
-    };
-    parts.any(|part| levels == 0 || is_deeper(part, levels - 1))
+    let is_over = |part: &Value| levels == 0 || is_deeper(part, levels - 1);
+    match value {
+        Value::Array(items) => items.iter().any(is_over),
+        Value::Object(map) => map.values().any(is_over),
+        _ => false,
+    }
 }
 
 fn too_deep() -> Error {

@@ -47,6 +47,7 @@ fn write_json(value: &Val, indent: Option<usize>, out: &mut Text) -> Fallible<()
         }
         Val::Object(object) => {
             let inner = indent.map(|indent| indent + 2);
+            out.work(16)?;
             let mut opening = "{";
             for (key, value) in object.members() {
                 if value.is_undefined() {
