@@ -85,6 +85,29 @@ fn a_state_is_refused_in_known_words() {
 }
 
 #[test]
+fn an_expression_is_refused_in_known_words() {
+    let at = "/States/Only/Output/v";
+    for (expression, expected) in [
+        ("1 +", "INVALID_JSONATA_EXPRESSION: Unexpected end of expression"),
+        ("phone", "UNSUPPORTED_JSONATA_EXPRESSION: Reference to 'phone' at the top level is not supported."),
+        ("$$", "UNSUPPORTED_JSONATA_EXPRESSION: Reference to '$$' is not supported."),
+        (
+            "$states.errorOutput",
+            "UNSUPPORTED_JSONATA_EXPRESSION: Field '$states.errorOutput' does not exist.",
+        ),
+    ] {
+        let state = format!(
+            r#""Type": "Pass", "QueryLanguage": "JSONata", "Output": {{"v": "{{% {expression} %}}"}}"#
+        );
+        assert_eq!(
+            said(&one(&state), MachineType::Standard),
+            [format!("{expected} at {at}")],
+            "{expression}"
+        );
+    }
+}
+
+#[test]
 fn express_is_refused_in_known_words() {
     for (resource, expected) in [
         (

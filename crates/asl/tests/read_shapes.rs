@@ -181,10 +181,11 @@ fn a_state_knows_which_variables_it_reads() {
             "B": {"Type": "Pass", "InputPath": "$b.x", "Parameters": {"p.$": "States.Array($a, $.n, $b)", "q.$": "$$.State.Name"},
                   "Next": "C"},
             "C": {"Type": "Choice", "Choices": [{"Variable": "$c", "StringEqualsPath": "$a", "Next": "D"}], "Default": "D"},
-            "D": {"Type": "Fail", "ErrorPath": "$b"}}}"#,
+            "D": {"Type": "Pass", "QueryLanguage": "JSONata", "Output": "{% ($x := $states.input; $sum([$x, $c])) %}", "Next": "E"},
+            "E": {"Type": "Fail", "ErrorPath": "$b"}}}"#,
     );
     let variables = |name: &str| {
         get(&machine, name).variables.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
     };
-    assert_eq!(["A", "B", "C", "D"].map(variables), ["", "a b", "a c", "b"]);
+    assert_eq!(["A", "B", "C", "D", "E"].map(variables), ["", "a b", "a c", "c", "b"]);
 }

@@ -168,15 +168,8 @@ impl<'n> Reader<'n> {
                 Some(expression)
             }
             Err(error) => {
-                // AWS leaves JSONata's own code out.
-                let message = match error.message.split_once(": ") {
-                    Some((code, message)) if code.len() == 5 && code.starts_with(['S', 'T', 'D', 'U']) => {
-                        message
-                    }
-                    _ => &error.message,
-                };
                 let span = self.inside(node, text, before + error.at);
-                self.findings.error(code::INVALID_JSONATA_EXPRESSION, at, span, message);
+                self.findings.error(code::INVALID_JSONATA_EXPRESSION, at, span, error.message);
                 None
             }
         }

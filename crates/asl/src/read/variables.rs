@@ -61,10 +61,25 @@ impl Reader<'_> {
         expression: &Expression,
         at: &At<'_>,
         span: Span,
-        _sight: Sight,
+        sight: Sight,
     ) {
         for name in expression.variables() {
             self.uses(name.clone(), at, span);
+        }
+        for message in expression.unsupported() {
+            self.findings.error(code::UNSUPPORTED_JSONATA_EXPRESSION, at, span, message);
+        }
+        for (member, seen) in [("result", Sight::Result), ("errorOutput", Sight::Error)] {
+            if sight != seen && expression.reads_states(member) {
+                let message = format!("Field '$states.{member}' does not exist.");
+                let hint = match seen {
+                    Sight::Error => "only `Output` and `Assign` of a catcher have it",
+                    Sight::Result | Sight::Input => {
+                        "only `Output` and `Assign` of Task, Parallel and Map states have it"
+                    }
+                };
+                self.findings.error(code::UNSUPPORTED_JSONATA_EXPRESSION, at, span, message).hint(hint);
+            }
         }
     }
 
