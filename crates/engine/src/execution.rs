@@ -211,6 +211,8 @@ pub enum Standing {
     MapRunning {
         /// The run's ARN.
         arn: Arc<str>,
+        /// Its children do not run: it has ended, or was stopped; a redrive takes it up again.
+        over: bool,
     },
 }
 
