@@ -103,9 +103,16 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
         }
         EventKind::TaskNotStarted { .. } => mark_failed(step, Certainty::Refused),
         EventKind::TaskTimedOut { .. } => mark_failed(step, Certainty::Ambiguous),
-        EventKind::MapRunStarted { arn } => {
-            step.standing = Standing::MapRunning { arn: arn.clone() };
+        // Answered: whatever follows, there is nothing to wait for or to cancel.
+        EventKind::TaskSucceeded { .. } => step.standing = Standing::Ready,
+        EventKind::MapRunStarted { arn } | EventKind::MapRunRedriven { arn, .. } => {
+            step.standing = Standing::MapRunning { arn: arn.clone(), over: false };
             table.core().ready.remove(&id);
+        }
+        EventKind::MapRunSucceeded | EventKind::MapRunFailed(_) => {
+            if let Standing::MapRunning { over, .. } = &mut step.standing {
+                *over = true;
+            }
         }
         _ => {}
     }
@@ -159,13 +166,19 @@ fn redrive(table: &mut Draft<'_>, event: &Event, count: u32) {
             None => true,
             Some(step) => {
                 step.retries.clear();
-                if step.sent.as_ref().is_some_and(|sent| sent.failed == Some(Certainty::Refused)) {
+                // A pause before a retry has moved the round on already.
+                let refused =
+                    |sent: &Sent| sent.round == step.round && sent.failed == Some(Certainty::Refused);
+                if step.sent.as_ref().is_some_and(refused) {
                     step.round = step.round.next();
                 }
-                match &step.standing {
-                    Standing::Resting { retry: false, .. }
-                    | Standing::Fanning(_)
-                    | Standing::MapRunning { .. } => false,
+                match &mut step.standing {
+                    Standing::Resting { retry: false, .. } | Standing::Fanning(_) => false,
+                    // Its children were stopped; they run once the Map Run is redriven.
+                    Standing::MapRunning { over, .. } => {
+                        *over = true;
+                        false
+                    }
                     Standing::Ready | Standing::Calling { .. } | Standing::Resting { .. } => {
                         step.standing = Standing::Ready;
                         true

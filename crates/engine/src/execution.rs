@@ -211,6 +211,8 @@ pub enum Standing {
     MapRunning {
         /// The run's ARN.
         arn: Arc<str>,
+        /// Its children do not run: it has ended, or was stopped; a redrive takes it up again.
+        over: bool,
     },
 }
 
@@ -352,18 +354,20 @@ impl Execution {
     /// Clocks of silence are not durable: after a restart they begin anew.
     pub fn restart_heartbeats(&mut self, now: Timestamp) {
         for (id, strand) in &mut self.strands {
-            if let Some(Step {
-                standing: Standing::Calling { heartbeat: Some((seconds, until)), .. }, ..
-            }) = &mut strand.step
-            {
-                let before = *until;
-                *until = now.after_seconds(*seconds);
-                self.deadlines.remove(&(before, *id));
+            let before = strand.wakes_at();
+            let Some(Step { standing: Standing::Calling { heartbeat: Some((seconds, until)), .. }, .. }) =
+                &mut strand.step
+            else {
+                continue;
+            };
+            *until = now.after_seconds(*seconds);
+            if let Some(at) = before {
+                self.deadlines.remove(&(at, *id));
             }
-            if let Some(at) = strand.wakes_at() {
-                self.deadlines.insert((at, *id));
-            }
+            self.deadlines.extend(strand.wakes_at().map(|at| (at, *id)));
         }
+        // Whoever restarts asks for `next_wake`; from then on only changes are told.
+        self.core.timer = self.next_wake();
     }
 
     /// Everything about it but its machine, for storage.

@@ -2,7 +2,7 @@
 
 use super::Turning;
 use crate::event::{EventKind, Fault};
-use crate::execution::Standing;
+use crate::execution::{Standing, Status};
 use crate::id::{Seq, StrandId};
 use perdura_asl::error::RUNTIME;
 
@@ -23,7 +23,12 @@ impl Turning<'_> {
         let redrive_count = self.draft.base.core.redrives + 1;
         self.emit_after(Seq(0), StrandId::TOP, EventKind::ExecutionRedriven { redrive_count });
         for strand in self.draft.strand_ids() {
-            match self.strand(strand).step.as_ref().map(|step| &step.standing) {
+            // What goes on may fail at once, and bring down the others or the whole.
+            if self.draft.changes.core.status != Status::Running {
+                return;
+            }
+            let step = self.draft.peek(strand).and_then(|strand| strand.step.as_ref());
+            match step.map(|step| &step.standing) {
                 Some(Standing::MapRunning { .. }) => self.redrive_map_run(strand),
                 Some(Standing::Fanning(run)) if run.live.is_empty() => {
                     let after = self.strand(strand).last;

@@ -207,10 +207,13 @@ impl Turning<'_> {
         let state_type = StateType::from(&state.kind);
         match &step.standing {
             Standing::Fanning(_) => self.abort_live(strand, failed_at, None),
-            Standing::MapRunning { .. } => {
+            Standing::MapRunning { over: false, .. } => {
                 self.emit_after(failed_at, strand, EventKind::MapRunAborted);
             }
-            Standing::Ready | Standing::Calling { .. } | Standing::Resting { .. } => {}
+            Standing::Ready
+            | Standing::Calling { .. }
+            | Standing::Resting { .. }
+            | Standing::MapRunning { over: true, .. } => {}
         }
         self.cancel(strand);
         match state_type {
@@ -252,7 +255,7 @@ impl Turning<'_> {
             Standing::Calling { .. } if step.sent.as_ref().is_none_or(|sent| sent.failed.is_none()) => {
                 Effect::CancelTask { strand, key: self.key(strand) }
             }
-            Standing::MapRunning { .. } => Effect::StopMapRun { strand, key: self.key(strand) },
+            Standing::MapRunning { over: false, .. } => Effect::StopMapRun { strand, key: self.key(strand) },
             _ => return,
         };
         if !self.effects.contains(&effect) {

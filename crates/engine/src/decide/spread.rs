@@ -40,7 +40,7 @@ impl Turning<'_> {
     pub(super) fn redrive_map_run(&mut self, strand: StrandId) {
         let machine = self.machine();
         let state = self.state(&machine, strand);
-        let (Kind::Map(map), Standing::MapRunning { arn }) = (&state.kind, &self.step(strand).standing)
+        let (Kind::Map(map), Standing::MapRunning { arn, .. }) = (&state.kind, &self.step(strand).standing)
         else {
             return;
         };
@@ -154,7 +154,7 @@ impl Turning<'_> {
     pub(super) fn map_run_ended(&mut self, by: &By, outcome: &MapRunOutcome) {
         let strand = by.strand();
         let step = self.addressed(by);
-        if step.is_none_or(|step| !matches!(step.standing, Standing::MapRunning { .. })) {
+        if step.is_none_or(|step| !matches!(step.standing, Standing::MapRunning { over: false, .. })) {
             return self.ignore("nobody waits for this Map Run");
         }
         let machine = self.machine();

@@ -142,6 +142,10 @@ impl Turning<'_> {
         let strand = by.strand();
         match self.addressed(by).map(|step| &step.standing) {
             Some(Standing::Calling { .. }) => self.answer(strand, outcome),
+            Some(Standing::Resting { retry: true, .. }) if matches!(outcome, Outcome::Submitted { .. }) => {
+                // Its end is still to come, and only the retry, under the same key, will wait for it.
+                self.ignore("the retry will hand it over again");
+            }
             Some(Standing::Resting { retry: true, .. }) => {
                 // It came while its retry was waiting: the retry is made, and answered at once.
                 self.note(Note::Woken { strand });
@@ -176,6 +180,14 @@ impl Turning<'_> {
         let Kind::Task(task) = &state.kind else { return };
         let family = family(task);
         let key = self.key(strand);
+        // Only a job or a callback is handed over first and ends later; other families have no such events.
+        let handed_over = matches!(
+            &task.resource.target,
+            Target::Service { pattern: Pattern::Callback | Pattern::Sync, .. }
+        );
+        if matches!(outcome, Outcome::Submitted { .. }) && !handed_over {
+            return self.ignore("only a job or a callback is handed over");
+        }
         let unstarted = matches!(self.step(strand).standing, Standing::Calling { started: false, .. });
         if unstarted
             && matches!(family, TaskFamily::Activity { .. })
@@ -186,6 +198,9 @@ impl Turning<'_> {
         match outcome {
             Outcome::Submitted { output } => {
                 self.emit(strand, EventKind::TaskSubmitted { family, output: output.clone() });
+            }
+            Outcome::SubmitFailed { fault, certainty } if !handed_over => {
+                self.call_failed(strand, family, fault.clone(), *certainty);
             }
             Outcome::SubmitFailed { fault, certainty } => {
                 let kind =

@@ -1,0 +1,4 @@
+//! Random machines and random fates for them.
+
+pub(crate) mod fate;
+pub(crate) mod machines;

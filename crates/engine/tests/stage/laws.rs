@@ -1,0 +1,210 @@
+//! What holds of every Turn. Each law says its name when it is broken.
+
+use perdura_engine::asl::machine::Machine;
+use perdura_engine::{
+    Decision, Effect, EffectKey, EventKind, Execution, Input, LedgerStatus, Moment, Note, Record, Standing,
+    Status, StrandId, Timestamp, Turn, decide,
+};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// An execution as it is stored.
+pub(crate) fn stored(execution: &Execution) -> String {
+    let mut text = Vec::new();
+    execution.serialize(&mut serde_json::Serializer::new(&mut text)).expect("an execution can be stored");
+    String::from_utf8(text).expect("JSON is UTF-8")
+}
+
+/// An execution as it is read back.
+pub(crate) fn restored(machine: Arc<Machine>, text: &str) -> Execution {
+    Execution::deserialize(machine, &mut serde_json::Deserializer::from_str(text))
+        .expect("what was stored can be read")
+}
+
+/// Deciding again, or after storing and reading back, gives the same to the byte.
+pub(crate) fn decided_alike(execution: &Execution, input: &Input, moment: &Moment, first: &Decision) {
+    let again = decide(execution, input, moment);
+    assert_eq!(shown(&again), shown(first), "the same input and moment give the same decision");
+    let text = stored(execution);
+    let restored = restored(execution.machine().clone(), &text);
+    assert_eq!(stored(&restored), text, "what is stored and read back is stored alike");
+    let later = decide(&restored, input, moment);
+    assert_eq!(shown(&later), shown(first), "a decision after storing and reading back is the same");
+    let (mut one, mut other) = (execution.clone(), restored);
+    one.commit(again);
+    other.commit(later);
+    assert_eq!(stored(&one), stored(&other), "so is the state after it");
+    assert!(one == other, "and who is to be woken when");
+    let input_text = serde_json::to_string(input).expect("an input can be stored");
+    let input_again: Input = serde_json::from_str(&input_text).expect("a stored input can be read");
+    assert_eq!(input_again, *input, "an input survives storing");
+}
+
+/// The bytes that are committed, and the effects.
+fn shown(decision: &Decision) -> (String, String) {
+    let turn = serde_json::to_string(&decision.turn).expect("a Turn can be stored");
+    (turn, format!("{:?}", decision.effects))
+}
+
+/// Whoever commits a decision and whoever applies its Turn arrive at the same state.
+pub(crate) fn commit_is_apply(before: &Execution, turn: &Turn, committed: &Execution, now: Timestamp) {
+    let text = serde_json::to_string(turn).expect("a Turn can be stored");
+    let read: Turn = serde_json::from_str(&text).expect("a stored Turn can be read");
+    let mut applied = before.clone();
+    applied.apply(&read);
+    same_but_for_heartbeats(&applied, committed, now, "commit gives what apply gives");
+}
+
+/// Clocks of silence are not recorded, so they are set alike before comparing.
+pub(crate) fn same_but_for_heartbeats(one: &Execution, other: &Execution, now: Timestamp, law: &str) {
+    if !has_heartbeats(one) && !has_heartbeats(other) {
+        assert_eq!(stored(one), stored(other), "{law}");
+        assert!(one == other, "{law}: who is to be woken when");
+        return;
+    }
+    let (mut one, mut other) = (one.clone(), other.clone());
+    one.restart_heartbeats(now);
+    other.restart_heartbeats(now);
+    let mut stores = [stored(&one), stored(&other)]
+        .map(|text| serde_json::from_str::<Value>(&text).expect("an execution is JSON"));
+    for store in &mut stores {
+        store["core"]["timer"] = Value::Null;
+    }
+    assert_eq!(stores[0], stores[1], "{law}");
+}
+
+fn has_heartbeats(execution: &Execution) -> bool {
+    execution.strands().filter_map(|(_, strand)| strand.step.as_ref()).any(|step| match &step.standing {
+        Standing::Calling { heartbeat, .. } => heartbeat.is_some(),
+        Standing::Ready | Standing::Resting { .. } | Standing::Fanning(_) | Standing::MapRunning { .. } => {
+            false
+        }
+    })
+}
+
+/// Numbers without gaps, causes before effects, time that never goes back, and an end that is one.
+pub(crate) fn history_is_in_order(before: &Execution, input: &Input, now: Timestamp, turn: &Turn) {
+    let mut last = before.last_event();
+    let mut ended = before.is_ended();
+    for event in turn.events() {
+        assert_eq!(event.id, last.next(), "a History has no gaps");
+        let name = event.type_name();
+        assert!(TYPES.contains(&&*name), "{name} is no type of event that Step Functions knows");
+        assert!(event.previous < event.id, "an event follows from an earlier one: {event:?}");
+        assert_eq!(event.at, now, "an event has the time of its Turn, which never goes back: {event:?}");
+        let redriven = matches!(event.kind, EventKind::ExecutionRedriven { .. });
+        assert_eq!(ended, redriven, "only a redrive goes on after the end: {event:?} after {input:?}");
+        ended = matches!(
+            event.kind,
+            EventKind::ExecutionSucceeded { .. }
+                | EventKind::ExecutionFailed(_)
+                | EventKind::ExecutionAborted(_)
+                | EventKind::ExecutionTimedOut(_)
+        );
+        last = event.id;
+    }
+}
+
+/// What has ended touches the world no more, unless it is redriven.
+pub(crate) fn the_end_is_quiet(before: &Execution, input: &Input, effects: &[Effect]) {
+    let quiet = !before.is_ended() || *input == Input::Redrive || effects.is_empty();
+    assert!(quiet, "what has ended touches the world no more: {effects:?} after {input:?}");
+}
+
+/// A Turn ends soon after its bound. What may come on top of it: who is woken by one timer, and what one
+/// step starts at once.
+pub(crate) fn turn_is_bounded(before: &Execution, turn: &Turn) {
+    let entered = turn.events().filter(|event| matches!(event.kind, EventKind::StateEntered { .. })).count();
+    let bound = before.identity().limits.turn_states_max as usize + before.strands().len() + 1;
+    assert!(entered <= bound, "a Turn entered {entered} states, and may enter {bound}");
+}
+
+/// The keys that this Turn answered, by what is now known of them.
+pub(crate) fn settled_by(
+    turn: &Turn,
+    under_way: &BTreeMap<EffectKey, StrandId>,
+    which: impl Fn(LedgerStatus) -> bool,
+) -> Vec<EffectKey> {
+    let of_strand = |strand: StrandId| {
+        under_way.iter().filter(move |(_, owner)| **owner == strand).map(|(key, _)| key.clone())
+    };
+    let mut settled = Vec::new();
+    for record in &turn.records {
+        match record {
+            Record::Note(Note::Ledger { key, status })
+                if *status != LedgerStatus::Pending && which(*status) =>
+            {
+                settled.push(key.clone());
+            }
+            Record::Event(event)
+                if matches!(event.kind, EventKind::MapRunSucceeded | EventKind::MapRunFailed(_))
+                    && which(LedgerStatus::Completed) =>
+            {
+                settled.extend(of_strand(event.strand));
+            }
+            Record::Note(_) | Record::Event(_) => {}
+        }
+    }
+    settled
+}
+
+/// Every call is settled, cancelled, or still waited for; and whoever waits has something under way.
+pub(crate) fn all_calls_are_accounted_for(execution: &Execution, under_way: &BTreeMap<EffectKey, StrandId>) {
+    let mut waited = BTreeSet::new();
+    if execution.status() == Status::Running {
+        for (id, strand) in execution.strands() {
+            let Some(step) = &strand.step else { continue };
+            match &step.standing {
+                Standing::Calling { .. } | Standing::MapRunning { over: false, .. } => {
+                    waited.insert(execution.key(id).expect("a strand with a step has a key"));
+                }
+                Standing::Ready
+                | Standing::Resting { .. }
+                | Standing::Fanning(_)
+                | Standing::MapRunning { over: true, .. } => {}
+            }
+        }
+    }
+    let under_way: BTreeSet<EffectKey> = under_way.keys().cloned().collect();
+    assert_eq!(under_way, waited, "every call is settled, cancelled or still waited for (left: under way)");
+}
+
+/// An execution that runs goes on by itself, or the runtime knows what it waits for.
+pub(crate) fn nobody_waits_in_vain(execution: &Execution, timer: Option<Timestamp>, effects: &[Effect]) {
+    let continues = effects.contains(&Effect::Continue);
+    assert_eq!(timer, execution.next_wake(), "the timer that is set is the one that is wanted");
+    if execution.status() != Status::Running {
+        assert!(!continues, "what has ended does not continue");
+        return;
+    }
+    for (id, strand) in execution.strands() {
+        let moves = match strand.step.as_ref().map(|step| &step.standing) {
+            None | Some(Standing::Ready) => continues,
+            Some(Standing::Calling { .. }) => true,
+            Some(Standing::MapRunning { over, .. }) => !over,
+            Some(Standing::Resting { .. }) => timer.is_some(),
+            Some(Standing::Fanning(run)) => !run.live.is_empty(),
+        };
+        assert!(moves, "strand {id:?} waits for nothing: {strand:?}");
+    }
+}
+
+/// The 62 types of events.
+#[rustfmt::skip]
+pub(crate) const TYPES: &[&str] = &[
+    "ActivityFailed", "ActivityScheduleFailed", "ActivityScheduled", "ActivityStarted", "ActivitySucceeded",
+    "ActivityTimedOut", "ChoiceStateEntered", "ChoiceStateExited", "EvaluationFailed", "ExecutionAborted",
+    "ExecutionFailed", "ExecutionRedriven", "ExecutionStarted", "ExecutionSucceeded", "ExecutionTimedOut",
+    "FailStateEntered", "LambdaFunctionFailed", "LambdaFunctionScheduleFailed", "LambdaFunctionScheduled",
+    "LambdaFunctionStartFailed", "LambdaFunctionStarted", "LambdaFunctionSucceeded", "LambdaFunctionTimedOut",
+    "MapIterationAborted", "MapIterationFailed", "MapIterationStarted", "MapIterationSucceeded",
+    "MapRunAborted", "MapRunFailed", "MapRunRedriven", "MapRunStarted", "MapRunSucceeded", "MapStateAborted",
+    "MapStateEntered", "MapStateExited", "MapStateFailed", "MapStateStarted", "MapStateSucceeded",
+    "ParallelStateAborted", "ParallelStateEntered", "ParallelStateExited", "ParallelStateFailed",
+    "ParallelStateStarted", "ParallelStateSucceeded", "PassStateEntered", "PassStateExited",
+    "SucceedStateEntered", "SucceedStateExited", "TaskFailed", "TaskScheduled", "TaskStartFailed",
+    "TaskStarted", "TaskStateAborted", "TaskStateEntered", "TaskStateExited", "TaskSubmitFailed",
+    "TaskSubmitted", "TaskSucceeded", "TaskTimedOut", "WaitStateAborted", "WaitStateEntered",
+    "WaitStateExited",
+];

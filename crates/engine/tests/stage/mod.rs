@@ -1,0 +1,179 @@
+//! Where executions are played. Every Turn, of a story or of a random run, is taken under the same laws.
+//!
+//! The stage stands for the runtime: it commits what was decided, keeps what is under way, and knows which
+//! timer is set. Whatever the runtime may rely on is asserted here, so that a story shows more than its text.
+
+pub(crate) mod laws;
+
+use perdura_engine::asl::machine::{Machine, MachineType};
+use perdura_engine::asl::read::{ReadOptions, read};
+use perdura_engine::asl::source::Source;
+use perdura_engine::{
+    Arns, Call, Effect, EffectKey, Execution, ExecutionId, Identity, Input, LedgerStatus, Limits, Moment,
+    StrandId, TaskToken, Timestamp, Turn, decide,
+};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// When every execution on the stage begins: 2026-01-01T00:00:00Z.
+pub(crate) const START: Timestamp = Timestamp(1_767_225_600_000);
+
+/// Reads a definition that must be valid.
+pub(crate) fn machine(name: &str, text: &str, machine_type: MachineType) -> Arc<Machine> {
+    let source = Source::new(name, text);
+    let reading = read(&source, &ReadOptions { machine_type, strict: false });
+    match reading.machine {
+        Some(machine) => Arc::new(machine),
+        None => panic!("{name} is not a valid definition: {:#?}\n{text}", reading.diagnostics),
+    }
+}
+
+/// Who an execution on the stage is.
+pub(crate) fn identity(machine: &Machine, input: &str, limits: Limits) -> Identity {
+    let arns = Arns::default();
+    Identity {
+        id: ExecutionId::from_random(1),
+        arn: arns.execution("story", "one", machine.machine_type, "unique").into(),
+        name: "one".into(),
+        machine_arn: arns.machine("story").into(),
+        machine_name: "story".into(),
+        role_arn: "arn:aws:iam::123456789012:role/story".into(),
+        kind: machine.machine_type,
+        flow: Machine::TOP,
+        input: perdura_engine::asl::json::Payload::from_text(input).expect("the input is JSON"),
+        limits,
+    }
+}
+
+/// One execution, played Turn by Turn.
+pub(crate) struct Stage {
+    execution: Execution,
+    turns: Vec<Turn>,
+    /// Every call that ever left, the newest last.
+    calls: Vec<Call>,
+    /// Every Map Run that ever left, the newest last.
+    map_runs: Vec<(StrandId, EffectKey)>,
+    /// What is under way, as the runtime would know it.
+    under_way: BTreeMap<EffectKey, StrandId>,
+    /// What was sent under each key.
+    sent: BTreeMap<EffectKey, (String, Option<TaskToken>)>,
+    timer: Option<Timestamp>,
+    /// The time of the newest event.
+    latest: Timestamp,
+}
+
+/// What one Turn brought.
+pub(crate) struct Taken {
+    /// What was committed.
+    pub(crate) turn: Turn,
+    /// What left after it.
+    pub(crate) effects: Vec<Effect>,
+}
+
+impl Stage {
+    /// With an execution that has not begun.
+    pub(crate) fn new(machine: Arc<Machine>, identity: Identity) -> Self {
+        Self {
+            execution: Execution::new(machine, identity),
+            turns: Vec::new(),
+            calls: Vec::new(),
+            map_runs: Vec::new(),
+            under_way: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            timer: None,
+            latest: START,
+        }
+    }
+
+    /// The execution as it stands.
+    pub(crate) fn execution(&self) -> &Execution {
+        &self.execution
+    }
+
+    /// Every call that ever left, the newest last.
+    pub(crate) fn calls(&self) -> &[Call] {
+        &self.calls
+    }
+
+    /// Every Map Run that ever left, the newest last.
+    pub(crate) fn map_runs(&self) -> &[(StrandId, EffectKey)] {
+        &self.map_runs
+    }
+
+    /// Takes one Turn under the laws.
+    pub(crate) fn take(&mut self, input: &Input, moment: &Moment) -> Taken {
+        let decision = decide(&self.execution, input, moment);
+        let turn = decision.turn.clone();
+        laws::decided_alike(&self.execution, input, moment, &decision);
+        let before = self.execution.clone();
+        let effects = self.execution.commit(decision);
+        laws::commit_is_apply(&before, &turn, &self.execution, moment.now);
+        self.latest = if turn.events().next().is_some() { self.latest.max(moment.now) } else { self.latest };
+        laws::history_is_in_order(&before, input, self.latest, &turn);
+        laws::the_end_is_quiet(&before, input, &effects);
+        laws::turn_is_bounded(&before, &turn);
+        if *input == Input::Timer {
+            self.timer = None;
+        }
+        // A call whose end is certain is over; one that took too long is also cancelled.
+        self.settle(&turn, |status| status != LedgerStatus::Uncertain);
+        for effect in &effects {
+            self.perform(effect);
+        }
+        self.settle(&turn, |status| status == LedgerStatus::Uncertain);
+        laws::all_calls_are_accounted_for(&self.execution, &self.under_way);
+        laws::nobody_waits_in_vain(&self.execution, self.timer, &effects);
+        self.turns.push(turn.clone());
+        Taken { turn, effects }
+    }
+
+    /// The process dies and comes back: the execution is read from what was stored.
+    pub(crate) fn restart(&mut self, now: Timestamp) {
+        let text = laws::stored(&self.execution);
+        let machine = self.execution.machine().clone();
+        self.execution = laws::restored(machine, &text);
+        self.execution.restart_heartbeats(now);
+        self.timer = self.execution.next_wake();
+    }
+
+    /// The end of the play: all Turns folded from nothing give what stands here.
+    pub(crate) fn finish(&self, now: Timestamp) {
+        let machine = self.execution.machine().clone();
+        let mut replayed = Execution::new(machine, self.execution.identity().clone());
+        for turn in &self.turns {
+            replayed.apply(turn);
+        }
+        laws::same_but_for_heartbeats(&replayed, &self.execution, now, "the fold of all Turns is the state");
+    }
+
+    fn perform(&mut self, effect: &Effect) {
+        match effect {
+            Effect::CallTask(call) => {
+                let sent = (call.input.text().to_string(), call.token);
+                let first = self.sent.entry(call.key.clone()).or_insert_with(|| sent.clone());
+                assert_eq!(*first, sent, "the same key always carries the same bytes: {}", call.key);
+                let known = self.under_way.insert(call.key.clone(), call.strand);
+                assert_eq!(known, None, "{} is called while it is under way", call.key);
+                self.calls.push(call.clone());
+            }
+            Effect::StartMapRun(order) => {
+                let known = self.under_way.insert(order.key.clone(), order.strand);
+                assert_eq!(known, None, "{} is started while it is under way", order.key);
+                self.map_runs.push((order.strand, order.key.clone()));
+            }
+            Effect::CancelTask { key, .. } | Effect::StopMapRun { key, .. } => {
+                let known = self.under_way.remove(key);
+                assert!(known.is_some(), "{key} is cancelled though it is not under way");
+            }
+            Effect::SetTimer { at } => self.timer = *at,
+            Effect::Continue | Effect::Publish { .. } => {}
+        }
+    }
+
+    /// What was answered is no longer under way.
+    fn settle(&mut self, turn: &Turn, which: impl Fn(LedgerStatus) -> bool) {
+        for key in laws::settled_by(turn, &self.under_way, which) {
+            self.under_way.remove(&key);
+        }
+    }
+}

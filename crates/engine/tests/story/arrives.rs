@@ -1,0 +1,142 @@
+//! What a story says arrives.
+//!
+//! ```text
+//! start | continue | timer | redrive | stop [ERROR ["cause"]]
+//! outcome WHO ANSWER          by key, as a call that was made answers
+//! callback WHO ANSWER         by token, as a worker or a person answers
+//! started WHO [by NAME]       a worker took it
+//! heartbeat WHO
+//! child WHO ok JSON | fails … a Map Run ended
+//!
+//! WHO     a state: its newest call; with its place `Notify[3]`, its visit `Send#2` or its whole key `Send#2:1`,
+//!         just that one. What was never called gets a made-up key.
+//! ANSWER  ok JSON | fails ERROR ["cause"] refused|ambiguous
+//!         not-started ERROR ["cause"] scheduled|unscheduled
+//!         submitted JSON | not-submitted ERROR ["cause"] refused|ambiguous
+//! ```
+
+use crate::stage::Stage;
+use perdura_engine::asl::json::Payload;
+use perdura_engine::{
+    By, Certainty, EffectKey, Fault, Input, MapRunOutcome, Outcome, Secret, StrandId, TaskToken,
+};
+use std::sync::Arc;
+
+/// The input that a line means.
+pub(crate) fn input(line: &str, stage: &Stage) -> Input {
+    let (verb, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let (who, what) = rest.split_once(' ').unwrap_or((rest, ""));
+    match verb {
+        "start" => Input::Start,
+        "continue" => Input::Continue,
+        "timer" => Input::Timer,
+        "redrive" => Input::Redrive,
+        "stop" => Input::Stop { fault: fault(rest).0 },
+        "outcome" => Input::TaskOutcome { by: by_key(who, stage), outcome: outcome(what) },
+        "callback" => Input::TaskOutcome { by: by_token(who, stage), outcome: outcome(what) },
+        "started" => {
+            let worker = what.strip_prefix("by ").map(Into::into);
+            Input::TaskStarted { by: by_token(who, stage), worker }
+        }
+        "heartbeat" => Input::Heartbeat { by: by_token(who, stage) },
+        "child" => Input::ChildOutcome { by: by_map_run(who, stage), outcome: map_run_outcome(what) },
+        _ => panic!("nothing arrives like this: {line}"),
+    }
+}
+
+/// The part of a key after the execution.
+pub(crate) fn step_of(key: &EffectKey) -> &str {
+    key.readable().split_once(':').map_or(key.readable(), |(_, step)| step)
+}
+
+fn is_meant(who: &str, key: &EffectKey) -> bool {
+    let step = step_of(key);
+    match (who.contains(':') && !who.contains('['), who.contains('#')) {
+        (true, _) => step == who,
+        (false, true) => step == who || step.rsplit_once(':').is_some_and(|(visit, _)| visit == who),
+        (false, false) => {
+            let place = step.rsplit_once('#').map_or(step, |(place, _)| place);
+            place == who || place.split('[').next() == Some(who)
+        }
+    }
+}
+
+fn by_key(who: &str, stage: &Stage) -> By {
+    match stage.calls().iter().rev().find(|call| is_meant(who, &call.key)) {
+        Some(call) => By::Key { strand: call.strand, key: call.key.clone() },
+        None => By::Key { strand: StrandId::TOP, key: made_up(who) },
+    }
+}
+
+fn by_token(who: &str, stage: &Stage) -> By {
+    let call = stage.calls().iter().rev().find(|call| is_meant(who, &call.key));
+    match call.and_then(|call| call.token) {
+        Some(token) => By::Token(token),
+        None => By::Token(TaskToken {
+            execution: stage.execution().identity().id,
+            strand: StrandId::TOP,
+            secret: Secret(0),
+        }),
+    }
+}
+
+fn by_map_run(who: &str, stage: &Stage) -> By {
+    match stage.map_runs().iter().rev().find(|(_, key)| is_meant(who, key)) {
+        Some((strand, key)) => By::Key { strand: *strand, key: key.clone() },
+        None => By::Key { strand: StrandId::TOP, key: made_up(who) },
+    }
+}
+
+fn made_up(who: &str) -> EffectKey {
+    serde_json::from_value(format!("nobody:{who}#1:1").into()).expect("a key is a text")
+}
+
+fn outcome(text: &str) -> Outcome {
+    let (how, what) = text.split_once(' ').unwrap_or((text, ""));
+    match how {
+        "ok" => Outcome::Succeeded { output: payload(what) },
+        "submitted" => Outcome::Submitted { output: payload(what) },
+        "not-started" => {
+            let (fault, rest) = fault(what);
+            Outcome::NotStarted { fault, scheduled: rest == "scheduled" }
+        }
+        "fails" | "not-submitted" => {
+            let (fault, rest) = fault(what);
+            let certainty = match rest {
+                "refused" => Certainty::Refused,
+                "ambiguous" => Certainty::Ambiguous,
+                _ => panic!("a failure is refused or ambiguous: {text}"),
+            };
+            if how == "fails" {
+                Outcome::Failed { fault, certainty }
+            } else {
+                Outcome::SubmitFailed { fault, certainty }
+            }
+        }
+        _ => panic!("not an answer: {text}"),
+    }
+}
+
+fn map_run_outcome(text: &str) -> MapRunOutcome {
+    match text.split_once(' ') {
+        Some(("ok", output)) => MapRunOutcome::Succeeded { output: payload(output) },
+        Some(("fails", what)) => MapRunOutcome::Failed { fault: fault(what).0 },
+        _ => panic!("a Map Run is ok or fails: {text}"),
+    }
+}
+
+fn payload(text: &str) -> Payload {
+    Payload::from_text(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// `ERROR "cause"`, each of which may be missing, and what comes after.
+fn fault(text: &str) -> (Fault, &str) {
+    let (error, rest) = match text.split_once(' ') {
+        Some((error, rest)) => (error, rest),
+        None => (text, ""),
+    };
+    let error = (!error.is_empty() && error != "-").then(|| Arc::from(error));
+    let Some(quoted) = rest.strip_prefix('"') else { return (Fault { error, cause: None }, rest) };
+    let (cause, rest) = quoted.split_once('"').expect("a cause ends with a quote");
+    (Fault { error, cause: Some(cause.into()) }, rest.trim_start())
+}
