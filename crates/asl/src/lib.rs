@@ -3,10 +3,12 @@
 //! This room knows the language and nothing else: no executions, no time, no storage.
 
 pub mod choice;
+mod codec;
 pub mod diagnostic;
 pub mod error;
 pub mod evaluate;
 pub mod intrinsic;
+mod java_random;
 pub mod json;
 pub mod jsonata;
 pub mod machine;

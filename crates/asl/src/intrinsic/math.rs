@@ -1,6 +1,6 @@
 //! Numbers: adding and drawing them.
 
-use super::java::Random;
+use crate::java_random::Random;
 use crate::json::{Number, Value};
 use crate::scope::Dice;
 

@@ -1,13 +1,12 @@
 //! Base64 and URLs.
 
 use super::{Arguments, Builtin};
+use crate::codec::{base64_digit, base64_four};
 use crate::jsonata::error::{Error, Fallible};
 use crate::jsonata::evaluate::Evaluator;
 use crate::jsonata::text;
 use crate::jsonata::value::{Text, Val};
 use std::fmt::Write;
-
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// What neither of the two encodings touches, besides letters and digits.
 const UNRESERVED: &[u8] = b"-_.!~*'()";
@@ -20,13 +19,7 @@ impl Evaluator<'_> {
         let Some(text) = args.text(0)? else { return Ok(Val::Undefined) };
         let mut out = Text::new(&self.meter)?;
         for chunk in text.as_bytes().chunks(3) {
-            let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
-            let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-            let mut four = [b'='; 4];
-            for (at, symbol) in four.iter_mut().enumerate().take(chunk.len() + 1) {
-                *symbol = ALPHABET[(bits >> (18 - 6 * at)) as usize & 63];
-            }
-            out.push(str::from_utf8(&four).unwrap_or_default())?;
+            out.push(&base64_four(chunk).iter().collect::<String>())?;
         }
         Ok(out.finish())
     }
@@ -46,11 +39,9 @@ impl Evaluator<'_> {
                     continue;
                 }
                 _ if is_padding => return Err(malformed()),
-                b'-' => 62,
-                b'_' => 63,
-                _ => ALPHABET.iter().position(|symbol| *symbol == byte).ok_or_else(malformed)?,
+                _ => base64_digit(byte).ok_or_else(malformed)?,
             };
-            bits = bits << 6 | value as u32;
+            bits = bits << 6 | value;
             count += 1;
             if count % 4 == 0 {
                 bytes.extend_from_slice(&bits.to_be_bytes()[1..]);

@@ -1,16 +1,14 @@
 //! The six functions of Step Functions. What they do with odd arguments is what AWS was seen to do.
 
 use super::Arguments;
+use crate::codec::hash_hex;
+use crate::java_random::Random;
 use crate::json::{Lexer, Token};
 use crate::jsonata::error::{Error, Fallible};
 use crate::jsonata::evaluate::Evaluator;
 use crate::jsonata::meter::DICE;
 use crate::jsonata::value::{Flags, List, Val};
-use md5::Md5;
-use sha1::Sha1;
-use sha2::{Digest, Sha256, Sha384, Sha512};
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
 /// AWS accepts `$range(1, 360145, 1)` and refuses one element more.
 const RANGE_MAX: i128 = 360_145;
@@ -73,16 +71,9 @@ impl Evaluator<'_> {
         let (Some(text), Some(algorithm)) = (args.text(0)?, args.text(1)?) else { return Ok(Val::Undefined) };
         // Hashing costs more than copying.
         self.meter.work(128 + text.len() as u64)?;
-        let digest = match &**algorithm {
-            "MD5" => hex(&Md5::digest(text.as_bytes())),
-            "SHA-1" => hex(&Sha1::digest(text.as_bytes())),
-            "SHA-256" => hex(&Sha256::digest(text.as_bytes())),
-            "SHA-384" => hex(&Sha384::digest(text.as_bytes())),
-            "SHA-512" => hex(&Sha512::digest(text.as_bytes())),
-            other => {
-                let known = "SHA-1, SHA-384, SHA-256, SHA-512, MD5";
-                return Err(Error::custom(format!("Hash algorithm '{other}' must be one of {known}")));
-            }
+        let Some(digest) = hash_hex(text, algorithm) else {
+            let known = "SHA-1, SHA-384, SHA-256, SHA-512, MD5";
+            return Err(Error::custom(format!("Hash algorithm '{}' must be one of {known}", &**algorithm)));
         };
         Val::built(&self.meter, &digest)
     }
@@ -90,7 +81,7 @@ impl Evaluator<'_> {
     /// A number from 0 to 1: from the dice of the Turn, or from a seed as Java draws it.
     pub(super) fn random(&self, args: Arguments<'_>) -> Fallible<Val> {
         if let Some(seed) = whole(args, 0)? {
-            return Ok(Val::Number(java_random(seed)));
+            return Ok(Val::Number(Random::new(seed).fraction()));
         }
         self.meter.work(DICE)?;
         Ok(Val::Number(self.scope.dice.fraction()))
@@ -115,27 +106,6 @@ fn whole(args: Arguments<'_>, at: usize) -> Fallible<Option<i64>> {
         Val::Exact(number) => Some(number.as_i64().unwrap_or(number.as_f64() as i64)),
         _ => args.number(at)?.map(|number| number as i64),
     })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        write!(out, "{byte:02x}").expect("writing to a String cannot fail");
-    }
-    out
-}
-
-/// The first `nextDouble` of `java.util.Random` with this seed: AWS gives the same numbers.
-fn java_random(seed: i64) -> f64 {
-    const MULTIPLIER: u64 = 0x5_DEEC_E66D;
-    const MASK: u64 = (1 << 48) - 1;
-    let mut state = (seed as u64 ^ MULTIPLIER) & MASK;
-    let mut next = |bits: u32| {
-        state = state.wrapping_mul(MULTIPLIER).wrapping_add(0xB) & MASK;
-        state >> (48 - bits)
-    };
-    let bits = (next(26) << 27) + next(27);
-    bits as f64 / (1_u64 << 53) as f64
 }
 
 /// Whether some object of a JSON text names a member twice. What is not JSON is for the reader to refuse.
@@ -177,13 +147,6 @@ fn has_key_twice(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_seed_gives_the_number_that_java_gives() {
-        assert_eq!(java_random(42), 0.727_563_680_032_868_1);
-        assert_eq!(java_random(0), 0.730_967_787_376_657);
-        assert_eq!(java_random(7), 0.730_699_042_060_042_1);
-    }
 
     #[test]
     fn a_key_is_twice_only_within_one_object() {
