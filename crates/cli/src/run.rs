@@ -81,7 +81,7 @@ fn machine(arguments: &RunArguments) -> Result<Option<Arc<Machine>>> {
     } else if counts.warnings > 0 && !arguments.quiet {
         let _ = writeln!(
             stderr,
-            "{} {} in the definition; `perdura validate {}` shows them",
+            "{} {} in the definition; see `perdura validate {}`",
             paint.bold("hint:"),
             plural(counts.warnings, "warning"),
             arguments.file.display()

@@ -264,7 +264,7 @@ fn apply_note(table: &mut Draft<'_>, note: &Note) {
                 run.done += 1;
             }
         }
-        Note::StrandFailed { strand } => {
+        Note::StrandFailed { strand, .. } => {
             let Some(child) = table.strand(*strand) else { return };
             let (last, parent) = (child.last, child.parent);
             if let Some(owner) = parent.and_then(|(parent, _)| table.strand(parent)) {

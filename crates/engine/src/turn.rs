@@ -1,6 +1,6 @@
 //! What one pass over an execution records.
 
-use crate::event::Event;
+use crate::event::{Event, Fault};
 use crate::id::{EffectKey, Round, Seq, StrandId, Timestamp};
 use perdura_asl::json::Payload;
 use serde::{Deserialize, Serialize};
@@ -93,6 +93,8 @@ pub enum Note {
     StrandFailed {
         /// Its number.
         strand: StrandId,
+        /// With what.
+        fault: Fault,
     },
     /// What a Parallel or Map still had running is gone: its error was caught, or it starts again.
     StrandsDropped {

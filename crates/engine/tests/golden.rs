@@ -272,7 +272,7 @@ fn notes() -> Vec<Note> {
             input: Some(payload()),
         },
         Note::StrandEnded { strand, output: payload() },
-        Note::StrandFailed { strand },
+        Note::StrandFailed { strand, fault: fault() },
         Note::StrandsDropped { parent: strand },
         Note::Ledger { key: key(), status: LedgerStatus::Uncertain },
         Note::LateOutcome { strand, key: Some(key()), succeeded: true },

@@ -48,8 +48,14 @@ impl Search<'_> {
             Kind::Negate(inner) => self.visit(*inner, is_top),
             Kind::Array(items) => self.all(items, is_top),
             Kind::Object(members) => self.pairs(members, is_top),
-            Kind::Block(expressions) => self.scoped(BTreeSet::new(), expressions, is_top),
+            Kind::Block(expressions) => {
+                let functions = expressions.iter().filter_map(|id| self.function(*id)).collect();
+                self.scoped(functions, expressions, is_top);
+            }
             Kind::Bind { name, value } => {
+                if self.function(id).is_some() {
+                    self.bind(name);
+                }
                 self.visit(*value, is_top);
                 self.bind(name);
             }
@@ -88,6 +94,17 @@ impl Search<'_> {
             && !matches!(node.kind, Kind::Path { .. })
         {
             self.pairs(group, false);
+        }
+    }
+
+    /// The name of a function that this binds. Its body runs when it is called, so it sees itself and what is
+    /// bound after it.
+    fn function(&self, id: NodeId) -> Option<Arc<str>> {
+        match &self.ast.node(id).kind {
+            Kind::Bind { name, value } if matches!(self.ast.node(*value).kind, Kind::Lambda(_)) => {
+                Some(name.clone())
+            }
+            _ => None,
         }
     }
 

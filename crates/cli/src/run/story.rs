@@ -242,14 +242,14 @@ impl Story {
                 let ended = self.strands.remove(&(number, *strand))?;
                 self.count(ended.parent?, ended.items, None)
             }
-            Note::StrandFailed { strand } => {
+            Note::StrandFailed { strand, fault } => {
                 // It stays until its parent drops it, with its own branches.
                 let failed = self.strands.get_mut(&(number, *strand))?;
                 failed.doing = Doing::Failed;
-                let fault = failed.fault.clone().unwrap_or_default();
+                failed.fault = Some(fault.clone());
                 let said = (!failed.hushed).then(|| (failed.whose(), What::Failed(fault.clone())));
                 let (parent, items) = (failed.parent?, failed.items);
-                let counted = self.count(parent, items, Some(&fault));
+                let counted = self.count(parent, items, Some(fault));
                 said.or(counted)
             }
             Note::StrandsDropped { parent } => {

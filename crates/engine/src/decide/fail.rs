@@ -53,7 +53,7 @@ impl Turning<'_> {
                 self.emit(strand, EventKind::ExecutionFailed(fault));
                 return;
             };
-            self.branch_failed(strand, parent, index);
+            self.branch_failed(strand, parent, index, &fault);
             strand = parent;
         }
     }
@@ -163,9 +163,9 @@ impl Turning<'_> {
     }
 
     /// One branch or iteration failed for good: the others are stopped where they are.
-    fn branch_failed(&mut self, strand: StrandId, parent: StrandId, index: u32) {
+    fn branch_failed(&mut self, strand: StrandId, parent: StrandId, index: u32, fault: &Fault) {
         let machine = self.machine();
-        self.note(Note::StrandFailed { strand });
+        self.note(Note::StrandFailed { strand, fault: fault.clone() });
         let failed_at = self.strand(parent).last;
         let around = self.state(&machine, parent);
         if matches!(around.kind, Kind::Map(_)) {

@@ -166,7 +166,7 @@ fn note_line(note: &Note) -> String {
             format!("strand{} is {index} of @{}, after {after}{input}", on(*strand), parent.0)
         }
         Note::StrandEnded { strand, output } => format!("strand{} gives {output}", on(*strand)),
-        Note::StrandFailed { strand } => format!("strand{} failed", on(*strand)),
+        Note::StrandFailed { strand, .. } => format!("strand{} failed", on(*strand)),
         Note::StrandsDropped { parent } => format!("strands of @{} are gone", parent.0),
         Note::Ledger { key, status } => format!("ledger {} {}", step_of(key), ledger(*status)),
         Note::LateOutcome { strand, key, succeeded } => {
