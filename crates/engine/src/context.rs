@@ -13,7 +13,8 @@ pub(crate) struct StepContext<'a> {
     pub(crate) core: &'a Core,
     pub(crate) state: &'a State,
     pub(crate) step: &'a Step,
-    pub(crate) key: Option<EffectKey>,
+    /// Made only when it is read.
+    pub(crate) key: &'a dyn Fn() -> Option<EffectKey>,
     pub(crate) token: Option<TaskToken>,
     pub(crate) item: Option<MapItem>,
 }
@@ -72,7 +73,7 @@ impl Context for StepContext<'_> {
 
     fn hidden(&self, names: &[&str]) -> Option<Value> {
         match names {
-            ["Task", "IdempotencyKey"] => self.key.as_ref().map(|key| key.wire().to_string().into()),
+            ["Task", "IdempotencyKey"] => (self.key)().map(|key| key.wire().to_string().into()),
             _ => None,
         }
     }

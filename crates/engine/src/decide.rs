@@ -24,7 +24,7 @@ use crate::turn::{Note, Record, Turn};
 use perdura_asl::json::{Payload, Value};
 use perdura_asl::machine::{Kind, Machine, State, StateIx};
 use perdura_asl::scope::{Dice, Scope, States, Variables};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// What follows from an input: records to commit, and effects that may leave once they are.
@@ -56,6 +56,7 @@ pub fn decide(execution: &Execution, input: &Input, moment: &Moment) -> Decision
         now,
         states: 0,
         bytes: 0,
+        cancelled: BTreeSet::new(),
     };
     match (execution.core.status, input) {
         (Status::Created, Input::Start) => turning.start(),
@@ -87,6 +88,8 @@ struct Turning<'e> {
     now: Timestamp,
     states: u32,
     bytes: usize,
+    /// Whose calls were cancelled in this Turn.
+    cancelled: BTreeSet<StrandId>,
 }
 
 impl Turning<'_> {
@@ -172,12 +175,13 @@ impl Turning<'_> {
     fn with_scope<R>(&self, id: StrandId, seen: &Seen<'_>, look: impl FnOnce(&Scope<'_>) -> R) -> R {
         let machine = self.machine();
         let strand = self.strand(id);
+        let key = || matches!(self.state(&machine, id).kind, Kind::Task(_)).then(|| self.key(id));
         let context = StepContext {
             identity: &self.draft.base.identity,
             core: &self.draft.changes.core,
             state: self.state(&machine, id),
             step: self.step(id),
-            key: matches!(self.state(&machine, id).kind, Kind::Task(_)).then(|| self.key(id)),
+            key: &key,
             token: seen.secret.map(|secret| TaskToken {
                 execution: self.draft.base.identity.id,
                 strand: id,

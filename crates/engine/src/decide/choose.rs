@@ -3,7 +3,7 @@
 use super::{Seen, Turning};
 use crate::id::StrandId;
 use perdura_asl::error::NO_CHOICE_MATCHED;
-use perdura_asl::machine::{Choice, QueryLanguage, State, StateIx};
+use perdura_asl::machine::{Choice, Condition, QueryLanguage, State, StateIx};
 use perdura_asl::scope::Failure;
 
 impl Turning<'_> {
@@ -13,7 +13,12 @@ impl Turning<'_> {
         let (next, output, assigned) = self.with_scope(strand, &Seen::input(input.value()), |scope| {
             let mut chosen = None;
             for (at, rule) in choice.rules.iter().enumerate() {
-                if rule.condition.holds(scope, &format!("Choices[{at}]/Condition"))? {
+                // Only an expression's error names its field.
+                let field = match rule.condition {
+                    Condition::Jsonata(_) => format!("Choices[{at}]/Condition"),
+                    _ => String::new(),
+                };
+                if rule.condition.holds(scope, &field)? {
                     chosen = Some((at, rule));
                     break;
                 }

@@ -258,7 +258,7 @@ impl Turning<'_> {
             Standing::MapRunning { over: false, .. } => Effect::StopMapRun { strand, key: self.key(strand) },
             _ => return,
         };
-        if !self.effects.contains(&effect) {
+        if self.cancelled.insert(strand) {
             self.effects.push(effect);
         }
     }
