@@ -45,7 +45,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
         bail!("stdin can be the definition or the input, not both: give one of them as a file");
     }
     let Some(machine) = machine(arguments)? else { return Ok(ExitCode::from(REFUSED)) };
-    let limits = if arguments.reading.strict { Limits::STRICT } else { Limits::GENEROUS };
+    let limits =
+        if arguments.reading.strict { Limits::strict(machine.machine_type) } else { Limits::GENEROUS };
     let name = input::machine_name(&arguments.file);
     let input = input::read(&arguments.input, limits.payload_bytes_max)?;
     if let Some(name) = &arguments.name {

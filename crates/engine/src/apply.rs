@@ -126,7 +126,7 @@ fn mark_failed(step: &mut Step, certainty: Certainty) {
 
 fn start(table: &mut Draft<'_>, event: &Event) {
     let identity = table.base.identity.clone();
-    let timeout = if identity.flow == Machine::TOP { table.base.machine.timeout_seconds } else { None };
+    let timeout = timeout_seconds(table);
     let core = table.core();
     core.status = Status::Running;
     core.started_at = event.at;
@@ -135,6 +135,13 @@ fn start(table: &mut Draft<'_>, event: &Event) {
     core.ready.insert(StrandId::TOP);
     let top = new_strand(None, identity.flow, "".into(), identity.input.clone());
     table.put_strand(StrandId::TOP, top);
+}
+
+/// How long the execution may take: what its machine says of itself, within what the limits allow.
+fn timeout_seconds(table: &Draft<'_>) -> Option<u64> {
+    let identity = &table.base.identity;
+    let own = table.base.machine.timeout_seconds.filter(|_| identity.flow == Machine::TOP);
+    [own, identity.limits.duration_seconds_max].into_iter().flatten().min()
 }
 
 fn end<'t>(table: &'t mut Draft<'_>, event: &Event, status: Status) -> &'t mut Core {
@@ -152,7 +159,7 @@ fn new_strand(parent: Option<(StrandId, u32)>, flow: FlowIx, place: Arc<str>, in
 /// Every unfinished strand goes on where it failed or was stopped. Retries count anew; a round whose
 /// outcome is unknown stays, a refused one moves on.
 fn redrive(table: &mut Draft<'_>, event: &Event, count: u32) {
-    let timeout = table.base.machine.timeout_seconds;
+    let timeout = timeout_seconds(table);
     let core = table.core();
     core.status = Status::Running;
     core.redrives = count;

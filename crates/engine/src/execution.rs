@@ -43,6 +43,8 @@ pub struct Limits {
     pub variables_bytes_max: usize,
     /// The longest history; `None` for no end.
     pub events_max: Option<u64>,
+    /// How long it may run; `None` for no end but the machine's own.
+    pub duration_seconds_max: Option<u64>,
     /// How many states one Turn may enter.
     pub turn_states_max: u32,
     /// How many bytes of payload one Turn may record, roughly.
@@ -50,19 +52,28 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// AWS's own limits, which fail as AWS fails.
-    pub const STRICT: Self = Self {
-        payload_bytes_max: 262_144,
-        variables_bytes_max: 10 * 1024 * 1024,
-        events_max: Some(25_000),
-        ..Self::GENEROUS
-    };
+    /// AWS's own limits, which fail as AWS fails: a Standard execution has a year and 25,000 events, an Express one
+    /// five minutes and no end of its history.
+    pub const fn strict(kind: MachineType) -> Self {
+        let (seconds, events_max) = match kind {
+            MachineType::Standard => (31_536_000, Some(25_000)),
+            MachineType::Express => (300, None),
+        };
+        Self {
+            payload_bytes_max: 262_144,
+            variables_bytes_max: 10 * 1024 * 1024,
+            events_max,
+            duration_seconds_max: Some(seconds),
+            ..Self::GENEROUS
+        }
+    }
 
     /// No 256 KiB wall, no end of the history; bounds that only a mistake reaches.
     pub const GENEROUS: Self = Self {
         payload_bytes_max: 64 * 1024 * 1024,
         variables_bytes_max: 256 * 1024 * 1024,
         events_max: None,
+        duration_seconds_max: None,
         turn_states_max: 1_000,
         turn_bytes_max: 256 * 1024,
     };

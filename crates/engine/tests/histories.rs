@@ -153,6 +153,7 @@ stories! {
     the_first_stop_counts: "stop_twice_and_after_the_end";
     a_success_is_not_overwritten: "stop_after_success";
     the_machines_timeout_ends_everything: "execution_times_out";
+    an_express_execution_has_five_minutes_where_aws_limits_hold: "express_times_out";
 
     // Redrive.
     a_redriven_task_is_scheduled_again: "redrive_task";

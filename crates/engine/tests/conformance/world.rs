@@ -164,7 +164,7 @@ impl World {
             kind,
             flow: Machine::TOP,
             input: Payload::from_text(input).map_err(|error| error.to_string())?,
-            limits: Limits::STRICT,
+            limits: Limits::strict(kind),
         };
         Ok(self.add(Execution::new(machine, identity), parent))
     }

@@ -143,7 +143,7 @@ impl Header {
             match name {
                 "machine" => assert_eq!(value, "", "the definition stands below `machine:`, indented"),
                 "input" => header.input = value.into(),
-                "limits" => header.limits = limits(value),
+                "limits" => header.limits = limits(value, header.machine_type),
                 "type" => {
                     assert_eq!(value, "express", "a machine is standard unless it is express");
                     header.machine_type = MachineType::Express;
@@ -157,11 +157,11 @@ impl Header {
     }
 }
 
-fn limits(text: &str) -> Limits {
+fn limits(text: &str, machine_type: MachineType) -> Limits {
     let mut limits = Limits::GENEROUS;
     for part in text.split(',').map(str::trim) {
         if part == "strict" {
-            limits = Limits::STRICT;
+            limits = Limits::strict(machine_type);
             continue;
         }
         let number = |value: &str| value.parse::<usize>().expect("a limit is a number");
