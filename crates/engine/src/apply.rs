@@ -1,11 +1,12 @@
 //! The fold: what each record changes. Deciding and recovering use the same lines.
 
 use crate::draft::Draft;
-use crate::event::{Event, EventKind, Fault};
-use crate::execution::{Core, Run, Sent, Standing, Status, Step, Strand};
+use crate::event::{Event, EventKind, Fault, TaskFamily};
+use crate::execution::{Clock, Core, Run, Sent, Standing, Status, Step, Strand};
 use crate::id::{Round, Seq, StrandId};
 use crate::input::Certainty;
 use crate::turn::{Note, Record};
+use perdura_asl::error::DATA_LIMIT_EXCEEDED;
 use perdura_asl::json::Payload;
 use perdura_asl::machine::{FlowIx, Kind, Machine};
 use std::collections::BTreeMap;
@@ -59,6 +60,7 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
                 retries: BTreeMap::new(),
                 round: Round::FIRST,
                 sent: None,
+                result: None,
                 standing: Standing::Ready,
             });
             table.count_visit(id, *state);
@@ -75,12 +77,17 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
             table.core().ready.remove(&id);
         }
         EventKind::TaskScheduled(scheduled) => {
+            let clock = |seconds: u64| {
+                let mut clock = Clock { seconds, until: None };
+                if !matches!(scheduled.family, TaskFamily::Activity { .. }) {
+                    clock.start(event.at);
+                }
+                clock
+            };
             step.standing = Standing::Calling {
                 started: false,
-                timeout_at: scheduled.timeout_seconds.map(|seconds| event.at.after_seconds(seconds)),
-                heartbeat: scheduled
-                    .heartbeat_seconds
-                    .map(|seconds| (seconds, event.at.after_seconds(seconds))),
+                timeout: scheduled.timeout_seconds.map(clock),
+                heartbeat: scheduled.heartbeat_seconds.map(clock),
             };
             step.sent = Some(Sent {
                 round: scheduled.round,
@@ -91,10 +98,10 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
             table.core().ready.remove(&id);
         }
         EventKind::TaskStarted { .. } => {
-            if let Standing::Calling { started, heartbeat, .. } = &mut step.standing {
+            if let Standing::Calling { started, timeout, heartbeat } = &mut step.standing {
                 *started = true;
-                if let Some((seconds, until)) = heartbeat {
-                    *until = event.at.after_seconds(*seconds);
+                for clock in [timeout, heartbeat].into_iter().flatten() {
+                    clock.start(event.at);
                 }
             }
         }
@@ -104,7 +111,10 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
         EventKind::TaskNotStarted { .. } => mark_failed(step, Certainty::Refused),
         EventKind::TaskTimedOut { .. } => mark_failed(step, Certainty::Ambiguous),
         // Answered: whatever follows, there is nothing to wait for or to cancel.
-        EventKind::TaskSucceeded { .. } => step.standing = Standing::Ready,
+        EventKind::TaskSucceeded { output, .. } => {
+            step.standing = Standing::Ready;
+            step.result = Some(output.clone());
+        }
         EventKind::MapRunStarted { arn } | EventKind::MapRunRedriven { arn, .. } => {
             step.standing = Standing::MapRunning { arn: arn.clone(), over: false };
             table.core().ready.remove(&id);
@@ -161,6 +171,7 @@ fn new_strand(parent: Option<(StrandId, u32)>, flow: FlowIx, place: Arc<str>, in
 fn redrive(table: &mut Draft<'_>, event: &Event, count: u32) {
     let timeout = timeout_seconds(table);
     let core = table.core();
+    let too_large = core.fault.error.as_deref() == Some(DATA_LIMIT_EXCEEDED);
     core.status = Status::Running;
     core.redrives = count;
     core.redriven_at = Some(event.at);
@@ -180,6 +191,12 @@ fn redrive(table: &mut Draft<'_>, event: &Event, count: u32) {
                     step.round = step.round.next();
                 }
                 match &mut step.standing {
+                    // What is joined was too large: all of it runs again.
+                    Standing::Fanning(run) if too_large && run.live.is_empty() => {
+                        step.standing = Standing::Ready;
+                        table.drop_results(id);
+                        true
+                    }
                     Standing::Resting { retry: false, .. } | Standing::Fanning(_) => false,
                     // Its children were stopped; they run once the Map Run is redriven.
                     Standing::MapRunning { over, .. } => {

@@ -5,7 +5,6 @@ use crate::id::{EffectKey, TaskToken};
 use perdura_asl::json::{Map, Value};
 use perdura_asl::machine::{Kind, MachineType, State};
 use perdura_asl::scope::Context;
-use std::sync::Arc;
 
 /// What the context object is made of; built only when somebody asks.
 pub(crate) struct StepContext<'a> {
@@ -24,8 +23,6 @@ pub(crate) struct StepContext<'a> {
 pub(crate) struct MapItem {
     pub(crate) index: u64,
     pub(crate) value: Value,
-    /// Where the items were an object.
-    pub(crate) key: Option<Arc<str>>,
 }
 
 impl Context for StepContext<'_> {
@@ -59,9 +56,6 @@ impl Context for StepContext<'_> {
         if let Some(item) = item {
             let mut inner = Map::new();
             inner.insert("Index", item.index);
-            if let Some(key) = &item.key {
-                inner.insert("Key", key.clone());
-            }
             inner.insert("Value", item.value.clone());
             whole.insert("Map", [("Item", inner)].into_iter().collect::<Map>());
         }

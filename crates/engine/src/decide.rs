@@ -56,6 +56,7 @@ pub fn decide(execution: &Execution, input: &Input, moment: &Moment) -> Decision
         now,
         states: 0,
         bytes: 0,
+        called: BTreeSet::new(),
         cancelled: BTreeSet::new(),
     };
     match (execution.core.status, input) {
@@ -88,6 +89,8 @@ struct Turning<'e> {
     now: Timestamp,
     states: u32,
     bytes: usize,
+    /// Whose calls leave with this Turn.
+    called: BTreeSet<StrandId>,
     /// Whose calls were cancelled in this Turn.
     cancelled: BTreeSet<StrandId>,
 }
@@ -104,7 +107,12 @@ impl Turning<'_> {
         if status == Status::Running && ready {
             self.effects.push(Effect::Continue);
         }
-        if status != self.draft.base.core.status {
+        let before = &self.draft.base.core;
+        let began = before.status == Status::Created || before.redrives != self.draft.changes.core.redrives;
+        if began && status != Status::Created {
+            self.effects.push(Effect::Publish { status: Status::Running });
+        }
+        if status != Status::Running && (began || status != before.status) && status != Status::Created {
             self.effects.push(Effect::Publish { status });
         }
         Decision { turn: self.turn, effects: self.effects, changes: self.draft.changes }

@@ -171,6 +171,8 @@ pub struct Step {
     pub round: Round,
     /// What was last sent, under which round: the same round sends the same again.
     pub sent: Option<Sent>,
+    /// What the task gave, if only the use of it failed: then it is used again, and the task not called.
+    pub result: Option<Payload>,
     /// Where it stands.
     pub standing: Standing,
 }
@@ -204,10 +206,10 @@ pub enum Standing {
     Calling {
         /// A worker has taken it.
         started: bool,
-        /// When it will have taken too long.
-        timeout_at: Option<Timestamp>,
-        /// How long it may be silent, and until when.
-        heartbeat: Option<(u64, Timestamp)>,
+        /// How long it may take.
+        timeout: Option<Clock>,
+        /// How long it may be silent.
+        heartbeat: Option<Clock>,
     },
     /// A Wait, or a pause before a retry.
     Resting {
@@ -225,6 +227,21 @@ pub enum Standing {
         /// Its children do not run: it has ended, or was stopped; a redrive takes it up again.
         over: bool,
     },
+}
+
+/// A time that may pass. An activity's begins when a worker takes it, every other as the call leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clock {
+    /// How long.
+    pub seconds: u64,
+    /// Until when, once it runs.
+    pub until: Option<Timestamp>,
+}
+
+impl Clock {
+    pub(crate) fn start(&mut self, now: Timestamp) {
+        self.until = Some(now.after_seconds(self.seconds));
+    }
 }
 
 /// A running Parallel or inline Map.
@@ -366,12 +383,15 @@ impl Execution {
     pub fn restart_heartbeats(&mut self, now: Timestamp) {
         for (id, strand) in &mut self.strands {
             let before = strand.wakes_at();
-            let Some(Step { standing: Standing::Calling { heartbeat: Some((seconds, until)), .. }, .. }) =
+            let Some(Step { standing: Standing::Calling { heartbeat: Some(clock), .. }, .. }) =
                 &mut strand.step
             else {
                 continue;
             };
-            *until = now.after_seconds(*seconds);
+            if clock.until.is_none() {
+                continue;
+            }
+            clock.start(now);
             if let Some(at) = before {
                 self.deadlines.remove(&(at, *id));
             }
@@ -422,8 +442,8 @@ impl Strand {
     pub(crate) fn wakes_at(&self) -> Option<Timestamp> {
         match &self.step.as_ref()?.standing {
             Standing::Resting { until, .. } => Some(*until),
-            Standing::Calling { timeout_at, heartbeat, .. } => {
-                [*timeout_at, heartbeat.map(|(_, at)| at)].into_iter().flatten().min()
+            Standing::Calling { timeout, heartbeat, .. } => {
+                [timeout, heartbeat].into_iter().flatten().filter_map(|clock| clock.until).min()
             }
             Standing::Ready | Standing::Fanning(_) | Standing::MapRunning { .. } => None,
         }

@@ -22,7 +22,7 @@ pub use arn::Arns;
 pub use decide::{Decision, decide};
 pub use effect::{BatcherOrder, Call, Effect, MapRunOrder, ReaderOrder, WriterOrder};
 pub use event::{Event, EventKind, Fault, Iteration, Scheduled, StateType, TaskFamily};
-pub use execution::{Execution, Identity, Limits, Run, Sent, Standing, Status, Step, Strand};
+pub use execution::{Clock, Execution, Identity, Limits, Run, Sent, Standing, Status, Step, Strand};
 pub use id::{EffectKey, ExecutionId, Moment, Round, Secret, Seq, StrandId, TaskToken, Timestamp};
 pub use input::{By, Certainty, Input, Outcome};
 pub use map_run::{Child, MapRun, MapRunCounts, MapRunOutcome};

@@ -99,7 +99,7 @@ stories! {
     a_refusal_gets_a_new_key: "refusal_moves_the_round";
     a_late_outcome_answers_the_running_attempt: "late_outcome_answers_the_running_attempt";
     a_late_outcome_ends_the_pause_before_a_retry: "late_outcome_while_resting";
-    a_late_failure_counts_as_the_retrys: "late_failure_while_resting";
+    a_late_failure_does_not_use_up_a_retry: "late_failure_while_resting";
     a_late_outcome_changes_nothing_once_given_up: "late_outcome_after_given_up";
     an_outcome_of_an_old_round_changes_nothing: "late_outcome_of_an_old_round";
     each_turn_of_a_loop_has_its_own_key: "loop_has_a_key_for_each_visit";
@@ -164,12 +164,12 @@ stories! {
     a_redriven_fail_fails_again: "redrive_fail";
     a_redriven_pass_is_tried_again: "redrive_pass";
     a_redriven_parallel_keeps_what_succeeded: "redrive_parallel";
-    a_parallel_with_too_much_data_fails_again: "redrive_parallel_by_data_limit";
+    a_parallel_with_too_much_data_runs_all_again: "redrive_parallel_by_data_limit";
     a_redriven_map_keeps_what_succeeded: "redrive_map";
     a_stopped_map_goes_on_when_redriven: "redrive_map_that_was_stopped";
     a_redrive_starts_the_machines_timeout_anew: "redrive_after_the_execution_timed_out";
     a_redrive_may_fail_at_once_and_start_anew: "redrive_fails_at_once";
-    a_redriven_task_whose_result_was_unusable_keeps_its_key: "redrive_after_an_unusable_result";
+    a_redriven_task_that_was_done_is_not_called_again: "redrive_after_an_unusable_result";
 
     // Bounds, clocks, nonsense.
     an_endless_loop_is_cut_and_can_be_stopped: "endless_loop_is_cut";

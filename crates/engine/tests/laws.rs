@@ -28,7 +28,10 @@ fn random_runs_come_to_every_type_of_event() {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let mut runner = TestRunner::new_with_rng(Config::default(), rng);
     let mut seen = BTreeSet::new();
-    for _ in 0..250 {
+    for _ in 0..2_000 {
+        if TYPES.iter().all(|name| seen.contains(*name)) {
+            break;
+        }
         let drawn = (machines(), fates()).new_tree(&mut runner).expect("a machine and a fate");
         let (machine, fate) = drawn.current();
         seen.extend(fate.befall(&definition(&machine, fate.timeout())));

@@ -33,7 +33,7 @@ impl Turning<'_> {
                 Some(Standing::Fanning(run)) if run.live.is_empty() => {
                     let after = self.strand(strand).last;
                     if let Err(failure) = self.start_more(strand, after) {
-                        self.evaluation_failed(strand, failure, false);
+                        self.evaluation_failed(strand, failure);
                     }
                 }
                 _ => {}

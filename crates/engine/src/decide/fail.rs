@@ -6,7 +6,7 @@ use crate::event::{EventKind, Fault, Iteration, StateType};
 use crate::execution::Standing;
 use crate::id::{Seq, StrandId};
 use crate::input::Certainty;
-use crate::turn::{Note, Retry};
+use crate::turn::{LedgerStatus, Note, Retry};
 use perdura_asl::error::{QUERY_EVALUATION, RUNTIME, matches};
 use perdura_asl::evaluate::assign;
 use perdura_asl::json::Payload;
@@ -14,8 +14,9 @@ use perdura_asl::machine::{After, Kind, QueryLanguage, State, Transition};
 use perdura_asl::scope::{Failure, States};
 
 impl Turning<'_> {
-    /// An expression failed, or data did not fit. `entering`: before anything of the state had happened.
-    pub(super) fn evaluation_failed(&mut self, strand: StrandId, failure: Failure, entering: bool) {
+    /// An expression failed, or data did not fit.
+    pub(super) fn evaluation_failed(&mut self, strand: StrandId, failure: Failure) {
+        self.abort_branches(strand);
         let machine = self.machine();
         let state = self.state(&machine, strand);
         let step = self.step(strand);
@@ -28,7 +29,8 @@ impl Turning<'_> {
         );
         if failure.error == QUERY_EVALUATION {
             // Step Functions chains this event to what came before the state, if nothing of it had happened.
-            let after = if entering { step.entered_after } else { self.strand(strand).last };
+            let last = self.strand(strand).last;
+            let after = if last == step.entered { step.entered_after } else { last };
             let location = failure.location.map(Into::into);
             let kind =
                 EventKind::EvaluationFailed { state: state.name.clone(), location, fault: fault.clone() };
@@ -179,7 +181,7 @@ impl Turning<'_> {
     }
 
     /// The Map itself failed while iterations ran.
-    pub(super) fn abort_branches(&mut self, strand: StrandId) {
+    fn abort_branches(&mut self, strand: StrandId) {
         let failed_at = self.strand(strand).last;
         self.abort_live(strand, failed_at, None);
     }
@@ -251,16 +253,27 @@ impl Turning<'_> {
     /// Nobody waits for what this strand has under way.
     pub(super) fn cancel(&mut self, strand: StrandId) {
         let Some(step) = self.draft.peek(strand).and_then(|strand| strand.step.as_ref()) else { return };
-        let effect = match &step.standing {
-            Standing::Calling { .. } if step.sent.as_ref().is_none_or(|sent| sent.failed.is_none()) => {
-                Effect::CancelTask { strand, key: self.key(strand) }
-            }
-            Standing::MapRunning { over: false, .. } => Effect::StopMapRun { strand, key: self.key(strand) },
+        let calls = match &step.standing {
+            Standing::Calling { .. } if step.sent.as_ref().is_none_or(|sent| sent.failed.is_none()) => true,
+            Standing::MapRunning { over: false, .. } => false,
             _ => return,
         };
-        if self.cancelled.insert(strand) {
-            self.effects.push(effect);
+        if !self.cancelled.insert(strand) {
+            return;
         }
+        let key = self.key(strand);
+        if !calls {
+            return self.effects.push(Effect::StopMapRun { strand, key });
+        }
+        // A call of this very Turn has not left yet, and now never will.
+        let status = if self.called.contains(&strand) {
+            self.effects.retain(|effect| !matches!(effect, Effect::CallTask(call) if call.strand == strand));
+            LedgerStatus::Failed
+        } else {
+            self.effects.push(Effect::CancelTask { strand, key: key.clone() });
+            LedgerStatus::Uncertain
+        };
+        self.note(Note::Ledger { key, status });
     }
 
     pub(super) fn cancel_all(&mut self) {

@@ -154,7 +154,7 @@ impl Turning<'_> {
         let Some(selector) = &map.selector else { return Ok(value.into()) };
         let input = self.effective_input(strand, state)?;
         let mut seen = Seen::input(input.value());
-        seen.item = Some(MapItem { index: u64::from(index), value, key: None });
+        seen.item = Some(MapItem { index: u64::from(index), value });
         let selected =
             self.with_scope(strand, &seen, |scope| selector.evaluate(scope, "ItemSelector"))?.into();
         self.check_size(&state.name, &selected)?;
@@ -170,8 +170,7 @@ impl Turning<'_> {
             self.emit(parent, EventKind::MapIterationSucceeded(iteration));
         }
         if let Err(failure) = self.start_more(parent, last) {
-            self.abort_branches(parent);
-            self.evaluation_failed(parent, failure, false);
+            self.evaluation_failed(parent, failure);
         }
     }
 

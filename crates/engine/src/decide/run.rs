@@ -53,7 +53,7 @@ impl Turning<'_> {
             Kind::Map(map) => self.start_map(strand, state, map),
         };
         if let Err(failure) = outcome {
-            self.evaluation_failed(strand, failure, true);
+            self.evaluation_failed(strand, failure);
         }
     }
 

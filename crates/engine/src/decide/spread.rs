@@ -52,7 +52,7 @@ impl Turning<'_> {
                 self.emit(strand, EventKind::MapRunRedriven { arn, redrive_count });
                 self.effects.push(Effect::StartMapRun(Box::new(order)));
             }
-            Err(failure) => self.evaluation_failed(strand, failure, false),
+            Err(failure) => self.evaluation_failed(strand, failure),
         }
     }
 
@@ -166,7 +166,7 @@ impl Turning<'_> {
                 let kind = EventKind::StateSucceeded { state_type: (&state.kind).into() };
                 self.emit_after(succeeded, strand, kind);
                 if let Err(failure) = self.finish(strand, state, &map.after, output.clone()) {
-                    self.evaluation_failed(strand, failure, false);
+                    self.evaluation_failed(strand, failure);
                 }
             }
             MapRunOutcome::Failed { fault } => {

@@ -20,6 +20,10 @@ const SECONDS_MAX: i64 = 99_999_999;
 impl Turning<'_> {
     /// Schedules the task: the first time, or again.
     pub(super) fn call(&mut self, strand: StrandId, state: &State, task: &Task) -> Result<(), Failure> {
+        if let Some(result) = self.step(strand).result.clone() {
+            // A completed Step never runs again.
+            return self.finish(strand, state, &task.after, result);
+        }
         let input = self.effective_input(strand, state)?;
         let awaits = matches!(
             &task.resource.target,
@@ -71,6 +75,7 @@ impl Turning<'_> {
         let key = self.key(strand);
         self.note(Note::Ledger { key: key.clone(), status: LedgerStatus::Pending });
         let token = secret.map(|secret| TaskToken { execution: self.draft.base.identity.id, strand, secret });
+        self.called.insert(strand);
         self.effects.push(Effect::CallTask(Call {
             strand,
             key,
@@ -124,16 +129,18 @@ impl Turning<'_> {
 
     pub(super) fn heartbeat(&mut self, by: &By) {
         let strand = by.strand();
-        if self.addressed(by).is_none_or(|step| !matches!(step.standing, Standing::Calling { .. })) {
-            return self.ignore("nobody waits for this task");
+        match self.addressed(by).map(|step| &step.standing) {
+            Some(Standing::Calling { started: true, .. }) => {}
+            Some(Standing::Calling { started: false, .. }) => {
+                return self.ignore("no worker has taken this task");
+            }
+            _ => return self.ignore("nobody waits for this task"),
         }
         let now = self.now;
         let step = self.draft.strand(strand).and_then(|strand| strand.step.as_mut());
-        if let Some(Standing::Calling { heartbeat: Some((seconds, until)), .. }) =
-            step.map(|step| &mut step.standing)
-        {
+        if let Some(Standing::Calling { heartbeat: Some(clock), .. }) = step.map(|step| &mut step.standing) {
             // Not recorded: a clock of silence is not durable.
-            *until = now.after_seconds(*seconds);
+            clock.start(now);
         }
     }
 
@@ -142,11 +149,7 @@ impl Turning<'_> {
         let strand = by.strand();
         match self.addressed(by).map(|step| &step.standing) {
             Some(Standing::Calling { .. }) => self.answer(strand, outcome),
-            Some(Standing::Resting { retry: true, .. }) if matches!(outcome, Outcome::Submitted { .. }) => {
-                // Its end is still to come, and only the retry, under the same key, will wait for it.
-                self.ignore("the retry will hand it over again");
-            }
-            Some(Standing::Resting { retry: true, .. }) => {
+            Some(Standing::Resting { retry: true, .. }) if matches!(outcome, Outcome::Succeeded { .. }) => {
                 // It came while its retry was waiting: the retry is made, and answered at once.
                 self.note(Note::Woken { strand });
                 let machine = self.machine();
@@ -156,9 +159,10 @@ impl Turning<'_> {
                 match self.call(strand, state, task) {
                     Ok(()) => {
                         self.effects.truncate(before);
+                        self.called.remove(&strand);
                         self.answer(strand, outcome);
                     }
-                    Err(failure) => self.evaluation_failed(strand, failure, false),
+                    Err(failure) => self.evaluation_failed(strand, failure),
                 }
             }
             _ => self.late(by, outcome),
@@ -222,13 +226,16 @@ impl Turning<'_> {
                 if let Err(failure) = self.check_size(&task.resource.arn, output) {
                     // It was done, only its answer is too large: a retry must not do it under another key.
                     let fault = Fault::new(failure.error, failure.cause);
-                    return self.call_failed(strand, family, fault, Certainty::Ambiguous);
+                    let certainty = Certainty::Ambiguous;
+                    self.emit(strand, EventKind::TaskFailed { family, fault: fault.clone(), certainty });
+                    self.note(Note::Ledger { key, status: LedgerStatus::Completed });
+                    return self.step_failed(strand, fault);
                 }
                 self.bytes += output.len();
                 self.emit(strand, EventKind::TaskSucceeded { family, output: output.clone() });
                 self.note(Note::Ledger { key, status: LedgerStatus::Completed });
                 if let Err(failure) = self.finish(strand, state, &task.after, output.clone()) {
-                    self.evaluation_failed(strand, failure, false);
+                    self.evaluation_failed(strand, failure);
                 }
             }
         }

@@ -44,7 +44,7 @@ impl Turning<'_> {
             Some(Standing::Resting { retry: true, .. }) => self.note(Note::Woken { strand }),
             Some(Standing::Resting { retry: false, .. }) => {
                 if let Err(failure) = self.waited(strand) {
-                    self.evaluation_failed(strand, failure, false);
+                    self.evaluation_failed(strand, failure);
                 }
             }
             _ => {}
@@ -53,10 +53,10 @@ impl Turning<'_> {
 
     /// A call that took too long or fell silent.
     fn timed_out(&mut self, strand: StrandId) -> Option<Fault> {
-        let Standing::Calling { timeout_at, .. } = &self.draft.peek(strand)?.step.as_ref()?.standing else {
+        let Standing::Calling { timeout, .. } = &self.draft.peek(strand)?.step.as_ref()?.standing else {
             return None;
         };
-        let late = timeout_at.is_some_and(|at| at <= self.now);
+        let late = timeout.and_then(|clock| clock.until).is_some_and(|until| until <= self.now);
         let fault = Fault::named(if late { TIMEOUT } else { HEARTBEAT_TIMEOUT });
         let machine = self.machine();
         let family = self.family(&machine, strand);
