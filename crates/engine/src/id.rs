@@ -161,12 +161,12 @@ pub struct StepPlace<'a> {
 impl fmt::Display for StepPlace<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A name with one of our marks in it must not look like another step's place.
-        for char in self.state.chars() {
-            match char {
-                '%' | '[' | ']' | '#' | ':' => write!(formatter, "%{:02X}", u32::from(char))?,
-                _ => write!(formatter, "{char}")?,
-            }
+        let mut rest = self.state;
+        while let Some(at) = rest.find(['%', '[', ']', '#', ':']) {
+            write!(formatter, "{}%{:02X}", &rest[..at], rest.as_bytes()[at])?;
+            rest = &rest[at + 1..];
         }
+        formatter.write_str(rest)?;
         write!(formatter, "{}#{}", self.place, self.visit)
     }
 }
