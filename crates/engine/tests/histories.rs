@@ -30,6 +30,7 @@ stories! {
     the_first_rule_that_holds_decides: "choice_jsonpath";
     a_condition_is_true_or_false_and_nothing_else: "choice_jsonata";
     a_choice_without_a_match_fails: "choice_without_match";
+    nothing_catches_a_choice_without_a_match: "choice_without_match_in_branch";
     a_choice_on_nothing_fails_rather_than_defaults: "choice_unresolved";
     a_wait_rests_for_seconds: "wait_seconds";
     a_wait_rests_until_a_time: "wait_timestamp";
