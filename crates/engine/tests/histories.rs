@@ -76,6 +76,7 @@ stories! {
     a_timeout_may_come_from_the_input: "timeout_path";
     a_timeout_that_is_not_there_fails: "timeout_path_missing";
     a_timeout_may_be_an_expression: "timeout_jsonata";
+    an_expression_gives_whole_seconds_within_bounds: "task_seconds_jsonata";
     a_retry_after_a_timeout_repeats_the_same: "timeout_is_retried";
     heartbeats_keep_a_task_alive_but_not_for_ever: "heartbeats_keep_a_task_alive";
     a_silent_worker_is_given_up: "heartbeats_fall_silent";
