@@ -16,7 +16,7 @@ pub const RUNTIME: &str = "States.Runtime";
 pub const DATA_LIMIT_EXCEEDED: &str = "States.DataLimitExceeded";
 /// A JSONata expression failed.
 pub const QUERY_EVALUATION: &str = "States.QueryEvaluationError";
-/// No rule of a Choice holds, and it has no default.
+/// No rule of a Choice holds, and it has no default: so the language. Step Functions reports [`RUNTIME`].
 pub const NO_CHOICE_MATCHED: &str = "States.NoChoiceMatched";
 /// `ResultPath` cannot be applied.
 pub const RESULT_PATH_MATCH: &str = "States.ResultPathMatchFailure";

@@ -137,10 +137,7 @@ impl Scalar {
             (Some(number), _) if (range.0..=range.1).contains(&number) => Ok(number),
             (Some(number), _) => Err(self.refuse(
                 field,
-                format!(
-                    "The value {number} of the field '{field}' must be between {} and {}",
-                    range.0, range.1
-                ),
+                format!("{field} must be between {} and {} but was: {number}", range.0, range.1),
             )),
             (None, Self::Path(path)) => {
                 let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -149,7 +146,10 @@ impl Scalar {
                     path.text()
                 )))
             }
-            (None, Self::Jsonata(expression)) => Err(unexpected_type(expression, field, "integer", &value)),
+            (None, Self::Jsonata(_)) if matches!(value, Value::Number(_)) => {
+                Err(query(field, format!("The {field} field cannot be parsed as an integer: {value}")))
+            }
+            (None, Self::Jsonata(expression)) => Err(unexpected_type(expression, field, "number", &value)),
             (None, Self::Literal(_) | Self::Intrinsic(_)) => {
                 Err(runtime(format!("The value {value} of the field '{field}' is not a valid integer")))
             }
@@ -167,10 +167,7 @@ impl Scalar {
             Some(number) if number >= range.0 && number <= range.1 => Ok(number),
             Some(number) => Err(self.refuse(
                 field,
-                format!(
-                    "The value {number} of the field '{field}' must be between {} and {}",
-                    range.0, range.1
-                ),
+                format!("{field} must be between {} and {} but was: {number}", range.0, range.1),
             )),
             None => Err(match self {
                 Self::Jsonata(expression) => unexpected_type(expression, field, "number", &value),

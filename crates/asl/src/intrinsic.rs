@@ -89,6 +89,12 @@ impl Intrinsic {
         })
     }
 
+    /// The first call with more or fewer arguments than its function takes, in words. AWS takes it for a
+    /// call all the same; it fails when it is evaluated.
+    pub fn miscount(&self) -> Option<String> {
+        self.call.miscount()
+    }
+
     /// What it gives.
     pub fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, Failure> {
         self.call.evaluate(scope).map_err(|problem| {
@@ -120,6 +126,15 @@ fn as_reported(path: &Path) -> &str {
 }
 
 impl Call {
+    fn miscount(&self) -> Option<String> {
+        self.function.miscount(self.arguments.len()).or_else(|| {
+            self.arguments.iter().find_map(|argument| match argument {
+                Argument::Call(call) => call.miscount(),
+                Argument::Literal(_) | Argument::Template(_) | Argument::Path(_) => None,
+            })
+        })
+    }
+
     fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, Problem<'_>> {
         let mut values = Vec::with_capacity(self.arguments.len());
         for argument in self.arguments.iter() {

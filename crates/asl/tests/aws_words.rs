@@ -38,6 +38,7 @@ fn a_state_is_refused_in_known_words() {
         "SCHEMA_VALIDATION_FAILED: String does not match RFC3339 timestamp at /States/Only/Timestamp";
     let role = "SCHEMA_VALIDATION_FAILED: The field 'RoleArn' is required but was missing at /States/Only/Credentials";
     for (state, expected) in [
+        (r#""Comment": "no type""#, "SCHEMA_VALIDATION_FAILED: The field 'Type' is required at /States/Only"),
         (r#""Type": "Wait", "Timestamp": "2031-02-03 04:05:06Z""#, timestamp),
         (r#""Type": "Wait", "Timestamp": "2031-02-03T04:05:06""#, timestamp),
         (r#""Type": "Wait", "Timestamp": "2031-02-31T04:05:06Z""#, timestamp),

@@ -30,6 +30,7 @@ stories! {
     the_first_rule_that_holds_decides: "choice_jsonpath";
     a_condition_is_true_or_false_and_nothing_else: "choice_jsonata";
     a_choice_without_a_match_fails: "choice_without_match";
+    nothing_catches_a_choice_without_a_match: "choice_without_match_in_branch";
     a_choice_on_nothing_fails_rather_than_defaults: "choice_unresolved";
     a_wait_rests_for_seconds: "wait_seconds";
     a_wait_rests_until_a_time: "wait_timestamp";
@@ -75,6 +76,7 @@ stories! {
     a_timeout_may_come_from_the_input: "timeout_path";
     a_timeout_that_is_not_there_fails: "timeout_path_missing";
     a_timeout_may_be_an_expression: "timeout_jsonata";
+    an_expression_gives_whole_seconds_within_bounds: "task_seconds_jsonata";
     a_retry_after_a_timeout_repeats_the_same: "timeout_is_retried";
     heartbeats_keep_a_task_alive_but_not_for_ever: "heartbeats_keep_a_task_alive";
     a_silent_worker_is_given_up: "heartbeats_fall_silent";

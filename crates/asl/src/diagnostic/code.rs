@@ -49,11 +49,13 @@ pub const DEFINITION_TOO_LARGE: &str = "DEFINITION_TOO_LARGE";
 pub const UNEVALUATED_EXPRESSION: &str = "UNEVALUATED_EXPRESSION";
 /// An error name that no error ever has. A warning.
 pub const UNMATCHABLE_ERROR_NAME: &str = "UNMATCHABLE_ERROR_NAME";
+/// An intrinsic function is called with more or fewer arguments than it takes. A warning.
+pub const MISCOUNTED_ARGUMENTS: &str = "MISCOUNTED_ARGUMENTS";
 /// There is more to say than is worth listing. A warning.
 pub const TOO_MANY_DIAGNOSTICS: &str = "TOO_MANY_DIAGNOSTICS";
 
 /// All of them.
-pub const ALL: [&str; 24] = [
+pub const ALL: [&str; 25] = [
     SCHEMA_VALIDATION_FAILED,
     INVALID_JSON_DESCRIPTION,
     MISSING_TRANSITION_TARGET,
@@ -77,5 +79,6 @@ pub const ALL: [&str; 24] = [
     DEFINITION_TOO_LARGE,
     UNEVALUATED_EXPRESSION,
     UNMATCHABLE_ERROR_NAME,
+    MISCOUNTED_ARGUMENTS,
     TOO_MANY_DIAGNOSTICS,
 ];

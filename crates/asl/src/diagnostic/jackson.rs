@@ -22,16 +22,40 @@ const VALUES: &str = "(JSON String, Number, Array, Object or token 'null', 'true
 
 /// The first complaint about `text`; `None` where Jackson has none.
 pub(super) fn explain(text: &str) -> Option<Jackson> {
-    let mut reader = Reader { text, at: 0, open: Vec::new() };
+    let mut reader = Reader { text, at: 0, open: Vec::new(), location: quoting };
     let message = reader.run().err()?;
-    let location = location(text, reader.at);
+    let location = quoting(text, reader.at);
     Some(Jackson { message: format!("{message}\n at {location}"), location })
 }
 
-fn location(text: &str, at: usize) -> String {
+/// The same for text that is data. Where AWS reads data, a later Jackson is at work: it does not quote the
+/// text, and it stands before a character that it did not expect.
+pub(crate) fn explain_data(text: &str) -> Option<String> {
+    let mut reader = Reader { text, at: 0, open: Vec::new(), location: redacted };
+    let message = reader.run().err()?;
+    let mut at = reader.at;
+    if message.starts_with("Unexpected character") {
+        at -= text[..at].chars().next_back().map_or(0, char::len_utf8);
+    }
+    Some(format!("{message}\n at {}", redacted(text, at)))
+}
+
+fn line_and_column(text: &str, at: usize) -> (usize, usize) {
     let before = &text[..at];
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    (line, column)
+}
+
+fn redacted(text: &str, at: usize) -> String {
+    let (line, column) = line_and_column(text, at);
+    format!(
+        "[Source: REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled); line: {line}, column: {column}]"
+    )
+}
+
+fn quoting(text: &str, at: usize) -> String {
+    let (line, column) = line_and_column(text, at);
     let mut quoted = String::from("[Source: (String)\"");
     let length = text.chars().count();
     quoted.extend(text.chars().take(QUOTED_MAX));
@@ -55,6 +79,8 @@ struct Reader<'t> {
     text: &'t str,
     at: usize,
     open: Vec<Open>,
+    /// How a place in the text is told.
+    location: fn(&str, usize) -> String,
 }
 
 /// `Err` is the sentence.
@@ -123,7 +149,7 @@ impl Reader<'_> {
     }
 
     fn ended(&self, open: Open, kind: &str) -> String {
-        let start = location(self.text, open.at);
+        let start = (self.location)(self.text, open.at);
         format!("Unexpected end-of-input: expected close marker for {kind} (start marker at {start})")
     }
 
@@ -131,7 +157,7 @@ impl Reader<'_> {
         let found = self.next().unwrap_or_default();
         let (wanted, kind) = if innermost.bracket == '{' { ('}', "Object") } else { (']', "Array") };
         if found != wanted {
-            let start = location(self.text, innermost.at);
+            let start = (self.location)(self.text, innermost.at);
             return Err(format!(
                 "Unexpected close marker '{found}': expected '{wanted}' (for {kind} starting at {start})"
             ));

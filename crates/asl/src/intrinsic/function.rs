@@ -56,6 +56,20 @@ impl Function {
         Self::ALL.iter().find(|(function, ..)| *function == self).map_or("", |(_, name, _)| name)
     }
 
+    /// What is wrong with so many arguments, if anything.
+    pub(super) fn miscount(self, count: usize) -> Option<String> {
+        let (_, name, counts) = Self::ALL.iter().find(|(function, ..)| *function == self)?;
+        if counts.contains(&count) {
+            return None;
+        }
+        let wanted = match (*counts.start(), *counts.end()) {
+            (least, usize::MAX) => format!("{least} or more"),
+            (least, most) if least == most => format!("{least}"),
+            (least, most) => format!("{least} to {most}"),
+        };
+        Some(format!("States.{name} takes {wanted} arguments, and here are {count}"))
+    }
+
     /// What it makes of its arguments. The error is a sentence of AWS.
     pub(super) fn apply(self, arguments: &[Value], dice: &Dice) -> Result<Value, String> {
         let result = match (self, arguments) {
@@ -63,6 +77,11 @@ impl Function {
             (Self::Format, [template, values @ ..]) => return text::format(template, values),
             (Self::StringToJson, [Value::String(json)]) => return text::read_json(json),
             (Self::JsonToString, [value]) => text::print(value).map(Value::from),
+            (Self::JsonToString, _) => {
+                return Err(
+                    "Invalid arguments in States.JsonToString: only a single argument is allowed.".to_owned()
+                );
+            }
             (Self::ArrayPartition, [Value::Array(items), size]) => array::partition(items, size),
             (Self::ArrayContains, [Value::Array(items), wanted]) => array::contains(items, wanted),
             (Self::ArrayRange, [first, last, step]) => array::range(first, last, step),
@@ -79,7 +98,8 @@ impl Function {
             (Self::StringSplit, [Value::String(text), Value::String(splitter)]) => {
                 Some(text::split(text, splitter))
             }
-            (Self::Uuid, []) => Some(dice.uuid().into()),
+            // Whatever it is given, it does not look at it.
+            (Self::Uuid, _) => Some(dice.uuid().into()),
             _ => None,
         };
         result.ok_or_else(|| format!("Invalid arguments in States.{}", self.name()))

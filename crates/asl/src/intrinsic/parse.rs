@@ -31,8 +31,7 @@ fn call(cursor: &mut Cursor<'_>, nesting: usize) -> Result<Call, SyntaxError> {
         return cursor.fail(format!("calls nest at most {NESTING_MAX} deep"));
     }
     let name = cursor.take_while(|c| c.is_alphanumeric() || matches!(c, '.' | '_'));
-    let Some((function, short, counts)) = Function::ALL.iter().find(|(_, short, _)| is_name(name, short))
-    else {
+    let Some((function, ..)) = Function::ALL.iter().find(|(_, short, _)| is_name(name, short)) else {
         return Cursor::error(start, unknown(name));
     };
     cursor.spaces();
@@ -53,20 +52,6 @@ fn call(cursor: &mut Cursor<'_>, nesting: usize) -> Result<Call, SyntaxError> {
             }
             cursor.expect(",", "arguments are separated by commas and end with `)`")?;
         }
-    }
-    if !counts.contains(&arguments.len()) {
-        let (least, most) = (counts.start(), counts.end());
-        let wanted = if least == most {
-            format!("{least}")
-        } else if *most == usize::MAX {
-            format!("{least} or more")
-        } else {
-            format!("{least} to {most}")
-        };
-        return Cursor::error(
-            start,
-            format!("States.{short} takes {wanted} arguments, and here are {}", arguments.len()),
-        );
     }
     Ok(Call { function: *function, arguments: arguments.into() })
 }

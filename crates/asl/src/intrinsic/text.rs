@@ -1,6 +1,7 @@
 //! Texts: made, split, read and printed.
 
 use super::java;
+use crate::diagnostic::explain_data;
 use crate::json::{Number, Value, parse};
 use std::collections::BTreeSet;
 
@@ -40,13 +41,8 @@ pub(super) fn read_json(json: &str) -> Result<Value, String> {
         return Ok(Value::Null);
     }
     parse(json).map_err(|error| {
-        let before = &json[..json.floor_char_boundary(error.at)];
-        let line = before.matches('\n').count() + 1;
-        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        format!(
-            "Cannot convert String to Json in States.StringToJson, caused by: {} at line {line}, column {column}",
-            error.message
-        )
+        let reason = explain_data(json).unwrap_or(error.message);
+        format!("Cannot convert String to Json in States.StringToJson, caused by: {reason}")
     })
 }
 

@@ -1,6 +1,6 @@
 //! What only a distributed Map has: a reader of items, a batcher and a writer of results.
 
-use super::at::At;
+use super::at::{At, quoted};
 use super::fields;
 use super::map::{COUNT, PATH};
 use super::state::Fields;
@@ -100,8 +100,13 @@ impl<'n> Reader<'n> {
                 self.unknown_field(member, at, Some(format!("`{name}` belongs to `\"InputType\": \"CSV\"`")));
             }
         }
-        if input_type == Some("CSV") && find(config, "CSVHeaderLocation").is_none() {
-            self.findings.shape(at, at.span, "The field 'CSVHeaderLocation' is required");
+        if input_type == Some("CSV") {
+            self.require_one("CSVHeaderLocation", config, at);
+        }
+        if input_type == Some("JSON")
+            && let Some(member) = find(config, "ManifestType")
+        {
+            self.unknown_field(member, at, Some("a manifest does not lead to `JSON`".to_owned()));
         }
         if setting("CSVHeaderLocation") == Some("GIVEN") {
             self.require(&["CSVHeaders"], config, at);
@@ -113,14 +118,18 @@ impl<'n> Reader<'n> {
             }
         }
         if setting("Transformation") == Some("LOAD_AND_FLATTEN") {
-            self.require(&["InputType"], config, at);
+            self.require_one("InputType", config, at);
         }
         if let Some(member) = find(config, "ItemsPointer") {
             let place = at.member(member);
             if let Some(text) = self.string(&member.value, &place)
                 && !text.starts_with('/')
             {
-                self.findings.shape(&place, member.value.span, "Value is not a valid JSON pointer");
+                let message = format!(
+                    "Invalid input: JSON Pointer expression must start with '/': \"{}\"",
+                    quoted(text)
+                );
+                self.findings.shape(&place, member.value.span, message);
             }
         }
     }

@@ -291,6 +291,15 @@ impl<'n> Reader<'n> {
         missing.is_empty()
     }
 
+    /// Complains if this one is missing, in the words that AWS has where a choice of forms hangs on it.
+    pub(super) fn require_one(&mut self, name: &str, members: &[Member], at: &At<'_>) -> bool {
+        let there = find(members, name).is_some();
+        if !there {
+            self.findings.shape(at, at.span, format!("The field '{name}' is required"));
+        }
+        there
+    }
+
     /// Complains unless at most one of these is there. Returns those that are.
     pub(super) fn at_most_one(
         &mut self,

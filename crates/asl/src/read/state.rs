@@ -55,6 +55,10 @@ impl<'n> Reader<'n> {
         let output = self.output(fields.get("Output"), &at, sight);
         let next = match kind {
             "Succeed" | "Fail" => {
+                // A `Next` that may not be there is said once; the state it names is not lost for that.
+                if let Some(member) = fields.get("Next") {
+                    self.next(member, &at);
+                }
                 self.ends[self.state.0 as usize] = true;
                 Some(Transition::End)
             }
@@ -100,7 +104,7 @@ impl<'n> Reader<'n> {
     }
 
     fn kind_name(&mut self, fields: &Fields<'n, '_>) -> Option<&'static str> {
-        if !self.require(&["Type"], fields.members, fields.at) {
+        if !self.require_one("Type", fields.members, fields.at) {
             return None;
         }
         let member = fields.get("Type")?;

@@ -54,6 +54,9 @@ impl Reader<'_> {
         for path in intrinsic.paths() {
             self.reads_path(path, at, span);
         }
+        if let Some(message) = intrinsic.miscount() {
+            self.findings.warning(code::MISCOUNTED_ARGUMENTS, at, span, message);
+        }
     }
 
     pub(super) fn reads_expression(

@@ -2,7 +2,7 @@
 
 use super::{Seen, Turning};
 use crate::id::StrandId;
-use perdura_asl::error::NO_CHOICE_MATCHED;
+use perdura_asl::error::RUNTIME;
 use perdura_asl::machine::{Choice, Condition, QueryLanguage, State, StateIx};
 use perdura_asl::scope::Failure;
 
@@ -27,9 +27,10 @@ impl Turning<'_> {
             let (next, output, assign, field): (StateIx, _, _, _) = match (chosen, choice.default) {
                 (Some((at, rule)), _) => (rule.next, &rule.output, &rule.assign, format!("Choices[{at}]/")),
                 (None, Some(default)) => (default, &state.output, &state.assign, String::new()),
+                // The language has `States.NoChoiceMatched` for this; Step Functions does not use it.
                 (None, None) => {
                     return Err(Failure::new(
-                        NO_CHOICE_MATCHED,
+                        RUNTIME,
                         "Failed to transition out of the state. The state does not point to a next state.",
                     ));
                 }
