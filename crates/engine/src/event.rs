@@ -2,7 +2,7 @@
 
 use crate::id::{Round, Secret, Seq, StrandId, Timestamp};
 use crate::input::Certainty;
-use perdura_asl::json::Payload;
+use perdura_asl::json::{Map, Payload, Value};
 use perdura_asl::machine::{Kind, StateIx};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -37,6 +37,13 @@ impl Fault {
     /// With both.
     pub fn new(error: impl Into<Arc<str>>, cause: impl Into<Arc<str>>) -> Self {
         Self { error: Some(error.into()), cause: Some(cause.into()) }
+    }
+
+    /// The error output that Catch receives: `{"Error": …, "Cause": …}`.
+    pub fn to_value(&self) -> Value {
+        let parts = [("Error", &self.error), ("Cause", &self.cause)];
+        let there = parts.into_iter().filter_map(|(name, text)| Some((name, text.clone()?)));
+        there.collect::<Map>().into()
     }
 
     /// With a name alone.

@@ -127,7 +127,7 @@ impl MapRun {
             }
             Err(fault) => {
                 self.counts.failed += items;
-                self.results.insert(index, error_object(&fault).into());
+                self.results.insert(index, fault.to_value().into());
                 if self.exceeded() {
                     let cause = "The specified tolerated failure threshold was exceeded";
                     return Some(MapRunOutcome::Failed { fault: Fault::new(TOLERANCE_EXCEEDED, cause) });
@@ -174,16 +174,6 @@ impl MapRun {
         });
         flat.collect::<Value>().into()
     }
-}
-
-fn error_object(fault: &Fault) -> Value {
-    let mut object = Map::new();
-    for (name, text) in [("Error", &fault.error), ("Cause", &fault.cause)] {
-        if let Some(text) = text {
-            object.insert(name, text.clone());
-        }
-    }
-    object.into()
 }
 
 /// What `ItemSelector` makes of one item.

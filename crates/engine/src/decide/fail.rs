@@ -17,26 +17,30 @@ impl Turning<'_> {
     /// An expression failed, or data did not fit.
     pub(super) fn evaluation_failed(&mut self, strand: StrandId, failure: Failure) {
         self.abort_branches(strand);
+        let fault = self.tell_failure(strand, failure);
+        self.step_failed(strand, fault);
+    }
+
+    /// The failure as the state's fault, which of an expression is also an event.
+    fn tell_failure(&mut self, strand: StrandId, failure: Failure) -> Fault {
         let machine = self.machine();
-        let state = self.state(&machine, strand);
+        let name = &self.state(&machine, strand).name;
         let step = self.step(strand);
-        let fault = Fault::new(
-            failure.error,
-            format!(
-                "An error occurred while executing the state '{}' (entered at the event id #{}). {}",
-                state.name, step.entered, failure.cause
-            ),
+        let (entered, entered_after) = (step.entered, step.entered_after);
+        let cause = format!(
+            "An error occurred while executing the state '{name}' (entered at the event id #{entered}). {}",
+            failure.cause
         );
+        let fault = Fault::new(failure.error, cause);
         if failure.error == QUERY_EVALUATION {
             // Step Functions chains this event to what came before the state, if nothing of it had happened.
             let last = self.strand(strand).last;
-            let after = if last == step.entered { step.entered_after } else { last };
+            let after = if last == entered { entered_after } else { last };
             let location = failure.location.map(Into::into);
-            let kind =
-                EventKind::EvaluationFailed { state: state.name.clone(), location, fault: fault.clone() };
+            let kind = EventKind::EvaluationFailed { state: name.clone(), location, fault: fault.clone() };
             self.emit_after(after, strand, kind);
         }
-        self.step_failed(strand, fault);
+        fault
     }
 
     /// The strand's step failed, and the event that says so is written. Goes up until somebody handles it.
@@ -115,7 +119,7 @@ impl Turning<'_> {
             .find(|(_, catcher)| matches(&catcher.errors, fault.error.as_deref()));
         let Some((at, catcher)) = found else { return Handled::No };
         let raw = self.step(strand).input.clone();
-        let error_output = Payload::from(Self::error_output(fault));
+        let error_output = Payload::from(fault.to_value());
         let seen = Seen {
             input: error_output.value(),
             states: States {
@@ -142,25 +146,7 @@ impl Turning<'_> {
         });
         match left {
             Ok(()) => Handled::Yes,
-            Err(failure) => {
-                let cause = format!(
-                    "An error occurred while executing the state '{}' (entered at the event id #{}). {}",
-                    state.name,
-                    self.step(strand).entered,
-                    failure.cause
-                );
-                let again = Fault::new(failure.error, cause);
-                if failure.error == QUERY_EVALUATION {
-                    let location = failure.location.map(Into::into);
-                    let kind = EventKind::EvaluationFailed {
-                        state: state.name.clone(),
-                        location,
-                        fault: again.clone(),
-                    };
-                    self.emit(strand, kind);
-                }
-                Handled::FailedAgain(again)
-            }
+            Err(failure) => Handled::FailedAgain(self.tell_failure(strand, failure)),
         }
     }
 

@@ -6,7 +6,7 @@ use crate::id::StrandId;
 use crate::turn::Note;
 use perdura_asl::error::DATA_LIMIT_EXCEEDED;
 use perdura_asl::evaluate::assign;
-use perdura_asl::json::{DEPTH_MAX, Payload, Value};
+use perdura_asl::json::{DEPTH_MAX, Payload};
 use perdura_asl::machine::{After, Placement, QueryLanguage, Selection, State, Transition};
 use perdura_asl::scope::Failure;
 use std::sync::Arc;
@@ -173,17 +173,5 @@ impl Turning<'_> {
             ));
         }
         Ok(())
-    }
-
-    /// The error output that Catch receives.
-    pub(super) fn error_output(fault: &crate::event::Fault) -> Value {
-        let mut output = perdura_asl::json::Map::new();
-        if let Some(error) = &fault.error {
-            output.insert("Error", error.clone());
-        }
-        if let Some(cause) = &fault.cause {
-            output.insert("Cause", cause.clone());
-        }
-        output.into()
     }
 }
