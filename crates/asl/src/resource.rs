@@ -89,11 +89,6 @@ impl Resource {
             Target::Service { service, action, .. } => integration::required_arguments(service, action),
         }
     }
-
-    /// The token of this task leaves with the call, and its return ends the task.
-    pub fn awaits_token(&self) -> bool {
-        matches!(self.target, Target::Activity { .. } | Target::Service { pattern: Pattern::Callback, .. })
-    }
 }
 
 fn some_name(name: &str) -> Option<Arc<str>> {

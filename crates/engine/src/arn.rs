@@ -36,11 +36,6 @@ impl Arns {
             MachineType::Express => self.states(&format!("express:{machine}:{name}:{unique}")),
         }
     }
-
-    /// An activity's.
-    pub fn activity(&self, name: &str) -> String {
-        self.states(&format!("activity:{name}"))
-    }
 }
 
 /// The Map Run of one label in one machine: `arn:…:mapRun:MACHINE/LABEL:UNIQUE`.

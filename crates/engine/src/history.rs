@@ -1,6 +1,6 @@
 //! Events as the Step Functions API shows them.
 
-use crate::event::{Event, EventKind, Fault, Iteration, Scheduled, StateType, TaskFamily};
+use crate::event::{Event, EventKind, Fault, Iteration, Scheduled, TaskFamily};
 use crate::execution::Identity;
 use perdura_asl::json::{Map, Payload, Value};
 
@@ -228,11 +228,4 @@ fn iteration_details(iteration: &Iteration) -> Map {
     details.insert("name", iteration.name.clone());
     details.insert("index", iteration.index);
     details
-}
-
-impl StateType {
-    /// As a definition spells it.
-    pub fn name(self) -> String {
-        format!("{self:?}")
-    }
 }
