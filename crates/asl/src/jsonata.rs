@@ -77,11 +77,6 @@ impl Expression {
         self.0.facts.states.contains(member)
     }
 
-    /// Whether it mentions `$eval`, which Step Functions does not have. Calling it fails with `T1006`.
-    pub fn mentions_eval(&self) -> bool {
-        self.0.facts.mentions_eval
-    }
-
     /// Why AWS refuses a definition with this expression: each is what it gives after
     /// `UNSUPPORTED_JSONATA_EXPRESSION: `. At its top level an expression has no context to read from.
     pub fn unsupported(&self) -> &[String] {

@@ -108,11 +108,13 @@ impl Turning<'_> {
             self.effects.push(Effect::Continue);
         }
         let before = &self.draft.base.core;
-        let began = before.status == Status::Created || before.redrives != self.draft.changes.core.redrives;
-        if began && status != Status::Created {
+        let began = status != Status::Created
+            && (before.status == Status::Created || before.redrives != self.draft.changes.core.redrives);
+        if began {
             self.effects.push(Effect::Publish { status: Status::Running });
         }
-        if status != Status::Running && (began || status != before.status) && status != Status::Created {
+        let has_ended = !matches!(status, Status::Created | Status::Running);
+        if has_ended && (began || status != before.status) {
             self.effects.push(Effect::Publish { status });
         }
         Decision { turn: self.turn, effects: self.effects, changes: self.draft.changes }

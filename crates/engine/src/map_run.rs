@@ -189,7 +189,7 @@ fn select(
     let mut inner = Map::new();
     inner.insert("Index", index);
     inner.insert("Value", item.clone());
-    let mut context = order.context.as_object().cloned().unwrap_or_default();
+    let mut context = order.context.as_object().cloned().expect("the context object is an object");
     context.insert("Map", [("Item", inner)].into_iter().collect::<Map>());
     let context = Value::from(context);
     let scope = Scope {

@@ -11,7 +11,6 @@ pub(super) struct Facts {
     pub(super) variables: BTreeSet<Arc<str>>,
     /// Members of `$states` that are named.
     pub(super) states: BTreeSet<Arc<str>>,
-    pub(super) mentions_eval: bool,
     /// What AWS says to it, if it refuses it.
     pub(super) unsupported: Vec<String>,
 }
@@ -174,9 +173,8 @@ impl Search<'_> {
         if self.scopes.iter().any(|scope| scope.contains(name)) || &**name == "states" {
             return;
         }
-        if &**name == "eval" {
-            self.facts.mentions_eval = true;
-        } else if !is_builtin {
+        // `$eval` is JSONata's, though Step Functions does not have it: no variable is missing.
+        if !is_builtin && &**name != "eval" {
             self.facts.variables.insert(name.clone());
         }
     }

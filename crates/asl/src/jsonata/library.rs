@@ -41,7 +41,7 @@ macro_rules! builtins {
         }
 
         static SIGNATURES: LazyLock<Vec<Signature>> = LazyLock::new(|| {
-            [$($signature),*].iter().map(|text| Signature::parse(text).unwrap_or_default()).collect()
+            [$($signature),*].iter().map(|text| Signature::parse(text).expect("our own signatures are well formed")).collect()
         });
     };
 }

@@ -66,7 +66,8 @@ impl<'n> Reader<'n> {
     fn check_reach(&mut self, flow: FlowIx, states: &[StateIx]) {
         let mut reached = vec![false; states.len()];
         // The states of a flow are in order, but those of inner flows stand between them.
-        let position = |state: StateIx| states.binary_search(&state).unwrap_or_default();
+        let position =
+            |state: StateIx| states.binary_search(&state).expect("transitions stay within their flow");
         let start = self.starts[flow.0 as usize];
         self.reach(start, &mut reached, &position);
         let mut led_to: BTreeSet<StateIx> = start.into_iter().collect();

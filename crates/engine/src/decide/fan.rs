@@ -149,8 +149,8 @@ impl Turning<'_> {
         run: &Run,
         index: u32,
     ) -> Result<Payload, Failure> {
-        let items = run.items.value().as_array().unwrap_or_default();
-        let value = items.get(index as usize).cloned().unwrap_or_default();
+        let items = run.items.value().as_array().expect("the items of a Map are a list");
+        let value = items[index as usize].clone();
         let Some(selector) = &map.selector else { return Ok(value.into()) };
         let input = self.effective_input(strand, state)?;
         let mut seen = Seen::input(input.value());

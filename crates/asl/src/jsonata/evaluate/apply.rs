@@ -192,6 +192,6 @@ impl Evaluator<'_> {
 /// What a transform takes.
 fn transform_signature() -> &'static Signature {
     static SIGNATURE: LazyLock<Signature> =
-        LazyLock::new(|| Signature::parse("<(oa):o>").unwrap_or_default());
+        LazyLock::new(|| Signature::parse("<(oa):o>").expect("our own signature is well formed"));
     &SIGNATURE
 }

@@ -22,8 +22,8 @@ impl Evaluator<'_> {
         let mut pending = vec![(items, false)];
         while let Some((mut left, is_split)) = pending.pop() {
             if is_split {
-                let second = runs.pop().unwrap_or_default();
-                let first = runs.pop().unwrap_or_default();
+                let second = runs.pop().expect("both halves were sorted before they are merged");
+                let first = runs.pop().expect("both halves were sorted before they are merged");
                 runs.push(self.merge(first, second, is_after)?);
             } else if left.len() <= 1 {
                 runs.push(left);
@@ -35,7 +35,7 @@ impl Evaluator<'_> {
                 pending.push((left, false));
             }
         }
-        Ok(runs.pop().unwrap_or_default())
+        Ok(runs.pop().expect("what was split is merged again"))
     }
 
     fn merge(

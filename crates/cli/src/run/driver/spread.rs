@@ -32,8 +32,8 @@ impl Driver {
             Err(fault)
         } else {
             let machine = self.executions[&number].execution.machine().clone();
-            let items = order.items.clone().unwrap_or_default();
-            let items = items.value().as_array().unwrap_or_default().to_vec();
+            let items = order.items.clone().expect("a Map without a reader has its items");
+            let items = items.value().as_array().expect("the engine gives items as a list").to_vec();
             MapRun::new(machine, order, &items, &Dice::new(self.clock.now().0, entropy()?))
         };
         match started {
@@ -74,7 +74,7 @@ impl Driver {
         };
         let Some(ended) = self.executions.remove(&number).map(|running| running.execution) else { return };
         let ending = match ended.status() {
-            Status::Succeeded => Ok(ended.output().cloned().unwrap_or_default()),
+            Status::Succeeded => Ok(ended.output().cloned().expect("what succeeded has an output")),
             Status::Created | Status::Running | Status::Failed | Status::Aborted | Status::TimedOut => {
                 Err(ended.fault().clone())
             }
