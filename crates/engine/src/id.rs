@@ -40,6 +40,15 @@ pub struct Moment {
     pub entropy: u128,
 }
 
+/// When to be woken, by each of the two clocks; empty: not at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wake {
+    /// By the clock that never steps: seconds, timeouts, heartbeats, pauses before a retry.
+    pub steady: Option<Timestamp>,
+    /// By the clock on the wall: a Wait until a timestamp.
+    pub wall: Option<Timestamp>,
+}
+
 /// Which execution: random, never a name or a counter, because names come back and a restored backup
 /// would count again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -54,6 +63,11 @@ impl ExecutionId {
     /// The child that a step starts for one item: the same key and index give the same child, whatever crashes.
     pub fn of_child(parent: &EffectKey, index: u64) -> Self {
         Self(Uuid::new_v5(&NAMESPACE, format!("{}:{index}", parent.readable()).as_bytes()))
+    }
+
+    /// As it was stored.
+    pub fn from_uuid(uuid: Uuid) -> Self {
+        Self(uuid)
     }
 
     /// Its UUID.

@@ -1,0 +1,79 @@
+//! Leases: the right to take Turns on one Shard.
+//!
+//! Two nodes may believe that they hold the same Shard: one was paused and woke up late. So each grant carries
+//! an [`Epoch`] that only grows, and a commit under an older Epoch is refused. The clock decides when a Lease
+//! may be taken over; the Epoch decides whether a commit counts. Safety never rests on clocks.
+
+use perdura_engine::{ExecutionId, Timestamp};
+use std::fmt;
+use std::sync::Arc;
+
+/// A fixed slice of all executions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shard(pub u16);
+
+impl Shard {
+    /// Where an execution belongs, in an installation with this many Shards.
+    pub fn of(execution: ExecutionId, shards: u16) -> Self {
+        let bits = execution.uuid().as_u128();
+        Self(((bits ^ (bits >> 64)) as u64 % u64::from(shards.max(1))) as u16)
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "shard {}", self.0)
+    }
+}
+
+/// Which grant of a Shard: each is higher than all before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch(pub u64);
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+/// The number of a journal row in its Shard: from 1, without gaps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(pub u64);
+
+impl Position {
+    /// The one after.
+    pub fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// Holding one is the proof: only this crate's stores can grant it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    pub(crate) shard: Shard,
+    pub(crate) epoch: Epoch,
+    pub(crate) holder: Arc<str>,
+    pub(crate) expires_at: Timestamp,
+}
+
+impl Lease {
+    /// Of what.
+    pub fn shard(&self) -> Shard {
+        self.shard
+    }
+
+    /// Which grant.
+    pub fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Whose.
+    pub fn holder(&self) -> &Arc<str> {
+        &self.holder
+    }
+
+    /// After this somebody else may take it.
+    pub fn expires_at(&self) -> Timestamp {
+        self.expires_at
+    }
+}

@@ -1,0 +1,19 @@
+//! Durable memory.
+//!
+//! A [`Store`] keeps what a node commits: one journal row for each group of Turns, and rows for the executions that
+//! ended or fell asleep in it. It knows nothing of why a Turn was decided. A node may write on the Shards that it
+//! holds a [`Lease`] for, and a commit under an older [`Epoch`] is refused.
+
+mod group;
+mod lease;
+pub mod record;
+mod store;
+
+pub use group::{
+    Content, Group, LedgerChange, LedgerRow, MachineId, Part, RevisionId, Row, Segment, Snapshot, Totals,
+};
+pub use lease::{Epoch, Lease, Position, Shard};
+pub use store::{
+    After, Clock, CommitError, Due, Failure, FailureKind, Filter, LedgerFilter, MachineRecord, NewMachine,
+    Reader, Recovered, Recovery, Retention, Stats, Store, StoredTurn, Summary, Swept,
+};

@@ -1,0 +1,269 @@
+//! The record format, version 1: how Turns, histories and states look as bytes. docs/storage.md describes it.
+//!
+//! Every blob is *sealed*: a version, a method, a checksum, then the content, compressed where that helps. A page
+//! that a disk has spoilt is found when it is read, not believed. Inside are bodies in JSON, whose shape the golden
+//! files of the engine pin; so a record of today is read by every later version.
+
+use crate::group::{MachineId, RevisionId, Totals};
+use crate::store::StoredTurn;
+use perdura_engine::{ExecutionId, Identity, Turn};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// The version of the format that is written.
+const VERSION: u8 = 1;
+/// Not compressed: it would not have helped.
+const PLAIN: u8 = 0;
+/// LZ4 block, after its uncompressed size in four bytes, the lowest first.
+const LZ4: u8 = 1;
+/// Version, method, checksum.
+const HEADER: usize = 6;
+/// Shorter content is not worth compressing.
+const WORTH_COMPRESSING: usize = 64;
+/// No blob is larger than this when opened: a size that says otherwise is damage.
+const BYTES_MAX: usize = 1 << 30;
+
+/// Bytes that are not what was written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Damage(pub String);
+
+fn damage<T>(what: impl Into<String>) -> Result<T, Damage> {
+    Err(Damage(what.into()))
+}
+
+/// Seals content.
+pub fn seal(content: &[u8]) -> Vec<u8> {
+    let mut sealed = vec![VERSION, PLAIN, 0, 0, 0, 0];
+    if content.len() >= WORTH_COMPRESSING {
+        sealed.resize(HEADER + 4 + lz4_flex::block::get_maximum_output_size(content.len()), 0);
+        let written = lz4_flex::block::compress_into(content, &mut sealed[HEADER + 4..])
+            .expect("the room is as large as the format can ask for");
+        if written + 4 < content.len() {
+            sealed[1] = LZ4;
+            sealed[HEADER..HEADER + 4].copy_from_slice(&(content.len() as u32).to_le_bytes());
+            sealed.truncate(HEADER + 4 + written);
+        } else {
+            sealed.truncate(HEADER);
+        }
+    }
+    if sealed[1] == PLAIN {
+        sealed.extend_from_slice(content);
+    }
+    let checksum = crc32fast::hash(&sealed[HEADER..]);
+    sealed[2..HEADER].copy_from_slice(&checksum.to_le_bytes());
+    sealed
+}
+
+/// Opens what was sealed.
+pub fn open(sealed: &[u8]) -> Result<Vec<u8>, Damage> {
+    let [version, method, c0, c1, c2, c3, rest @ ..] = sealed else { return damage("the record is cut off") };
+    if *version != VERSION {
+        return damage(format!("the record has format {version}, and this perdura reads {VERSION}"));
+    }
+    if crc32fast::hash(rest) != u32::from_le_bytes([*c0, *c1, *c2, *c3]) {
+        return damage("the record's checksum is wrong");
+    }
+    match *method {
+        PLAIN => Ok(rest.to_vec()),
+        LZ4 => {
+            let [l0, l1, l2, l3, block @ ..] = rest else { return damage("the record is cut off") };
+            let length = u32::from_le_bytes([*l0, *l1, *l2, *l3]) as usize;
+            if length > BYTES_MAX {
+                return damage("the record claims an impossible size");
+            }
+            lz4_flex::block::decompress(block, length).map_err(|error| Damage(format!("the record: {error}")))
+        }
+        other => damage(format!("the record is compressed by the unknown method {other}")),
+    }
+}
+
+fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+fn take_number(bytes: &mut &[u8]) -> Result<u64, Damage> {
+    let mut number = 0u64;
+    for shift in (0..64).step_by(7) {
+        let Some((first, rest)) = bytes.split_first() else { return damage("a number is cut off") };
+        *bytes = rest;
+        number |= u64::from(first & 0x7f) << shift;
+        if first & 0x80 == 0 {
+            return Ok(number);
+        }
+    }
+    damage("a number is too long")
+}
+
+fn take<'b>(bytes: &mut &'b [u8], length: usize) -> Result<&'b [u8], Damage> {
+    let Some((taken, rest)) = bytes.split_at_checked(length) else { return damage("an entry is cut off") };
+    *bytes = rest;
+    Ok(taken)
+}
+
+/// A journal row in the making: the totals after it, then its Turns.
+#[derive(Debug)]
+pub struct JournalWriter {
+    bytes: Vec<u8>,
+}
+
+impl JournalWriter {
+    /// An empty one.
+    pub fn new(totals: &Totals) -> Self {
+        let mut bytes = Vec::with_capacity(64 * 1024);
+        let values = totals.values();
+        put_number(&mut bytes, values.len() as u64);
+        for value in values {
+            put_number(&mut bytes, value);
+        }
+        Self { bytes }
+    }
+
+    /// One more Turn.
+    pub fn push(&mut self, execution: ExecutionId, number: u64, body: &[u8]) {
+        self.bytes.extend_from_slice(execution.uuid().as_bytes());
+        put_number(&mut self.bytes, number);
+        put_number(&mut self.bytes, body.len() as u64);
+        self.bytes.extend_from_slice(body);
+    }
+
+    /// How long its content is.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether nothing was written; never so, since the totals come first.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The row's bytes.
+    pub fn seal(&self) -> Vec<u8> {
+        seal(&self.bytes)
+    }
+}
+
+/// A journal row, read: the totals after it, and its Turns in order.
+pub fn read_journal(sealed: &[u8]) -> Result<(Totals, Vec<(ExecutionId, StoredTurn)>), Damage> {
+    let content = open(sealed)?;
+    let mut rest = content.as_slice();
+    let count = take_number(&mut rest)?;
+    let values = (0..count.min(1024)).map(|_| take_number(&mut rest)).collect::<Result<Vec<_>, _>>()?;
+    let mut turns = Vec::new();
+    while !rest.is_empty() {
+        let id = Uuid::from_slice(take(&mut rest, 16)?).expect("16 bytes are a UUID");
+        let number = take_number(&mut rest)?;
+        let length = take_number(&mut rest)? as usize;
+        let body = take(&mut rest, length)?.to_vec();
+        turns.push((ExecutionId::from_uuid(id), StoredTurn { number, body }));
+    }
+    Ok((Totals::from_values(&values), turns))
+}
+
+/// Adds a Turn to a history that is not sealed yet.
+pub fn push_turn(history: &mut Vec<u8>, body: &[u8]) {
+    put_number(history, body.len() as u64);
+    history.extend_from_slice(body);
+}
+
+/// The Turns of a sealed history, of which the first has this number.
+pub fn read_history(sealed: &[u8], first: u64) -> Result<Vec<StoredTurn>, Damage> {
+    let content = open(sealed)?;
+    let mut rest = content.as_slice();
+    let mut turns = Vec::new();
+    while !rest.is_empty() {
+        let length = take_number(&mut rest)? as usize;
+        let body = take(&mut rest, length)?.to_vec();
+        turns.push(StoredTurn { number: first + turns.len() as u64, body });
+    }
+    Ok(turns)
+}
+
+/// A Turn as it is stored, in JSON. The first of an execution also says who it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnBody {
+    /// Who it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<Begun>,
+    /// What was decided.
+    pub turn: Turn,
+}
+
+/// What the first Turn says beside its records.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Begun {
+    /// Of which machine.
+    pub machine: MachineId,
+    /// Under which definition.
+    pub revision: RevisionId,
+    /// Its name was given; otherwise it is its id.
+    pub named: bool,
+    /// Who it is.
+    pub identity: Identity,
+}
+
+impl TurnBody {
+    /// As bytes.
+    pub fn write(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("what is recorded can be written")
+    }
+
+    /// From bytes.
+    pub fn read(bytes: &[u8]) -> Result<Self, Damage> {
+        serde_json::from_slice(bytes).map_err(|error| Damage(format!("a Turn cannot be read: {error}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sealed_opens_to_the_same() {
+        for content in [vec![], vec![7], vec![1; 63], vec![1; 64], b"abc".repeat(5000), (0..=255).collect()] {
+            assert_eq!(open(&seal(&content)), Ok(content));
+        }
+    }
+
+    #[test]
+    fn a_single_wrong_bit_is_noticed() {
+        let sealed = seal(&b"the same again and again ".repeat(40));
+        for bit in 0..sealed.len() * 8 {
+            let mut spoilt = sealed.clone();
+            spoilt[bit / 8] ^= 1 << (bit % 8);
+            assert!(open(&spoilt).is_err(), "bit {bit}");
+        }
+        for length in 0..sealed.len() {
+            assert!(open(&sealed[..length]).is_err(), "cut off at {length}");
+        }
+    }
+
+    #[test]
+    fn a_journal_row_gives_back_its_totals_and_turns() {
+        let totals = Totals { started: 3, turns: 70_000, outcomes_late: u64::MAX, ..Totals::default() };
+        let mut writer = JournalWriter::new(&totals);
+        let (one, two) = (ExecutionId::from_random(1), ExecutionId::from_random(2));
+        writer.push(one, 1, b"{}");
+        writer.push(two, 900, &[b'x'; 300]);
+        let (read, turns) = read_journal(&writer.seal()).unwrap();
+        assert_eq!(read, totals);
+        let expected = [(one, 1, b"{}".to_vec()), (two, 900, vec![b'x'; 300])]
+            .map(|(id, number, body)| (id, StoredTurn { number, body }));
+        assert_eq!(turns, expected);
+    }
+
+    #[test]
+    fn a_history_counts_its_turns_on() {
+        let mut history = Vec::new();
+        push_turn(&mut history, b"a");
+        push_turn(&mut history, &[b'b'; 200]);
+        let turns = read_history(&seal(&history), 41).unwrap();
+        let numbers: Vec<u64> = turns.iter().map(|turn| turn.number).collect();
+        assert_eq!(numbers, [41, 42]);
+        assert_eq!(turns[1].body.len(), 200);
+    }
+}

@@ -1,0 +1,313 @@
+//! The door to durable memory: verbs shaped like a Turn, and a read side beside them.
+//!
+//! No rule of the product lives behind this door. A Store keeps what it is given, all of a commit or nothing,
+//! refuses what comes under an old Epoch, and gives back what it kept.
+
+use crate::group::{Group, LedgerRow, MachineId, RevisionId, Row, Totals};
+use crate::lease::{Epoch, Lease, Position, Shard};
+use perdura_engine::asl::machine::MachineType;
+use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Why a commit did not happen.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// A newer Lease exists. Drop the Turns; nothing of them was ever visible.
+    #[error("the lease on {shard} is superseded: held epoch {held}, newest {newest}")]
+    Fenced {
+        /// Of what.
+        shard: Shard,
+        /// Ours.
+        held: Epoch,
+        /// Somebody's.
+        newest: Epoch,
+    },
+    /// Offer the same commit again after a pause.
+    #[error("the store is busy")]
+    Busy,
+    /// Whether it is on disk is not known. Drop this handle, open the store again, and read what is there.
+    #[error("{0}")]
+    Lost(#[from] Failure),
+}
+
+/// The store cannot do its work: what is wrong, and where.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {why}")]
+pub struct Failure {
+    /// What was to be done, on which file.
+    pub what: String,
+    /// What the system says.
+    pub why: String,
+    /// What a person can do about it.
+    pub kind: FailureKind,
+}
+
+/// Failures by what can be done about them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The disk is full: make room; it goes on by itself.
+    DiskFull,
+    /// The file or the disk can only be read.
+    ReadOnly,
+    /// What is stored is not what was written: restore a backup, or run `perdura check`.
+    Corrupt,
+    /// Another process holds the data.
+    Held,
+    /// Made by a newer perdura.
+    Newer,
+    /// The disk or the system failed.
+    Io,
+}
+
+/// What ran on a Shard when it was last held.
+#[derive(Debug, Default)]
+pub struct Recovery {
+    /// Where the next journal row goes.
+    pub next: Position,
+    /// The totals after the last row.
+    pub totals: Totals,
+    /// Each execution that was awake, or has Turns in the journal that its row does not cover.
+    pub executions: Vec<Recovered>,
+    /// What could not be read: the execution where it is known, and what is wrong. Everything else is there.
+    pub damaged: Vec<(Option<ExecutionId>, String)>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub struct Recovered {
+    /// Who.
+    pub execution: ExecutionId,
+    /// Its row, where it has one.
+    pub row: Option<Row>,
+    /// The number of the first Turn that no segment holds; 1 without segments.
+    pub unsegmented_from: u64,
+    /// The Turns that the row does not cover, in order, each with the journal row in which it stands.
+    pub turns: Vec<(Position, StoredTurn)>,
+}
+
+/// A Turn as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredTurn {
+    /// Its number in its execution, from 1, without gaps.
+    pub number: u64,
+    /// As [`crate::record::TurnBody`] is written.
+    pub body: Vec<u8>,
+}
+
+/// A definition to keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewMachine {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Standard or Express.
+    pub kind: MachineType,
+    /// The definition as it was given.
+    pub definition: Arc<str>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A definition that is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineRecord {
+    /// Which machine.
+    pub machine: MachineId,
+    /// Which definition of it.
+    pub revision: RevisionId,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Standard or Express.
+    pub kind: MachineType,
+    /// The definition as it was given.
+    pub definition: Arc<str>,
+    /// When it was given.
+    pub created_at: Timestamp,
+}
+
+/// How long things are kept. Each is a bound of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Executions that ended before this go.
+    pub ended_before: Timestamp,
+    /// Ledger rows of executions that ended before this go.
+    pub ledger_before: Timestamp,
+    /// If the data is larger than this, the executions that ended first go; `None`: no bound.
+    pub bytes_max: Option<u64>,
+}
+
+/// What a sweep took away, or would.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Executions with their histories.
+    pub executions: u64,
+    /// Rows of the ledger.
+    pub ledger: u64,
+    /// There is more: sweep again.
+    pub more: bool,
+}
+
+/// Durable memory, as one node writes it. One handle writes; readers stand beside it.
+pub trait Store: Send {
+    /// Into how many Shards this installation is divided; fixed when it was made.
+    fn shards(&self) -> u16;
+
+    /// Takes every Shard that nobody holds, whose Lease ran out, or that this holder has; each under a new Epoch.
+    fn acquire(
+        &mut self,
+        holder: &Arc<str>,
+        now: Timestamp,
+        expires_at: Timestamp,
+    ) -> Result<Vec<Lease>, CommitError>;
+
+    /// Holds a Shard for longer.
+    fn renew(&mut self, lease: &mut Lease, expires_at: Timestamp) -> Result<(), CommitError>;
+
+    /// Gives a Shard back.
+    fn release(&mut self, lease: &Lease) -> Result<(), CommitError>;
+
+    /// What ran on a Shard, for the one who holds it now.
+    fn recover(&mut self, lease: &Lease) -> Result<Recovery, CommitError>;
+
+    /// Writes a group: all of it is on disk, or nothing of it ever was.
+    fn commit(&mut self, group: &Group) -> Result<(), CommitError>;
+
+    /// Keeps a definition. The same one again changes nothing.
+    fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError>;
+
+    /// Takes a bounded slice of what is too old, at most `most` executions; a dry run only counts, all of it.
+    fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, CommitError>;
+
+    /// Copies everything to a new file, while work goes on.
+    fn backup(&self, file: &Path) -> Result<(), Failure>;
+
+    /// A view for reading, which sees every commit that was made before a call to it.
+    fn reader(&self) -> Result<Box<dyn Reader>, Failure>;
+}
+
+/// Which executions a list shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Of this machine only.
+    pub machine: Option<MachineId>,
+    /// With this status only.
+    pub status: Option<Status>,
+}
+
+/// A row of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// Who.
+    pub execution: ExecutionId,
+    /// Of which machine.
+    pub machine: MachineId,
+    /// Under which definition.
+    pub revision: RevisionId,
+    /// Its name; `None`: its id is its name.
+    pub name: Option<Arc<str>>,
+    /// Whether it runs, and how it ended.
+    pub status: Status,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// How often it was redriven.
+    pub redrives: u32,
+}
+
+/// Where a list goes on: after this execution. Lists are in the order of their start, the newest first.
+pub type After = Option<(Timestamp, ExecutionId)>;
+
+/// Which of the two clocks a timer follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// The one that never steps.
+    Steady,
+    /// The one on the wall.
+    Wall,
+}
+
+/// A sleeper that is to be woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Due {
+    /// When.
+    pub at: Timestamp,
+    /// Who.
+    pub execution: ExecutionId,
+}
+
+/// Which rows of the ledger are asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LedgerFilter {
+    /// With this status only.
+    pub status: Option<LedgerStatus>,
+    /// Of this execution only.
+    pub execution: Option<ExecutionId>,
+    /// Sent before this.
+    pub started_before: Option<Timestamp>,
+}
+
+/// How much there is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Totals over all Shards, as the last journal rows say.
+    pub totals: Totals,
+    /// Executions by status, of those that have a row.
+    pub executions: Vec<(Status, u64)>,
+    /// Rows of the ledger by status.
+    pub ledger: Vec<(LedgerStatus, u64)>,
+    /// When the oldest pending attempt was sent.
+    pub oldest_pending: Option<Timestamp>,
+    /// Each table with its rows and bytes.
+    pub tables: Vec<(String, u64, u64)>,
+    /// The data's size on disk.
+    pub bytes: u64,
+}
+
+/// The read side. It never waits for a writer, and no writer waits for it.
+pub trait Reader: Send {
+    /// A definition.
+    fn revision(&mut self, revision: RevisionId) -> Result<Option<MachineRecord>, Failure>;
+
+    /// The newest definition of a machine.
+    fn machine(&mut self, name: &str) -> Result<Option<MachineRecord>, Failure>;
+
+    /// The newest definition of every machine, by name.
+    fn machines(&mut self) -> Result<Vec<MachineRecord>, Failure>;
+
+    /// The execution with this name, if it has a row.
+    fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Failure>;
+
+    /// One execution with its newest committed Turns: its row and what the journal has beyond it.
+    fn execution(&mut self, execution: ExecutionId) -> Result<Option<Recovered>, Failure>;
+
+    /// The row alone, of one that sleeps or has ended: the way to wake it up.
+    fn row(&mut self, execution: ExecutionId) -> Result<Option<(Row, u64)>, Failure>;
+
+    /// Sleepers of a Shard whose time on this clock is after `after` and at most `until`, the earliest first.
+    fn due(
+        &mut self,
+        shard: Shard,
+        clock: Clock,
+        after: Option<Due>,
+        until: Timestamp,
+        most: u32,
+    ) -> Result<Vec<Due>, Failure>;
+
+    /// Executions, the newest first.
+    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure>;
+
+    /// The Turns of an execution from this number on, at most about `bytes_max` of them; empty: there are no more.
+    fn turns(
+        &mut self,
+        execution: ExecutionId,
+        from: u64,
+        bytes_max: usize,
+    ) -> Result<Vec<StoredTurn>, Failure>;
+
+    /// Rows of the ledger, the oldest first.
+    fn ledger(&mut self, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Failure>;
+
+    /// How much there is.
+    fn stats(&mut self) -> Result<Stats, Failure>;
+}
