@@ -50,9 +50,16 @@ pub fn seal(content: &[u8]) -> Vec<u8> {
     if sealed[1] == PLAIN {
         sealed.extend_from_slice(content);
     }
-    let checksum = crc32fast::hash(&sealed[HEADER..]);
+    let checksum = checksum(VERSION, sealed[1], &sealed[HEADER..]);
     sealed[2..HEADER].copy_from_slice(&checksum.to_le_bytes());
     sealed
+}
+
+fn checksum(version: u8, method: u8, content: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&[version, method]);
+    hasher.update(content);
+    hasher.finalize()
 }
 
 /// Opens what was sealed.
@@ -61,7 +68,7 @@ pub fn open(sealed: &[u8]) -> Result<Vec<u8>, Damage> {
     if *version != VERSION {
         return damage(format!("the record has format {version}, and this perdura reads {VERSION}"));
     }
-    if crc32fast::hash(rest) != u32::from_le_bytes([*c0, *c1, *c2, *c3]) {
+    if checksum(*version, *method, rest) != u32::from_le_bytes([*c0, *c1, *c2, *c3]) {
         return damage("the record's checksum is wrong");
     }
     match *method {
