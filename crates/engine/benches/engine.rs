@@ -49,7 +49,7 @@ fn run(mut execution: Execution, answer: &mut dyn FnMut(&Call) -> Outcome) -> u6
     let mut turns = 0_u128;
     while let Some(input) = inputs.pop() {
         turns += 1;
-        let decision = decide(&execution, &input, &Moment { now, entropy: turns });
+        let decision = decide(&execution, &input, &Moment::at(now, turns));
         for effect in execution.commit(black_box(decision)) {
             match effect {
                 Effect::CallTask(call) => {
@@ -65,7 +65,7 @@ fn run(mut execution: Execution, answer: &mut dyn FnMut(&Call) -> Outcome) -> u6
                 | Effect::Publish { .. } => {}
             }
         }
-        if let (true, Some(at)) = (inputs.is_empty(), execution.next_wake()) {
+        if let (true, Some(at)) = (inputs.is_empty(), execution.next_wake().earliest()) {
             now = at;
             inputs.push(Input::Timer);
         }
@@ -239,7 +239,7 @@ fn grades(call: &Call, batches: usize, queries: &mut usize, sends: &mut usize) -
 fn store_and_read_back_items(bencher: Bencher<'_, '_>, count: usize) {
     let machine = map_of(r#""Type":"Task","Resource":"arn:perdura:step:::call""#, "");
     let mut execution = execution(&machine, &items(count));
-    let moment = Moment { now: Timestamp(0), entropy: 1 };
+    let moment = Moment::at(Timestamp(0), 1);
     let mut inputs = vec![Input::Start];
     let mut answered = 0;
     while let Some(input) = inputs.pop() {

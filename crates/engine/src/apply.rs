@@ -56,6 +56,7 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
                 entered: event.id,
                 entered_after: event.previous,
                 entered_at: event.at,
+                entered_steady: event.steady,
                 runs: 0,
                 retries: BTreeMap::new(),
                 round: Round::FIRST,
@@ -80,7 +81,7 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
             let clock = |seconds: u64| {
                 let mut clock = Clock { seconds, until: None };
                 if !matches!(scheduled.family, TaskFamily::Activity { .. }) {
-                    clock.start(event.at);
+                    clock.start(event.steady());
                 }
                 clock
             };
@@ -101,7 +102,7 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
             if let Standing::Calling { started, timeout, heartbeat } = &mut step.standing {
                 *started = true;
                 for clock in [timeout, heartbeat].into_iter().flatten() {
-                    clock.start(event.at);
+                    clock.start(event.steady());
                 }
             }
         }
@@ -140,7 +141,7 @@ fn start(table: &mut Draft<'_>, event: &Event) {
     let core = table.core();
     core.status = Status::Running;
     core.started_at = event.at;
-    core.timeout_at = timeout.map(|seconds| event.at.after_seconds(seconds));
+    core.timeout_at = timeout.map(|seconds| event.steady().after_seconds(seconds));
     core.next_strand = 1;
     core.ready.insert(StrandId::TOP);
     let top = new_strand(None, identity.flow, "".into(), identity.input.clone());
@@ -177,7 +178,7 @@ fn redrive(table: &mut Draft<'_>, event: &Event, count: u32) {
     core.redriven_at = Some(event.at);
     core.ended_at = None;
     core.fault = Fault::default();
-    core.timeout_at = timeout.map(|seconds| event.at.after_seconds(seconds));
+    core.timeout_at = timeout.map(|seconds| event.steady().after_seconds(seconds));
     for id in table.strand_ids() {
         let Some(strand) = table.strand(id) else { continue };
         let goes_on = match &mut strand.step {
@@ -218,13 +219,13 @@ fn redrive(table: &mut Draft<'_>, event: &Event, count: u32) {
 
 fn apply_note(table: &mut Draft<'_>, note: &Note) {
     match note {
-        Note::Resting { strand, until, retry } => {
+        Note::Resting { strand, until, retry, wall } => {
             let Some(step) = table.strand(*strand).and_then(|strand| strand.step.as_mut()) else { return };
             if let Some(retry) = retry {
                 *step.retries.entry(retry.retrier).or_default() += 1;
                 step.round = retry.round;
             }
-            step.standing = Standing::Resting { until: *until, retry: retry.is_some() };
+            step.standing = Standing::Resting { until: *until, retry: retry.is_some(), wall: *wall };
             table.core().ready.remove(strand);
         }
         Note::Woken { strand } => {

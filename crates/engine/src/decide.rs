@@ -18,7 +18,7 @@ use crate::draft::{Changes, Draft};
 use crate::effect::Effect;
 use crate::event::{Event, EventKind};
 use crate::execution::{Execution, Status, Step, Strand};
-use crate::id::{EffectKey, Moment, Secret, Seq, StrandId, TaskToken, Timestamp};
+use crate::id::{EffectKey, Moment, Secret, Seq, StrandId, TaskToken, Timestamp, Wake};
 use crate::input::Input;
 use crate::turn::{Note, Record, Turn};
 use perdura_asl::json::{Payload, Value};
@@ -53,6 +53,7 @@ pub fn decide(execution: &Execution, input: &Input, moment: &Moment) -> Decision
         turn: Turn::default(),
         effects: Vec::new(),
         dice: Dice::new(now.0, moment.entropy),
+        moment: *moment,
         now,
         states: 0,
         bytes: 0,
@@ -86,6 +87,9 @@ struct Turning<'e> {
     turn: Turn,
     effects: Vec<Effect>,
     dice: Dice,
+    /// What the clocks say.
+    moment: Moment,
+    /// When this happens: by the wall clock, but never before what happened already.
     now: Timestamp,
     states: u32,
     bytes: usize,
@@ -99,10 +103,10 @@ impl Turning<'_> {
     fn decision(mut self) -> Decision {
         let core = &self.draft.changes.core;
         let (status, timer, ready) = (core.status, core.timer, !core.ready.is_empty());
-        let wake = if status == Status::Running { self.draft.next_wake() } else { None };
+        let wake = if status == Status::Running { self.draft.next_wake() } else { Wake::default() };
         if wake != timer {
             self.draft.core().timer = wake;
-            self.effects.push(Effect::SetTimer { at: wake });
+            self.effects.push(Effect::SetTimer { wake });
         }
         if status == Status::Running && ready {
             self.effects.push(Effect::Continue);
@@ -161,7 +165,8 @@ impl Turning<'_> {
 
     fn emit_after(&mut self, previous: Seq, strand: StrandId, kind: EventKind) -> Seq {
         let id = self.draft.changes.core.last.next();
-        let event = Event { id, previous, at: self.now, strand, kind };
+        let steady = Some(self.moment.steady).filter(|steady| *steady != self.now);
+        let event = Event { id, previous, at: self.now, steady, strand, kind };
         self.draft.record(&mut self.turn, Record::Event(event));
         id
     }

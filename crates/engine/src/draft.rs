@@ -5,7 +5,7 @@
 
 use crate::apply;
 use crate::execution::{Core, Execution, PerStrand, Strand};
-use crate::id::{StrandId, Timestamp};
+use crate::id::{StrandId, Wake};
 use crate::turn::{Record, Turn};
 use perdura_asl::json::Payload;
 use perdura_asl::machine::StateIx;
@@ -96,10 +96,10 @@ impl<'e> Draft<'e> {
     }
 
     /// The earliest time at which a strand wants to be woken.
-    pub(crate) fn next_wake(&self) -> Option<Timestamp> {
-        let untouched = self.base.deadlines.iter().find(|(_, id)| !self.changes.strands.contains_key(id));
-        let touched = self.changes.strands.values().flatten().filter_map(Strand::wakes_at).min();
-        [untouched.map(|(at, _)| *at), touched, self.changes.core.timeout_at].into_iter().flatten().min()
+    pub(crate) fn next_wake(&self) -> Wake {
+        let untouched = self.base.deadlines.first(|id| !self.changes.strands.contains_key(&id));
+        let touched = self.changes.strands.values().flatten().map(Strand::wakes).fold(untouched, Wake::or);
+        touched.or(Wake { steady: self.changes.core.timeout_at, wall: None })
     }
 
     pub(crate) fn record(&mut self, turn: &mut Turn, record: Record) {
@@ -124,14 +124,11 @@ impl Execution {
         let Changes { core, strands, results, visits } = changes;
         self.core = core;
         for (id, strand) in strands {
-            if let Some(at) = self.strands.get(&id).and_then(Strand::wakes_at) {
-                self.deadlines.remove(&(at, id));
-            }
+            let before = self.strands.get(&id).map(Strand::wakes).unwrap_or_default();
+            let after = strand.as_ref().map(Strand::wakes).unwrap_or_default();
+            self.deadlines.replace(id, before, after);
             match strand {
                 Some(strand) => {
-                    if let Some(at) = strand.wakes_at() {
-                        self.deadlines.insert((at, id));
-                    }
                     self.strands.insert(id, strand);
                 }
                 None => {

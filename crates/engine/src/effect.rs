@@ -1,7 +1,7 @@
 //! What is to be done to the world, as data. Each leaves only after its Turn is committed.
 
 use crate::execution::Status;
-use crate::id::{EffectKey, StrandId, TaskToken, Timestamp};
+use crate::id::{EffectKey, StrandId, TaskToken, Wake};
 use perdura_asl::json::{Payload, Value};
 use perdura_asl::machine::{FlowIx, MachineType, StateIx};
 use perdura_asl::resource::Resource;
@@ -20,10 +20,11 @@ pub enum Effect {
         /// Under which key.
         key: EffectKey,
     },
-    /// Send [`crate::Input::Timer`] at this time. It replaces every earlier one; `None` takes it back.
+    /// Send [`crate::Input::Timer`] when either clock comes to its time. It replaces every earlier one; one without
+    /// a time takes it back.
     SetTimer {
         /// When.
-        at: Option<Timestamp>,
+        wake: Wake,
     },
     /// Start the children of a Distributed Map.
     StartMapRun(Box<MapRunOrder>),

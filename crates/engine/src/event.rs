@@ -16,10 +16,20 @@ pub struct Event {
     pub previous: Seq,
     /// When: the Moment of its Turn.
     pub at: Timestamp,
+    /// The same instant by the steady clock, where that says something else. Deadlines are counted from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steady: Option<Timestamp>,
     /// To which line of control it happened.
     pub strand: StrandId,
     /// What.
     pub kind: EventKind,
+}
+
+impl Event {
+    /// Its instant by the clock that is never stepped.
+    pub fn steady(&self) -> Timestamp {
+        self.steady.unwrap_or(self.at)
+    }
 }
 
 /// Error and cause; each may be absent.

@@ -1,8 +1,11 @@
 //! An execution: where each line of control stands.
 
 use crate::event::Fault;
-use crate::id::{EffectKey, ExecutionId, Round, Secret, Seq, StepPlace, StrandId, TaskToken, Timestamp};
+use crate::id::{
+    EffectKey, ExecutionId, Moment, Round, Secret, Seq, StepPlace, StrandId, TaskToken, Timestamp, Wake,
+};
 use crate::input::Certainty;
+use crate::turn::is_false;
 use perdura_asl::json::Payload;
 use perdura_asl::machine::{FlowIx, Machine, MachineType, StateIx};
 use serde::{Deserialize, Serialize};
@@ -128,7 +131,8 @@ pub(crate) struct Core {
     pub(crate) redrives: u32,
     pub(crate) redriven_at: Option<Timestamp>,
     /// The timer that was last asked for.
-    pub(crate) timer: Option<Timestamp>,
+    #[serde(default)]
+    pub(crate) timer: Wake,
 }
 
 /// One line of control: the machine itself, a branch of a Parallel, an iteration of a Map.
@@ -163,6 +167,9 @@ pub struct Step {
     pub entered_after: Seq,
     /// When it was entered.
     pub entered_at: Timestamp,
+    /// The same instant by the steady clock, where that says something else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entered_steady: Option<Timestamp>,
     /// How often its branches or iterations were begun.
     pub runs: u32,
     /// Retries so far, by retrier.
@@ -213,10 +220,13 @@ pub enum Standing {
     },
     /// A Wait, or a pause before a retry.
     Resting {
-        /// Until when.
+        /// Until when, by the steady clock unless `wall` is set.
         until: Timestamp,
         /// It is a retry.
         retry: bool,
+        /// It waits for a timestamp, and so for the wall clock.
+        #[serde(default, skip_serializing_if = "is_false")]
+        wall: bool,
     },
     /// Branches or iterations run.
     Fanning(Run),
@@ -229,7 +239,7 @@ pub enum Standing {
     },
 }
 
-/// A time that may pass. An activity's begins when a worker takes it, every other as the call leaves.
+/// A time that may pass, by the steady clock. An activity's begins when a worker takes it, every other as the call leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clock {
     /// How long.
@@ -261,6 +271,48 @@ pub struct Run {
     pub items: Payload,
 }
 
+/// Who wants to be woken when, by each clock.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Deadlines {
+    steady: BTreeSet<(Timestamp, StrandId)>,
+    wall: BTreeSet<(Timestamp, StrandId)>,
+}
+
+impl Deadlines {
+    /// A strand wants to be woken at another time.
+    pub(crate) fn replace(&mut self, id: StrandId, before: Wake, after: Wake) {
+        if before == after {
+            return;
+        }
+        for (set, before, after) in
+            [(&mut self.steady, before.steady, after.steady), (&mut self.wall, before.wall, after.wall)]
+        {
+            if let Some(at) = before {
+                set.remove(&(at, id));
+            }
+            set.extend(after.map(|at| (at, id)));
+        }
+    }
+
+    /// The earliest of those that are asked for.
+    pub(crate) fn first(&self, which: impl Fn(StrandId) -> bool) -> Wake {
+        let first =
+            |set: &BTreeSet<(Timestamp, StrandId)>| set.iter().find(|(_, id)| which(*id)).map(|(at, _)| *at);
+        Wake { steady: first(&self.steady), wall: first(&self.wall) }
+    }
+
+    /// Whose time has come, in the order of their times.
+    pub(crate) fn due(&self, moment: &Moment) -> Vec<StrandId> {
+        let until = |set: &BTreeSet<(Timestamp, StrandId)>, now: Timestamp| {
+            set.iter().take_while(|(at, _)| *at <= now).copied().collect::<Vec<_>>()
+        };
+        let mut due = until(&self.steady, moment.steady);
+        due.extend(until(&self.wall, moment.now));
+        due.sort_unstable();
+        due.into_iter().map(|(_, id)| id).collect()
+    }
+}
+
 /// Many entries for each strand, kept apart so that touching one does not copy them all.
 pub(crate) type PerStrand<K, V> = BTreeMap<StrandId, BTreeMap<K, V>>;
 
@@ -276,7 +328,7 @@ pub struct Execution {
     /// How often each state was visited; for a Parallel or Map, how often it was run.
     pub(crate) visits: PerStrand<StateIx, u32>,
     /// Who wants to be woken when; follows from the strands.
-    pub(crate) deadlines: BTreeSet<(Timestamp, StrandId)>,
+    pub(crate) deadlines: Deadlines,
 }
 
 /// What of an execution is stored; the machine is stored once for all its executions.
@@ -299,7 +351,7 @@ impl Execution {
             strands: BTreeMap::new(),
             results: BTreeMap::new(),
             visits: BTreeMap::new(),
-            deadlines: BTreeSet::new(),
+            deadlines: Deadlines::default(),
         }
     }
 
@@ -363,13 +415,12 @@ impl Execution {
         self.strands.get(&id)
     }
 
-    /// When it wants to be woken next, if it only waits for time.
-    pub fn next_wake(&self) -> Option<Timestamp> {
+    /// When it wants to be woken next.
+    pub fn next_wake(&self) -> Wake {
         if self.core.status != Status::Running {
-            return None;
+            return Wake::default();
         }
-        let first = self.deadlines.first().map(|(at, _)| *at);
-        [first, self.core.timeout_at].into_iter().flatten().min()
+        self.deadlines.first(|_| true).or(Wake { steady: self.core.timeout_at, wall: None })
     }
 
     /// The key of a strand's step, in its current round.
@@ -382,7 +433,7 @@ impl Execution {
     /// Clocks of silence are not durable: after a restart they begin anew.
     pub fn restart_heartbeats(&mut self, now: Timestamp) {
         for (id, strand) in &mut self.strands {
-            let before = strand.wakes_at();
+            let before = strand.wakes();
             let Some(Step { standing: Standing::Calling { heartbeat: Some(clock), .. }, .. }) =
                 &mut strand.step
             else {
@@ -392,10 +443,7 @@ impl Execution {
                 continue;
             }
             clock.start(now);
-            if let Some(at) = before {
-                self.deadlines.remove(&(at, *id));
-            }
-            self.deadlines.extend(strand.wakes_at().map(|at| (at, *id)));
+            self.deadlines.replace(*id, before, strand.wakes());
         }
         // Whoever restarts asks for `next_wake`; from then on only changes are told.
         self.core.timer = self.next_wake();
@@ -420,7 +468,10 @@ impl Execution {
         deserializer: D,
     ) -> Result<Self, D::Error> {
         let Snapshot { identity, core, strands, results, visits } = Snapshot::deserialize(deserializer)?;
-        let deadlines = strands.iter().filter_map(|(id, strand)| Some((strand.wakes_at()?, *id))).collect();
+        let mut deadlines = Deadlines::default();
+        for (id, strand) in &strands {
+            deadlines.replace(*id, Wake::default(), strand.wakes());
+        }
         Ok(Self { machine, identity, core, strands, results, visits, deadlines })
     }
 }
@@ -439,13 +490,16 @@ impl PartialEq for Execution {
 
 impl Strand {
     /// When it wants to be woken.
-    pub(crate) fn wakes_at(&self) -> Option<Timestamp> {
-        match &self.step.as_ref()?.standing {
-            Standing::Resting { until, .. } => Some(*until),
+    pub(crate) fn wakes(&self) -> Wake {
+        let Some(step) = &self.step else { return Wake::default() };
+        match &step.standing {
+            Standing::Resting { until, wall: true, .. } => Wake { steady: None, wall: Some(*until) },
+            Standing::Resting { until, wall: false, .. } => Wake { steady: Some(*until), wall: None },
             Standing::Calling { timeout, heartbeat, .. } => {
-                [timeout, heartbeat].into_iter().flatten().filter_map(|clock| clock.until).min()
+                let clocks = [timeout, heartbeat].into_iter().flatten();
+                Wake { steady: clocks.filter_map(|clock| clock.until).min(), wall: None }
             }
-            Standing::Ready | Standing::Fanning(_) | Standing::MapRunning { .. } => None,
+            Standing::Ready | Standing::Fanning(_) | Standing::MapRunning { .. } => Wake::default(),
         }
     }
 

@@ -34,19 +34,56 @@ impl fmt::Display for Timestamp {
 /// The instant of a Turn: the only time and the only chance the engine ever sees.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// Now. An execution never sees time go back.
+    /// Now, by the wall clock: for events and expressions, where an execution never sees time go back, and for a
+    /// Wait until a timestamp.
     pub now: Timestamp,
+    /// Now, by a clock that is never stepped while the process runs: for all that lasts so and so long. It equals
+    /// `now` unless the wall clock was stepped.
+    pub steady: Timestamp,
     /// Unguessable bits, fresh for each Turn; ids and dice are drawn from them by counter.
     pub entropy: u128,
 }
 
-/// When to be woken, by each of the two clocks; empty: not at all.
+impl Moment {
+    /// Where there is only one clock.
+    pub fn at(now: Timestamp, entropy: u128) -> Self {
+        Self { now, steady: now, entropy }
+    }
+}
+
+/// When an execution wants to be woken, by each of the two clocks: whichever comes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wake {
-    /// By the clock that never steps: seconds, timeouts, heartbeats, pauses before a retry.
+    /// By the steady clock: pauses, timeouts, silence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady: Option<Timestamp>,
-    /// By the clock on the wall: a Wait until a timestamp.
+    /// By the wall clock: a Wait until a timestamp.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall: Option<Timestamp>,
+}
+
+impl Wake {
+    /// The earlier of both, where there is only one clock.
+    pub fn earliest(self) -> Option<Timestamp> {
+        earlier(self.steady, self.wall)
+    }
+
+    /// Whether one of the clocks has come to it.
+    pub fn is_due(self, moment: &Moment) -> bool {
+        self.steady.is_some_and(|at| at <= moment.steady) || self.wall.is_some_and(|at| at <= moment.now)
+    }
+
+    /// The earlier of two, by each clock.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self { steady: earlier(self.steady, other.steady), wall: earlier(self.wall, other.wall) }
+    }
+}
+
+fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
 }
 
 /// Which execution: random, never a name or a counter, because names come back and a restored backup

@@ -47,10 +47,13 @@ pub enum Note {
     Resting {
         /// Who rests.
         strand: StrandId,
-        /// Until when.
+        /// Until when, by the steady clock unless `wall` is set.
         until: Timestamp,
         /// Present: it is a retry.
         retry: Option<Retry>,
+        /// It waits for a timestamp, and so for the wall clock.
+        #[serde(default, skip_serializing_if = "is_false")]
+        wall: bool,
     },
     /// The pause before a retry is over.
     Woken {
@@ -122,6 +125,12 @@ pub enum Note {
         /// Why.
         reason: Arc<str>,
     },
+}
+
+/// What is mostly not so is not written.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+pub(crate) fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// What a retry changes.

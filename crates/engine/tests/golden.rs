@@ -97,6 +97,20 @@ fn what_is_absent_is_not_stored_and_reads_as_absent() {
         let kind: EventKind = serde_json::from_str(text).expect(text);
         assert_eq!(serde_json::to_string(&kind).expect(text), text);
     }
+    for text in [
+        r#"{"id":7,"previous":6,"at":9,"strand":3,"kind":"MapRunSucceeded"}"#,
+        r#"{"id":7,"previous":6,"at":9,"steady":5,"strand":3,"kind":"MapRunSucceeded"}"#,
+    ] {
+        let event: Event = serde_json::from_str(text).expect(text);
+        assert_eq!(serde_json::to_string(&event).expect(text), text);
+    }
+    for text in [
+        r#"{"Resting":{"strand":3,"until":9,"retry":null}}"#,
+        r#"{"Resting":{"strand":3,"until":9,"retry":null,"wall":true}}"#,
+    ] {
+        let note: Note = serde_json::from_str(text).expect(text);
+        assert_eq!(serde_json::to_string(&note).expect(text), text);
+    }
     let turn: Turn =
         serde_json::from_str(r#"{"records":[{"Note":{"Woken":{"strand":4}}}]}"#).expect("a Turn");
     assert_eq!(turn.records, [Record::Note(Note::Woken { strand: StrandId(4) })]);
@@ -197,7 +211,14 @@ fn by_token() -> By {
 }
 
 fn event(kind: EventKind) -> Event {
-    Event { id: Seq(7), previous: Seq(6), at: Timestamp(1_767_225_600_000), strand: StrandId(3), kind }
+    Event {
+        id: Seq(7),
+        previous: Seq(6),
+        at: Timestamp(1_767_225_600_000),
+        steady: None,
+        strand: StrandId(3),
+        kind,
+    }
 }
 
 fn families() -> [TaskFamily; 3] {
@@ -261,6 +282,7 @@ fn notes() -> Vec<Note> {
             strand,
             until: Timestamp(1_767_225_605_000),
             retry: Some(Retry { retrier: 1, round: Round(2) }),
+            wall: false,
         },
         Note::Woken { strand },
         Note::FanStarted { strand, total: 9, at_once: 2, items: payload() },

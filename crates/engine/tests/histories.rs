@@ -179,6 +179,10 @@ stories! {
     a_map_is_cut_and_goes_on: "map_is_cut";
     time_never_goes_back: "clock_goes_back";
     what_is_due_happens_once: "clock_jumps";
+    a_call_has_its_seconds_whoever_sets_the_clock: "clock_steps_while_calling";
+    a_pause_has_its_seconds_whoever_sets_the_clock: "clock_steps_while_resting";
+    a_wait_for_a_time_follows_the_wall_clock: "clock_steps_while_waiting_for_a_time";
+    an_execution_has_its_seconds_whoever_sets_the_clock: "clock_steps_before_the_execution_times_out";
     a_payload_has_a_bound: "payload_is_bounded";
     what_is_sent_has_a_bound: "payload_to_a_task_is_bounded";
     a_strict_history_has_an_end: "history_is_bounded";

@@ -34,7 +34,7 @@ fn order(fields: &str, input: &str) -> (Arc<Machine>, MapRunOrder) {
         limits: Limits::GENEROUS,
     };
     let execution = Execution::new(machine.clone(), identity);
-    let decision = decide(&execution, &Input::Start, &Moment { now: Timestamp(0), entropy: 1 });
+    let decision = decide(&execution, &Input::Start, &Moment::at(Timestamp(0), 1));
     let ordered = decision.effects.into_iter().find_map(|effect| match effect {
         Effect::StartMapRun(order) => Some(*order),
         _ => None,

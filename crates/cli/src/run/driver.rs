@@ -135,7 +135,7 @@ impl Driver {
     fn turn(&mut self, number: ExecutionNo, input: &Input) -> Result<()> {
         // What a stopped child had still under way reaches nobody.
         let Some(running) = self.executions.get_mut(&number) else { return Ok(()) };
-        let moment = Moment { now: self.clock.now(), entropy: entropy()? };
+        let moment = Moment::at(self.clock.now(), entropy()?);
         let decision = decide(&running.execution, input, &moment);
         self.progress.tell(number, &decision.turn, moment.now);
         for effect in running.execution.commit(decision) {
@@ -148,7 +148,7 @@ impl Driver {
         match effect {
             Effect::CallTask(call) => self.call(number, call)?,
             Effect::CancelTask { strand, key } => self.functions.cancel(number, strand, &key),
-            Effect::SetTimer { at } => self.set_timer(number, at),
+            Effect::SetTimer { wake } => self.set_timer(number, wake.earliest()),
             Effect::StartMapRun(order) => self.start_map_run(number, *order)?,
             Effect::StopMapRun { strand, .. } => self.drop_map_run(number, strand),
             Effect::Continue => self.ready.push_back((number, Input::Continue)),

@@ -206,7 +206,7 @@ impl Story {
 
     fn note(&mut self, number: ExecutionNo, note: &Note) -> Option<(String, What)> {
         match note {
-            Note::Resting { strand, until, retry } => {
+            Note::Resting { strand, until, retry, wall: _ } => {
                 let strand = self.strands.get_mut(&(number, *strand))?;
                 let until = *until;
                 let what = if retry.is_some() {

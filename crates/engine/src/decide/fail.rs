@@ -105,8 +105,9 @@ impl Turning<'_> {
         self.drop_branches(strand);
         self.note(Note::Resting {
             strand,
-            until: self.now.after_ms(delay),
+            until: self.moment.steady.after_ms(delay),
             retry: Some(Retry { retrier: at, round }),
+            wall: false,
         });
         true
     }

@@ -107,17 +107,22 @@ impl Turning<'_> {
 
     fn wait(&mut self, strand: StrandId, state: &State, wait: &Wait) -> Result<(), Failure> {
         let input = self.effective_input(strand, state)?;
-        let entered = self.step(strand).entered_at;
+        let step = self.step(strand);
+        let entered = step.entered_steady.unwrap_or(step.entered_at);
         let until = self.with_scope(strand, &Seen::input(input.value()), |scope| match wait {
             Wait::Seconds(seconds) => {
                 wait_seconds(seconds, scope).map(|seconds| entered.after_seconds(seconds))
             }
             Wait::Timestamp(until) => wait_until(until, scope),
         })?;
-        if until <= self.now {
+        let (wall, now) = match wait {
+            Wait::Seconds(_) => (false, self.moment.steady),
+            Wait::Timestamp(_) => (true, self.moment.now),
+        };
+        if until <= now {
             return self.waited(strand);
         }
-        self.note(Note::Resting { strand, until, retry: None });
+        self.note(Note::Resting { strand, until, retry: None, wall });
         Ok(())
     }
 

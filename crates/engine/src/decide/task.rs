@@ -136,7 +136,7 @@ impl Turning<'_> {
             }
             _ => return self.ignore("nobody waits for this task"),
         }
-        let now = self.now;
+        let now = self.moment.steady;
         let step = self.draft.strand(strand).and_then(|strand| strand.step.as_mut());
         if let Some(Standing::Calling { heartbeat: Some(clock), .. }) = step.map(|step| &mut step.standing) {
             // Not recorded: a clock of silence is not durable.

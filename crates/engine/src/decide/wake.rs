@@ -4,25 +4,18 @@ use super::Turning;
 use crate::effect::Effect;
 use crate::event::{EventKind, Fault};
 use crate::execution::{Standing, Status};
-use crate::id::StrandId;
+use crate::id::{StrandId, Wake};
 use crate::turn::{LedgerStatus, Note};
 use perdura_asl::error::{HEARTBEAT_TIMEOUT, TIMEOUT};
 
 impl Turning<'_> {
     pub(super) fn wake(&mut self) {
         // Whatever comes of it, this timer is spent.
-        self.draft.core().timer = None;
-        if self.draft.base.core.timeout_at.is_some_and(|at| at <= self.now) {
+        self.draft.core().timer = Wake::default();
+        if self.draft.base.core.timeout_at.is_some_and(|at| at <= self.moment.steady) {
             return self.stop(EventKind::ExecutionTimedOut(Fault::default()));
         }
-        let due: Vec<StrandId> = self
-            .draft
-            .base
-            .deadlines
-            .iter()
-            .take_while(|(at, _)| *at <= self.now)
-            .map(|(_, id)| *id)
-            .collect();
+        let due = self.draft.base.deadlines.due(&self.moment);
         // All that ran out of time at this moment is said before anything follows from it, as Step Functions does.
         let late: Vec<(StrandId, Fault)> =
             due.iter().filter_map(|strand| Some((*strand, self.timed_out(*strand)?))).collect();
@@ -56,7 +49,7 @@ impl Turning<'_> {
         let Standing::Calling { timeout, .. } = &self.draft.peek(strand)?.step.as_ref()?.standing else {
             return None;
         };
-        let late = timeout.and_then(|clock| clock.until).is_some_and(|until| until <= self.now);
+        let late = timeout.and_then(|clock| clock.until).is_some_and(|until| until <= self.moment.steady);
         let fault = Fault::named(if late { TIMEOUT } else { HEARTBEAT_TIMEOUT });
         let machine = self.machine();
         let family = self.family(&machine, strand);

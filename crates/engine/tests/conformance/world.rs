@@ -178,7 +178,7 @@ impl World {
 
     fn moment(&mut self) -> Moment {
         self.moments += 1;
-        Moment { now: self.now, entropy: self.moments }
+        Moment::at(self.now, self.moments)
     }
 
     /// One Turn, and what follows from it at once.
@@ -198,7 +198,7 @@ impl World {
         for effect in effects {
             match effect {
                 Effect::CallTask(call) => self.perform(run, call),
-                Effect::SetTimer { at } => self.runs[run].timer = at,
+                Effect::SetTimer { wake } => self.runs[run].timer = wake.earliest(),
                 Effect::Continue => self.coming.push((self.now, run, Input::Continue)),
                 Effect::StartMapRun(order) => self.start_map_run(run, *order),
                 Effect::Publish { status } if status != Status::Running => self.ended(run),

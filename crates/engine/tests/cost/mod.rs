@@ -31,7 +31,7 @@ fn cost(definition: &str, input: &str, answer: &mut dyn FnMut(&Call) -> Outcome)
     let mut inputs = vec![Input::Start];
     let mut now = START;
     while let Some(input) = inputs.pop() {
-        let decision = decide(&execution, &input, &Moment { now, entropy: cost.turns as u128 });
+        let decision = decide(&execution, &input, &Moment::at(now, cost.turns as u128));
         cost.turns += 1;
         cost.records += decision.turn.records.len();
         cost.events += decision.turn.events().count();
@@ -51,7 +51,7 @@ fn cost(definition: &str, input: &str, answer: &mut dyn FnMut(&Call) -> Outcome)
                 _ => {}
             }
         }
-        if let (true, Some(at)) = (inputs.is_empty(), execution.next_wake()) {
+        if let (true, Some(at)) = (inputs.is_empty(), execution.next_wake().earliest()) {
             now = at;
             inputs.push(Input::Timer);
         }
@@ -145,7 +145,7 @@ fn the_laws_hold_for_a_long_run() {
     let mut stage = Stage::new(machine, identity);
     let mut input = Input::Start;
     let mut turns = 0;
-    while stage.take(&input, &Moment { now: START, entropy: turns }).effects.contains(&Effect::Continue) {
+    while stage.take(&input, &Moment::at(START, turns)).effects.contains(&Effect::Continue) {
         input = Input::Continue;
         turns += 1;
     }

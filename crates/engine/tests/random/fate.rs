@@ -5,7 +5,7 @@ use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::{
     By, Certainty, Effect, EffectKey, Event, Fault, Input, Limits, MapRunOutcome, Moment, Outcome, Secret,
-    StrandId, TaskToken, Timestamp,
+    StrandId, TaskToken, Timestamp, Wake,
 };
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -25,6 +25,8 @@ pub(crate) enum Move {
     Timer { when: u8 },
     /// Time passes, or goes back a little.
     Clock { ms: i16 },
+    /// The wall clock is stepped.
+    Step { ms: i16 },
     /// The process dies and comes back.
     Restart,
     /// One of the inputs that need nothing.
@@ -52,6 +54,7 @@ pub(crate) fn fates() -> impl Strategy<Value = Fate> {
         2 => (any::<u8>(), any::<bool>()).prop_map(|(which, succeeded)| Move::Child { which, succeeded }),
         6 => any::<u8>().prop_map(|when| Move::Timer { when }),
         1 => any::<i16>().prop_map(|ms| Move::Clock { ms }),
+        1 => any::<i16>().prop_map(|ms| Move::Step { ms }),
         1 => Just(Move::Restart),
         3 => any::<u8>().prop_map(|which| Move::Plain { which }),
         1 => (any::<u8>(), any::<u8>()).prop_map(|(strand, which)| Move::Garbage { strand, which }),
@@ -83,6 +86,7 @@ impl Fate {
         let mut play = Play {
             stage: Stage::new(machine, identity),
             now: START,
+            stepped: 0,
             turns: self.seed,
             seen: BTreeSet::new(),
         };
@@ -98,7 +102,10 @@ impl Fate {
 
 struct Play {
     stage: Stage,
+    /// By the steady clock.
     now: Timestamp,
+    /// How far the wall clock is from it.
+    stepped: i64,
     turns: u64,
     seen: BTreeSet<String>,
 }
@@ -106,7 +113,8 @@ struct Play {
 impl Play {
     fn take(&mut self, input: &Input) {
         self.turns = self.turns.wrapping_add(1);
-        let moment = Moment { now: self.now, entropy: u128::from(self.turns) };
+        let wall = self.now.after_ms(self.stepped);
+        let moment = Moment { now: wall, steady: self.now, entropy: u128::from(self.turns) };
         let taken = self.stage.take(input, &moment);
         self.seen.extend(taken.turn.events().map(Event::type_name));
         // Most Turns that are cut go on before anything else happens; some do not.
@@ -144,7 +152,7 @@ impl Play {
                 self.take(&Input::ChildOutcome { by: By::Key { strand, key }, outcome });
             }
             Move::Timer { when } => {
-                if let Some(wake) = self.stage.execution().next_wake() {
+                if let Some(wake) = self.next_wake() {
                     self.now = match when % 8 {
                         0 => wake.after_ms(-1).max(self.now),
                         1 => wake.after_seconds(100),
@@ -154,6 +162,7 @@ impl Play {
                 self.take(&Input::Timer);
             }
             Move::Clock { ms } => self.now = self.now.after_ms(i64::from(*ms)),
+            Move::Step { ms } => self.stepped += i64::from(*ms),
             Move::Restart => self.stage.restart(self.now),
             Move::Plain { which } => self.take(&match which % 8 {
                 0 => Input::Stop { fault: Fault::new("Stopped", "by chance") },
@@ -175,6 +184,12 @@ impl Play {
                 });
             }
         }
+    }
+
+    /// When the execution is to be woken, by the steady clock.
+    fn next_wake(&self) -> Option<Timestamp> {
+        let Wake { steady, wall } = self.stage.execution().next_wake();
+        steady.into_iter().chain(wall.map(|at| at.after_ms(-self.stepped))).min()
     }
 
     /// A call that was made, mostly one of the last.
@@ -219,7 +234,7 @@ impl Play {
                     _ => None,
                 }
             });
-            match (waiting, execution.next_wake()) {
+            match (waiting, self.next_wake()) {
                 (Some((strand, key, true)), _) => {
                     let outcome = Outcome::Succeeded { output: payload(r#"{"x":{"x":0},"n":0}"#) };
                     self.take(&Input::TaskOutcome { by: By::Key { strand, key }, outcome });

@@ -3,7 +3,7 @@
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{
     Decision, Effect, EffectKey, EventKind, Execution, Input, LedgerStatus, Moment, Note, Record, Standing,
-    Status, StrandId, Timestamp, Turn, decide,
+    Status, StrandId, Timestamp, Turn, Wake, decide,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,7 +69,7 @@ pub(crate) fn same_but_for_heartbeats(one: &Execution, other: &Execution, now: T
     let mut stores = [stored(&one), stored(&other)]
         .map(|text| serde_json::from_str::<Value>(&text).expect("an execution is JSON"));
     for store in &mut stores {
-        store["core"]["timer"] = Value::Null;
+        store["core"]["timer"] = serde_json::json!({});
     }
     assert_eq!(stores[0], stores[1], "{law}");
 }
@@ -84,7 +84,12 @@ fn has_heartbeats(execution: &Execution) -> bool {
 }
 
 /// Numbers without gaps, causes before effects, time that never goes back, and an end that is one.
-pub(crate) fn history_is_in_order(before: &Execution, input: &Input, now: Timestamp, turn: &Turn) {
+pub(crate) fn history_is_in_order(
+    before: &Execution,
+    input: &Input,
+    (now, steady): (Timestamp, Timestamp),
+    turn: &Turn,
+) {
     let mut last = before.last_event();
     let mut ended = before.is_ended();
     for event in turn.events() {
@@ -93,6 +98,8 @@ pub(crate) fn history_is_in_order(before: &Execution, input: &Input, now: Timest
         assert!(TYPES.contains(&&*name), "{name} is no type of event that Step Functions knows");
         assert!(event.previous < event.id, "an event follows from an earlier one: {event:?}");
         assert_eq!(event.at, now, "an event has the time of its Turn, which never goes back: {event:?}");
+        let told = Some(steady).filter(|steady| *steady != now);
+        assert_eq!(event.steady, told, "and the steady time where it is another: {event:?}");
         let redriven = matches!(event.kind, EventKind::ExecutionRedriven { .. });
         assert_eq!(ended, redriven, "only a redrive goes on after the end: {event:?} after {input:?}");
         ended = matches!(
@@ -171,7 +178,7 @@ pub(crate) fn all_calls_are_accounted_for(execution: &Execution, under_way: &BTr
 }
 
 /// An execution that runs goes on by itself, or the runtime knows what it waits for.
-pub(crate) fn nobody_waits_in_vain(execution: &Execution, timer: Option<Timestamp>, effects: &[Effect]) {
+pub(crate) fn nobody_waits_in_vain(execution: &Execution, timer: Wake, effects: &[Effect]) {
     let continues = effects.contains(&Effect::Continue);
     assert_eq!(timer, execution.next_wake(), "the timer that is set is the one that is wanted");
     if execution.status() != Status::Running {
@@ -183,7 +190,7 @@ pub(crate) fn nobody_waits_in_vain(execution: &Execution, timer: Option<Timestam
             None | Some(Standing::Ready) => continues,
             Some(Standing::Calling { .. }) => true,
             Some(Standing::MapRunning { over, .. }) => !over,
-            Some(Standing::Resting { .. }) => timer.is_some(),
+            Some(Standing::Resting { wall, .. }) => (if *wall { timer.wall } else { timer.steady }).is_some(),
             Some(Standing::Fanning(run)) => !run.live.is_empty(),
         };
         assert!(moves, "strand {id:?} waits for nothing: {strand:?}");

@@ -10,7 +10,7 @@ use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::source::Source;
 use perdura_engine::{
     Arns, Call, Effect, EffectKey, Execution, ExecutionId, Identity, Input, LedgerStatus, Limits, Moment,
-    StrandId, TaskToken, Timestamp, Turn, decide,
+    StrandId, TaskToken, Timestamp, Turn, Wake, decide,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub(crate) struct Stage {
     under_way: BTreeMap<EffectKey, StrandId>,
     /// What was sent under each key.
     sent: BTreeMap<EffectKey, (String, Option<TaskToken>)>,
-    timer: Option<Timestamp>,
+    timer: Wake,
     /// The time of the newest event.
     latest: Timestamp,
 }
@@ -80,7 +80,7 @@ impl Stage {
             map_runs: Vec::new(),
             under_way: BTreeMap::new(),
             sent: BTreeMap::new(),
-            timer: None,
+            timer: Wake::default(),
             latest: START,
         }
     }
@@ -107,13 +107,13 @@ impl Stage {
         laws::decided_alike(&self.execution, input, moment, &decision);
         let before = self.execution.clone();
         let effects = self.execution.commit(decision);
-        laws::commit_is_apply(&before, &turn, &self.execution, moment.now);
+        laws::commit_is_apply(&before, &turn, &self.execution, moment.steady);
         self.latest = if turn.events().next().is_some() { self.latest.max(moment.now) } else { self.latest };
-        laws::history_is_in_order(&before, input, self.latest, &turn);
+        laws::history_is_in_order(&before, input, (self.latest, moment.steady), &turn);
         laws::the_end_is_quiet(&before, input, &effects);
         laws::turn_is_bounded(&before, &turn);
         if *input == Input::Timer {
-            self.timer = None;
+            self.timer = Wake::default();
         }
         // A call whose end is certain is over; one that took too long is also cancelled.
         self.settle(&turn, |status| status != LedgerStatus::Uncertain);
@@ -165,7 +165,7 @@ impl Stage {
                 let known = self.under_way.remove(key);
                 assert!(known.is_some(), "{key} is cancelled though it is not under way");
             }
-            Effect::SetTimer { at } => self.timer = *at,
+            Effect::SetTimer { wake } => self.timer = *wake,
             Effect::Continue | Effect::Publish { .. } => {}
         }
     }

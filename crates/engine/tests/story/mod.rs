@@ -13,6 +13,7 @@
 //!   1<-0 ExecutionStarted {"amount": 7}
 //!   …                             events; `note` what else is recorded; `do` what is to be done
 //! > +5s timer                     times are those since the start; without one, time stands still
+//! > the wall clock steps -3600s   from here on it stands so much from the steady one, whose times are given
 //! ```
 //!
 //! `UPDATE=1 cargo test -p perdura-engine --test histories` writes anew what follows; a person reads the diff.
@@ -22,7 +23,7 @@ mod show;
 
 use crate::stage::{START, Stage, identity, machine};
 use perdura_engine::asl::machine::MachineType;
-use perdura_engine::{Limits, Moment, Timestamp};
+use perdura_engine::{Limits, Moment, Timestamp, Wake};
 use std::path::{Path, PathBuf};
 
 /// Plays `histories/{name}.txt` and compares what follows with what it says.
@@ -78,6 +79,7 @@ fn play(name: &str, text: &str) -> String {
     let mut stage = Stage::new(machine, identity);
     let mut told: Vec<String> = lines[..begin].iter().map(ToString::to_string).collect();
     let mut now = START;
+    let mut stepped = 0;
     let mut turns = 0;
     for line in &lines[begin..] {
         if line.starts_with("  ") {
@@ -92,18 +94,24 @@ fn play(name: &str, text: &str) -> String {
             }
             None => step,
         };
+        if let Some(by) = step.strip_prefix("the wall clock steps ") {
+            stepped += ms(by);
+            continue;
+        }
         if step == "restart" {
             stage.restart(now);
-            if let Some(wake) = stage.execution().next_wake() {
-                told.push(format!("  wakes {}", show::time(wake)));
+            let wake = stage.execution().next_wake();
+            if wake != Wake::default() {
+                told.push(format!("  wakes {}", show::wake(wake)));
             }
             continue;
         }
         turns += 1;
-        let moment = Moment { now, entropy: header.entropy + turns };
+        let wall = now.after_ms(stepped);
+        let moment = Moment { now: wall, steady: now, entropy: header.entropy + turns };
         let input = arrives::input(step, &stage);
         let taken = stage.take(&input, &moment);
-        told.extend(show::taken(&taken, now, header.abridge).into_iter().map(|line| format!("  {line}")));
+        told.extend(show::taken(&taken, wall, header.abridge).into_iter().map(|line| format!("  {line}")));
     }
     stage.finish(now);
     told.join("\n") + "\n"
@@ -111,12 +119,16 @@ fn play(name: &str, text: &str) -> String {
 
 /// `5s`, `1.5s`, `40ms` after the start.
 fn at(text: &str) -> Timestamp {
+    START.after_ms(ms(text))
+}
+
+fn ms(text: &str) -> i64 {
     let ms = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
         (Some(ms), _) => ms.parse().ok(),
         (None, Some(seconds)) => seconds.parse::<f64>().ok().map(|seconds| (seconds * 1000.0).round() as i64),
         (None, None) => None,
     };
-    START.after_ms(ms.unwrap_or_else(|| panic!("`+{text}` is not a time such as +5s or +40ms")))
+    ms.unwrap_or_else(|| panic!("`{text}` is not a time such as +5s or +40ms"))
 }
 
 impl Header {

@@ -5,7 +5,7 @@ use crate::stage::{START, Taken};
 use perdura_engine::asl::resource::{Resource, Target};
 use perdura_engine::{
     Call, Certainty, Effect, Event, EventKind, Fault, Iteration, LedgerStatus, MapRunOrder, Note, Record,
-    Scheduled, StrandId, TaskFamily, Timestamp,
+    Scheduled, StrandId, TaskFamily, Timestamp, Wake,
 };
 use std::fmt::Write;
 
@@ -30,8 +30,15 @@ pub(crate) fn taken(taken: &Taken, now: Timestamp, abridge: usize) -> Vec<String
 
 /// `+1.5s` since the start.
 pub(crate) fn time(at: Timestamp) -> String {
-    let ms = at.0 - START.0;
-    format!("+{}s", ms as f64 / 1000.0)
+    let seconds = (at.0 - START.0) as f64 / 1000.0;
+    if seconds < 0.0 { format!("{seconds}s") } else { format!("+{seconds}s") }
+}
+
+/// `+1.5s`, `wall +3s`, or both.
+pub(crate) fn wake(wake: Wake) -> String {
+    let steady = wake.steady.map(time);
+    let wall = wake.wall.map(|at| format!("wall {}", time(at)));
+    steady.into_iter().chain(wall).collect::<Vec<_>>().join(", ")
 }
 
 fn on(strand: StrandId) -> String {
@@ -151,11 +158,12 @@ fn short_arn(arn: &str) -> &str {
 
 fn note_line(note: &Note) -> String {
     match note {
-        Note::Resting { strand, until, retry } => {
+        Note::Resting { strand, until, retry, wall } => {
             let retry = retry.map(|retry| {
                 format!(", then retrier {} tries again in round {}", retry.retrier, retry.round.0)
             });
-            format!("rests{} until {}{}", on(*strand), time(*until), retry.unwrap_or_default())
+            let clock = if *wall { "wall " } else { "" };
+            format!("rests{} until {clock}{}{}", on(*strand), time(*until), retry.unwrap_or_default())
         }
         Note::Woken { strand } => format!("wakes{}", on(*strand)),
         Note::FanStarted { strand, total, at_once, items } => {
@@ -191,8 +199,8 @@ fn effect_line(effect: &Effect) -> String {
     match effect {
         Effect::CallTask(call) => call_line(call),
         Effect::CancelTask { strand, key } => format!("cancel{} {}", on(*strand), step_of(key)),
-        Effect::SetTimer { at: Some(at) } => format!("set timer {}", time(*at)),
-        Effect::SetTimer { at: None } => "clear timer".into(),
+        Effect::SetTimer { wake } if *wake == Wake::default() => "clear timer".into(),
+        Effect::SetTimer { wake: when } => format!("set timer {}", wake(*when)),
         Effect::StartMapRun(order) => map_run_line(order),
         Effect::StopMapRun { strand, key } => format!("stop Map Run{} {}", on(*strand), step_of(key)),
         Effect::Continue => "continue".into(),

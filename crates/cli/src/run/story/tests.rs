@@ -42,7 +42,7 @@ impl Teller {
     }
 
     fn input(&mut self, input: &Input) {
-        let decision = decide(&self.execution, input, &Moment { now: self.now, entropy: 1 });
+        let decision = decide(&self.execution, input, &Moment::at(self.now, 1));
         for told in self.story.take(ExecutionNo::TOP, &decision.turn, self.now) {
             self.told.push(format!("{} {}", told.whose, short(&told.what)));
         }
@@ -238,6 +238,7 @@ fn children_of_a_distributed_map_count_for_their_items() {
             id: perdura_engine::Seq(1),
             previous: perdura_engine::Seq(0),
             at: START,
+            steady: None,
             strand: StrandId::TOP,
             kind,
         })],
