@@ -87,6 +87,7 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
             };
             step.standing = Standing::Calling {
                 started: false,
+                submitted: false,
                 timeout: scheduled.timeout_seconds.map(clock),
                 heartbeat: scheduled.heartbeat_seconds.map(clock),
             };
@@ -94,16 +95,22 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
                 round: scheduled.round,
                 input: scheduled.input.clone(),
                 secret: scheduled.secret,
+                credentials: scheduled.credentials.clone(),
                 failed: None,
             });
             table.core().ready.remove(&id);
         }
         EventKind::TaskStarted { .. } => {
-            if let Standing::Calling { started, timeout, heartbeat } = &mut step.standing {
+            if let Standing::Calling { started, timeout, heartbeat, .. } = &mut step.standing {
                 *started = true;
                 for clock in [timeout, heartbeat].into_iter().flatten() {
                     clock.start(event.steady());
                 }
+            }
+        }
+        EventKind::TaskSubmitted { .. } => {
+            if let Standing::Calling { submitted, .. } = &mut step.standing {
+                *submitted = true;
             }
         }
         EventKind::TaskFailed { certainty, .. } | EventKind::TaskSubmitFailed { certainty, .. } => {
@@ -116,9 +123,15 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
             step.standing = Standing::Ready;
             step.result = Some(output.clone());
         }
-        EventKind::MapRunStarted { arn } | EventKind::MapRunRedriven { arn, .. } => {
-            step.standing = Standing::MapRunning { arn: arn.clone(), over: false };
+        EventKind::MapRunStarted { arn } => {
+            let (arn, began_at) = (arn.clone(), event.at);
+            step.standing = Standing::MapRunning { arn, began_at, over: false, redriven: false };
             table.core().ready.remove(&id);
+        }
+        EventKind::MapRunRedriven { .. } => {
+            if let Standing::MapRunning { over, redriven, .. } = &mut step.standing {
+                (*over, *redriven) = (false, true);
+            }
         }
         EventKind::MapRunSucceeded | EventKind::MapRunFailed(_) => {
             if let Standing::MapRunning { over, .. } = &mut step.standing {
@@ -297,7 +310,7 @@ fn apply_note(table: &mut Draft<'_>, note: &Note) {
             }
         }
         Note::StrandsDropped { parent } => drop_children(table, *parent),
-        Note::Ledger { .. } | Note::LateOutcome { .. } | Note::Ignored { .. } => {}
+        Note::Repeated { .. } | Note::Ledger { .. } | Note::LateOutcome { .. } | Note::Ignored { .. } => {}
     }
 }
 

@@ -43,6 +43,12 @@ pub(crate) fn map_run(machine_arn: &str, label: &str, unique: &str) -> String {
     format!("{}/{label}:{unique}", machine_arn.replacen(":stateMachine:", ":mapRun:", 1))
 }
 
+/// The chance from which a Map Run's ARN was made.
+pub(crate) fn map_run_bits(arn: &str) -> u128 {
+    let unique = arn.rsplit(':').next().unwrap_or_default();
+    uuid::Uuid::parse_str(unique).map_or(0, |unique| unique.as_u128())
+}
+
 /// The region in an ARN, where it has one.
 pub(crate) fn region(arn: &str) -> &str {
     arn.split(':').nth(3).unwrap_or_default()

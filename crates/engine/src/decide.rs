@@ -8,6 +8,7 @@ mod end;
 mod fail;
 mod fan;
 mod finish;
+mod resume;
 mod run;
 mod spread;
 mod task;
@@ -66,6 +67,7 @@ pub fn decide(execution: &Execution, input: &Input, moment: &Moment) -> Decision
         (Status::Running, Input::Start) => turning.ignore("the execution has begun already"),
         (Status::Running, Input::Redrive) => turning.ignore("the execution is running"),
         (Status::Running, Input::Continue) => {}
+        (Status::Running, Input::Resume) => turning.resume(),
         (Status::Running, Input::Timer) => turning.wake(),
         (Status::Running, Input::TaskStarted { by, worker }) => turning.task_started(by, worker.clone()),
         (Status::Running, Input::TaskOutcome { by, outcome }) => turning.settle(by, outcome),
@@ -77,7 +79,10 @@ pub fn decide(execution: &Execution, input: &Input, moment: &Moment) -> Decision
         (_, Input::TaskOutcome { by, outcome }) => turning.late(by, outcome),
         (_, _) => turning.ignore("the execution has ended"),
     }
-    turning.run();
+    // Taking up what was under way moves nothing on.
+    if *input != Input::Resume {
+        turning.run();
+    }
     turning.decision()
 }
 

@@ -1,10 +1,12 @@
 //! What is to be done to the world, as data. Each leaves only after its Turn is committed.
 
+use crate::arn;
 use crate::execution::Status;
-use crate::id::{EffectKey, StrandId, TaskToken, Wake};
+use crate::id::{EffectKey, StrandId, TaskToken, Timestamp, Wake};
 use perdura_asl::json::{Payload, Value};
 use perdura_asl::machine::{FlowIx, MachineType, StateIx};
 use perdura_asl::resource::Resource;
+use perdura_asl::scope::Dice;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -74,6 +76,8 @@ pub struct MapRunOrder {
     pub key: EffectKey,
     /// Its ARN.
     pub arn: Arc<str>,
+    /// When it began.
+    pub began_at: Timestamp,
     /// The Map state, for its selector, batcher and writer.
     pub state: StateIx,
     /// Where each child starts.
@@ -102,6 +106,14 @@ pub struct MapRunOrder {
     pub tolerated_count: Option<u64>,
     /// What share of items may fail, in percent.
     pub tolerated_percentage: Option<f64>,
+}
+
+impl MapRunOrder {
+    /// The time and the chance that its selectors see: the same whenever this run is taken up.
+    pub fn dice(&self) -> Dice {
+        // Other throws than those of the order itself.
+        Dice::new(self.began_at.0, !arn::map_run_bits(&self.arn))
+    }
 }
 
 /// `ItemReader`, evaluated.

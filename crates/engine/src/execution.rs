@@ -200,6 +200,9 @@ pub struct Sent {
     pub input: Payload,
     /// The secret of its token.
     pub secret: Option<Secret>,
+    /// `Credentials`, evaluated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<Payload>,
     /// How it ended, if it failed.
     pub failed: Option<Certainty>,
 }
@@ -211,8 +214,11 @@ pub enum Standing {
     Ready,
     /// A call is on its way.
     Calling {
-        /// A worker has taken it.
+        /// It left; an activity: a worker has taken it.
         started: bool,
+        /// A job or callback was handed over: its token is out, and it is not made again.
+        #[serde(default, skip_serializing_if = "is_false")]
+        submitted: bool,
         /// How long it may take.
         timeout: Option<Clock>,
         /// How long it may be silent.
@@ -234,9 +240,23 @@ pub enum Standing {
     MapRunning {
         /// The run's ARN.
         arn: Arc<str>,
+        /// When it began.
+        #[serde(default)]
+        began_at: Timestamp,
         /// Its children do not run: it has ended, or was stopped; a redrive takes it up again.
         over: bool,
+        /// A redrive has taken it up: only the children that did not succeed run.
+        #[serde(default, skip_serializing_if = "is_false")]
+        redriven: bool,
     },
+}
+
+/// One run of a Distributed Map. What is drawn by chance for it follows from these two, so that the same run is
+/// ordered alike however often.
+#[derive(Clone, Debug)]
+pub(crate) struct MapRunId {
+    pub(crate) arn: Arc<str>,
+    pub(crate) began_at: Timestamp,
 }
 
 /// A time that may pass, by the steady clock. An activity's begins when a worker takes it, every other as the call leaves.
@@ -428,25 +448,6 @@ impl Execution {
         let step = self.strands.get(&strand)?.step.as_ref()?;
         let visit = self.visits.get(&strand)?.get(&step.state).copied()?;
         self.strands.get(&strand)?.key(self.identity.id, &self.machine, visit)
-    }
-
-    /// Clocks of silence are not durable: after a restart they begin anew.
-    pub fn restart_heartbeats(&mut self, now: Timestamp) {
-        for (id, strand) in &mut self.strands {
-            let before = strand.wakes();
-            let Some(Step { standing: Standing::Calling { heartbeat: Some(clock), .. }, .. }) =
-                &mut strand.step
-            else {
-                continue;
-            };
-            if clock.until.is_none() {
-                continue;
-            }
-            clock.start(now);
-            self.deadlines.replace(*id, before, strand.wakes());
-        }
-        // Whoever restarts asks for `next_wake`; from then on only changes are told.
-        self.core.timer = self.next_wake();
     }
 
     /// Everything about it but its machine, for storage.

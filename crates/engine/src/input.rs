@@ -42,6 +42,9 @@ pub enum Input {
     },
     /// The time that [`crate::Effect::SetTimer`] asked for has come. Early or stale ones do no harm.
     Timer,
+    /// The process that performed this execution's effects is gone: what is under way is to be told again. It does
+    /// no harm to ask twice.
+    Resume,
     /// Somebody ends the execution.
     Stop {
         /// Why, as a name and a sentence.

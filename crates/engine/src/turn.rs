@@ -60,6 +60,13 @@ pub enum Note {
         /// Who goes on.
         strand: StrandId,
     },
+    /// A call was made again after its process was gone: under the same key, with the same bytes.
+    Repeated {
+        /// Who calls.
+        strand: StrandId,
+        /// Under which key.
+        key: EffectKey,
+    },
     /// A Parallel or an inline Map began to run (again).
     FanStarted {
         /// Whose state it is.

@@ -47,12 +47,12 @@ variants! {
         TaskNotStarted, EvaluationFailed,
     }
     Note {
-        Resting, Woken, FanStarted, StrandStarted, StrandEnded, StrandFailed, StrandsDropped, Ledger,
+        Resting, Woken, Repeated, FanStarted, StrandStarted, StrandEnded, StrandFailed, StrandsDropped, Ledger,
         LateOutcome, Ignored,
     }
     Record { Event, Note }
     Input {
-        Start, Continue, TaskStarted, TaskOutcome, Heartbeat, ChildOutcome, Timer, Stop, Redrive,
+        Start, Continue, TaskStarted, TaskOutcome, Heartbeat, ChildOutcome, Timer, Resume, Stop, Redrive,
     }
     By { Key, Token }
     Outcome { Succeeded, Failed, NotStarted, Submitted, SubmitFailed }
@@ -260,7 +260,7 @@ fn outcomes() -> [Outcome; 5] {
     ]
 }
 
-fn inputs() -> [Input; 9] {
+fn inputs() -> [Input; 10] {
     let [succeeded, ..] = outcomes();
     [
         Input::Start,
@@ -270,6 +270,7 @@ fn inputs() -> [Input; 9] {
         Input::Heartbeat { by: by_token() },
         Input::ChildOutcome { by: by_key(), outcome: MapRunOutcome::Succeeded { output: payload() } },
         Input::Timer,
+        Input::Resume,
         Input::Stop { fault: fault() },
         Input::Redrive,
     ]
@@ -285,6 +286,7 @@ fn notes() -> Vec<Note> {
             wall: false,
         },
         Note::Woken { strand },
+        Note::Repeated { strand, key: key() },
         Note::FanStarted { strand, total: 9, at_once: 2, items: payload() },
         Note::StrandStarted {
             strand,

@@ -173,6 +173,12 @@ stories! {
     a_redrive_may_fail_at_once_and_start_anew: "redrive_fails_at_once";
     a_redriven_task_that_was_done_is_not_called_again: "redrive_after_an_unusable_result";
 
+    // Taken up by another process.
+    whoever_takes_an_execution_up_learns_what_is_under_way: "resume_tells_what_is_under_way";
+    a_map_run_is_ordered_again_as_it_was: "resume_orders_the_same_map_run";
+    what_has_no_time_left_is_not_called_again: "resume_begins_nothing_without_time";
+    a_cut_turn_goes_on_in_another_process: "resume_of_a_cut_turn";
+
     // Bounds, clocks, nonsense.
     an_endless_loop_is_cut_and_can_be_stopped: "endless_loop_is_cut";
     a_turn_is_cut_by_its_bytes: "endless_loop_is_cut_by_bytes";

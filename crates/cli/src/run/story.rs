@@ -256,7 +256,9 @@ impl Story {
                 self.drop_branches((number, *parent));
                 None
             }
-            Note::Ledger { .. } | Note::LateOutcome { .. } | Note::Ignored { .. } => None,
+            Note::Repeated { .. } | Note::Ledger { .. } | Note::LateOutcome { .. } | Note::Ignored { .. } => {
+                None
+            }
         }
     }
 

@@ -4,13 +4,13 @@ use super::{Seen, Turning};
 use crate::arn;
 use crate::effect::{BatcherOrder, Effect, MapRunOrder, ReaderOrder, WriterOrder};
 use crate::event::EventKind;
-use crate::execution::Standing;
+use crate::execution::{MapRunId, Standing};
 use crate::id::StrandId;
 use crate::input::By;
 use crate::map_run::MapRunOutcome;
 use perdura_asl::json::{Payload, Value};
 use perdura_asl::machine::{Kind, MapMode, MapState, QueryLanguage, State};
-use perdura_asl::scope::Failure;
+use perdura_asl::scope::{Dice, Failure};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl Turning<'_> {
             _ => short_label(&state.name),
         };
         let arn: Arc<str> = arn::map_run(&self.draft.base.identity.machine_arn, &label, &unique).into();
-        let order = self.map_run_order(strand, state, map, arn.clone())?;
+        let order = self.map_run_order(strand, MapRunId { arn: arn.clone(), began_at: self.now })?;
         let length =
             order.items.as_ref().and_then(|items| items.value().as_array()).map_or(0, <[Value]>::len);
         self.emit(strand, EventKind::MapStateStarted { length: length as u64 });
@@ -38,14 +38,10 @@ impl Turning<'_> {
 
     /// The same Map Run goes on with the children that did not succeed.
     pub(super) fn redrive_map_run(&mut self, strand: StrandId) {
-        let machine = self.machine();
-        let state = self.state(&machine, strand);
-        let (Kind::Map(map), Standing::MapRunning { arn, .. }) = (&state.kind, &self.step(strand).standing)
-        else {
-            return;
-        };
-        let arn = arn.clone();
-        match self.map_run_order(strand, state, map, arn.clone()) {
+        let Standing::MapRunning { arn, began_at, .. } = &self.step(strand).standing else { return };
+        let (arn, began_at) = (arn.clone(), *began_at);
+        let run = MapRunId { arn: arn.clone(), began_at };
+        match self.map_run_order(strand, run) {
             Ok(mut order) => {
                 order.redriven = true;
                 let redrive_count = self.draft.changes.core.redrives;
@@ -56,12 +52,26 @@ impl Turning<'_> {
         }
     }
 
-    fn map_run_order(
+    /// The order of this run: made of what the strand sees and of the run itself, so that it can be made again.
+    pub(super) fn map_run_order(&mut self, strand: StrandId, run: MapRunId) -> Result<MapRunOrder, Failure> {
+        let machine = self.machine();
+        let state = self.state(&machine, strand);
+        let drawn = Dice::new(run.began_at.0, arn::map_run_bits(&run.arn));
+        let dice = std::mem::replace(&mut self.dice, drawn);
+        let order = match &state.kind {
+            Kind::Map(map) => self.evaluate_order(strand, state, map, run),
+            _ => unreachable!("only a Map has a Map Run"),
+        };
+        self.dice = dice;
+        order
+    }
+
+    fn evaluate_order(
         &self,
         strand: StrandId,
         state: &State,
         map: &MapState,
-        arn: Arc<str>,
+        run: MapRunId,
     ) -> Result<MapRunOrder, Failure> {
         let input = self.effective_input(strand, state)?;
         let items = if map.reader.is_some() { None } else { Some(self.items(strand, state, map, &input)?) };
@@ -114,7 +124,8 @@ impl Turning<'_> {
             Ok(MapRunOrder {
                 strand,
                 key: self.key(strand),
-                arn,
+                arn: run.arn,
+                began_at: run.began_at,
                 redriven: false,
                 state: self.step(strand).state,
                 flow: map.processor,

@@ -95,7 +95,7 @@ impl Fate {
             play.happens(happens);
         }
         play.bring_to_an_end();
-        play.stage.finish(play.now);
+        play.stage.finish();
         play.seen
     }
 }
@@ -113,8 +113,7 @@ struct Play {
 impl Play {
     fn take(&mut self, input: &Input) {
         self.turns = self.turns.wrapping_add(1);
-        let wall = self.now.after_ms(self.stepped);
-        let moment = Moment { now: wall, steady: self.now, entropy: u128::from(self.turns) };
+        let moment = self.moment();
         let taken = self.stage.take(input, &moment);
         self.seen.extend(taken.turn.events().map(Event::type_name));
         // Most Turns that are cut go on before anything else happens; some do not.
@@ -122,6 +121,11 @@ impl Play {
             self.turns = self.turns.wrapping_add(1);
             self.stage.take(&Input::Continue, &moment);
         }
+    }
+
+    fn moment(&self) -> Moment {
+        let wall = self.now.after_ms(self.stepped);
+        Moment { now: wall, steady: self.now, entropy: u128::from(self.turns) }
     }
 
     fn happens(&mut self, happens: &Move) {
@@ -163,12 +167,16 @@ impl Play {
             }
             Move::Clock { ms } => self.now = self.now.after_ms(i64::from(*ms)),
             Move::Step { ms } => self.stepped += i64::from(*ms),
-            Move::Restart => self.stage.restart(self.now),
+            Move::Restart => {
+                let moment = self.moment();
+                self.stage.restart(&moment);
+            }
             Move::Plain { which } => self.take(&match which % 8 {
                 0 => Input::Stop { fault: Fault::new("Stopped", "by chance") },
                 1..=3 => Input::Redrive,
                 4 => Input::Start,
                 5 => Input::Timer,
+                6 => Input::Resume,
                 _ => Input::Continue,
             }),
             Move::Garbage { strand, which } => {

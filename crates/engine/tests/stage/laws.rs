@@ -1,6 +1,7 @@
 //! What holds of every Turn. Each law says its name when it is broken.
 
-use perdura_engine::asl::machine::Machine;
+use perdura_engine::asl::machine::{Kind, Machine};
+use perdura_engine::asl::resource::Target;
 use perdura_engine::{
     Decision, Effect, EffectKey, EventKind, Execution, Input, LedgerStatus, Moment, Note, Record, Standing,
     Status, StrandId, Timestamp, Turn, Wake, decide,
@@ -48,30 +49,102 @@ fn shown(decision: &Decision) -> (String, String) {
 }
 
 /// Whoever commits a decision and whoever applies its Turn arrive at the same state.
-pub(crate) fn commit_is_apply(before: &Execution, turn: &Turn, committed: &Execution, now: Timestamp) {
+pub(crate) fn commit_is_apply(before: &Execution, turn: &Turn, committed: &Execution) {
     let text = serde_json::to_string(turn).expect("a Turn can be stored");
     let read: Turn = serde_json::from_str(&text).expect("a stored Turn can be read");
     let mut applied = before.clone();
     applied.apply(&read);
-    same_but_for_heartbeats(&applied, committed, now, "commit gives what apply gives");
+    same_but_for_heartbeats(&applied, committed, "commit gives what apply gives");
 }
 
-/// Clocks of silence are not recorded, so they are set alike before comparing.
-pub(crate) fn same_but_for_heartbeats(one: &Execution, other: &Execution, now: Timestamp, law: &str) {
+/// Clocks of silence are not recorded, so they are left out of the comparison, as is the timer they ask for.
+pub(crate) fn same_but_for_heartbeats(one: &Execution, other: &Execution, law: &str) {
     if !has_heartbeats(one) && !has_heartbeats(other) {
         assert_eq!(stored(one), stored(other), "{law}");
         assert!(one == other, "{law}: who is to be woken when");
         return;
     }
-    let (mut one, mut other) = (one.clone(), other.clone());
-    one.restart_heartbeats(now);
-    other.restart_heartbeats(now);
-    let mut stores = [stored(&one), stored(&other)]
-        .map(|text| serde_json::from_str::<Value>(&text).expect("an execution is JSON"));
-    for store in &mut stores {
-        store["core"]["timer"] = serde_json::json!({});
+    let silenced = |execution: &Execution| {
+        let mut store: Value = serde_json::from_str(&stored(execution)).expect("an execution is JSON");
+        store["core"]["timer"] = Value::Null;
+        for strand in store["strands"].as_object_mut().expect("strands are by number").values_mut() {
+            if let Some(clock) = strand.pointer_mut("/step/standing/Calling/heartbeat/until") {
+                *clock = clock.is_null().into();
+            }
+        }
+        store
+    };
+    assert_eq!(silenced(one), silenced(other), "{law}");
+}
+
+/// Whoever takes an execution up learns all that is under way, however often it asks, and it moves nothing on.
+pub(crate) fn a_resume_tells_all(
+    before: &Execution,
+    after: &Execution,
+    moment: &Moment,
+    turn: &Turn,
+    effects: &[Effect],
+) {
+    if before.status() != Status::Running {
+        assert!(matches!(turn.notes().next(), Some(Note::Ignored { .. })), "nothing is to be taken up");
+        assert!(effects.is_empty(), "what does not run has nothing under way: {effects:?}");
+        return;
     }
-    assert_eq!(stores[0], stores[1], "{law}");
+    assert_eq!(turn.events().count(), 0, "what is taken up is no history");
+    assert!(effects.contains(&Effect::SetTimer { wake: after.next_wake() }), "the timer is told again");
+    let mut called = BTreeSet::new();
+    let mut spread = BTreeSet::new();
+    for effect in effects {
+        match effect {
+            Effect::CallTask(call) => assert!(called.insert(call.key.clone()), "{} twice", call.key),
+            Effect::StartMapRun(order) => assert!(spread.insert(order.key.clone()), "{} twice", order.key),
+            Effect::SetTimer { .. } | Effect::Continue => {}
+            Effect::CancelTask { .. } | Effect::StopMapRun { .. } | Effect::Publish { .. } => {
+                panic!("nothing ends by being taken up: {effect:?}")
+            }
+        }
+    }
+    let noted: BTreeSet<EffectKey> = turn
+        .notes()
+        .filter_map(|note| match note {
+            Note::Repeated { key, .. } => Some(key.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(noted, called, "every repeated call is noted");
+    for (id, strand) in after.strands() {
+        let Some(step) = &strand.step else { continue };
+        let key = after.key(id).expect("a strand with a step has a key");
+        match &step.standing {
+            Standing::Calling { submitted, timeout, .. } => {
+                let late = timeout.and_then(|clock| clock.until).is_some_and(|until| until <= moment.steady);
+                let told = called.contains(&key) || out_of_time(after, moment);
+                assert!(told || *submitted || late || is_with_a_worker(after, id), "{key} is forgotten");
+                assert!(!(called.contains(&key) && (*submitted || late)), "{key} is made again");
+            }
+            Standing::MapRunning { over: false, .. } => {
+                assert!(spread.contains(&key) || out_of_time(after, moment), "{key} is forgotten");
+            }
+            Standing::Ready
+            | Standing::Resting { .. }
+            | Standing::Fanning(_)
+            | Standing::MapRunning { over: true, .. } => {}
+        }
+    }
+    let again = decide(after, &Input::Resume, moment);
+    assert_eq!(format!("{:?}", again.effects), format!("{effects:?}"), "asking twice gives the same twice");
+}
+
+fn out_of_time(execution: &Execution, moment: &Moment) -> bool {
+    let store: Value = serde_json::from_str(&stored(execution)).expect("an execution is JSON");
+    store["core"]["timeout_at"].as_i64().is_some_and(|at| at <= moment.steady.0)
+}
+
+fn is_with_a_worker(execution: &Execution, id: StrandId) -> bool {
+    let Some(step) = execution.strand(id).and_then(|strand| strand.step.as_ref()) else { return false };
+    let Kind::Task(task) = &execution.machine().state(step.state).kind else { return false };
+    matches!(task.resource.target, Target::Activity { .. })
+        && matches!(step.standing, Standing::Calling { started: true, .. })
 }
 
 fn has_heartbeats(execution: &Execution) -> bool {

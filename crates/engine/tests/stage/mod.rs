@@ -107,11 +107,22 @@ impl Stage {
         laws::decided_alike(&self.execution, input, moment, &decision);
         let before = self.execution.clone();
         let effects = self.execution.commit(decision);
-        laws::commit_is_apply(&before, &turn, &self.execution, moment.steady);
+        laws::commit_is_apply(&before, &turn, &self.execution);
         self.latest = if turn.events().next().is_some() { self.latest.max(moment.now) } else { self.latest };
         laws::history_is_in_order(&before, input, (self.latest, moment.steady), &turn);
         laws::the_end_is_quiet(&before, input, &effects);
         laws::turn_is_bounded(&before, &turn);
+        if *input == Input::Resume {
+            laws::a_resume_tells_all(&before, &self.execution, moment, &turn, &effects);
+            // The calls of the process that is gone are not under way; those whose token is out are.
+            for effect in &effects {
+                if let Effect::CallTask(Call { key, .. }) = effect {
+                    self.under_way.remove(key);
+                } else if let Effect::StartMapRun(order) = effect {
+                    self.under_way.remove(&order.key);
+                }
+            }
+        }
         if *input == Input::Timer {
             self.timer = Wake::default();
         }
@@ -127,23 +138,23 @@ impl Stage {
         Taken { turn, effects }
     }
 
-    /// The process dies and comes back: the execution is read from what was stored.
-    pub(crate) fn restart(&mut self, now: Timestamp) {
+    /// The process dies and comes back: the execution is read from what was stored, and taken up.
+    pub(crate) fn restart(&mut self, moment: &Moment) -> Taken {
         let text = laws::stored(&self.execution);
         let machine = self.execution.machine().clone();
         self.execution = laws::restored(machine, &text);
-        self.execution.restart_heartbeats(now);
-        self.timer = self.execution.next_wake();
+        self.timer = Wake::default();
+        self.take(&Input::Resume, moment)
     }
 
     /// The end of the play: all Turns folded from nothing give what stands here.
-    pub(crate) fn finish(&self, now: Timestamp) {
+    pub(crate) fn finish(&self) {
         let machine = self.execution.machine().clone();
         let mut replayed = Execution::new(machine, self.execution.identity().clone());
         for turn in &self.turns {
             replayed.apply(turn);
         }
-        laws::same_but_for_heartbeats(&replayed, &self.execution, now, "the fold of all Turns is the state");
+        laws::same_but_for_heartbeats(&replayed, &self.execution, "the fold of all Turns is the state");
     }
 
     fn perform(&mut self, effect: &Effect) {

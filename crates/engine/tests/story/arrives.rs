@@ -1,7 +1,7 @@
 //! What a story says arrives.
 //!
 //! ```text
-//! start | continue | timer | redrive | stop [ERROR ["cause"]]
+//! start | continue | timer | resume | redrive | stop [ERROR ["cause"]]
 //! outcome WHO ANSWER          by key, as a call that was made answers
 //! callback WHO ANSWER         by token, as a worker or a person answers
 //! started WHO [by NAME]       a worker took it
@@ -30,6 +30,7 @@ pub(crate) fn input(line: &str, stage: &Stage) -> Input {
         "start" => Input::Start,
         "continue" => Input::Continue,
         "timer" => Input::Timer,
+        "resume" => Input::Resume,
         "redrive" => Input::Redrive,
         "stop" => Input::Stop { fault: fault(rest).0 },
         "outcome" => Input::TaskOutcome { by: by_key(who, stage), outcome: outcome(what) },

@@ -13,6 +13,7 @@
 //!   1<-0 ExecutionStarted {"amount": 7}
 //!   …                             events; `note` what else is recorded; `do` what is to be done
 //! > +5s timer                     times are those since the start; without one, time stands still
+//! > restart                       the process dies and comes back: read from storage, then taken up
 //! > the wall clock steps -3600s   from here on it stands so much from the steady one, whose times are given
 //! ```
 //!
@@ -21,9 +22,9 @@
 mod arrives;
 mod show;
 
-use crate::stage::{START, Stage, identity, machine};
+use crate::stage::{START, Stage, Taken, identity, machine};
 use perdura_engine::asl::machine::MachineType;
-use perdura_engine::{Limits, Moment, Timestamp, Wake};
+use perdura_engine::{Limits, Moment, Timestamp};
 use std::path::{Path, PathBuf};
 
 /// Plays `histories/{name}.txt` and compares what follows with what it says.
@@ -99,11 +100,9 @@ fn play(name: &str, text: &str) -> String {
             continue;
         }
         if step == "restart" {
-            stage.restart(now);
-            let wake = stage.execution().next_wake();
-            if wake != Wake::default() {
-                told.push(format!("  wakes {}", show::wake(wake)));
-            }
+            let moment = Moment { now: now.after_ms(stepped), steady: now, entropy: header.entropy + turns };
+            let taken = stage.restart(&moment);
+            told.extend(follows(&taken, moment.now, header.abridge));
             continue;
         }
         turns += 1;
@@ -111,10 +110,14 @@ fn play(name: &str, text: &str) -> String {
         let moment = Moment { now: wall, steady: now, entropy: header.entropy + turns };
         let input = arrives::input(step, &stage);
         let taken = stage.take(&input, &moment);
-        told.extend(show::taken(&taken, wall, header.abridge).into_iter().map(|line| format!("  {line}")));
+        told.extend(follows(&taken, wall, header.abridge));
     }
-    stage.finish(now);
+    stage.finish();
     told.join("\n") + "\n"
+}
+
+fn follows(taken: &Taken, wall: Timestamp, abridge: usize) -> impl Iterator<Item = String> {
+    show::taken(taken, wall, abridge).into_iter().map(|line| format!("  {line}"))
 }
 
 /// `5s`, `1.5s`, `40ms` after the start.

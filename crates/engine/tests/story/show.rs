@@ -35,7 +35,7 @@ pub(crate) fn time(at: Timestamp) -> String {
 }
 
 /// `+1.5s`, `wall +3s`, or both.
-pub(crate) fn wake(wake: Wake) -> String {
+fn wake(wake: Wake) -> String {
     let steady = wake.steady.map(time);
     let wall = wake.wall.map(|at| format!("wall {}", time(at)));
     steady.into_iter().chain(wall).collect::<Vec<_>>().join(", ")
@@ -166,6 +166,7 @@ fn note_line(note: &Note) -> String {
             format!("rests{} until {clock}{}{}", on(*strand), time(*until), retry.unwrap_or_default())
         }
         Note::Woken { strand } => format!("wakes{}", on(*strand)),
+        Note::Repeated { strand, key } => format!("repeated{} {}", on(*strand), step_of(key)),
         Note::FanStarted { strand, total, at_once, items } => {
             format!("fans out{} into {total}, {at_once} at once, over {items}", on(*strand))
         }
