@@ -4,15 +4,20 @@
 //! ended or fell asleep in it. It knows nothing of why a Turn was decided. A node may write on the Shards that it
 //! holds a [`Lease`] for, and a commit under an older [`Epoch`] is refused.
 
+pub mod conformance;
+mod gather;
 mod group;
 mod lease;
+mod memory;
 pub mod record;
 mod store;
+mod words;
 
 pub use group::{
     Content, Group, LedgerChange, LedgerRow, MachineId, Part, RevisionId, Row, Segment, Snapshot, Totals,
 };
 pub use lease::{Epoch, Lease, Position, Shard};
+pub use memory::MemoryStore;
 pub use store::{
     After, Clock, CommitError, Due, Failure, FailureKind, Filter, LedgerFilter, MachineRecord, NewMachine,
     Reader, Recovered, Recovery, Retention, Stats, Store, StoredTurn, Summary, Swept,

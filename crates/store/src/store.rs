@@ -32,7 +32,7 @@ pub enum CommitError {
 }
 
 /// The store cannot do its work: what is wrong, and where.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{what}: {why}")]
 pub struct Failure {
     /// What was to be done, on which file.
@@ -183,6 +183,12 @@ pub trait Store: Send {
 
     /// A view for reading, which sees every commit that was made before a call to it.
     fn reader(&self) -> Result<Box<dyn Reader>, Failure>;
+
+    /// When this data was restored from a backup. What was pending then may have been done since: an attempt
+    /// that was sent before this moment is held, not repeated.
+    fn restored_at(&self) -> Option<Timestamp> {
+        None
+    }
 }
 
 /// Which executions a list shows.

@@ -1,0 +1,253 @@
+//! What every Store must do: one suite of promises, run on memory, on SQLite, and on whatever comes next.
+//!
+//! Each promise is a function of its own. [`store_conformance!`](crate::store_conformance) makes a test of each
+//! for one kind of store; it is the only list of them. A store under test needs a [`Home`]: data that several
+//! handles can be opened on, and that outlives them.
+
+pub mod journal;
+pub mod leases;
+pub mod ledger;
+pub mod machines;
+pub mod reading;
+pub mod retention;
+pub mod rows;
+
+use crate::group::{Content, Group, MachineId, Part, RevisionId, Row, Totals};
+use crate::lease::{Lease, Position, Shard};
+use crate::record::{self, JournalWriter};
+use crate::store::{CommitError, Reader, Recovery, Store, StoredTurn};
+use perdura_engine::{ExecutionId, Status, Timestamp, Wake};
+use std::sync::Arc;
+
+/// Data that handles are opened on.
+pub trait Home {
+    /// Another handle on the same data, beside those that are open.
+    fn handle(&mut self) -> Box<dyn Store>;
+
+    /// What a restart of the process does to the data; all handles are gone.
+    fn restart(&mut self);
+}
+
+/// Makes empty data with this many Shards.
+pub type Make<'m> = &'m mut dyn FnMut(u16) -> Box<dyn Home>;
+
+/// Makes one test of each promise. The argument is a function from the number of Shards to a
+/// [`Home`](crate::conformance::Home).
+#[macro_export]
+macro_rules! store_conformance {
+    ($make:expr) => {
+        $crate::store_conformance! { @each $make;
+            leases: acquiring_again_raises_the_epoch, a_lease_that_has_not_run_out_is_not_taken,
+                a_lease_that_ran_out_is_taken, an_old_epoch_can_neither_renew_nor_release_nor_recover,
+                a_released_shard_is_free_at_once, a_renewed_lease_holds_for_longer, epochs_outlive_a_restart,
+                every_shard_has_its_own_lease;
+            journal: a_commit_is_all_or_nothing, a_commit_under_an_old_epoch_is_refused,
+                a_gap_or_a_repeat_in_the_journal_is_refused, an_empty_shard_begins_at_one,
+                turns_come_back_in_order, totals_come_back_with_the_last_row,
+                journal_rows_go_but_never_the_newest, a_damaged_journal_row_hides_nothing_else,
+                an_execution_with_a_hole_is_damaged, two_shards_in_one_commit_do_not_mix;
+            rows: ended_executions_are_not_recovered, sleepers_are_not_recovered, awake_rows_are_recovered,
+                a_sleeper_with_newer_turns_is_recovered, turns_that_a_row_covers_are_not_given_again,
+                a_listed_row_is_recovered_from_the_journal, a_listed_row_leaves_content_in_place,
+                a_row_comes_back_as_it_was, segments_say_where_the_rest_begins,
+                a_damaged_row_is_told_and_the_others_are_there, a_name_belongs_to_one_execution;
+            machines: the_same_definition_again_is_one_revision, a_changed_definition_is_a_new_revision,
+                going_back_to_a_definition_is_a_new_revision, machines_are_listed_by_name;
+            reading: a_name_is_found_and_only_of_its_machine, no_name_is_no_name,
+                lists_are_newest_first_and_pages_meet, lists_are_filtered, a_page_is_stable_while_others_start,
+                due_gives_sleepers_in_order_and_by_page, due_follows_each_clock_and_shard,
+                turns_stream_without_gap_or_repeat_from_anywhere, turns_stop_at_about_the_bytes_asked_for,
+                an_execution_is_seen_with_its_newest_turns, readers_see_what_was_committed_before,
+                stats_count_what_is_there;
+            ledger: what_is_put_is_there_and_what_is_dropped_is_not, a_second_put_replaces_the_first,
+                the_ledger_is_filtered_and_oldest_first, rows_of_ended_executions_go_after_a_while,
+                an_attempt_that_is_pending_again_stays;
+            retention: only_what_is_old_enough_goes, a_sweep_takes_slices, segments_and_ledger_rows_go_along,
+                a_dry_run_counts_and_takes_nothing, too_much_data_sends_the_first_to_end_away,
+                what_the_journal_would_bring_back_stays, a_swept_name_is_free_again;
+        }
+    };
+    (@each $make:expr; $($module:ident: $($promise:ident),+ $(,)?;)+) => {
+        $(mod $module {
+            #[allow(unused_imports, reason = "the expression may name anything")]
+            use super::*;
+            $(#[test]
+            fn $promise() {
+                let make = $make;
+                $crate::conformance::$module::$promise(&mut |shards| Box::new(make(shards)));
+            })+
+        })+
+    };
+}
+
+/// An execution of this Shard, the same for the same number.
+pub(crate) fn execution(number: u128, shard: Shard, shards: u16) -> ExecutionId {
+    (0..u128::from(u16::MAX))
+        .map(|attempt: u128| ExecutionId::from_random((number << 64) + attempt * 0x1_0000_0001))
+        .find(|id| Shard::of(*id, shards) == shard)
+        .expect("ids are spread over all Shards")
+}
+
+/// An execution of the only Shard.
+pub(crate) fn only(number: u128) -> ExecutionId {
+    execution(number, Shard(0), 1)
+}
+
+pub(crate) fn at(ms: i64) -> Timestamp {
+    Timestamp(ms)
+}
+
+/// What the Turns of tests say: something that can be told from all others.
+pub(crate) fn body(execution: ExecutionId, number: u64) -> Vec<u8> {
+    format!("Turn {number} of {execution}").into_bytes()
+}
+
+pub(crate) fn turn(execution: ExecutionId, number: u64) -> StoredTurn {
+    StoredTurn { number, body: body(execution, number) }
+}
+
+/// Turns from one number to another, as a sealed history.
+pub(crate) fn history(execution: ExecutionId, from: u64, to: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for number in from..=to {
+        record::push_turn(&mut bytes, &body(execution, number));
+    }
+    record::seal(&bytes)
+}
+
+/// Content that covers these Turns, all in its tail.
+pub(crate) fn content(execution: ExecutionId, turns: u64) -> Content {
+    Content { turns, events: turns * 3, state: None, tail_from: 1, tail: history(execution, 1, turns) }
+}
+
+/// A running execution that all readers may see.
+pub(crate) fn row(execution: ExecutionId) -> Row {
+    Row {
+        execution,
+        machine: MachineId(1),
+        revision: RevisionId(1),
+        name: None,
+        status: Status::Running,
+        awake: true,
+        started_at: at(1_000),
+        ended_at: None,
+        wake: Wake::default(),
+        redrives: 0,
+        content: None,
+    }
+}
+
+/// One that ended after so many Turns.
+pub(crate) fn ended(execution: ExecutionId, turns: u64, ended_at: i64) -> Row {
+    Row {
+        status: Status::Succeeded,
+        awake: false,
+        ended_at: Some(at(ended_at)),
+        content: Some(content(execution, turns)),
+        ..row(execution)
+    }
+}
+
+/// One that sleeps after so many Turns.
+pub(crate) fn asleep(execution: ExecutionId, turns: u64, wake_at: i64) -> Row {
+    Row {
+        awake: false,
+        wake: Wake { steady: Some(at(wake_at)), wall: None },
+        content: Some(content(execution, turns)),
+        ..row(execution)
+    }
+}
+
+/// A node that holds one Shard and writes on it.
+pub(crate) struct Node {
+    pub(crate) store: Box<dyn Store>,
+    pub(crate) lease: Lease,
+    pub(crate) next: Position,
+    pub(crate) keep_from: Position,
+    pub(crate) totals: Totals,
+}
+
+impl Node {
+    /// Takes the only Shard.
+    pub(crate) fn on(home: &mut dyn Home) -> Self {
+        Self::of(home, Shard(0))
+    }
+
+    /// Takes all Shards, and writes on this one.
+    pub(crate) fn of(home: &mut dyn Home, shard: Shard) -> Self {
+        let mut store = home.handle();
+        let leases = store.acquire(&Arc::from("tester"), at(0), at(1_000_000)).unwrap();
+        let lease = leases.into_iter().find(|lease| lease.shard() == shard).expect("the Shard is free");
+        Self { store, lease, next: Position(1), keep_from: Position(1), totals: Totals::default() }
+    }
+
+    /// Nothing to write yet.
+    pub(crate) fn part(&self) -> Part {
+        Part {
+            lease: self.lease.clone(),
+            position: None,
+            journal: Vec::new(),
+            keep_from: self.keep_from,
+            rows: Vec::new(),
+            segments: Vec::new(),
+            ledger: Vec::new(),
+            totals: None,
+        }
+    }
+
+    /// These Turns, in one journal row.
+    pub(crate) fn turns(&mut self, turns: &[(ExecutionId, u64)]) -> Part {
+        self.totals.turns += turns.len() as u64;
+        let mut writer = JournalWriter::new(&self.totals);
+        for (execution, number) in turns {
+            writer.push(*execution, *number, &body(*execution, *number));
+        }
+        let position = self.next;
+        self.next = position.next();
+        Part { position: Some(position), journal: writer.seal(), ..self.part() }
+    }
+
+    pub(crate) fn try_commit(&mut self, part: Part) -> Result<(), CommitError> {
+        self.store.commit(&Group { parts: vec![part] })
+    }
+
+    #[track_caller]
+    pub(crate) fn commit(&mut self, part: Part) {
+        self.try_commit(part).unwrap();
+    }
+
+    /// Rows in a commit of their own.
+    #[track_caller]
+    pub(crate) fn rows(&mut self, rows: Vec<Row>) {
+        self.commit(Part { rows, ..self.part() });
+    }
+
+    /// A commit after which the journal holds nothing of what was before.
+    #[track_caller]
+    pub(crate) fn move_on(&mut self) {
+        let part = self.turns(&[]);
+        self.keep_from = part.position.expect("it has Turns");
+        self.commit(Part { keep_from: self.keep_from, ..part });
+    }
+
+    pub(crate) fn recover(&mut self) -> Recovery {
+        self.store.recover(&self.lease).unwrap()
+    }
+
+    pub(crate) fn reader(&self) -> Box<dyn Reader> {
+        self.store.reader().unwrap()
+    }
+}
+
+/// Who was recovered.
+pub(crate) fn ids(recovery: &Recovery) -> Vec<ExecutionId> {
+    let mut ids: Vec<_> = recovery.executions.iter().map(|recovered| recovered.execution).collect();
+    ids.sort_unstable();
+    ids
+}
+
+/// In the order in which stores give executions.
+pub(crate) fn sorted<const N: usize>(mut ids: [ExecutionId; N]) -> Vec<ExecutionId> {
+    ids.sort_unstable();
+    ids.to_vec()
+}

@@ -1,0 +1,263 @@
+//! The read side.
+
+#![allow(missing_docs, reason = "the name is the promise")]
+
+use super::{Make, Node, asleep, at, ended, execution, history, only, row, turn};
+use crate::group::{Content, MachineId, Part, Row, Segment};
+use crate::lease::{Position, Shard};
+use crate::store::{Clock, Due, Filter, Reader, Summary};
+use perdura_engine::{ExecutionId, Status, Wake};
+
+pub fn a_name_is_found_and_only_of_its_machine(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    let named = |who, machine| Row { name: Some("n".into()), machine: MachineId(machine), ..row(who) };
+    node.rows(vec![named(only(1), 1), named(only(2), 2)]);
+    let mut reader = node.reader();
+    assert_eq!(reader.named(MachineId(1), "n").unwrap(), Some(only(1)));
+    assert_eq!(reader.named(MachineId(2), "n").unwrap(), Some(only(2)));
+    assert_eq!(reader.named(MachineId(3), "n").unwrap(), None);
+    assert_eq!(reader.named(MachineId(1), "N").unwrap(), None);
+}
+
+pub fn no_name_is_no_name(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    node.rows(vec![row(only(1)), row(only(2))]);
+    let mut reader = node.reader();
+    assert_eq!(reader.named(MachineId(1), "").unwrap(), None);
+    assert_eq!(
+        reader.named(MachineId(1), &only(1).to_string()).unwrap(),
+        None,
+        "an id is not looked up here"
+    );
+    assert_eq!(reader.row(only(1)).unwrap().unwrap().0.name, None);
+}
+
+fn starts(reader: &mut dyn Reader, filter: &Filter, most: u32) -> Vec<(i64, ExecutionId)> {
+    let mut all = Vec::new();
+    let mut after = None;
+    loop {
+        let page = reader.list(filter, after, most).unwrap();
+        assert!(page.len() <= most as usize);
+        let Some(last) = page.last() else { return all };
+        after = Some((last.started_at, last.execution));
+        all.extend(page.iter().map(|summary| (summary.started_at.0, summary.execution)));
+    }
+}
+
+pub fn lists_are_newest_first_and_pages_meet(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    // Several begin in the same millisecond, of several machines and with several statuses.
+    let rows: Vec<Row> = (0..23)
+        .map(|n: i64| Row {
+            started_at: at(n / 4),
+            machine: MachineId(1 + n as u64 % 3),
+            status: if n % 2 == 0 { Status::Failed } else { Status::Running },
+            ..row(only(n as u128))
+        })
+        .collect();
+    let mut expected: Vec<_> = rows.iter().map(|row| (row.started_at.0, row.execution)).collect();
+    expected.sort_unstable();
+    expected.reverse();
+    node.rows(rows);
+    for most in [1, 2, 5, 23, 100] {
+        assert_eq!(starts(&mut *node.reader(), &Filter::default(), most), expected, "by {most}");
+    }
+    assert_eq!(node.reader().list(&Filter::default(), None, 0).unwrap(), []);
+}
+
+pub fn lists_are_filtered(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    let failed = Row {
+        status: Status::Failed,
+        machine: MachineId(2),
+        name: Some("f".into()),
+        redrives: 3,
+        ..ended(only(1), 1, 7)
+    };
+    node.rows(vec![failed.clone(), Row { machine: MachineId(2), ..row(only(2)) }, ended(only(3), 1, 9)]);
+    let mut reader = node.reader();
+    let mut list = |machine: Option<u64>, status| -> Vec<Summary> {
+        let filter = Filter { machine: machine.map(MachineId), status };
+        reader.list(&filter, None, 10).unwrap()
+    };
+    let ids = |list: Vec<Summary>| list.iter().map(|summary| summary.execution).collect::<Vec<_>>();
+    assert_eq!(ids(list(Some(1), None)), [only(3)]);
+    assert_eq!(ids(list(None, Some(Status::Running))), [only(2)]);
+    assert_eq!(list(Some(2), None).len(), 2);
+    assert_eq!(ids(list(Some(1), Some(Status::Failed))), []);
+    let expected = Summary {
+        execution: only(1),
+        machine: failed.machine,
+        revision: failed.revision,
+        name: failed.name,
+        status: Status::Failed,
+        started_at: failed.started_at,
+        ended_at: Some(at(7)),
+        redrives: 3,
+    };
+    assert_eq!(list(Some(2), Some(Status::Failed)), [expected]);
+}
+
+pub fn a_page_is_stable_while_others_start(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    let started = |n: i64| Row { started_at: at(n), ..row(only(n as u128)) };
+    node.rows((1..=4).map(started).collect());
+    let mut reader = node.reader();
+    let page = reader.list(&Filter::default(), None, 2).unwrap();
+    assert_eq!(page.iter().map(|summary| summary.started_at.0).collect::<Vec<_>>(), [4, 3]);
+    node.rows(vec![started(5), started(6)]);
+    let after = Some((page[1].started_at, page[1].execution));
+    let page = reader.list(&Filter::default(), after, 5).unwrap();
+    assert_eq!(page.iter().map(|summary| summary.started_at.0).collect::<Vec<_>>(), [2, 1]);
+}
+
+pub fn due_gives_sleepers_in_order_and_by_page(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    let mut rows: Vec<Row> = (0..9).map(|n: i64| asleep(only(n as u128), 1, n / 3)).collect();
+    let mut expected: Vec<Due> =
+        rows.iter().map(|row| Due { at: row.wake.steady.unwrap(), execution: row.execution }).collect();
+    expected.sort_unstable();
+    rows.push(asleep(only(20), 1, 90));
+    rows.push(Row { wake: Wake { steady: Some(at(1)), wall: None }, ..row(only(21)) });
+    node.rows(rows);
+    let mut reader = node.reader();
+    for most in [1, 2, 4, 9, 50] {
+        let mut found = Vec::new();
+        loop {
+            let page = reader.due(Shard(0), Clock::Steady, found.last().copied(), at(89), most).unwrap();
+            if page.is_empty() {
+                break;
+            }
+            found.extend(page);
+        }
+        assert_eq!(found, expected, "by {most}: not the one who is awake, nor the one after the time");
+    }
+    assert_eq!(reader.due(Shard(0), Clock::Steady, None, at(1), 50).unwrap(), expected[..6]);
+}
+
+pub fn due_follows_each_clock_and_shard(make: Make<'_>) {
+    let mut home = make(2);
+    let mut node = Node::of(&mut *home, Shard(1));
+    let (one, two) = (execution(1, Shard(1), 2), execution(2, Shard(1), 2));
+    let both = Wake { steady: Some(at(5)), wall: Some(at(7)) };
+    let wall = Wake { steady: None, wall: Some(at(6)) };
+    node.rows(vec![Row { wake: both, ..asleep(one, 1, 0) }, Row { wake: wall, ..asleep(two, 1, 0) }]);
+    let mut reader = node.reader();
+    let mut due = |shard, clock| reader.due(Shard(shard), clock, None, at(100), 10).unwrap();
+    let is = |ms, execution| Due { at: at(ms), execution };
+    assert_eq!(due(1, Clock::Steady), [is(5, one)]);
+    assert_eq!(due(1, Clock::Wall), [is(6, two), is(7, one)]);
+    assert_eq!(due(0, Clock::Steady), []);
+    assert_eq!(due(0, Clock::Wall), []);
+}
+
+/// An execution with 9 Turns: 1 to 4 in two segments, 5 to 6 in its tail, 7 to 9 in the journal, which also has
+/// those of the tail, and Turns of others between them.
+fn spread_out(node: &mut Node, who: ExecutionId) {
+    let segment =
+        |first, to| Segment { execution: who, first, turns: to - first + 1, bytes: history(who, first, to) };
+    let content = Content { turns: 6, events: 6, state: None, tail_from: 5, tail: history(who, 5, 6) };
+    let part = node.turns(&[(who, 5), (only(8), 1), (who, 6)]);
+    node.commit(Part {
+        rows: vec![Row { content: Some(content), ..row(who) }],
+        segments: vec![segment(1, 2), segment(3, 4)],
+        ..part
+    });
+    for turns in [vec![(who, 7), (only(8), 2)], vec![(only(8), 3)], vec![(who, 8), (who, 9)]] {
+        let part = node.turns(&turns);
+        node.commit(part);
+    }
+}
+
+pub fn turns_stream_without_gap_or_repeat_from_anywhere(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    let who = only(1);
+    spread_out(&mut node, who);
+    let mut reader = node.reader();
+    for from in 1..=9 {
+        for bytes_max in [1, 60, 1_000_000] {
+            let mut found = Vec::new();
+            loop {
+                let next = from + found.len() as u64;
+                let page = reader.turns(who, next, bytes_max).unwrap();
+                if page.is_empty() {
+                    break;
+                }
+                found.extend(page);
+            }
+            let expected: Vec<_> = (from..=9).map(|number| turn(who, number)).collect();
+            assert_eq!(found, expected, "from {from} by {bytes_max} bytes");
+        }
+    }
+    assert_eq!(reader.turns(who, 10, 1_000).unwrap(), []);
+    assert_eq!(reader.turns(only(77), 1, 1_000).unwrap(), []);
+}
+
+pub fn turns_stop_at_about_the_bytes_asked_for(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    let who = only(1);
+    spread_out(&mut node, who);
+    let size = turn(who, 1).body.len();
+    let page = node.reader().turns(who, 2, size * 3).unwrap();
+    assert!((3..=4).contains(&page.len()), "{} Turns", page.len());
+    assert_eq!(node.reader().turns(who, 2, 0).unwrap().len(), 1, "never nothing");
+}
+
+pub fn an_execution_is_seen_with_its_newest_turns(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    let mut reader = node.reader();
+    assert!(reader.execution(only(1)).unwrap().is_none());
+    let part = node.turns(&[(only(1), 1), (only(8), 1)]);
+    node.commit(part);
+    let seen = reader.execution(only(1)).unwrap().expect("it is in the journal");
+    assert!(seen.row.is_none());
+    assert_eq!(seen.turns, [(Position(1), turn(only(1), 1))]);
+    let part = node.turns(&[(only(1), 2)]);
+    node.commit(Part { rows: vec![asleep(only(1), 2, 9)], ..part });
+    let seen = reader.execution(only(1)).unwrap().unwrap();
+    assert_eq!((seen.row, seen.turns), (Some(asleep(only(1), 2, 9)), vec![]));
+    let part = node.turns(&[(only(1), 3)]);
+    node.commit(part);
+    let seen = reader.execution(only(1)).unwrap().unwrap();
+    assert_eq!(seen.row, Some(asleep(only(1), 2, 9)));
+    assert_eq!(seen.turns, [(Position(3), turn(only(1), 3))]);
+}
+
+pub fn readers_see_what_was_committed_before(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    let (mut here, mut there) = (node.reader(), home.handle().reader().unwrap());
+    for number in 1..=5 {
+        let part = node.turns(&[(only(1), number)]);
+        node.commit(Part { rows: vec![ended(only(1), number, 9)], ..part });
+        for reader in [&mut here, &mut there] {
+            let (row, _) = reader.row(only(1)).unwrap().expect("it was committed");
+            assert_eq!(row.content.unwrap().turns, number);
+            assert_eq!(reader.turns(only(1), 1, 10_000).unwrap().len() as u64, number);
+        }
+    }
+}
+
+pub fn stats_count_what_is_there(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    let empty = node.reader().stats().unwrap();
+    assert!(empty.executions.is_empty() && empty.ledger.is_empty() && empty.oldest_pending.is_none());
+    let part = node.turns(&[(only(1), 1)]);
+    node.commit(Part { rows: vec![ended(only(1), 1, 2), row(only(2)), row(only(3))], ..part });
+    let stats = node.reader().stats().unwrap();
+    assert_eq!(stats.executions, [(Status::Running, 2), (Status::Succeeded, 1)]);
+    assert_eq!(stats.totals, node.totals);
+    let rows = |name: &str| stats.tables.iter().find(|(table, ..)| table == name).map(|(_, rows, _)| *rows);
+    assert_eq!((rows("execution"), rows("journal"), rows("ledger")), (Some(3), Some(1), Some(0)));
+    assert!(stats.bytes > 0);
+}

@@ -1,0 +1,153 @@
+//! What goes when it is old, and what stays whatever its age.
+
+#![allow(missing_docs, reason = "the name is the promise")]
+
+use super::ledger::{attempt, put};
+use super::{Make, Node, asleep, at, ended, history, ids, only, row};
+use crate::group::{Content, LedgerChange, MachineId, Part, Row, Segment};
+use crate::store::{Filter, LedgerFilter, Retention, Swept};
+use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
+
+const NEVER: Timestamp = Timestamp(i64::MIN);
+
+fn before(ms: i64) -> Retention {
+    Retention { ended_before: at(ms), ledger_before: NEVER, bytes_max: None }
+}
+
+fn left(node: &Node) -> Vec<ExecutionId> {
+    let mut ids: Vec<_> = node
+        .reader()
+        .list(&Filter::default(), None, 1_000)
+        .unwrap()
+        .iter()
+        .map(|summary| summary.execution)
+        .collect();
+    ids.sort_unstable();
+    ids
+}
+
+/// These executions, each with one Turn that the journal no longer has.
+fn settled(node: &mut Node, rows: Vec<Row>) {
+    let turns: Vec<_> = rows.iter().map(|row| (row.execution, 1)).collect();
+    let part = node.turns(&turns);
+    node.commit(Part { rows, ..part });
+    node.move_on();
+}
+
+pub fn only_what_is_old_enough_goes(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    let failed = Row { status: Status::Failed, ..ended(only(2), 1, 19) };
+    let running = Row { content: Some(super::content(only(4), 1)), ..row(only(4)) };
+    settled(
+        &mut node,
+        vec![ended(only(1), 1, 10), failed, ended(only(3), 1, 20), running, asleep(only(5), 1, 1)],
+    );
+    let swept = node.store.sweep(&before(20), 100, false).unwrap();
+    assert_eq!(swept, Swept { executions: 2, ledger: 0, more: false });
+    assert_eq!(left(&node), super::sorted([only(3), only(4), only(5)]));
+    assert!(node.reader().execution(only(1)).unwrap().is_none());
+    assert_eq!(node.reader().turns(only(1), 1, 1_000).unwrap(), []);
+}
+
+pub fn a_sweep_takes_slices(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    settled(&mut node, (0..7).map(|n| ended(only(n), 1, 10 + n as i64)).collect());
+    let mut slice = || node.store.sweep(&before(100), 3, false).unwrap();
+    assert_eq!(slice(), Swept { executions: 3, ledger: 0, more: true });
+    assert_eq!(slice(), Swept { executions: 3, ledger: 0, more: true });
+    assert_eq!(slice(), Swept { executions: 1, ledger: 0, more: false });
+    assert_eq!(slice(), Swept::default());
+}
+
+pub fn segments_and_ledger_rows_go_along(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    let segment = |who| Segment { execution: who, first: 1, turns: 1, bytes: history(who, 1, 1) };
+    let content = |who| Content { turns: 2, events: 2, state: None, tail_from: 2, tail: history(who, 2, 2) };
+    let rows = [only(1), only(2)]
+        .map(|who| Row { content: Some(content(who)), ..ended(who, 2, 10 + i64::from(who == only(2)) * 90) });
+    node.commit(Part {
+        rows: rows.to_vec(),
+        segments: vec![segment(only(1)), segment(only(2))],
+        ledger: [only(1), only(2)]
+            .iter()
+            .flat_map(|who| {
+                let row = put(&attempt(*who, LedgerStatus::Failed, 1 + i64::from(*who == only(2))));
+                [row, LedgerChange::Ended { execution: *who, at: at(10) }]
+            })
+            .collect(),
+        ..node.part()
+    });
+    node.move_on();
+    let swept = node.store.sweep(&before(50), 10, false).unwrap();
+    assert_eq!(swept, Swept { executions: 1, ledger: 1, more: false });
+    let mut reader = node.reader();
+    assert_eq!(reader.turns(only(1), 1, 1_000).unwrap(), []);
+    assert_eq!(reader.turns(only(2), 1, 1_000).unwrap().len(), 2);
+    let ledger = reader.ledger(&LedgerFilter::default(), 10).unwrap();
+    assert_eq!(ledger.iter().map(|row| row.execution).collect::<Vec<_>>(), [only(2)]);
+    let tables = reader.stats().unwrap().tables;
+    assert!(tables.iter().any(|(table, rows, _)| table == "history" && *rows == 1), "{tables:?}");
+}
+
+pub fn a_dry_run_counts_and_takes_nothing(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    settled(&mut node, (0..5).map(|n| ended(only(n), 1, 10)).collect());
+    let row = put(&attempt(only(1), LedgerStatus::Failed, 1));
+    node.commit(Part { ledger: vec![row], ..node.part() });
+    let would = node.store.sweep(&before(50), 2, true).unwrap();
+    assert_eq!(would, Swept { executions: 5, ledger: 1, more: false }, "all of it, whatever a slice is");
+    assert_eq!(left(&node).len(), 5);
+    assert_eq!(node.reader().ledger(&LedgerFilter::default(), 10).unwrap().len(), 1);
+}
+
+pub fn too_much_data_sends_the_first_to_end_away(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    let large = |n: u128| {
+        let noise: Vec<u8> =
+            (0..200_000u64).map(|i| ((i * i * 31 + n as u64 * 7 + (i >> 3)) % 251) as u8).collect();
+        let mut bytes = Vec::new();
+        crate::record::push_turn(&mut bytes, &noise);
+        let tail = [crate::record::seal(&bytes), vec![]].concat();
+        let content = Content { turns: 1, events: 1, state: None, tail_from: 1, tail };
+        Row { content: Some(content), ..ended(only(n), 1, 100 - n as i64) }
+    };
+    settled(&mut node, (1..=8).map(large).collect());
+    let bytes = node.reader().stats().unwrap().bytes;
+    let enough = Retention { bytes_max: Some(bytes * 4), ..before(0) };
+    assert_eq!(node.store.sweep(&enough, 100, false).unwrap(), Swept::default());
+    let half = Retention { bytes_max: Some(bytes / 2), ..before(0) };
+    let would = node.store.sweep(&half, 100, true).unwrap();
+    let swept = node.store.sweep(&half, 100, false).unwrap();
+    assert!((2..=7).contains(&swept.executions), "{swept:?}");
+    assert_eq!(would.executions, swept.executions);
+    assert!(node.reader().row(only(8)).unwrap().is_none(), "it ended first");
+    assert!(node.reader().row(only(1)).unwrap().is_some(), "it ended last");
+    assert_eq!(node.store.sweep(&half, 100, false).unwrap(), Swept::default(), "once is enough");
+}
+
+pub fn what_the_journal_would_bring_back_stays(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    let part = node.turns(&[(only(1), 1), (only(2), 1)]);
+    node.commit(Part { rows: vec![ended(only(1), 1, 10)], ..part });
+    assert_eq!(node.store.sweep(&before(100), 10, false).unwrap(), Swept::default());
+    assert_eq!(ids(&node.recover()), [only(2)], "an execution that went would run again");
+    node.move_on();
+    assert_eq!(node.store.sweep(&before(100), 10, false).unwrap().executions, 1);
+}
+
+pub fn a_swept_name_is_free_again(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    let named = |who| Row { name: Some("n".into()), ..ended(who, 1, 10) };
+    settled(&mut node, vec![named(only(1))]);
+    node.store.sweep(&before(100), 10, false).unwrap();
+    assert_eq!(node.reader().named(MachineId(1), "n").unwrap(), None);
+    node.rows(vec![named(only(2))]);
+    assert_eq!(node.reader().named(MachineId(1), "n").unwrap(), Some(only(2)));
+}

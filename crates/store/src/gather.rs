@@ -1,0 +1,211 @@
+//! Putting executions together from what is kept: a row, segments, and Turns scattered over the journal.
+//!
+//! All stores do it by these lines, so they agree on what counts as complete. What has a hole is damaged: an
+//! execution that was rebuilt from half of its Turns would be believed.
+
+use crate::group::{Row, Totals};
+use crate::lease::Position;
+use crate::record::{self, Damage};
+use crate::store::{Recovered, Recovery, StoredTurn};
+use perdura_engine::ExecutionId;
+use std::collections::BTreeMap;
+
+/// What a store says of an execution while its Shard is recovered.
+pub(crate) struct Standing {
+    /// How many Turns its row covers; 0 without a row, or where all of them are in the journal.
+    pub(crate) covered: u64,
+    /// It is loaded whatever the journal says.
+    pub(crate) awake: bool,
+}
+
+/// Collects the Turns of a Shard's journal, row by row.
+#[derive(Default)]
+pub(crate) struct Journal {
+    recovery: Recovery,
+    /// Turns beyond the row of each execution.
+    found: BTreeMap<ExecutionId, Found>,
+}
+
+struct Found {
+    standing: Standing,
+    turns: Vec<(Position, StoredTurn)>,
+}
+
+impl Journal {
+    /// An execution that is to be loaded even if the journal has nothing of it.
+    pub(crate) fn awake(&mut self, execution: ExecutionId, covered: u64) {
+        self.found
+            .insert(execution, Found { standing: Standing { covered, awake: true }, turns: Vec::new() });
+    }
+
+    /// What could not be read.
+    pub(crate) fn damaged(&mut self, execution: Option<ExecutionId>, what: String) {
+        self.recovery.damaged.push((execution, what));
+    }
+
+    /// One more row of the journal; they come in order. `standing` tells of executions not seen before.
+    pub(crate) fn read<E>(
+        &mut self,
+        position: Position,
+        sealed: &[u8],
+        mut standing: impl FnMut(ExecutionId) -> Result<Standing, E>,
+    ) -> Result<(), E> {
+        self.recovery.next = position.next();
+        let (totals, turns) = match record::read_journal(sealed) {
+            Ok(read) => read,
+            Err(damage) => {
+                self.damaged(None, format!("journal row {}: {damage}", position.0));
+                return Ok(());
+            }
+        };
+        self.recovery.totals = totals;
+        for (execution, turn) in turns {
+            let found = match self.found.entry(execution) {
+                std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+                std::collections::btree_map::Entry::Vacant(entry) => {
+                    entry.insert(Found { standing: standing(execution)?, turns: Vec::new() })
+                }
+            };
+            if turn.number > found.standing.covered {
+                found.turns.push((position, turn));
+            }
+        }
+        Ok(())
+    }
+
+    /// All of it. `load` gives the row and the first Turn that no segment holds.
+    pub(crate) fn finish<E>(
+        mut self,
+        mut load: impl FnMut(ExecutionId) -> Result<Result<(Option<Row>, u64), Damage>, E>,
+    ) -> Result<Recovery, E> {
+        if self.recovery.next == Position(0) {
+            self.recovery.next = Position(1);
+        }
+        for (execution, found) in self.found {
+            if !found.standing.awake && found.turns.is_empty() {
+                continue;
+            }
+            let loaded = load(execution)?.and_then(|(row, unsegmented_from)| {
+                sound(row.as_ref())?;
+                whole(&found)?;
+                Ok(Recovered { execution, row, unsegmented_from, turns: found.turns })
+            });
+            match loaded {
+                Ok(recovered) => self.recovery.executions.push(recovered),
+                Err(damage) => self.recovery.damaged.push((Some(execution), damage.0)),
+            }
+        }
+        Ok(self.recovery)
+    }
+}
+
+/// The blobs of a row open.
+pub(crate) fn sound(row: Option<&Row>) -> Result<(), Damage> {
+    let Some(content) = row.and_then(|row| row.content.as_ref()) else { return Ok(()) };
+    let turns =
+        record::read_history(&content.tail, content.tail_from).map_err(|damage| within("tail", &damage))?;
+    let end = content.tail_from + turns.len() as u64;
+    if end != content.turns + 1 {
+        return Err(Damage(format!(
+            "its row covers {} Turns, but its tail ends at {}",
+            content.turns,
+            end - 1
+        )));
+    }
+    if let Some(state) = &content.state {
+        record::open(&state.bytes).map_err(|damage| within("state", &damage))?;
+    }
+    Ok(())
+}
+
+fn within(part: &str, damage: &Damage) -> Damage {
+    Damage(format!("its {part}: {damage}"))
+}
+
+fn whole(found: &Found) -> Result<(), Damage> {
+    if found.standing.covered == 0 && found.turns.is_empty() {
+        return Err(Damage("its Turns are missing from the journal".to_owned()));
+    }
+    dense(found.standing.covered, &found.turns)
+}
+
+/// The Turns follow those that are covered, and each other.
+pub(crate) fn dense(covered: u64, turns: &[(Position, StoredTurn)]) -> Result<(), Damage> {
+    for ((position, turn), expected) in turns.iter().zip(covered + 1..) {
+        if turn.number != expected {
+            return Err(Damage(format!(
+                "journal row {} has its Turn {} where Turn {expected} belongs",
+                position.0, turn.number
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Turns of one execution in a row, from several places that may overlap.
+pub(crate) struct Stretch {
+    next: u64,
+    bytes_left: Option<usize>,
+    turns: Vec<StoredTurn>,
+}
+
+impl Stretch {
+    /// From this number on, until about so many bytes are there.
+    pub(crate) fn new(from: u64, bytes_max: usize) -> Self {
+        Self { next: from.max(1), bytes_left: Some(bytes_max), turns: Vec::new() }
+    }
+
+    /// The number that is wanted next.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether there is room for more.
+    pub(crate) fn wants_more(&self) -> bool {
+        self.bytes_left.is_some()
+    }
+
+    /// Takes what belongs here from a place; those before it were asked before.
+    pub(crate) fn take(&mut self, turns: impl IntoIterator<Item = StoredTurn>) -> Result<(), Damage> {
+        for turn in turns {
+            if turn.number < self.next {
+                continue;
+            }
+            let Some(left) = self.bytes_left else { return Ok(()) };
+            if turn.number > self.next {
+                return Err(Damage(format!("its Turns {} to {} are missing", self.next, turn.number - 1)));
+            }
+            self.bytes_left = left.checked_sub(turn.body.len().max(1));
+            self.next += 1;
+            self.turns.push(turn);
+        }
+        Ok(())
+    }
+
+    /// What was found.
+    pub(crate) fn turns(self) -> Vec<StoredTurn> {
+        self.turns
+    }
+}
+
+/// The Turns of one execution in a journal row.
+pub(crate) fn turns_of(
+    execution: ExecutionId,
+    position: Position,
+    sealed: &[u8],
+) -> Result<Vec<StoredTurn>, Damage> {
+    let (_, turns) = record::read_journal(sealed)
+        .map_err(|damage| within(&format!("journal row {}", position.0), &damage))?;
+    Ok(turns.into_iter().filter(|(whose, _)| *whose == execution).map(|(_, turn)| turn).collect())
+}
+
+/// The sum of the totals of several Shards.
+pub(crate) fn sum(totals: impl IntoIterator<Item = Totals>) -> Totals {
+    let mut sum = [0u64; Totals::NAMES.len()];
+    for one in totals {
+        for (sum, value) in sum.iter_mut().zip(one.values()) {
+            *sum = sum.saturating_add(value);
+        }
+    }
+    Totals::from_values(&sum)
+}

@@ -1,0 +1,225 @@
+//! A Store that forgets when the process ends: for tests, for simulation, and for trying things out.
+//!
+//! It refuses what SQLite refuses, so that a program that works on it works on disk. Everything is in order and
+//! nothing depends on chance: the same calls give the same answers.
+
+mod keep;
+mod view;
+
+use crate::gather::{Journal, Standing};
+use crate::group::{Group, LedgerRow, MachineId, RevisionId, Row, Segment, Totals};
+use crate::lease::{Epoch, Lease, Position, Shard};
+use crate::store::{
+    CommitError, Failure, FailureKind, MachineRecord, NewMachine, Reader, Recovery, Retention, Store, Swept,
+};
+use perdura_engine::{ExecutionId, Timestamp};
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Memory that is shared by all clones: a clone is another node on the same data.
+#[derive(Clone, Debug)]
+pub struct MemoryStore {
+    memory: Arc<Mutex<Memory>>,
+}
+
+/// What is kept.
+#[derive(Debug, Default)]
+struct Memory {
+    leases: Vec<Granted>,
+    journal: BTreeMap<(Shard, Position), Vec<u8>>,
+    machines: BTreeMap<Arc<str>, MachineId>,
+    revisions: BTreeMap<RevisionId, MachineRecord>,
+    rows: BTreeMap<ExecutionId, Kept>,
+    names: BTreeMap<(MachineId, Arc<str>), ExecutionId>,
+    segments: BTreeMap<(ExecutionId, u64), Segment>,
+    ledger: BTreeMap<Arc<str>, (LedgerRow, Option<Timestamp>)>,
+    counters: BTreeMap<Shard, Totals>,
+}
+
+/// The newest grant of a Shard.
+#[derive(Clone, Debug, Default)]
+struct Granted {
+    epoch: Epoch,
+    holder: Option<Arc<str>>,
+    expires_at: Timestamp,
+}
+
+/// A row, and where it is kept.
+#[derive(Clone, Debug)]
+struct Kept {
+    shard: Shard,
+    row: Row,
+    /// The newest journal row when its content was written: no Turn that it covers stands in a later one.
+    covered_at: Position,
+}
+
+impl MemoryStore {
+    /// Empty, divided into this many Shards.
+    pub fn new(shards: u16) -> Self {
+        let leases = vec![Granted::default(); usize::from(shards.max(1))];
+        Self { memory: Arc::new(Mutex::new(Memory { leases, ..Memory::default() })) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Memory> {
+        lock(&self.memory)
+    }
+}
+
+/// A panic elsewhere leaves nothing half done: every change is checked before its first part is made.
+fn lock(memory: &Mutex<Memory>) -> MutexGuard<'_, Memory> {
+    memory.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn refuse(what: &str, why: String) -> CommitError {
+    let what = format!("{what} to the store in memory");
+    CommitError::Lost(Failure { what, why, kind: FailureKind::Corrupt })
+}
+
+impl Memory {
+    fn shards(&self) -> u16 {
+        self.leases.len() as u16
+    }
+
+    fn fence(&self, lease: &Lease) -> Result<(), CommitError> {
+        let newest = self.leases.get(usize::from(lease.shard.0)).map_or(Epoch(0), |granted| granted.epoch);
+        if newest == lease.epoch {
+            return Ok(());
+        }
+        Err(CommitError::Fenced { shard: lease.shard, held: lease.epoch, newest })
+    }
+
+    fn journal_of(&self, shard: Shard) -> impl DoubleEndedIterator<Item = (Position, &Vec<u8>)> {
+        self.journal
+            .range((shard, Position(0))..=(shard, Position(u64::MAX)))
+            .map(|((_, position), sealed)| (*position, sealed))
+    }
+
+    fn newest(&self, shard: Shard) -> Position {
+        self.journal_of(shard).next_back().map_or(Position(0), |(position, _)| position)
+    }
+
+    /// The first Turn of an execution that no segment holds.
+    fn unsegmented_from(&self, execution: ExecutionId) -> u64 {
+        let last = self.segments.range((execution, 0)..=(execution, u64::MAX)).next_back();
+        last.map_or(1, |(_, segment)| segment.first + segment.turns)
+    }
+
+    fn covered(&self, execution: ExecutionId) -> u64 {
+        self.rows
+            .get(&execution)
+            .and_then(|kept| kept.row.content.as_ref())
+            .map_or(0, |content| content.turns)
+    }
+}
+
+impl Store for MemoryStore {
+    fn shards(&self) -> u16 {
+        self.lock().shards()
+    }
+
+    fn acquire(
+        &mut self,
+        holder: &Arc<str>,
+        now: Timestamp,
+        expires_at: Timestamp,
+    ) -> Result<Vec<Lease>, CommitError> {
+        let mut granted = Vec::new();
+        for (shard, lease) in self.lock().leases.iter_mut().enumerate() {
+            if lease.holder.as_ref().is_some_and(|other| other != holder) && now <= lease.expires_at {
+                continue;
+            }
+            *lease = Granted { epoch: Epoch(lease.epoch.0 + 1), holder: Some(holder.clone()), expires_at };
+            granted.push(Lease {
+                shard: Shard(shard as u16),
+                epoch: lease.epoch,
+                holder: holder.clone(),
+                expires_at,
+            });
+        }
+        Ok(granted)
+    }
+
+    fn renew(&mut self, lease: &mut Lease, expires_at: Timestamp) -> Result<(), CommitError> {
+        let mut memory = self.lock();
+        memory.fence(lease)?;
+        memory.leases[usize::from(lease.shard.0)].expires_at = expires_at;
+        lease.expires_at = expires_at;
+        Ok(())
+    }
+
+    fn release(&mut self, lease: &Lease) -> Result<(), CommitError> {
+        let mut memory = self.lock();
+        memory.fence(lease)?;
+        let granted = &mut memory.leases[usize::from(lease.shard.0)];
+        *granted = Granted { epoch: Epoch(granted.epoch.0 + 1), ..Granted::default() };
+        Ok(())
+    }
+
+    fn recover(&mut self, lease: &Lease) -> Result<Recovery, CommitError> {
+        let memory = self.lock();
+        memory.fence(lease)?;
+        let mut journal = Journal::default();
+        for (execution, kept) in &memory.rows {
+            if kept.shard == lease.shard && kept.row.awake {
+                journal.awake(*execution, memory.covered(*execution));
+            }
+        }
+        let standing =
+            |execution| Ok::<_, Infallible>(Standing { covered: memory.covered(execution), awake: false });
+        for (position, sealed) in memory.journal_of(lease.shard) {
+            let Ok(()) = journal.read(position, sealed, standing);
+        }
+        let Ok(recovery) = journal.finish(|execution| {
+            let row = memory.rows.get(&execution).map(|kept| kept.row.clone());
+            Ok::<_, Infallible>(Ok((row, memory.unsegmented_from(execution))))
+        });
+        Ok(recovery)
+    }
+
+    fn commit(&mut self, group: &Group) -> Result<(), CommitError> {
+        let mut memory = self.lock();
+        memory.check(group)?;
+        memory.keep(group);
+        Ok(())
+    }
+
+    fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError> {
+        Ok(self.lock().deploy(machine))
+    }
+
+    fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, CommitError> {
+        Ok(self.lock().sweep(retention, most, dry_run))
+    }
+
+    fn backup(&self, file: &Path) -> Result<(), Failure> {
+        Err(Failure {
+            what: format!("backing up to {}", file.display()),
+            why: "this store is in memory and has nothing on disk; start with a data directory".to_owned(),
+            kind: FailureKind::Io,
+        })
+    }
+
+    fn reader(&self) -> Result<Box<dyn Reader>, Failure> {
+        Ok(Box::new(view::MemoryReader::new(self.memory.clone())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::Home;
+
+    struct Shared(MemoryStore);
+
+    impl Home for Shared {
+        fn handle(&mut self) -> Box<dyn Store> {
+            Box::new(self.0.clone())
+        }
+
+        fn restart(&mut self) {}
+    }
+
+    crate::store_conformance!(|shards| Shared(MemoryStore::new(shards)));
+}

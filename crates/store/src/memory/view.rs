@@ -1,0 +1,204 @@
+//! Reading.
+
+use super::{Kept, Memory, lock};
+use crate::gather::{self, Stretch};
+use crate::group::{LedgerRow, MachineId, RevisionId, Row, Totals};
+use crate::lease::{Position, Shard};
+use crate::record::{self, Damage};
+use crate::store::{
+    After, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, MachineRecord, Reader, Recovered, Stats,
+    StoredTurn, Summary,
+};
+use crate::words;
+use perdura_engine::{ExecutionId, LedgerStatus, Timestamp};
+use std::cmp::Reverse;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// Sees what all clones of the store have committed.
+pub(super) struct MemoryReader {
+    memory: Arc<Mutex<Memory>>,
+}
+
+impl MemoryReader {
+    pub(super) fn new(memory: Arc<Mutex<Memory>>) -> Self {
+        Self { memory }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Memory> {
+        lock(&self.memory)
+    }
+}
+
+fn corrupt(execution: ExecutionId, damage: Damage) -> Failure {
+    let what = format!("reading execution {execution} from the store in memory");
+    Failure { what, why: damage.0, kind: FailureKind::Corrupt }
+}
+
+impl Memory {
+    fn newest_revision(&self, machine: MachineId) -> Option<MachineRecord> {
+        self.revisions.values().rfind(|record| record.machine == machine).cloned()
+    }
+
+    /// The Turns of an execution that its row does not cover.
+    fn beyond(&self, execution: ExecutionId) -> Result<Vec<(Position, StoredTurn)>, Damage> {
+        let covered = self.covered(execution);
+        let mut turns = Vec::new();
+        for (position, sealed) in self.journal_of(Shard::of(execution, self.shards())) {
+            let found = gather::turns_of(execution, position, sealed)?;
+            turns.extend(found.into_iter().filter(|turn| turn.number > covered).map(|turn| (position, turn)));
+        }
+        gather::dense(covered, &turns)?;
+        Ok(turns)
+    }
+
+    fn stretch(&self, execution: ExecutionId, stretch: &mut Stretch) -> Result<(), Damage> {
+        for (_, segment) in self.segments.range((execution, 0)..=(execution, u64::MAX)) {
+            if segment.first + segment.turns > stretch.next() && stretch.wants_more() {
+                stretch.take(record::read_history(&segment.bytes, segment.first)?)?;
+            }
+        }
+        if let Some(content) = self.rows.get(&execution).and_then(|kept| kept.row.content.as_ref())
+            && content.turns >= stretch.next()
+        {
+            stretch.take(record::read_history(&content.tail, content.tail_from)?)?;
+        }
+        stretch.take(self.beyond(execution)?.into_iter().map(|(_, turn)| turn))
+    }
+}
+
+impl Reader for MemoryReader {
+    fn revision(&mut self, revision: RevisionId) -> Result<Option<MachineRecord>, Failure> {
+        Ok(self.lock().revisions.get(&revision).cloned())
+    }
+
+    fn machine(&mut self, name: &str) -> Result<Option<MachineRecord>, Failure> {
+        let memory = self.lock();
+        Ok(memory.machines.get(name).and_then(|id| memory.newest_revision(*id)))
+    }
+
+    fn machines(&mut self) -> Result<Vec<MachineRecord>, Failure> {
+        let memory = self.lock();
+        Ok(memory.machines.values().filter_map(|id| memory.newest_revision(*id)).collect())
+    }
+
+    fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Failure> {
+        Ok(self.lock().names.get(&(machine, Arc::from(name))).copied())
+    }
+
+    fn execution(&mut self, execution: ExecutionId) -> Result<Option<Recovered>, Failure> {
+        let memory = self.lock();
+        let row = memory.rows.get(&execution).map(|kept| kept.row.clone());
+        let turns = memory.beyond(execution).map_err(|damage| corrupt(execution, damage))?;
+        if row.is_none() && turns.is_empty() {
+            return Ok(None);
+        }
+        let unsegmented_from = memory.unsegmented_from(execution);
+        Ok(Some(Recovered { execution, row, unsegmented_from, turns }))
+    }
+
+    fn row(&mut self, execution: ExecutionId) -> Result<Option<(Row, u64)>, Failure> {
+        let memory = self.lock();
+        let row = memory.rows.get(&execution).map(|kept| kept.row.clone());
+        Ok(row.map(|row| (row, memory.unsegmented_from(execution))))
+    }
+
+    fn due(
+        &mut self,
+        shard: Shard,
+        clock: Clock,
+        after: Option<Due>,
+        until: Timestamp,
+        most: u32,
+    ) -> Result<Vec<Due>, Failure> {
+        let memory = self.lock();
+        let sleepers = memory.rows.values().filter(|kept| kept.shard == shard && !kept.row.awake);
+        let due = sleepers.filter_map(|kept| {
+            let at = match clock {
+                Clock::Steady => kept.row.wake.steady,
+                Clock::Wall => kept.row.wake.wall,
+            };
+            Some(Due { at: at?, execution: kept.row.execution })
+        });
+        let mut due: Vec<Due> =
+            due.filter(|due| due.at <= until && after.is_none_or(|after| *due > after)).collect();
+        due.sort_unstable();
+        due.truncate(most as usize);
+        Ok(due)
+    }
+
+    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
+        let memory = self.lock();
+        let wanted = |kept: &&Kept| {
+            filter.machine.is_none_or(|machine| kept.row.machine == machine)
+                && filter.status.is_none_or(|status| kept.row.status.name() == status.name())
+                && after.is_none_or(|after| (kept.row.started_at, kept.row.execution) < after)
+        };
+        let mut rows: Vec<&Row> = memory.rows.values().filter(wanted).map(|kept| &kept.row).collect();
+        rows.sort_unstable_by_key(|row| Reverse((row.started_at, row.execution)));
+        Ok(rows.into_iter().take(most as usize).map(summary).collect())
+    }
+
+    fn turns(
+        &mut self,
+        execution: ExecutionId,
+        from: u64,
+        bytes_max: usize,
+    ) -> Result<Vec<StoredTurn>, Failure> {
+        let mut stretch = Stretch::new(from, bytes_max);
+        self.lock().stretch(execution, &mut stretch).map_err(|damage| corrupt(execution, damage))?;
+        Ok(stretch.turns())
+    }
+
+    fn ledger(&mut self, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Failure> {
+        let memory = self.lock();
+        let wanted = |row: &&LedgerRow| {
+            filter.status.is_none_or(|status| row.status == status)
+                && filter.execution.is_none_or(|execution| row.execution == execution)
+                && filter.started_before.is_none_or(|before| row.started_at < before)
+        };
+        let mut rows: Vec<&LedgerRow> = memory.ledger.values().map(|(row, _)| row).filter(wanted).collect();
+        rows.sort_by(|a, b| (a.started_at, &a.key).cmp(&(b.started_at, &b.key)));
+        Ok(rows.into_iter().take(most as usize).cloned().collect())
+    }
+
+    fn stats(&mut self) -> Result<Stats, Failure> {
+        let memory = self.lock();
+        let newest = |shard| memory.journal_of(Shard(shard)).next_back();
+        let totals = (0..memory.shards())
+            .filter_map(newest)
+            .map(|(_, sealed)| record::read_journal(sealed).map_or(Totals::default(), |(totals, _)| totals));
+        let count = |status| memory.rows.values().filter(|kept| kept.row.status == status).count() as u64;
+        let executions = words::STATUSES.map(|status| (status, count(status)));
+        let count =
+            |status: LedgerStatus| memory.ledger.values().filter(|(row, _)| row.status == status).count();
+        let ledger = words::LEDGER_STATUSES.map(|status| (status, count(status) as u64));
+        let pending = memory.ledger.values().filter(|(row, _)| row.status == LedgerStatus::Pending);
+        Ok(Stats {
+            totals: gather::sum(totals),
+            executions: executions.into_iter().filter(|(_, count)| *count > 0).collect(),
+            ledger: ledger.into_iter().filter(|(_, count)| *count > 0).collect(),
+            oldest_pending: pending.map(|(row, _)| row.started_at).min(),
+            tables: vec![
+                ("execution".to_owned(), memory.rows.len() as u64, memory.bytes()),
+                ("journal".to_owned(), memory.journal.len() as u64, 0),
+                ("history".to_owned(), memory.segments.len() as u64, 0),
+                ("ledger".to_owned(), memory.ledger.len() as u64, 0),
+                ("counter".to_owned(), memory.counters.len() as u64, 0),
+            ],
+            bytes: memory.bytes(),
+        })
+    }
+}
+
+fn summary(row: &Row) -> Summary {
+    Summary {
+        execution: row.execution,
+        machine: row.machine,
+        revision: row.revision,
+        name: row.name.clone(),
+        status: row.status,
+        started_at: row.started_at,
+        ended_at: row.ended_at,
+        redrives: row.redrives,
+    }
+}
