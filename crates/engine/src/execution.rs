@@ -425,6 +425,22 @@ impl Execution {
         self.core.last
     }
 
+    /// TEMP
+    pub fn with_destinations(self, _: Arc<dyn crate::Destinations>) -> Self {
+        self
+    }
+    /// TEMP
+    pub fn calls(&self) -> impl Iterator<Item = (StrandId, EffectKey)> + '_ {
+        self.strands
+            .iter()
+            .filter(|(_, s)| matches!(s.step.as_ref().map(|s| &s.standing), Some(Standing::Calling { .. })))
+            .filter_map(|(id, _)| Some((*id, self.key(*id)?)))
+    }
+    /// When its last event was written.
+    pub fn last_at(&self) -> Timestamp {
+        self.core.at
+    }
+
     /// Its lines of control.
     pub fn strands(&self) -> impl ExactSizeIterator<Item = (StrandId, &Strand)> {
         self.strands.iter().map(|(id, strand)| (*id, strand))

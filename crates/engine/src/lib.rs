@@ -8,6 +8,7 @@ mod apply;
 mod arn;
 mod context;
 mod decide;
+mod destination;
 mod draft;
 mod effect;
 mod event;
@@ -20,6 +21,7 @@ mod turn;
 
 pub use arn::Arns;
 pub use decide::{Decision, decide};
+pub use destination::{Destinations, Policy, Uncertain};
 pub use effect::{BatcherOrder, Call, Effect, MapRunOrder, ReaderOrder, WriterOrder};
 pub use event::{Event, EventKind, Fault, Iteration, Scheduled, StateType, TaskFamily};
 pub use execution::{Clock, Execution, Identity, Limits, Run, Sent, Standing, Status, Step, Strand};
