@@ -149,6 +149,11 @@ pub struct StrandId(pub u32);
 impl StrandId {
     /// The machine's own strand.
     pub const TOP: Self = Self(0);
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+    pub(crate) fn is_top(&self) -> bool {
+        *self == Self::TOP
+    }
 }
 
 /// Which key generation a Step is in. A retry after an ambiguous failure keeps it; a definite refusal moves it on.
@@ -178,6 +183,11 @@ impl EffectKey {
     /// For people: `…:SendToGov#17:1`.
     pub fn readable(&self) -> &str {
         &self.0
+    }
+
+    /// All but the round: the same for each attempt of a step.
+    pub(crate) fn step(&self) -> &str {
+        self.0.rsplit_once(':').map_or(&self.0, |(step, _)| step)
     }
 
     /// For the wire: a name-based UUID of the readable form, sent as `Idempotency-Key`.
