@@ -91,8 +91,10 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
                 timeout: scheduled.timeout_seconds.map(clock),
                 heartbeat: scheduled.heartbeat_seconds.map(clock),
             };
+            let before = step.sent.take().filter(|sent| sent.round == scheduled.round);
             step.sent = Some(Sent {
                 round: scheduled.round,
+                at: before.map_or(event.at, |sent| sent.at),
                 input: scheduled.input.clone(),
                 secret: scheduled.secret,
                 credentials: scheduled.credentials.clone(),
@@ -217,7 +219,10 @@ fn redrive(table: &mut Draft<'_>, event: &Event, count: u32) {
                         *over = true;
                         false
                     }
-                    Standing::Ready | Standing::Calling { .. } | Standing::Resting { .. } => {
+                    Standing::Ready
+                    | Standing::Calling { .. }
+                    | Standing::Resting { .. }
+                    | Standing::Held { .. } => {
                         step.standing = Standing::Ready;
                         true
                     }
@@ -245,6 +250,12 @@ fn apply_note(table: &mut Draft<'_>, note: &Note) {
             let Some(step) = table.strand(*strand).and_then(|strand| strand.step.as_mut()) else { return };
             step.standing = Standing::Ready;
             table.core().ready.insert(*strand);
+        }
+        Note::Held { strand, fault, .. } => {
+            let Some(step) = table.strand(*strand).and_then(|strand| strand.step.as_mut()) else { return };
+            let open = matches!(step.standing, Standing::Calling { .. });
+            step.standing = Standing::Held { fault: fault.clone(), open };
+            table.core().ready.remove(strand);
         }
         Note::FanStarted { strand, total, at_once, items } => {
             let Some(owner) = table.strand(*strand) else { return };
@@ -310,7 +321,11 @@ fn apply_note(table: &mut Draft<'_>, note: &Note) {
             }
         }
         Note::StrandsDropped { parent } => drop_children(table, *parent),
-        Note::Repeated { .. } | Note::Ledger { .. } | Note::LateOutcome { .. } | Note::Ignored { .. } => {}
+        Note::Repeated { .. }
+        | Note::Resolved { .. }
+        | Note::Ledger { .. }
+        | Note::LateOutcome { .. }
+        | Note::Ignored { .. } => {}
     }
 }
 

@@ -8,6 +8,7 @@ mod end;
 mod fail;
 mod fan;
 mod finish;
+mod hold;
 mod resume;
 mod run;
 mod spread;
@@ -73,6 +74,9 @@ pub fn decide(execution: &Execution, input: &Input, moment: &Moment) -> Decision
         (Status::Running, Input::TaskOutcome { by, outcome }) => turning.settle(by, outcome),
         (Status::Running, Input::Heartbeat { by }) => turning.heartbeat(by),
         (Status::Running, Input::ChildOutcome { by, outcome }) => turning.map_run_ended(by, outcome),
+        (Status::Running, Input::Resolve { by, resolution, reason }) => {
+            turning.resolve(by, resolution, reason);
+        }
         (Status::Running, Input::Stop { fault }) => turning.stop(EventKind::ExecutionAborted(fault.clone())),
         (Status::Succeeded, Input::Redrive) => turning.ignore("the execution succeeded"),
         (Status::Failed | Status::Aborted | Status::TimedOut, Input::Redrive) => turning.redrive(),

@@ -1,24 +1,55 @@
-//! TEMP
+//! Policies of those who are called. They stand beside definitions, never in them.
+//!
+//! Only deciding asks; what follows from the answer is recorded, so a changed policy changes nothing of the past.
+
 use perdura_asl::json::Payload;
 use perdura_asl::resource::Resource;
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
+use std::fmt;
+use std::sync::Arc;
+
+/// Who is called, and what may be done there.
+pub trait Destinations: Send + Sync {
+    /// The policy for one call.
+    fn policy(&self, resource: &Resource, input: &Payload) -> Policy;
+}
+
+/// What may be done at a destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
+    /// What follows when nobody knows whether a call was performed.
     pub uncertain: Uncertain,
+    /// How long the receiver remembers a key, in milliseconds. A call is not repeated later than that.
     pub key_memory_ms: i64,
 }
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[allow(missing_docs)]
-pub enum Uncertain {
-    Retry,
-    Hold,
-}
+
 impl Default for Policy {
+    /// Repeated under the same key, within a day.
     fn default() -> Self {
-        Self { uncertain: Uncertain::Retry, key_memory_ms: 86_400_000 }
+        Self { uncertain: Uncertain::Retry, key_memory_ms: 24 * 60 * 60 * 1000 }
     }
 }
-#[allow(missing_docs)]
-pub trait Destinations: Send + Sync {
-    fn policy(&self, resource: &Resource, input: &Payload) -> Policy;
+
+/// What follows when nobody knows whether a call was performed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Uncertain {
+    /// The step failed; Retry repeats it under the same key, and a new process does so too.
+    Retry,
+    /// The step is held until a person or a late answer says how it went.
+    Hold,
+}
+
+/// The policies of an execution; none: the default for all.
+#[derive(Clone, Default)]
+pub(crate) struct Policies(pub(crate) Option<Arc<dyn Destinations>>);
+
+impl Policies {
+    pub(crate) fn policy(&self, resource: &Resource, input: &Payload) -> Policy {
+        self.0.as_ref().map(|known| known.policy(resource, input)).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Policies {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(if self.0.is_some() { "destinations" } else { "no destinations" })
+    }
 }

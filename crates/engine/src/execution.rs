@@ -1,8 +1,10 @@
 //! An execution: where each line of control stands.
 
+use crate::deadlines::Deadlines;
+use crate::destination::{Destinations, Policies};
 use crate::event::Fault;
 use crate::id::{
-    EffectKey, ExecutionId, Moment, Round, Secret, Seq, StepPlace, StrandId, TaskToken, Timestamp, Wake,
+    EffectKey, ExecutionId, Round, Secret, Seq, StepPlace, StrandId, TaskToken, Timestamp, Wake,
 };
 use crate::input::Certainty;
 use crate::turn::is_false;
@@ -196,6 +198,8 @@ impl Step {
 pub struct Sent {
     /// Under which round.
     pub round: Round,
+    /// When it was first sent in this round.
+    pub at: Timestamp,
     /// The bytes.
     pub input: Payload,
     /// The secret of its token.
@@ -233,6 +237,13 @@ pub enum Standing {
         /// It waits for a timestamp, and so for the wall clock.
         #[serde(default, skip_serializing_if = "is_false")]
         wall: bool,
+    },
+    /// Nobody knows whether its call was performed: a person decides, or a late answer.
+    Held {
+        /// What happened to the call.
+        fault: Fault,
+        /// The history has an attempt that has not ended.
+        open: bool,
     },
     /// Branches or iterations run.
     Fanning(Run),
@@ -291,48 +302,6 @@ pub struct Run {
     pub items: Payload,
 }
 
-/// Who wants to be woken when, by each clock.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Deadlines {
-    steady: BTreeSet<(Timestamp, StrandId)>,
-    wall: BTreeSet<(Timestamp, StrandId)>,
-}
-
-impl Deadlines {
-    /// A strand wants to be woken at another time.
-    pub(crate) fn replace(&mut self, id: StrandId, before: Wake, after: Wake) {
-        if before == after {
-            return;
-        }
-        for (set, before, after) in
-            [(&mut self.steady, before.steady, after.steady), (&mut self.wall, before.wall, after.wall)]
-        {
-            if let Some(at) = before {
-                set.remove(&(at, id));
-            }
-            set.extend(after.map(|at| (at, id)));
-        }
-    }
-
-    /// The earliest of those that are asked for.
-    pub(crate) fn first(&self, which: impl Fn(StrandId) -> bool) -> Wake {
-        let first =
-            |set: &BTreeSet<(Timestamp, StrandId)>| set.iter().find(|(_, id)| which(*id)).map(|(at, _)| *at);
-        Wake { steady: first(&self.steady), wall: first(&self.wall) }
-    }
-
-    /// Whose time has come, in the order of their times.
-    pub(crate) fn due(&self, moment: &Moment) -> Vec<StrandId> {
-        let until = |set: &BTreeSet<(Timestamp, StrandId)>, now: Timestamp| {
-            set.iter().take_while(|(at, _)| *at <= now).copied().collect::<Vec<_>>()
-        };
-        let mut due = until(&self.steady, moment.steady);
-        due.extend(until(&self.wall, moment.now));
-        due.sort_unstable();
-        due.into_iter().map(|(_, id)| id).collect()
-    }
-}
-
 /// Many entries for each strand, kept apart so that touching one does not copy them all.
 pub(crate) type PerStrand<K, V> = BTreeMap<StrandId, BTreeMap<K, V>>;
 
@@ -349,6 +318,8 @@ pub struct Execution {
     pub(crate) visits: PerStrand<StateIx, u32>,
     /// Who wants to be woken when; follows from the strands.
     pub(crate) deadlines: Deadlines,
+    /// What may be done to those who are called; asked in deciding only.
+    pub(crate) policies: Policies,
 }
 
 /// What of an execution is stored; the machine is stored once for all its executions.
@@ -372,7 +343,15 @@ impl Execution {
             results: BTreeMap::new(),
             visits: BTreeMap::new(),
             deadlines: Deadlines::default(),
+            policies: Policies::default(),
         }
+    }
+
+    /// With the policies of those whom it calls. They are not stored with it.
+    #[must_use]
+    pub fn with_destinations(mut self, destinations: Arc<dyn Destinations>) -> Self {
+        self.policies = Policies(Some(destinations));
+        self
     }
 
     /// Its machine.
@@ -425,17 +404,6 @@ impl Execution {
         self.core.last
     }
 
-    /// TEMP
-    pub fn with_destinations(self, _: Arc<dyn crate::Destinations>) -> Self {
-        self
-    }
-    /// TEMP
-    pub fn calls(&self) -> impl Iterator<Item = (StrandId, EffectKey)> + '_ {
-        self.strands
-            .iter()
-            .filter(|(_, s)| matches!(s.step.as_ref().map(|s| &s.standing), Some(Standing::Calling { .. })))
-            .filter_map(|(id, _)| Some((*id, self.key(*id)?)))
-    }
     /// When its last event was written.
     pub fn last_at(&self) -> Timestamp {
         self.core.at
@@ -466,9 +434,32 @@ impl Execution {
         self.strands.get(&strand)?.key(self.identity.id, &self.machine, visit)
     }
 
-    /// Everything about it but its machine, for storage.
+    /// The name of the state in which a strand stands.
+    pub fn state_name(&self, strand: StrandId) -> Option<&Arc<str>> {
+        let step = self.strands.get(&strand)?.step.as_ref()?;
+        Some(&self.machine.state(step.state).name)
+    }
+
+    /// The calls under way.
+    pub fn calls(&self) -> impl Iterator<Item = (StrandId, EffectKey)> {
+        self.standing(|standing| matches!(standing, Standing::Calling { .. }))
+    }
+
+    /// The calls of which nobody knows whether they were performed, and which a person has to resolve.
+    pub fn held(&self) -> impl Iterator<Item = (StrandId, EffectKey)> {
+        self.standing(|standing| matches!(standing, Standing::Held { .. }))
+    }
+
+    fn standing(&self, which: impl Fn(&Standing) -> bool) -> impl Iterator<Item = (StrandId, EffectKey)> {
+        self.strands
+            .iter()
+            .filter(move |(_, strand)| strand.step.as_ref().is_some_and(|step| which(&step.standing)))
+            .filter_map(|(id, _)| Some((*id, self.key(*id)?)))
+    }
+
+    /// Everything about it but its machine and its destinations, for storage.
     pub fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { machine: _, identity, core, strands, results, visits, deadlines: _ } = self;
+        let Self { machine: _, identity, core, strands, results, visits, deadlines: _, policies: _ } = self;
         let snapshot = Snapshot {
             identity: identity.clone(),
             core: core.clone(),
@@ -489,7 +480,8 @@ impl Execution {
         for (id, strand) in &strands {
             deadlines.replace(*id, Wake::default(), strand.wakes());
         }
-        Ok(Self { machine, identity, core, strands, results, visits, deadlines })
+        let policies = Policies::default();
+        Ok(Self { machine, identity, core, strands, results, visits, deadlines, policies })
     }
 }
 
@@ -516,7 +508,9 @@ impl Strand {
                 let clocks = [timeout, heartbeat].into_iter().flatten();
                 Wake { steady: clocks.filter_map(|clock| clock.until).min(), wall: None }
             }
-            Standing::Ready | Standing::Fanning(_) | Standing::MapRunning { .. } => Wake::default(),
+            Standing::Ready | Standing::Held { .. } | Standing::Fanning(_) | Standing::MapRunning { .. } => {
+                Wake::default()
+            }
         }
     }
 

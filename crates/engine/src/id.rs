@@ -149,6 +149,11 @@ pub struct StrandId(pub u32);
 impl StrandId {
     /// The machine's own strand.
     pub const TOP: Self = Self(0);
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+    pub(crate) fn is_top(&self) -> bool {
+        *self == Self::TOP
+    }
 }
 
 /// Which key generation a Step is in. A retry after an ambiguous failure keeps it; a definite refusal moves it on.

@@ -3,6 +3,7 @@
 use crate::event::Fault;
 use crate::id::{EffectKey, StrandId, TaskToken};
 use crate::map_run::MapRunOutcome;
+use crate::turn::Resolved;
 use perdura_asl::json::Payload;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -45,6 +46,15 @@ pub enum Input {
     /// The process that performed this execution's effects is gone: what is under way is to be told again. It does
     /// no harm to ask twice.
     Resume,
+    /// Somebody knows how a call went that is held, or that is under way.
+    Resolve {
+        /// Which task.
+        by: By,
+        /// How it went.
+        resolution: Resolution,
+        /// How they know, for the record.
+        reason: Arc<str>,
+    },
     /// Somebody ends the execution.
     Stop {
         /// Why, as a name and a sentence.
@@ -112,6 +122,34 @@ pub enum Outcome {
         /// Whether the receiver certainly did nothing.
         certainty: Certainty,
     },
+}
+
+/// How a person ends a hold.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Resolution {
+    /// It was performed, with this result.
+    Completed {
+        /// The result.
+        output: Payload,
+    },
+    /// It was certainly not performed: Retry and Catch see this, and the next attempt gets a new round.
+    Failed {
+        /// Error and cause.
+        fault: Fault,
+    },
+    /// It is to be called again, under the same key and with the same bytes.
+    Again,
+}
+
+impl Resolution {
+    /// Which of the three.
+    pub fn kind(&self) -> Resolved {
+        match self {
+            Self::Completed { .. } => Resolved::Completed,
+            Self::Failed { .. } => Resolved::Failed,
+            Self::Again => Resolved::Again,
+        }
+    }
 }
 
 /// What a failure says about the effect.

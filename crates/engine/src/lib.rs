@@ -7,6 +7,7 @@
 mod apply;
 mod arn;
 mod context;
+mod deadlines;
 mod decide;
 mod destination;
 mod draft;
@@ -26,7 +27,7 @@ pub use effect::{BatcherOrder, Call, Effect, MapRunOrder, ReaderOrder, WriterOrd
 pub use event::{Event, EventKind, Fault, Iteration, Scheduled, StateType, TaskFamily};
 pub use execution::{Clock, Execution, Identity, Limits, Run, Sent, Standing, Status, Step, Strand};
 pub use id::{EffectKey, ExecutionId, Moment, Round, Secret, Seq, StrandId, TaskToken, Timestamp, Wake};
-pub use input::{By, Certainty, Input, Outcome};
+pub use input::{By, Certainty, Input, Outcome, Resolution};
 pub use map_run::{Child, MapRun, MapRunCounts, MapRunOutcome};
 pub use perdura_asl as asl;
-pub use turn::{LedgerStatus, Note, Record, Retry, Turn};
+pub use turn::{Lateness, LedgerStatus, Note, Record, Resolved, Retry, Turn};

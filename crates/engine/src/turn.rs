@@ -29,6 +29,14 @@ impl Turn {
             Record::Event(_) => None,
         })
     }
+
+    /// Why the input changed nothing, if it did not.
+    pub fn ignored(&self) -> Option<&str> {
+        self.notes().find_map(|note| match note {
+            Note::Ignored { reason } => Some(&**reason),
+            _ => None,
+        })
+    }
 }
 
 /// An Event, or what Step Functions has no word for.
@@ -66,6 +74,26 @@ pub enum Note {
         strand: StrandId,
         /// Under which key.
         key: EffectKey,
+    },
+    /// Nobody knows whether a call was performed, and it may not be repeated: a person decides.
+    Held {
+        /// Whose step is held.
+        strand: StrandId,
+        /// Under which key it was called.
+        key: EffectKey,
+        /// What happened to the call.
+        fault: Fault,
+    },
+    /// A person said how a call went. Where this is missing, an [`Note::Ignored`] says why it changed nothing.
+    Resolved {
+        /// Whose step it was.
+        strand: StrandId,
+        /// Under which key it was called.
+        key: EffectKey,
+        /// How it went.
+        resolution: Resolved,
+        /// How they know.
+        reason: Arc<str>,
     },
     /// A Parallel or an inline Map began to run (again).
     FanStarted {
@@ -111,14 +139,19 @@ pub enum Note {
         /// Whose branches they were.
         parent: StrandId,
     },
-    /// A mark for the Ledger.
+    /// A mark for the Ledger. Where a call has been answered or was given up, the record before this one is the
+    /// strand's event that says so, with its result or its fault; where the step is held, the one after is
+    /// [`Note::Held`]; otherwise nobody waits for the call any more, and there is nothing to say.
     Ledger {
+        /// Whose call it is; absent: the machine's own.
+        #[serde(default, skip_serializing_if = "StrandId::is_top")]
+        strand: StrandId,
         /// Under which key.
         key: EffectKey,
         /// What is known of it.
         status: LedgerStatus,
     },
-    /// An outcome under this key came after its step was given up. If it says "done", a person should know.
+    /// An outcome that nobody waits for.
     LateOutcome {
         /// The strand it was for.
         strand: StrandId,
@@ -126,6 +159,9 @@ pub enum Note {
         key: Option<EffectKey>,
         /// Whether it was a success.
         succeeded: bool,
+        /// What is known of its step.
+        #[serde(default, skip_serializing_if = "Lateness::is_unknown")]
+        lateness: Lateness,
     },
     /// An input that changed nothing.
     Ignored {
@@ -147,6 +183,36 @@ pub struct Retry {
     pub retrier: u32,
     /// The round of the next attempt.
     pub round: Round,
+}
+
+/// How a person said that a call went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Resolved {
+    /// Performed.
+    Completed,
+    /// Certainly not performed.
+    Failed,
+    /// To be called again.
+    Again,
+}
+
+/// What is known of the step whose outcome came too late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Lateness {
+    /// Its step is gone; the Ledger may know more of its key.
+    #[default]
+    Unknown,
+    /// Its step has taken an answer under this key already.
+    Duplicate,
+    /// Its step was given up. If the outcome says "done", a person should know.
+    GivenUp,
+}
+
+impl Lateness {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+    fn is_unknown(&self) -> bool {
+        *self == Self::Unknown
+    }
 }
 
 /// What is known of what was done under a key.

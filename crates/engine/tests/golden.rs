@@ -6,9 +6,9 @@
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::StateIx;
 use perdura_engine::{
-    By, Certainty, EffectKey, Event, EventKind, ExecutionId, Fault, Input, Iteration, LedgerStatus,
-    MapRunOutcome, Note, Outcome, Record, Retry, Round, Scheduled, Secret, Seq, StateType, Status, StrandId,
-    TaskFamily, TaskToken, Timestamp, Turn,
+    By, Certainty, EffectKey, Event, EventKind, ExecutionId, Fault, Input, Iteration, Lateness, LedgerStatus,
+    MapRunOutcome, Note, Outcome, Record, Resolution, Resolved, Retry, Round, Scheduled, Secret, Seq,
+    StateType, Status, StrandId, TaskFamily, TaskToken, Timestamp, Turn,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -47,12 +47,12 @@ variants! {
         TaskNotStarted, EvaluationFailed,
     }
     Note {
-        Resting, Woken, Repeated, FanStarted, StrandStarted, StrandEnded, StrandFailed, StrandsDropped, Ledger,
+        Resting, Woken, Repeated, Held, Resolved, FanStarted, StrandStarted, StrandEnded, StrandFailed, StrandsDropped, Ledger,
         LateOutcome, Ignored,
     }
     Record { Event, Note }
     Input {
-        Start, Continue, TaskStarted, TaskOutcome, Heartbeat, ChildOutcome, Timer, Resume, Stop, Redrive,
+        Start, Continue, TaskStarted, TaskOutcome, Heartbeat, ChildOutcome, Timer, Resume, Resolve, Stop, Redrive,
     }
     By { Key, Token }
     Outcome { Succeeded, Failed, NotStarted, Submitted, SubmitFailed }
@@ -61,6 +61,9 @@ variants! {
     StateType { Pass, Task, Choice, Wait, Succeed, Fail, Parallel, Map }
     Certainty { Refused, Ambiguous }
     LedgerStatus { Pending, Completed, Failed, Uncertain }
+    Lateness { Unknown, Duplicate, GivenUp }
+    Resolution { Completed, Failed, Again }
+    Resolved { Completed, Failed, Again }
     Status { Created, Running, Succeeded, Failed, Aborted, TimedOut }
 }
 
@@ -82,6 +85,16 @@ fn the_json_of_what_is_stored_never_changes() {
     golden.pin("Certainty", [Certainty::Refused, Certainty::Ambiguous]);
     golden.pin("LedgerStatus", ledger_statuses());
     golden.pin("Status", statuses());
+    golden.pin("Lateness", [Lateness::Unknown, Lateness::Duplicate, Lateness::GivenUp]);
+    golden.pin(
+        "Resolution",
+        [
+            Resolution::Completed { output: payload() },
+            Resolution::Failed { fault: fault() },
+            Resolution::Again,
+        ],
+    );
+    golden.pin("Resolved", [Resolved::Completed, Resolved::Failed, Resolved::Again]);
     golden.finish();
 }
 
@@ -107,6 +120,10 @@ fn what_is_absent_is_not_stored_and_reads_as_absent() {
     for text in [
         r#"{"Resting":{"strand":3,"until":9,"retry":null}}"#,
         r#"{"Resting":{"strand":3,"until":9,"retry":null,"wall":true}}"#,
+        r#"{"Ledger":{"key":"k","status":"Failed"}}"#,
+        r#"{"Ledger":{"strand":3,"key":"k","status":"Failed"}}"#,
+        r#"{"LateOutcome":{"strand":3,"key":null,"succeeded":true}}"#,
+        r#"{"LateOutcome":{"strand":3,"key":null,"succeeded":true,"lateness":"GivenUp"}}"#,
     ] {
         let note: Note = serde_json::from_str(text).expect(text);
         assert_eq!(serde_json::to_string(&note).expect(text), text);
@@ -260,7 +277,7 @@ fn outcomes() -> [Outcome; 5] {
     ]
 }
 
-fn inputs() -> [Input; 10] {
+fn inputs() -> [Input; 11] {
     let [succeeded, ..] = outcomes();
     [
         Input::Start,
@@ -271,6 +288,11 @@ fn inputs() -> [Input; 10] {
         Input::ChildOutcome { by: by_key(), outcome: MapRunOutcome::Succeeded { output: payload() } },
         Input::Timer,
         Input::Resume,
+        Input::Resolve {
+            by: by_key(),
+            resolution: Resolution::Again,
+            reason: "the bank has no trace of it".into(),
+        },
         Input::Stop { fault: fault() },
         Input::Redrive,
     ]
@@ -287,6 +309,13 @@ fn notes() -> Vec<Note> {
         },
         Note::Woken { strand },
         Note::Repeated { strand, key: key() },
+        Note::Held { strand, key: key(), fault: fault() },
+        Note::Resolved {
+            strand,
+            key: key(),
+            resolution: Resolved::Completed,
+            reason: "seen on the statement".into(),
+        },
         Note::FanStarted { strand, total: 9, at_once: 2, items: payload() },
         Note::StrandStarted {
             strand,
@@ -298,8 +327,8 @@ fn notes() -> Vec<Note> {
         Note::StrandEnded { strand, output: payload() },
         Note::StrandFailed { strand, fault: fault() },
         Note::StrandsDropped { parent: strand },
-        Note::Ledger { key: key(), status: LedgerStatus::Uncertain },
-        Note::LateOutcome { strand, key: Some(key()), succeeded: true },
+        Note::Ledger { strand: StrandId::TOP, key: key(), status: LedgerStatus::Uncertain },
+        Note::LateOutcome { strand, key: Some(key()), succeeded: true, lateness: Lateness::Unknown },
         Note::Ignored { reason: "the execution has ended".into() },
     ]
 }

@@ -179,6 +179,18 @@ stories! {
     what_has_no_time_left_is_not_called_again: "resume_begins_nothing_without_time";
     a_cut_turn_goes_on_in_another_process: "resume_of_a_cut_turn";
 
+    // Held until somebody knows.
+    what_may_not_be_repeated_is_held: "hold_completed";
+    what_was_certainly_not_done_gets_a_new_key: "hold_failed";
+    a_person_may_repeat_what_was_held: "hold_again";
+    an_interrupted_call_is_held: "hold_of_an_interrupted_call";
+    a_late_answer_ends_a_hold: "hold_is_answered_late";
+    a_held_step_ends_with_its_execution: "hold_ends_with_the_execution";
+    nothing_is_repeated_once_its_key_is_forgotten: "hold_where_the_key_is_forgotten";
+    a_redrive_repeats_nothing_once_its_key_is_forgotten: "hold_of_a_redriven_round";
+    what_is_not_held_can_be_resolved_too: "resolve_what_is_not_held";
+    late_outcomes_are_told_apart: "late_outcomes_are_told_apart";
+
     // Bounds, clocks, nonsense.
     an_endless_loop_is_cut_and_can_be_stopped: "endless_loop_is_cut";
     a_turn_is_cut_by_its_bytes: "endless_loop_is_cut_by_bytes";

@@ -365,7 +365,11 @@ fn read_notes(
                 totals.outcomes_late += 1;
                 remarks.push(note.clone());
             }
-            //HELD1
+            Note::Held { fault: found, .. } => {
+                fault = Some(found);
+                remarks.push(note.clone());
+            }
+            Note::Resolved { .. } => remarks.push(note.clone()),
             Note::Ignored { reason } => ignored = Some(reason.clone()),
             Note::Resting { .. }
             | Note::Woken { .. }

@@ -40,7 +40,19 @@ impl Door {
     /// Starts an execution.
     pub async fn start(&self, start: Start) -> Result<Started, StartError> {
         let closing = || Err(StartError::Unavailable(Unavailable::Closing));
-        self.ask(|reply| Message::Start { start: Box::new(start), reply }).await.unwrap_or_else(closing)
+        let message = |reply| Message::Start { start: Box::new(start), reply, ending: None };
+        self.ask(message).await.unwrap_or_else(closing)
+    }
+
+    /// Starts an execution and waits for its end.
+    pub async fn run(&self, start: Start) -> Result<(Started, Result<Ending, InputError>), StartError> {
+        let closing = || Err(StartError::Unavailable(Unavailable::Closing));
+        let (sender, ended) = oneshot::channel();
+        let ending = Some(Reply::new(move |ending| drop(sender.send(ending))));
+        let message = |reply| Message::Start { start: Box::new(start), reply, ending };
+        let started = self.ask(message).await.unwrap_or_else(closing)?;
+        let closed = Err(InputError::Unavailable(Unavailable::Closing));
+        Ok((started, ended.await.unwrap_or(closed)))
     }
 
     /// Gives an execution something: a stop, a redrive, a callback's answer, a resolution.

@@ -24,5 +24,5 @@ pub use message::{
 pub use node::{Deed, Live, Node, Opening};
 pub use runtime::{Opener, Options, Runtime};
 pub use steps::{Nowhere, Performer, RealWorld, StepCall, StepError, StepFuture, Steps};
-pub use watch::{BUCKETS, Gauges, Reading};
+pub use watch::{BUCKETS, Gauges, Reading, bucket_end_us};
 pub use world::{Answer, Order, World};

@@ -3,7 +3,8 @@
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{
-    By, EffectKey, Execution, ExecutionId, Fault, Identity, Input, Limits, Outcome, Status, Timestamp, Wake,
+    Arns, By, EffectKey, Execution, ExecutionId, Fault, Identity, Input, Limits, Outcome, Status, Timestamp,
+    Wake,
 };
 use perdura_store::{MachineRecord, RevisionId};
 use std::fmt;
@@ -39,6 +40,8 @@ pub enum Message {
         start: Box<Start>,
         /// Told once it is on disk.
         reply: Reply<Result<Started, StartError>>,
+        /// Told when it has ended.
+        ending: Option<Reply<Result<Ending, InputError>>>,
     },
     /// Something for one execution.
     Input {
@@ -99,6 +102,27 @@ pub struct Start {
 /// How an execution is called, from its id.
 #[derive(Clone)]
 pub struct Naming(pub Arc<dyn Fn(NamingOf<'_>) -> Identity + Send + Sync>);
+
+impl Naming {
+    /// With ARNs of one partition, region and account.
+    pub fn new(arns: Arns) -> Self {
+        Self(Arc::new(move |of: NamingOf<'_>| {
+            let NamingOf { id, name, record, input, limits } = of;
+            Identity {
+                id,
+                arn: arns.execution(&record.name, &name, record.kind, &id.to_string()).into(),
+                name,
+                machine_arn: arns.machine(&record.name).into(),
+                machine_name: record.name.clone(),
+                role_arn: format!("arn:{}:iam::{}:role/perdura", arns.partition, arns.account).into(),
+                kind: record.kind,
+                flow: Machine::TOP,
+                input,
+                limits,
+            }
+        }))
+    }
+}
 
 impl fmt::Debug for Naming {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

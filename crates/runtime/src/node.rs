@@ -96,7 +96,8 @@ pub struct Node {
 }
 
 /// A start for which there is no room yet.
-type WaitingStart = (Box<Start>, Reply<Result<Started, StartError>>);
+type WaitingStart =
+    (Box<Start>, Reply<Result<Started, StartError>>, Option<Reply<Result<Ending, InputError>>>);
 
 /// An execution's place in memory.
 #[derive(Default)]
@@ -220,10 +221,10 @@ impl Node {
     /// Takes in what arrived.
     pub fn take(&mut self, message: Message, moment: &Moment) {
         match message {
-            Message::Start { start, reply } if self.slots.len() >= IN_MEMORY_MAX => {
-                self.waiting.push_back((start, reply));
+            Message::Start { start, reply, ending } if self.slots.len() >= IN_MEMORY_MAX => {
+                self.waiting.push_back((start, reply, ending));
             }
-            Message::Start { start, reply } => self.start(&start, reply, moment),
+            Message::Start { start, reply, ending } => self.start(&start, reply, ending, moment),
             Message::Input { execution, input, reply } => {
                 self.queue(execution, input, ReplyTo::Taken(reply), moment);
             }
@@ -277,9 +278,9 @@ impl Node {
             self.queue(id, Input::Timer, ReplyTo::Nobody, moment);
         }
         while self.slots.len() < IN_MEMORY_MAX
-            && let Some((start, reply)) = self.waiting.pop_front()
+            && let Some((start, reply, ending)) = self.waiting.pop_front()
         {
-            self.start(&start, reply, moment);
+            self.start(&start, reply, ending, moment);
         }
         if moment.steady >= self.shows_at {
             self.shows_at = moment.steady.after_ms(SHOW_EVERY_MS);
@@ -414,7 +415,7 @@ impl Node {
                 live.insert(id, slot.live);
             }
         }
-        for (_, reply) in self.waiting {
+        for (_, reply, _) in self.waiting {
             reply.send(Err(StartError::Unavailable(why.clone())));
         }
         for reply in self.watchers.into_values().flatten() {

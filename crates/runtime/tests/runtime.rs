@@ -4,31 +4,11 @@ use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::source::Source;
-use perdura_engine::{Arns, Identity, Limits, Policy, Status};
-use perdura_runtime::{
-    Naming, NamingOf, Nowhere, Options, RealWorld, Runtime, Start, StartError, StepError, Steps,
-};
+use perdura_engine::{Arns, Limits, Policy, Status};
+use perdura_runtime::{Naming, Nowhere, Options, RealWorld, Runtime, Start, StartError, StepError, Steps};
 use perdura_store::{MemoryStore, NewMachine, RevisionId};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-fn naming() -> Naming {
-    Naming(Arc::new(|of: NamingOf<'_>| {
-        let arns = Arns::default();
-        Identity {
-            id: of.id,
-            arn: arns.execution(&of.record.name, &of.name, of.record.kind, "").into(),
-            name: of.name,
-            machine_arn: arns.machine(&of.record.name).into(),
-            machine_name: of.record.name.clone(),
-            role_arn: "".into(),
-            kind: of.record.kind,
-            flow: perdura_engine::asl::machine::Machine::TOP,
-            input: of.input,
-            limits: of.limits,
-        }
-    }))
-}
 
 struct Stage {
     tokio: tokio::runtime::Runtime,
@@ -48,7 +28,7 @@ impl Stage {
         Runtime::open(opener, Arc::new(world), &Options::default()).unwrap()
     }
 
-    fn deploy(&self, runtime: &Runtime, definition: &str) -> RevisionId {
+    fn deploy(runtime: &Runtime, definition: &str) -> RevisionId {
         let reading = read(&Source::new("test", definition), &ReadOptions::default());
         let new = NewMachine {
             name: "test".into(),
@@ -66,7 +46,7 @@ fn start(revision: RevisionId, name: Option<&str>, input: &str) -> Start {
         name: name.map(Into::into),
         input: Payload::from_text(input).unwrap(),
         limits: Limits::GENEROUS,
-        naming: naming(),
+        naming: Naming::new(Arns::default()),
     }
 }
 
@@ -86,7 +66,7 @@ fn add() -> Steps {
 fn steps_run_in_order_and_the_ending_is_told() {
     let stage = Stage::new();
     let runtime = stage.open(add());
-    let revision = stage.deploy(&runtime, TWO_STEPS);
+    let revision = Stage::deploy(&runtime, TWO_STEPS);
     let door = runtime.door().clone();
     let ending = stage.tokio.block_on(async {
         let started = door.start(start(revision, None, "40")).await.unwrap();
@@ -99,7 +79,7 @@ fn steps_run_in_order_and_the_ending_is_told() {
 fn the_same_name_with_the_same_input_is_the_same_execution() {
     let stage = Stage::new();
     let runtime = stage.open(add());
-    let revision = stage.deploy(
+    let revision = Stage::deploy(
         &runtime,
         r#"{"StartAt": "W", "States": {"W": {"Type": "Wait", "Seconds": 3600, "End": true}}}"#,
     );
@@ -127,7 +107,7 @@ fn what_was_under_way_goes_on_after_a_restart_and_a_completed_step_does_not_run_
     };
     let runtime = stage.open(steps());
     let definition = TWO_STEPS.replacen("add\", \"End", "hang\", \"End", 1);
-    let revision = stage.deploy(&runtime, &definition);
+    let revision = Stage::deploy(&runtime, &definition);
     let started = stage.tokio.block_on(runtime.door().start(start(revision, None, "1"))).unwrap();
     // The second step hangs once the view shows two calls made.
     let door = runtime.door().clone();

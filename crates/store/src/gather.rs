@@ -43,6 +43,11 @@ impl Journal {
         self.recovery.damaged.push((execution, what));
     }
 
+    /// A row of the journal that cannot be read.
+    pub(crate) fn skip(&mut self, position: Position) {
+        self.recovery.next = position.next();
+    }
+
     /// One more row of the journal; they come in order. `standing` tells of executions not seen before.
     pub(crate) fn read<E>(
         &mut self,
@@ -186,17 +191,6 @@ impl Stretch {
     pub(crate) fn turns(self) -> Vec<StoredTurn> {
         self.turns
     }
-}
-
-/// The Turns of one execution in a journal row.
-pub(crate) fn turns_of(
-    execution: ExecutionId,
-    position: Position,
-    sealed: &[u8],
-) -> Result<Vec<StoredTurn>, Damage> {
-    let (_, turns) = record::read_journal(sealed)
-        .map_err(|damage| within(&format!("journal row {}", position.0), &damage))?;
-    Ok(turns.into_iter().filter(|(whose, _)| *whose == execution).map(|(_, turn)| turn).collect())
 }
 
 /// The sum of the totals of several Shards.

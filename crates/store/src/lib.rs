@@ -10,6 +10,7 @@ mod group;
 mod lease;
 mod memory;
 pub mod record;
+pub mod sqlite;
 mod store;
 mod words;
 
@@ -18,6 +19,7 @@ pub use group::{
 };
 pub use lease::{Epoch, Lease, Position, Shard};
 pub use memory::MemoryStore;
+pub use sqlite::{SqliteOptions, SqliteReader, SqliteStore};
 pub use store::{
     After, Clock, CommitError, Due, Failure, FailureKind, Filter, LedgerFilter, MachineRecord, NewMachine,
     Reader, Recovered, Recovery, Retention, Stats, Store, StoredTurn, Summary, Swept,

@@ -256,9 +256,12 @@ impl Story {
                 self.drop_branches((number, *parent));
                 None
             }
-            Note::Repeated { .. } | Note::Ledger { .. } | Note::LateOutcome { .. } | Note::Ignored { .. } => {
-                None
-            }
+            Note::Repeated { .. }
+            | Note::Held { .. }
+            | Note::Resolved { .. }
+            | Note::Ledger { .. }
+            | Note::LateOutcome { .. }
+            | Note::Ignored { .. } => None,
         }
     }
 

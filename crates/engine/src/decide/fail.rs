@@ -10,7 +10,7 @@ use crate::turn::{LedgerStatus, Note, Retry};
 use perdura_asl::error::{QUERY_EVALUATION, RUNTIME, matches};
 use perdura_asl::evaluate::assign;
 use perdura_asl::json::Payload;
-use perdura_asl::machine::{After, Kind, QueryLanguage, State, Transition};
+use perdura_asl::machine::{After, Kind, QueryLanguage, Retrier, State, Transition};
 use perdura_asl::scope::{Failure, States};
 
 impl Turning<'_> {
@@ -87,13 +87,7 @@ impl Turning<'_> {
     }
 
     fn retry(&mut self, strand: StrandId, after: &After, fault: &Fault) -> bool {
-        let found = after
-            .retry
-            .iter()
-            .enumerate()
-            .find(|(_, retrier)| matches(&retrier.errors, fault.error.as_deref()));
-        let Some((at, retrier)) = found else { return false };
-        let at = at as u32;
+        let Some((at, retrier)) = retrier(after, fault) else { return false };
         let step = self.step(strand);
         let retries = step.retries.get(&at).copied().unwrap_or(0);
         // Only what was certainly not done may be done under a new key; a call that succeeded and whose
@@ -110,6 +104,14 @@ impl Turning<'_> {
             wall: false,
         });
         true
+    }
+
+    /// How long the pause before the next attempt can be at most; `None`: there is no next.
+    pub(super) fn longest_pause(&self, strand: StrandId, fault: &Fault) -> Option<i64> {
+        let machine = self.machine();
+        let Kind::Task(task) = &self.state(&machine, strand).kind else { return None };
+        let (at, retrier) = retrier(&task.after, fault)?;
+        retrier.delay_ms(self.step(strand).retries.get(&at).copied().unwrap_or(0), 1.0)
     }
 
     fn catch(&mut self, strand: StrandId, state: &State, after: &After, fault: &Fault) -> Handled {
@@ -202,6 +204,7 @@ impl Turning<'_> {
             Standing::Ready
             | Standing::Calling { .. }
             | Standing::Resting { .. }
+            | Standing::Held { .. }
             | Standing::MapRunning { over: true, .. } => {}
         }
         self.cancel(strand);
@@ -243,6 +246,16 @@ impl Turning<'_> {
         let calls = match &step.standing {
             Standing::Calling { .. } if step.sent.as_ref().is_none_or(|sent| sent.failed.is_none()) => true,
             Standing::MapRunning { over: false, .. } => false,
+            // What is known of its key is on record already, and stays so.
+            Standing::Held { .. }
+                if step.sent.as_ref().is_some_and(|sent| sent.failed != Some(Certainty::Refused)) =>
+            {
+                if self.cancelled.insert(strand) {
+                    let key = self.key(strand);
+                    self.effects.push(Effect::CancelTask { strand, key });
+                }
+                return;
+            }
             _ => return,
         };
         if !self.cancelled.insert(strand) {
@@ -260,7 +273,7 @@ impl Turning<'_> {
             self.effects.push(Effect::CancelTask { strand, key: key.clone() });
             LedgerStatus::Uncertain
         };
-        self.note(Note::Ledger { key, status });
+        self.note(Note::Ledger { strand, key, status });
     }
 
     pub(super) fn cancel_all(&mut self) {
@@ -268,6 +281,13 @@ impl Turning<'_> {
             self.cancel(strand);
         }
     }
+}
+
+/// The first retrier that matches.
+fn retrier<'a>(after: &'a After, fault: &Fault) -> Option<(u32, &'a Retrier)> {
+    let mut all = after.retry.iter().zip(0..);
+    let (retrier, at) = all.find(|(retrier, _)| matches(&retrier.errors, fault.error.as_deref()))?;
+    Some((at, retrier))
 }
 
 enum Handled {

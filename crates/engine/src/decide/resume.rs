@@ -56,6 +56,11 @@ impl Turning<'_> {
     fn resume_call(&mut self, strand: StrandId) {
         let machine = self.machine();
         let Some(call) = self.call_again(&machine, strand) else { return };
+        // What no worker has taken was certainly not performed.
+        let waits = matches!(call.resource.target, Target::Activity { .. });
+        if !waits && self.holds_again(strand) {
+            return self.hold_interrupted(strand);
+        }
         self.note(Note::Repeated { strand, key: call.key.clone() });
         self.effects.push(Effect::CallTask(call));
     }

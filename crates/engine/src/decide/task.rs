@@ -6,7 +6,7 @@ use crate::event::{EventKind, Fault, Scheduled, TaskFamily};
 use crate::execution::{Standing, Step};
 use crate::id::{Secret, StrandId, TaskToken};
 use crate::input::{By, Certainty, Outcome};
-use crate::turn::{LedgerStatus, Note};
+use crate::turn::{Lateness, LedgerStatus, Note};
 use perdura_asl::evaluate::runtime;
 use perdura_asl::json::Payload;
 use perdura_asl::machine::{Kind, Machine, Scalar, State, Task};
@@ -18,12 +18,21 @@ use std::sync::Arc;
 const SECONDS_MAX: i64 = 99_999_999;
 
 impl Turning<'_> {
-    /// Schedules the task: the first time, or again.
+    /// Takes the task: the first time, or again.
     pub(super) fn call(&mut self, strand: StrandId, state: &State, task: &Task) -> Result<(), Failure> {
         if let Some(result) = self.step(strand).result.clone() {
             // A completed Step never runs again.
             return self.finish(strand, state, &task.after, result);
         }
+        if self.holds_again(strand) {
+            self.hold_again(strand);
+            return Ok(());
+        }
+        self.schedule(strand, state, task)
+    }
+
+    /// Schedules the task, whatever its destination says.
+    pub(super) fn schedule(&mut self, strand: StrandId, state: &State, task: &Task) -> Result<(), Failure> {
         let input = self.effective_input(strand, state)?;
         let awaits = matches!(
             &task.resource.target,
@@ -73,7 +82,7 @@ impl Turning<'_> {
             self.emit(strand, EventKind::TaskStarted { family, worker: None });
         }
         let key = self.key(strand);
-        self.note(Note::Ledger { key: key.clone(), status: LedgerStatus::Pending });
+        self.note(Note::Ledger { strand, key: key.clone(), status: LedgerStatus::Pending });
         let token = secret.map(|secret| TaskToken { execution: self.draft.base.identity.id, strand, secret });
         self.called.insert(strand);
         self.effects.push(Effect::CallTask(Call {
@@ -147,25 +156,22 @@ impl Turning<'_> {
     /// An answer: to the running attempt, or to one that was given up while its key is still the step's.
     pub(super) fn settle(&mut self, by: &By, outcome: &Outcome) {
         let strand = by.strand();
-        match self.addressed(by).map(|step| &step.standing) {
-            Some(Standing::Calling { .. }) => self.answer(strand, outcome),
-            Some(Standing::Resting { retry: true, .. }) if matches!(outcome, Outcome::Succeeded { .. }) => {
-                // It came while its retry was waiting: the retry is made, and answered at once.
-                self.note(Note::Woken { strand });
-                let machine = self.machine();
-                let state = self.state(&machine, strand);
-                let Kind::Task(task) = &state.kind else { return };
-                let before = self.effects.len();
-                match self.call(strand, state, task) {
-                    Ok(()) => {
-                        self.effects.truncate(before);
-                        self.called.remove(&strand);
-                        self.answer(strand, outcome);
-                    }
-                    Err(failure) => self.evaluation_failed(strand, failure),
+        let Some(step) = self.addressed(by) else { return self.late(by, outcome) };
+        let sent = step.sent.as_ref().is_some_and(|sent| sent.round == step.round) && step.result.is_none();
+        let succeeded = matches!(outcome, Outcome::Succeeded { .. });
+        match &step.standing {
+            Standing::Calling { .. } => self.answer(strand, outcome),
+            Standing::Held { .. } => self.settle_held(strand, outcome),
+            // It came before its retry was made: the retry is made, and answered at once.
+            Standing::Ready | Standing::Resting { retry: true, .. } if sent && succeeded => {
+                if self.reopen(strand) {
+                    self.answer(strand, outcome);
                 }
             }
-            _ => self.late(by, outcome),
+            Standing::Ready
+            | Standing::Resting { .. }
+            | Standing::Fanning(_)
+            | Standing::MapRunning { .. } => self.late(by, outcome),
         }
     }
 
@@ -175,10 +181,24 @@ impl Turning<'_> {
             By::Token(_) => None,
         };
         let succeeded = matches!(outcome, Outcome::Succeeded { .. });
-        self.note(Note::LateOutcome { strand: by.strand(), key, succeeded });
+        let lateness = self.lateness(by);
+        self.note(Note::LateOutcome { strand: by.strand(), key, succeeded, lateness });
     }
 
-    fn answer(&mut self, strand: StrandId, outcome: &Outcome) {
+    /// What the state still knows of the step that is meant.
+    fn lateness(&self, by: &By) -> Lateness {
+        let step = self.draft.peek(by.strand()).and_then(|strand| strand.step.as_ref());
+        let current = self.addressed(by).is_some();
+        match (step, by) {
+            (Some(step), _) if current && step.result.is_some() => Lateness::Duplicate,
+            (Some(_), _) if current => Lateness::GivenUp,
+            // An earlier round of the same step.
+            (Some(_), By::Key { strand, key }) if key.step() == self.key(*strand).step() => Lateness::GivenUp,
+            (Some(_) | None, _) => Lateness::Unknown,
+        }
+    }
+
+    pub(super) fn answer(&mut self, strand: StrandId, outcome: &Outcome) {
         let machine = self.machine();
         let state = self.state(&machine, strand);
         let Kind::Task(task) = &state.kind else { return };
@@ -199,6 +219,12 @@ impl Turning<'_> {
         {
             self.emit(strand, EventKind::TaskStarted { family: family.clone(), worker: None });
         }
+        if let Outcome::Failed { fault, certainty: Certainty::Ambiguous }
+        | Outcome::SubmitFailed { fault, certainty: Certainty::Ambiguous } = outcome
+            && self.holds_after(strand, fault)
+        {
+            return self.hold(strand, fault.clone());
+        }
         match outcome {
             Outcome::Submitted { output } => {
                 self.emit(strand, EventKind::TaskSubmitted { family, output: output.clone() });
@@ -210,13 +236,13 @@ impl Turning<'_> {
                 let kind =
                     EventKind::TaskSubmitFailed { family, fault: fault.clone(), certainty: *certainty };
                 self.emit(strand, kind);
-                self.note(Note::Ledger { key, status: ledger_status(*certainty) });
+                self.note(Note::Ledger { strand, key, status: ledger_status(*certainty) });
                 self.step_failed(strand, fault.clone());
             }
             Outcome::NotStarted { fault, scheduled } => {
                 let kind = EventKind::TaskNotStarted { family, scheduled: *scheduled, fault: fault.clone() };
                 self.emit(strand, kind);
-                self.note(Note::Ledger { key, status: LedgerStatus::Failed });
+                self.note(Note::Ledger { strand, key, status: LedgerStatus::Failed });
                 self.step_failed(strand, fault.clone());
             }
             Outcome::Failed { fault, certainty } => {
@@ -228,12 +254,12 @@ impl Turning<'_> {
                     let fault = Fault::new(failure.error, failure.cause);
                     let certainty = Certainty::Ambiguous;
                     self.emit(strand, EventKind::TaskFailed { family, fault: fault.clone(), certainty });
-                    self.note(Note::Ledger { key, status: LedgerStatus::Completed });
+                    self.note(Note::Ledger { strand, key, status: LedgerStatus::Completed });
                     return self.step_failed(strand, fault);
                 }
                 self.bytes += output.len();
                 self.emit(strand, EventKind::TaskSucceeded { family, output: output.clone() });
-                self.note(Note::Ledger { key, status: LedgerStatus::Completed });
+                self.note(Note::Ledger { strand, key, status: LedgerStatus::Completed });
                 if let Err(failure) = self.finish(strand, state, &task.after, output.clone()) {
                     self.evaluation_failed(strand, failure);
                 }
@@ -244,7 +270,7 @@ impl Turning<'_> {
     fn call_failed(&mut self, strand: StrandId, family: TaskFamily, fault: Fault, certainty: Certainty) {
         let key = self.key(strand);
         self.emit(strand, EventKind::TaskFailed { family, fault: fault.clone(), certainty });
-        self.note(Note::Ledger { key, status: ledger_status(certainty) });
+        self.note(Note::Ledger { strand, key, status: ledger_status(certainty) });
         self.step_failed(strand, fault);
     }
 }

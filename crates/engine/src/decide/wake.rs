@@ -51,12 +51,16 @@ impl Turning<'_> {
         };
         let late = timeout.and_then(|clock| clock.until).is_some_and(|until| until <= self.moment.steady);
         let fault = Fault::named(if late { TIMEOUT } else { HEARTBEAT_TIMEOUT });
+        if self.holds_after(strand, &fault) {
+            self.hold(strand, fault);
+            return None;
+        }
         let machine = self.machine();
         let family = self.family(&machine, strand);
         let key = self.key(strand);
         self.effects.push(Effect::CancelTask { strand, key: key.clone() });
         self.emit(strand, EventKind::TaskTimedOut { family, fault: fault.clone() });
-        self.note(Note::Ledger { key, status: LedgerStatus::Uncertain });
+        self.note(Note::Ledger { strand, key, status: LedgerStatus::Uncertain });
         Some(fault)
     }
 }

@@ -1,11 +1,11 @@
 //! What happens to a machine: answers right and wrong, in time and late, timers, stops, restarts and nonsense.
 
-use crate::stage::{START, Stage, identity, machine};
+use crate::stage::{Policies, START, Stage, identity, machine};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::{
-    By, Certainty, Effect, EffectKey, Event, Fault, Input, Limits, MapRunOutcome, Moment, Outcome, Secret,
-    StrandId, TaskToken, Timestamp, Wake,
+    By, Certainty, Effect, EffectKey, Event, Fault, Input, Limits, MapRunOutcome, Moment, Note, Outcome,
+    Policy, Resolution, Secret, StrandId, TaskToken, Timestamp, Uncertain, Wake,
 };
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -31,6 +31,8 @@ pub(crate) enum Move {
     Restart,
     /// One of the inputs that need nothing.
     Plain { which: u8 },
+    /// A person says how a call went.
+    Resolve { which: u8, how: u8, by_token: bool },
     /// Something for nobody.
     Garbage { strand: u8, which: u8 },
 }
@@ -57,6 +59,8 @@ pub(crate) fn fates() -> impl Strategy<Value = Fate> {
         1 => any::<i16>().prop_map(|ms| Move::Step { ms }),
         1 => Just(Move::Restart),
         3 => any::<u8>().prop_map(|which| Move::Plain { which }),
+        2 => (any::<u8>(), any::<u8>(), any::<bool>())
+            .prop_map(|(which, how, by_token)| Move::Resolve { which, how, by_token }),
         1 => (any::<u8>(), any::<u8>()).prop_map(|(strand, which)| Move::Garbage { strand, which }),
     ];
     let limits =
@@ -79,12 +83,24 @@ impl Fate {
         self.timeout
     }
 
+    /// Half of the runs are among those who repeat, some hold, some forget soon.
+    fn policies(&self) -> Policies {
+        let hold = Policy { uncertain: Uncertain::Hold, ..Policy::default() };
+        let forgets = Policy { key_memory_ms: 8_000, ..Policy::default() };
+        Policies(match self.seed % 6 {
+            0 => vec![(String::new(), hold)],
+            1 => vec![(String::new(), forgets)],
+            2 => vec![(":activity:".into(), hold), (":function:".into(), hold), (":step:".into(), forgets)],
+            _ => Vec::new(),
+        })
+    }
+
     /// Plays it to the end, and tells which types of events there were. What must hold, the stage asserts.
     pub(crate) fn befall(&self, definition: &str) -> BTreeSet<String> {
         let machine = machine("random.json", definition, MachineType::Standard);
         let identity = identity(&machine, r#"{"n": 2, "x": {"x": 1}}"#, self.limits);
         let mut play = Play {
-            stage: Stage::new(machine, identity),
+            stage: Stage::new(machine, identity).with_policies(self.policies()),
             now: START,
             stepped: 0,
             turns: self.seed,
@@ -116,6 +132,7 @@ impl Play {
         let moment = self.moment();
         let taken = self.stage.take(input, &moment);
         self.seen.extend(taken.turn.events().map(Event::type_name));
+        self.seen.extend(taken.turn.notes().filter_map(name));
         // Most Turns that are cut go on before anything else happens; some do not.
         if taken.effects.contains(&Effect::Continue) && !self.turns.is_multiple_of(5) {
             self.turns = self.turns.wrapping_add(1);
@@ -169,7 +186,8 @@ impl Play {
             Move::Step { ms } => self.stepped += i64::from(*ms),
             Move::Restart => {
                 let moment = self.moment();
-                self.stage.restart(&moment);
+                let taken = self.stage.restart(&moment);
+                self.seen.extend(taken.turn.notes().filter_map(name));
             }
             Move::Plain { which } => self.take(&match which % 8 {
                 0 => Input::Stop { fault: Fault::new("Stopped", "by chance") },
@@ -179,9 +197,21 @@ impl Play {
                 6 => Input::Resume,
                 _ => Input::Continue,
             }),
+            Move::Resolve { which, how, by_token } => {
+                let Some(by) = self.call(*which, *by_token) else { return };
+                let resolution = match how % 3 {
+                    0 => Resolution::Completed {
+                        output: payload(ANSWERS[usize::from(how / 3) % ANSWERS.len()]),
+                    },
+                    1 => Resolution::Failed { fault: Fault::named("E1") },
+                    _ => Resolution::Again,
+                };
+                self.take(&Input::Resolve { by, resolution, reason: "drawn".into() });
+            }
             Move::Garbage { strand, which } => {
                 let by = self.nobody(*strand, *which);
-                self.take(&match which % 4 {
+                self.take(&match which % 5 {
+                    4 => Input::Resolve { by, resolution: Resolution::Again, reason: "drawn".into() },
                     0 => Input::TaskOutcome { by, outcome: outcome(*which) },
                     1 => Input::TaskStarted { by, worker: None },
                     2 => Input::Heartbeat { by },
@@ -237,7 +267,9 @@ impl Play {
                 let step = strand.step.as_ref()?;
                 let key = execution.key(id)?;
                 match step.standing {
-                    perdura_engine::Standing::Calling { .. } => Some((id, key, true)),
+                    perdura_engine::Standing::Calling { .. } | perdura_engine::Standing::Held { .. } => {
+                        Some((id, key, true))
+                    }
                     perdura_engine::Standing::MapRunning { over: false, .. } => Some((id, key, false)),
                     _ => None,
                 }
@@ -258,6 +290,17 @@ impl Play {
                 (None, None) => self.take(&Input::Continue),
             }
         }
+    }
+}
+
+/// The notes that the runs should come to.
+fn name(note: &Note) -> Option<String> {
+    match note {
+        Note::Repeated { .. } => Some("Repeated".into()),
+        Note::Held { .. } => Some("Held".into()),
+        Note::Resolved { resolution, .. } => Some(format!("Resolved{resolution:?}")),
+        Note::LateOutcome { lateness, .. } => Some(format!("Late{lateness:?}")),
+        _ => None,
     }
 }
 

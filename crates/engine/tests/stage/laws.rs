@@ -1,10 +1,11 @@
 //! What holds of every Turn. Each law says its name when it is broken.
 
+use super::Policies;
 use perdura_engine::asl::machine::{Kind, Machine};
 use perdura_engine::asl::resource::Target;
 use perdura_engine::{
-    Decision, Effect, EffectKey, EventKind, Execution, Input, LedgerStatus, Moment, Note, Record, Standing,
-    Status, StrandId, Timestamp, Turn, Wake, decide,
+    Certainty, Decision, Effect, EffectKey, EventKind, Execution, Input, LedgerStatus, Moment, Note, Record,
+    Standing, Status, StrandId, Timestamp, Turn, Wake, decide,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,17 +19,24 @@ pub(crate) fn stored(execution: &Execution) -> String {
 }
 
 /// An execution as it is read back.
-pub(crate) fn restored(machine: Arc<Machine>, text: &str) -> Execution {
+pub(crate) fn restored(machine: Arc<Machine>, text: &str, policies: &Policies) -> Execution {
     Execution::deserialize(machine, &mut serde_json::Deserializer::from_str(text))
         .expect("what was stored can be read")
+        .with_destinations(Arc::new(policies.clone()))
 }
 
 /// Deciding again, or after storing and reading back, gives the same to the byte.
-pub(crate) fn decided_alike(execution: &Execution, input: &Input, moment: &Moment, first: &Decision) {
+pub(crate) fn decided_alike(
+    execution: &Execution,
+    policies: &Policies,
+    input: &Input,
+    moment: &Moment,
+    first: &Decision,
+) {
     let again = decide(execution, input, moment);
     assert_eq!(shown(&again), shown(first), "the same input and moment give the same decision");
     let text = stored(execution);
-    let restored = restored(execution.machine().clone(), &text);
+    let restored = restored(execution.machine().clone(), &text, policies);
     assert_eq!(stored(&restored), text, "what is stored and read back is stored alike");
     let later = decide(&restored, input, moment);
     assert_eq!(shown(&later), shown(first), "a decision after storing and reading back is the same");
@@ -125,6 +133,7 @@ pub(crate) fn a_resume_tells_all(
             Standing::MapRunning { over: false, .. } => {
                 assert!(spread.contains(&key) || out_of_time(after, moment), "{key} is forgotten");
             }
+            Standing::Held { .. } => assert!(!called.contains(&key), "{key} is held and called"),
             Standing::Ready
             | Standing::Resting { .. }
             | Standing::Fanning(_)
@@ -150,9 +159,11 @@ fn is_with_a_worker(execution: &Execution, id: StrandId) -> bool {
 fn has_heartbeats(execution: &Execution) -> bool {
     execution.strands().filter_map(|(_, strand)| strand.step.as_ref()).any(|step| match &step.standing {
         Standing::Calling { heartbeat, .. } => heartbeat.is_some(),
-        Standing::Ready | Standing::Resting { .. } | Standing::Fanning(_) | Standing::MapRunning { .. } => {
-            false
-        }
+        Standing::Ready
+        | Standing::Resting { .. }
+        | Standing::Held { .. }
+        | Standing::Fanning(_)
+        | Standing::MapRunning { .. } => false,
     })
 }
 
@@ -212,7 +223,7 @@ pub(crate) fn settled_by(
     let mut settled = Vec::new();
     for record in &turn.records {
         match record {
-            Record::Note(Note::Ledger { key, status })
+            Record::Note(Note::Ledger { key, status, .. })
                 if *status != LedgerStatus::Pending && which(*status) =>
             {
                 settled.push(key.clone());
@@ -236,7 +247,9 @@ pub(crate) fn all_calls_are_accounted_for(execution: &Execution, under_way: &BTr
         for (id, strand) in execution.strands() {
             let Some(step) = &strand.step else { continue };
             match &step.standing {
-                Standing::Calling { .. } | Standing::MapRunning { over: false, .. } => {
+                Standing::Calling { .. }
+                | Standing::Held { .. }
+                | Standing::MapRunning { over: false, .. } => {
                     waited.insert(execution.key(id).expect("a strand with a step has a key"));
                 }
                 Standing::Ready
@@ -250,6 +263,37 @@ pub(crate) fn all_calls_are_accounted_for(execution: &Execution, under_way: &BTr
     assert_eq!(under_way, waited, "every call is settled, cancelled or still waited for (left: under way)");
 }
 
+/// Whoever keeps the Ledger learns from the Turn alone whose call a mark is about, and with what it ended.
+pub(crate) fn ledger_marks_are_complete(turn: &Turn) {
+    for (at, record) in turn.records.iter().enumerate() {
+        let Record::Note(Note::Ledger { strand, key, status }) = record else { continue };
+        let before = at.checked_sub(1).and_then(|before| turn.records.get(before));
+        let told = match (before, turn.records.get(at + 1)) {
+            (_, Some(Record::Note(Note::Held { strand: held, key: other, .. }))) if held == strand => {
+                assert_eq!(key, other, "a held step has the key of its mark");
+                Some(LedgerStatus::Uncertain)
+            }
+            (Some(Record::Event(event)), _) if event.strand == *strand => match &event.kind {
+                EventKind::TaskSucceeded { .. } => Some(LedgerStatus::Completed),
+                EventKind::TaskFailed { certainty: Certainty::Refused, .. }
+                | EventKind::TaskSubmitFailed { certainty: Certainty::Refused, .. }
+                | EventKind::TaskNotStarted { .. } => Some(LedgerStatus::Failed),
+                // Done, but with too large a result.
+                EventKind::TaskFailed { .. } if *status == LedgerStatus::Completed => Some(*status),
+                EventKind::TaskFailed { .. }
+                | EventKind::TaskSubmitFailed { .. }
+                | EventKind::TaskTimedOut { .. } => Some(LedgerStatus::Uncertain),
+                _ => None,
+            },
+            _ => None,
+        };
+        match told {
+            Some(told) => assert_eq!(told, *status, "the mark of {key} is that of the record beside it"),
+            None => assert_ne!(*status, LedgerStatus::Completed, "{key} is completed without a result"),
+        }
+    }
+}
+
 /// An execution that runs goes on by itself, or the runtime knows what it waits for.
 pub(crate) fn nobody_waits_in_vain(execution: &Execution, timer: Wake, effects: &[Effect]) {
     let continues = effects.contains(&Effect::Continue);
@@ -261,7 +305,7 @@ pub(crate) fn nobody_waits_in_vain(execution: &Execution, timer: Wake, effects: 
     for (id, strand) in execution.strands() {
         let moves = match strand.step.as_ref().map(|step| &step.standing) {
             None | Some(Standing::Ready) => continues,
-            Some(Standing::Calling { .. }) => true,
+            Some(Standing::Calling { .. } | Standing::Held { .. }) => true,
             Some(Standing::MapRunning { over, .. }) => !over,
             Some(Standing::Resting { wall, .. }) => (if *wall { timer.wall } else { timer.steady }).is_some(),
             Some(Standing::Fanning(run)) => !run.live.is_empty(),

@@ -5,12 +5,14 @@
 
 pub(crate) mod laws;
 
+use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::{Machine, MachineType};
 use perdura_engine::asl::read::{ReadOptions, read};
+use perdura_engine::asl::resource::Resource;
 use perdura_engine::asl::source::Source;
 use perdura_engine::{
-    Arns, Call, Effect, EffectKey, Execution, ExecutionId, Identity, Input, LedgerStatus, Limits, Moment,
-    StrandId, TaskToken, Timestamp, Turn, Wake, decide,
+    Arns, Call, Destinations, Effect, EffectKey, Execution, ExecutionId, Identity, Input, LedgerStatus,
+    Limits, Moment, Note, Policy, Status, StrandId, TaskToken, Timestamp, Turn, Uncertain, Wake, decide,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,8 +42,19 @@ pub(crate) fn identity(machine: &Machine, input: &str, limits: Limits) -> Identi
         role_arn: "arn:aws:iam::123456789012:role/story".into(),
         kind: machine.machine_type,
         flow: Machine::TOP,
-        input: perdura_engine::asl::json::Payload::from_text(input).expect("the input is JSON"),
+        input: Payload::from_text(input).expect("the input is JSON"),
         limits,
+    }
+}
+
+/// Policies by a part of the resource's ARN; the first one that is in it counts.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Policies(pub(crate) Vec<(String, Policy)>);
+
+impl Destinations for Policies {
+    fn policy(&self, resource: &Resource, _: &Payload) -> Policy {
+        let known = self.0.iter().find(|(part, _)| resource.arn.contains(part));
+        known.map_or_else(Policy::default, |(_, policy)| *policy)
     }
 }
 
@@ -57,6 +70,9 @@ pub(crate) struct Stage {
     under_way: BTreeMap<EffectKey, StrandId>,
     /// What was sent under each key.
     sent: BTreeMap<EffectKey, (String, Option<TaskToken>)>,
+    /// When each key was first sent.
+    first_sent_at: BTreeMap<EffectKey, Timestamp>,
+    policies: Policies,
     timer: Wake,
     /// The time of the newest event.
     latest: Timestamp,
@@ -80,9 +96,18 @@ impl Stage {
             map_runs: Vec::new(),
             under_way: BTreeMap::new(),
             sent: BTreeMap::new(),
+            first_sent_at: BTreeMap::new(),
+            policies: Policies::default(),
             timer: Wake::default(),
             latest: START,
         }
+    }
+
+    /// With policies for those who are called.
+    pub(crate) fn with_policies(mut self, policies: Policies) -> Self {
+        self.execution = self.execution.with_destinations(Arc::new(policies.clone()));
+        self.policies = policies;
+        self
     }
 
     /// The execution as it stands.
@@ -104,7 +129,7 @@ impl Stage {
     pub(crate) fn take(&mut self, input: &Input, moment: &Moment) -> Taken {
         let decision = decide(&self.execution, input, moment);
         let turn = decision.turn.clone();
-        laws::decided_alike(&self.execution, input, moment, &decision);
+        laws::decided_alike(&self.execution, &self.policies, input, moment, &decision);
         let before = self.execution.clone();
         let effects = self.execution.commit(decision);
         laws::commit_is_apply(&before, &turn, &self.execution);
@@ -112,6 +137,7 @@ impl Stage {
         laws::history_is_in_order(&before, input, (self.latest, moment.steady), &turn);
         laws::the_end_is_quiet(&before, input, &effects);
         laws::turn_is_bounded(&before, &turn);
+        laws::ledger_marks_are_complete(&turn);
         if *input == Input::Resume {
             laws::a_resume_tells_all(&before, &self.execution, moment, &turn, &effects);
             // The calls of the process that is gone are not under way; those whose token is out are.
@@ -126,12 +152,22 @@ impl Stage {
         if *input == Input::Timer {
             self.timer = Wake::default();
         }
+        self.repeats_are_allowed(input, moment, &effects);
+        let held = turn.notes().filter_map(|note| match note {
+            Note::Held { strand, key, .. } => Some((key.clone(), *strand)),
+            _ => None,
+        });
+        let before = self.under_way.clone().into_iter().chain(held).collect();
         // A call whose end is certain is over; one that took too long is also cancelled.
         self.settle(&turn, |status| status != LedgerStatus::Uncertain);
         for effect in &effects {
-            self.perform(effect);
+            self.perform(effect, &before);
         }
         self.settle(&turn, |status| status == LedgerStatus::Uncertain);
+        // What is held may still be answered.
+        if self.execution.status() == Status::Running {
+            self.under_way.extend(self.execution.held().map(|(strand, key)| (key, strand)));
+        }
         laws::all_calls_are_accounted_for(&self.execution, &self.under_way);
         laws::nobody_waits_in_vain(&self.execution, self.timer, &effects);
         self.turns.push(turn.clone());
@@ -142,7 +178,7 @@ impl Stage {
     pub(crate) fn restart(&mut self, moment: &Moment) -> Taken {
         let text = laws::stored(&self.execution);
         let machine = self.execution.machine().clone();
-        self.execution = laws::restored(machine, &text);
+        self.execution = laws::restored(machine, &text, &self.policies);
         self.timer = Wake::default();
         self.take(&Input::Resume, moment)
     }
@@ -150,6 +186,7 @@ impl Stage {
     /// The end of the play: all Turns folded from nothing give what stands here.
     pub(crate) fn finish(&self) {
         let machine = self.execution.machine().clone();
+        // Without its policies: what follows from them is on record.
         let mut replayed = Execution::new(machine, self.execution.identity().clone());
         for turn in &self.turns {
             replayed.apply(turn);
@@ -157,7 +194,26 @@ impl Stage {
         laws::same_but_for_heartbeats(&replayed, &self.execution, "the fold of all Turns is the state");
     }
 
-    fn perform(&mut self, effect: &Effect) {
+    /// A call that may have been performed goes out again only where its destination allows it, and in time.
+    fn repeats_are_allowed(&mut self, input: &Input, moment: &Moment, effects: &[Effect]) {
+        let now = moment.now.max(moment.steady);
+        for effect in effects {
+            let Effect::CallTask(call) = effect else { continue };
+            let Some(first) = self.first_sent_at.get(&call.key) else {
+                self.first_sent_at.insert(call.key.clone(), self.latest.max(moment.now));
+                continue;
+            };
+            let queued = *input == Input::Resume && call.resource.arn.contains(":activity:");
+            if queued || matches!(input, Input::Resolve { .. }) {
+                continue;
+            }
+            let Policy { uncertain, key_memory_ms } = self.policies.policy(&call.resource, &call.input);
+            assert_eq!(uncertain, Uncertain::Retry, "{} is repeated though it is to be held", call.key);
+            assert!(now <= first.after_ms(key_memory_ms), "{} is repeated too late", call.key);
+        }
+    }
+
+    fn perform(&mut self, effect: &Effect, before: &BTreeMap<EffectKey, StrandId>) {
         match effect {
             Effect::CallTask(call) => {
                 let sent = (call.input.text().to_string(), call.token);
@@ -173,8 +229,8 @@ impl Stage {
                 self.map_runs.push((order.strand, order.key.clone()));
             }
             Effect::CancelTask { key, .. } | Effect::StopMapRun { key, .. } => {
-                let known = self.under_way.remove(key);
-                assert!(known.is_some(), "{key} is cancelled though it is not under way");
+                let known = self.under_way.remove(key).is_some() || before.contains_key(key);
+                assert!(known, "{key} is cancelled though it is not under way");
             }
             Effect::SetTimer { wake } => self.timer = *wake,
             Effect::Continue | Effect::Publish { .. } => {}

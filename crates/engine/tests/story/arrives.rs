@@ -7,6 +7,7 @@
 //! started WHO [by NAME]       a worker took it
 //! heartbeat WHO
 //! child WHO ok JSON | fails … a Map Run ended
+//! resolve WHO completed JSON | failed ERROR ["cause"] | again, then `because` and why
 //!
 //! WHO     a state: its newest call; with its place `Notify[3]`, its visit `Send#2` or its whole key `Send#2:1`,
 //!         just that one. What was never called gets a made-up key.
@@ -18,7 +19,7 @@
 use crate::stage::Stage;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::{
-    By, Certainty, EffectKey, Fault, Input, MapRunOutcome, Outcome, Secret, StrandId, TaskToken,
+    By, Certainty, EffectKey, Fault, Input, MapRunOutcome, Outcome, Resolution, Secret, StrandId, TaskToken,
 };
 use std::sync::Arc;
 
@@ -40,6 +41,14 @@ pub(crate) fn input(line: &str, stage: &Stage) -> Input {
             Input::TaskStarted { by: by_token(who, stage), worker }
         }
         "heartbeat" => Input::Heartbeat { by: by_token(who, stage) },
+        "resolve" => {
+            let (resolution, reason) = what.split_once(" because ").expect("a person has a reason");
+            Input::Resolve {
+                by: by_key(who, stage),
+                resolution: self::resolution(resolution),
+                reason: reason.into(),
+            }
+        }
         "child" => Input::ChildOutcome { by: by_map_run(who, stage), outcome: map_run_outcome(what) },
         _ => panic!("nothing arrives like this: {line}"),
     }
@@ -115,6 +124,16 @@ fn outcome(text: &str) -> Outcome {
             }
         }
         _ => panic!("not an answer: {text}"),
+    }
+}
+
+fn resolution(text: &str) -> Resolution {
+    let (how, what) = text.split_once(' ').unwrap_or((text, ""));
+    match how {
+        "completed" => Resolution::Completed { output: payload(what) },
+        "failed" => Resolution::Failed { fault: fault(what).0 },
+        "again" => Resolution::Again,
+        _ => panic!("not a resolution: {text}"),
     }
 }
 

@@ -7,6 +7,7 @@
 //!   States: { … }                 YAML or JSON, indented
 //! input: {"amount": 7}            `{}` where it is not given
 //! limits: strict, events_max 20   generous ones where not given; `strict` are AWS's
+//! destinations: charge hold, mail remembers 60s    policies, by a part of the resource's ARN
 //! abridge: 8                      of longer Turns only the first and last 4 records are shown
 //!
 //! > start
@@ -22,9 +23,9 @@
 mod arrives;
 mod show;
 
-use crate::stage::{START, Stage, Taken, identity, machine};
+use crate::stage::{Policies, START, Stage, Taken, identity, machine};
 use perdura_engine::asl::machine::MachineType;
-use perdura_engine::{Limits, Moment, Timestamp};
+use perdura_engine::{Limits, Moment, Policy, Timestamp, Uncertain};
 use std::path::{Path, PathBuf};
 
 /// Plays `histories/{name}.txt` and compares what follows with what it says.
@@ -68,6 +69,7 @@ struct Header {
     machine_type: MachineType,
     entropy: u128,
     abridge: usize,
+    policies: Policies,
 }
 
 /// The story's own lines, with what follows put in anew.
@@ -77,7 +79,7 @@ fn play(name: &str, text: &str) -> String {
     let header = Header::read(&lines[..begin]);
     let machine = machine(&format!("{name}.yaml"), &header.definition, header.machine_type);
     let identity = identity(&machine, &header.input, header.limits);
-    let mut stage = Stage::new(machine, identity);
+    let mut stage = Stage::new(machine, identity).with_policies(header.policies);
     let mut told: Vec<String> = lines[..begin].iter().map(ToString::to_string).collect();
     let mut now = START;
     let mut stepped = 0;
@@ -143,6 +145,7 @@ impl Header {
             machine_type: MachineType::Standard,
             entropy: 0,
             abridge: usize::MAX,
+            policies: Policies::default(),
         };
         for line in lines {
             if let Some(definition) = line.strip_prefix("  ") {
@@ -164,12 +167,26 @@ impl Header {
                     header.machine_type = MachineType::Express;
                 }
                 "entropy" => header.entropy = value.parse().expect("entropy is a number"),
+                "destinations" => header.policies = policies(value),
                 "abridge" => header.abridge = value.parse().expect("abridge is a number"),
                 _ => assert!(line.starts_with('#'), "not a line of a story: {line}"),
             }
         }
         header
     }
+}
+
+fn policies(text: &str) -> Policies {
+    let policy = |text: &str| match text.split_once(' ') {
+        None if text == "hold" => Policy { uncertain: Uncertain::Hold, ..Policy::default() },
+        Some(("remembers", time)) => Policy { key_memory_ms: ms(time), ..Policy::default() },
+        _ => panic!("not a policy: {text}"),
+    };
+    let pair = |part: &str| {
+        let (name, rest) = part.trim().split_once(' ').expect("a destination has a policy");
+        (name.into(), policy(rest))
+    };
+    Policies(text.split(',').map(pair).collect())
 }
 
 fn limits(text: &str, machine_type: MachineType) -> Limits {

@@ -4,8 +4,8 @@ use super::arrives::step_of;
 use crate::stage::{START, Taken};
 use perdura_engine::asl::resource::{Resource, Target};
 use perdura_engine::{
-    Call, Certainty, Effect, Event, EventKind, Fault, Iteration, LedgerStatus, MapRunOrder, Note, Record,
-    Scheduled, StrandId, TaskFamily, Timestamp, Wake,
+    Call, Certainty, Effect, Event, EventKind, Fault, Iteration, Lateness, LedgerStatus, MapRunOrder, Note,
+    Record, Scheduled, StrandId, TaskFamily, Timestamp, Wake,
 };
 use std::fmt::Write;
 
@@ -167,6 +167,12 @@ fn note_line(note: &Note) -> String {
         }
         Note::Woken { strand } => format!("wakes{}", on(*strand)),
         Note::Repeated { strand, key } => format!("repeated{} {}", on(*strand), step_of(key)),
+        Note::Held { strand, key, fault: why } => {
+            format!("held{} {}{}", on(*strand), step_of(key), fault(why))
+        }
+        Note::Resolved { strand, key, resolution, reason } => {
+            format!("resolved{} {} {resolution:?} because {reason}", on(*strand), step_of(key))
+        }
         Note::FanStarted { strand, total, at_once, items } => {
             format!("fans out{} into {total}, {at_once} at once, over {items}", on(*strand))
         }
@@ -177,11 +183,16 @@ fn note_line(note: &Note) -> String {
         Note::StrandEnded { strand, output } => format!("strand{} gives {output}", on(*strand)),
         Note::StrandFailed { strand, .. } => format!("strand{} failed", on(*strand)),
         Note::StrandsDropped { parent } => format!("strands of @{} are gone", parent.0),
-        Note::Ledger { key, status } => format!("ledger {} {}", step_of(key), ledger(*status)),
-        Note::LateOutcome { strand, key, succeeded } => {
+        Note::Ledger { strand: _, key, status } => format!("ledger {} {}", step_of(key), ledger(*status)),
+        Note::LateOutcome { strand, key, succeeded, lateness } => {
             let key = key.as_ref().map_or("by token", step_of);
             let how = if *succeeded { "success" } else { "other answer" };
-            format!("late {how}{} {key}", on(*strand))
+            let step = match lateness {
+                Lateness::Unknown => "its step is gone",
+                Lateness::Duplicate => "its step has an answer already",
+                Lateness::GivenUp => "its step was given up",
+            };
+            format!("late {how}{} {key}: {step}", on(*strand))
         }
         Note::Ignored { reason } => format!("ignored: {reason}"),
     }

@@ -128,10 +128,16 @@ fn remark(execution: ExecutionId, note: &Note) {
         Note::Repeated { key, .. } => {
             tracing::warn!(%execution, step = key.step(), %key, "repeated after a restart, under the same key");
         }
-        //HELD2
-        Note::LateOutcome { key, succeeded, .. } => {
+        Note::Held { key, fault, .. } => {
+            let error = fault.error.as_deref().unwrap_or_default();
+            tracing::warn!(%execution, step = key.step(), %key, error, "held: a person decides");
+        }
+        Note::Resolved { key, reason, .. } => {
+            tracing::info!(%execution, step = key.step(), %key, %reason, "resolved by a person");
+        }
+        Note::LateOutcome { key, succeeded, lateness, .. } => {
             let key = key.as_ref().map(tracing::field::display);
-            tracing::warn!(%execution, key, succeeded, "an outcome came late");
+            tracing::warn!(%execution, key, succeeded, ?lateness, "an outcome came late");
         }
         Note::Resting { .. }
         | Note::Woken { .. }

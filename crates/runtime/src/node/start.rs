@@ -13,6 +13,7 @@ impl Node {
         &mut self,
         start: &Start,
         reply: Reply<Result<Started, StartError>>,
+        ending: Option<Reply<Result<Ending, InputError>>>,
         moment: &Moment,
     ) {
         let (record, machine) = match self.library.find(start.revision, &mut *self.reader) {
@@ -25,7 +26,10 @@ impl Node {
         if let Some(name) = &start.name {
             match self.has_name(record.machine, name) {
                 Ok(None) => {}
-                Ok(Some(id)) => return self.start_again(id, start, reply, moment),
+                Ok(Some(id)) => {
+                    self.start_again(id, start, reply, moment);
+                    return ending.into_iter().for_each(|ending| self.watch(id, ending));
+                }
                 Err(failure) => {
                     let why = Unavailable::Store(failure.to_string().into());
                     return reply.send(Err(StartError::Unavailable(why)));
@@ -57,6 +61,7 @@ impl Node {
             Slot { running: Some(Box::new(running)), begun: Some(Box::new(begun)), ..Slot::default() };
         slot.inbox.push_back(Queued { input: Input::Start, reply: ReplyTo::Started(reply) });
         self.slots.insert(id, slot);
+        self.watchers.extend(ending.map(|ending| (id, vec![ending])));
         self.make_ready(id);
     }
 

@@ -5,6 +5,7 @@
 use super::ledger::{attempt, put};
 use super::{Make, Node, asleep, at, ended, history, ids, only, row};
 use crate::group::{Content, LedgerChange, MachineId, Part, Row, Segment};
+use crate::record;
 use crate::store::{Filter, LedgerFilter, Retention, Swept};
 use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
 
@@ -108,12 +109,15 @@ pub fn too_much_data_sends_the_first_to_end_away(make: Make<'_>) {
     let mut home = make(1);
     let mut node = Node::on(&mut *home);
     let large = |n: u128| {
-        let noise: Vec<u8> =
-            (0..200_000u64).map(|i| ((i * i * 31 + n as u64 * 7 + (i >> 3)) % 251) as u8).collect();
+        // What cannot be compressed.
+        let mut noise = n as u64;
+        let mut next = || {
+            noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (noise >> 56) as u8
+        };
         let mut bytes = Vec::new();
-        crate::record::push_turn(&mut bytes, &noise);
-        let tail = [crate::record::seal(&bytes), vec![]].concat();
-        let content = Content { turns: 1, events: 1, state: None, tail_from: 1, tail };
+        record::push_turn(&mut bytes, &(0..100_000).map(|_| next()).collect::<Vec<u8>>());
+        let content = Content { turns: 1, events: 1, state: None, tail_from: 1, tail: record::seal(&bytes) };
         Row { content: Some(content), ..ended(only(n), 1, 100 - n as i64) }
     };
     settled(&mut node, (1..=8).map(large).collect());

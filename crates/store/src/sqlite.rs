@@ -1,0 +1,299 @@
+//! Durable memory in one SQLite file.
+//!
+//! The data directory holds `perdura.db` with its log, and `lock`, which the one process that writes holds.
+//! Whoever only reads needs no lock. A commit is one transaction that is synced before it is acknowledged. After
+//! an error of which nobody can say what it left on disk the handle refuses all further work: the way on is to
+//! open the file again and to read what is there.
+
+mod backup;
+mod checkpoint;
+mod commit;
+mod fault;
+mod lock;
+mod read;
+mod recover;
+mod rows;
+mod schema;
+mod sweep;
+
+pub use backup::backup;
+pub use read::SqliteReader;
+
+use crate::group::Group;
+use crate::lease::{Lease, Shard};
+use crate::store::{
+    CommitError, Failure, FailureKind, MachineRecord, NewMachine, Reader, Recovery, Retention, Store, Swept,
+};
+use checkpoint::Checkpointer;
+use fault::{Files, Trouble, io};
+use lock::Lock;
+use perdura_engine::Timestamp;
+use rusqlite::{Connection, OpenFlags};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Writers wait this long for each other before they are told to come again.
+const BUSY_FOR: Duration = Duration::from_secs(1);
+/// Statements that are kept ready.
+const STATEMENTS: usize = 64;
+/// The size of a page.
+const PAGE_BYTES: u32 = 4_096;
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SqliteOptions {
+    /// Into how many Shards a new installation is divided; one that exists keeps what it has.
+    pub shards: u16,
+    /// The file never has more pages of 4096 bytes than this; what does not fit fails as on a full disk.
+    pub pages_max: Option<u32>,
+    /// How much of the file is kept in memory.
+    pub cache_bytes: u32,
+    /// How large the log may grow before it is copied into the file.
+    pub log_bytes: u32,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self { shards: 1, pages_max: None, cache_bytes: 64 << 20, log_bytes: 16 << 20 }
+    }
+}
+
+/// A handle that writes. It is one of a kind: a second process is refused.
+#[derive(Debug)]
+pub struct SqliteStore {
+    connection: Connection,
+    files: Files,
+    options: SqliteOptions,
+    shards: u16,
+    restored_at: Option<Timestamp>,
+    /// Why this handle does nothing any more.
+    lost: Option<Failure>,
+    /// Shared with handles beside this one; the lock goes last.
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    checkpointer: Checkpointer,
+    _lock: Lock,
+}
+
+impl SqliteStore {
+    /// Opens the data in a folder, or makes it.
+    pub fn open(folder: &Path, options: SqliteOptions) -> Result<Self, Failure> {
+        std::fs::create_dir_all(folder).map_err(|error| io("making", folder, &error))?;
+        let files = Files::of(folder);
+        let lock = Lock::take(&files)?;
+        let connection = connect(&files, &options)?;
+        schema::migrate(&connection, &files, options.shards)?;
+        sync_folder(folder)?;
+        let pages = (options.log_bytes / PAGE_BYTES) as i32;
+        let checkpointer = Checkpointer::start(connect(&files, &options)?, files.clone(), pages)?;
+        Self::with(connection, files, options, Arc::new(Shared { checkpointer, _lock: lock }))
+    }
+
+    /// Another handle in this process, for a second node on the same data.
+    pub fn beside(&self) -> Result<Self, Failure> {
+        let connection = connect(&self.files, &self.options)?;
+        Self::with(connection, self.files.clone(), self.options, self.shared.clone())
+    }
+
+    fn with(
+        mut connection: Connection,
+        files: Files,
+        options: SqliteOptions,
+        shared: Arc<Shared>,
+    ) -> Result<Self, Failure> {
+        let desk = shared.checkpointer.desk.clone();
+        let hook = move |_: &mut rusqlite::hooks::Wal, pages| {
+            desk.grown(pages);
+            Ok(())
+        };
+        let meta = |key: &str| read::meta(&connection, key);
+        let shards = meta("shards").map_err(|trouble| files.failure("reading", trouble))?;
+        let restored_at = meta("restored_at").map_err(|trouble| files.failure("reading", trouble))?;
+        let shards = shards
+            .and_then(|shards| u16::try_from(shards).ok())
+            .ok_or_else(|| files.refusal("it does not say into how many Shards it is divided"))?;
+        connection.wal_hook(Some(hook)).map_err(|error| files.failure("opening", error.into()))?;
+        let restored_at = restored_at.map(Timestamp);
+        Ok(Self { connection, files, options, shards, restored_at, lost: None, shared })
+    }
+
+    /// Does something in one transaction: all of it or nothing.
+    fn transact<T>(
+        &mut self,
+        doing: &str,
+        work: impl FnOnce(&Connection) -> Result<T, Refused>,
+    ) -> Result<T, CommitError> {
+        let desk = &self.shared.checkpointer.desk;
+        if let Some(lost) = self.lost.clone().or_else(|| desk.failure()) {
+            return Err(CommitError::Lost(lost));
+        }
+        if let Err(trouble) = desk.finish(&self.connection) {
+            desk.fail(self.files.failure("checkpointing", trouble));
+            return self.transact(doing, work);
+        }
+        match begin(&self.connection, work) {
+            Ok(done) => match run(&self.connection, "COMMIT") {
+                Ok(()) => Ok(done),
+                // Whatever it says, even "busy": from here on nobody knows what is on disk.
+                Err(trouble) => Err(self.lose(doing, trouble)),
+            },
+            Err(Refused::Fenced(error)) => self.back(doing, error),
+            Err(Refused::Wrong(why)) => {
+                let what = self.files.what(doing);
+                self.back(doing, Failure { what, why, kind: FailureKind::Corrupt }.into())
+            }
+            Err(Refused::Trouble(trouble)) if trouble.is_busy() => self.back(doing, CommitError::Busy),
+            Err(Refused::Trouble(trouble)) if trouble.is_conflict() => {
+                let failure = self.files.failure(doing, trouble);
+                self.back(doing, failure.into())
+            }
+            Err(Refused::Trouble(trouble)) => {
+                let error = self.lose(doing, trouble);
+                // Leaves nothing half done for those beside us; if it cannot, closing the file does.
+                let _ = run(&self.connection, "ROLLBACK");
+                Err(error)
+            }
+        }
+    }
+
+    /// Nothing was written, and the handle is as good as before.
+    fn back<T>(&mut self, doing: &str, error: CommitError) -> Result<T, CommitError> {
+        if !self.connection.is_autocommit()
+            && let Err(trouble) = run(&self.connection, "ROLLBACK")
+        {
+            return Err(self.lose(doing, trouble));
+        }
+        Err(error)
+    }
+
+    fn lose(&mut self, doing: &str, trouble: Trouble) -> CommitError {
+        let lost = self.files.failure(doing, trouble);
+        self.lost = Some(lost.clone());
+        CommitError::Lost(lost)
+    }
+}
+
+/// Why a transaction is not to be committed.
+enum Refused {
+    Fenced(CommitError),
+    /// The caller asks for what must not be.
+    Wrong(String),
+    Trouble(Trouble),
+}
+
+impl<T: Into<Trouble>> From<T> for Refused {
+    fn from(trouble: T) -> Self {
+        Self::Trouble(trouble.into())
+    }
+}
+
+fn begin<T>(
+    connection: &Connection,
+    work: impl FnOnce(&Connection) -> Result<T, Refused>,
+) -> Result<T, Refused> {
+    run(connection, "BEGIN IMMEDIATE")?;
+    work(connection)
+}
+
+fn run(connection: &Connection, sql: &str) -> Result<(), Trouble> {
+    Ok(connection.prepare_cached(sql)?.execute([]).map(|_| ())?)
+}
+
+/// A connection that writes.
+fn connect(files: &Files, options: &SqliteOptions) -> Result<Connection, Failure> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+        | OpenFlags::SQLITE_OPEN_CREATE
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_EXRESCODE;
+    let open = || -> Result<Connection, rusqlite::Error> {
+        let connection = Connection::open_with_flags(&files.db, flags)?;
+        connection.busy_timeout(BUSY_FOR)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        connection.pragma_update(None, "page_size", PAGE_BYTES)?;
+        connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
+        connection.pragma_update(None, "synchronous", "full")?;
+        connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+        connection.pragma_update(None, "foreign_keys", false)?;
+        connection.pragma_update(None, "temp_store", "memory")?;
+        connection.pragma_update(None, "cache_size", -i64::from(options.cache_bytes / 1024))?;
+        if let Some(pages) = options.pages_max {
+            connection.pragma_update(None, "max_page_count", pages)?;
+        }
+        Ok(connection)
+    };
+    open().map_err(|error| files.failure("opening", error.into()))
+}
+
+/// A new file is there after a power cut only once its folder is on disk.
+fn sync_folder(folder: &Path) -> Result<(), Failure> {
+    std::fs::File::open(folder)
+        .and_then(|file| file.sync_all())
+        .map_err(|error| io("syncing", folder, &error))
+}
+
+impl Store for SqliteStore {
+    fn shards(&self) -> u16 {
+        self.shards
+    }
+
+    fn acquire(
+        &mut self,
+        holder: &Arc<str>,
+        now: Timestamp,
+        expires_at: Timestamp,
+    ) -> Result<Vec<Lease>, CommitError> {
+        let shards = self.shards;
+        self.transact("taking leases in", |connection| {
+            let mut granted = Vec::new();
+            for shard in (0..shards).map(Shard) {
+                granted.extend(commit::acquire(connection, shard, holder, (now, expires_at))?);
+            }
+            Ok(granted)
+        })
+    }
+
+    fn renew(&mut self, lease: &mut Lease, expires_at: Timestamp) -> Result<(), CommitError> {
+        self.transact("renewing a lease in", |connection| commit::renew(connection, lease, expires_at))?;
+        lease.expires_at = expires_at;
+        Ok(())
+    }
+
+    fn release(&mut self, lease: &Lease) -> Result<(), CommitError> {
+        self.transact("releasing a lease in", |connection| commit::release(connection, lease))
+    }
+
+    fn recover(&mut self, lease: &Lease) -> Result<Recovery, CommitError> {
+        self.transact("recovering from", |connection| {
+            commit::fence(connection, lease)?;
+            Ok(recover::recover(connection, lease.shard)?)
+        })
+    }
+
+    fn commit(&mut self, group: &Group) -> Result<(), CommitError> {
+        self.transact("writing to", |connection| commit::commit(connection, group))
+    }
+
+    fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError> {
+        self.transact("writing to", |connection| commit::deploy(connection, machine))
+    }
+
+    fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, CommitError> {
+        self.transact("sweeping", |connection| Ok(sweep::sweep(connection, retention, most, dry_run)?))
+    }
+
+    fn backup(&self, file: &Path) -> Result<(), Failure> {
+        backup(&self.files.folder, file)
+    }
+
+    fn reader(&self) -> Result<Box<dyn Reader>, Failure> {
+        Ok(Box::new(SqliteReader::open(&self.files.folder)?))
+    }
+
+    fn restored_at(&self) -> Option<Timestamp> {
+        self.restored_at
+    }
+}

@@ -1,0 +1,172 @@
+//! Moving what was committed from the log into the file, beside the commits.
+//!
+//! A commit only appends to the log. When the log has grown, a thread with its own connection copies it into the
+//! file, again and again, until little is left; that disturbs nobody. The rest is copied by the writer itself
+//! between two commits: nothing is added meanwhile, so all of the log is in the file, and the next commit begins it
+//! anew. So the log stays small under endless load, and no commit ever waits for more than a short copy.
+//!
+//! If a copy or its sync fails, the handle is done for: the next sync might succeed without having written what
+//! the first one lost.
+
+use super::fault::{Files, Trouble};
+use crate::store::Failure;
+use rusqlite::Connection;
+use rusqlite::wal::CheckpointMode;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// As many pages may be left when the writer takes over: half a MiB.
+const LITTLE: i32 = 128;
+/// More rounds than this do not help: the writer is as fast as the copying.
+const ROUNDS: u32 = 8;
+
+/// What the writers and the copying thread tell each other.
+#[derive(Debug)]
+pub(super) struct Desk {
+    wanted: Mutex<Wanted>,
+    bell: Condvar,
+    /// Little is left: the writer may finish it.
+    finish: AtomicBool,
+    /// At how many pages the log is copied next.
+    copy_at: AtomicI32,
+    /// How many pages the log may have.
+    pages: i32,
+    /// A copy failed.
+    failed: Mutex<Option<Failure>>,
+}
+
+#[derive(Debug, Default)]
+struct Wanted {
+    copy: bool,
+    stop: bool,
+}
+
+impl Desk {
+    fn new(pages: i32) -> Self {
+        Self {
+            wanted: Mutex::default(),
+            bell: Condvar::new(),
+            finish: AtomicBool::new(false),
+            copy_at: AtomicI32::new(pages),
+            pages,
+            failed: Mutex::default(),
+        }
+    }
+
+    /// The log has this many pages after a commit.
+    pub(super) fn grown(&self, pages: i32) {
+        if pages < self.copy_at.load(Ordering::Relaxed) || self.finish.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        if !wanted.copy {
+            wanted.copy = true;
+            self.bell.notify_one();
+        }
+    }
+
+    /// Between two commits: the writer copies the rest, if it is its turn.
+    pub(super) fn finish(&self, connection: &Connection) -> Result<(), Trouble> {
+        if !self.finish.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let (pages, left) = pass(connection)?;
+        // What a reader still looks at cannot be overwritten: try again when the log has grown by some more.
+        let copy_at = if left > 0 { pages + self.pages / 4 } else { self.pages };
+        self.copy_at.store(copy_at, Ordering::Relaxed);
+        self.finish.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// What went wrong, if anything did.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn fail(&self, failure: Failure) {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
+    }
+
+    fn stop(&self) {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner).stop = true;
+        self.bell.notify_one();
+    }
+
+    /// Waits until there is something to copy; false: it is over.
+    fn wait(&self) -> bool {
+        let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = self
+            .bell
+            .wait_while(wanted, |wanted| !wanted.copy && !wanted.stop)
+            .unwrap_or_else(PoisonError::into_inner);
+        !wanted.stop
+    }
+
+    fn done(&self) {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner).copy = false;
+    }
+}
+
+/// The copying thread; it ends with the last handle.
+#[derive(Debug)]
+pub(super) struct Checkpointer {
+    pub(super) desk: Arc<Desk>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Checkpointer {
+    /// Starts it on a connection of its own.
+    pub(super) fn start(connection: Connection, files: Files, pages: i32) -> Result<Self, Failure> {
+        let desk = Arc::new(Desk::new(pages));
+        let theirs = desk.clone();
+        let thread = std::thread::Builder::new()
+            .name("perdura-checkpoint".to_owned())
+            .spawn(move || work(&connection, &files, &theirs))
+            .map_err(|error| Failure {
+                what: "starting the thread for checkpoints".to_owned(),
+                why: error.to_string(),
+                kind: crate::store::FailureKind::Io,
+            })?;
+        Ok(Self { desk, thread: Some(thread) })
+    }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        self.desk.stop();
+        if let Some(thread) = self.thread.take() {
+            // A panic there has nothing more to tell: its connection is gone, and the log is as it was.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn work(connection: &Connection, files: &Files, desk: &Desk) {
+    while desk.wait() {
+        for _ in 0..ROUNDS {
+            match pass(connection) {
+                Ok((_, left)) if left <= LITTLE => break,
+                Ok(_) => {}
+                Err(trouble) => {
+                    desk.fail(files.failure("checkpointing", trouble));
+                    return;
+                }
+            }
+        }
+        desk.finish.store(true, Ordering::Relaxed);
+        desk.done();
+    }
+}
+
+/// Copies what can be copied without waiting for anybody; how many pages the log has, and how many are left.
+fn pass(connection: &Connection) -> Result<(i32, i32), Trouble> {
+    match connection.wal_checkpoint_v2(Some("main"), CheckpointMode::PASSIVE) {
+        Ok((pages, copied)) => Ok((pages, pages - copied)),
+        Err(error) => {
+            let trouble = Trouble::from(error);
+            // Another one copies at this moment.
+            if trouble.is_busy() { Ok((0, 0)) } else { Err(trouble) }
+        }
+    }
+}

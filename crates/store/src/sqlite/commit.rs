@@ -1,0 +1,249 @@
+//! What is written, and the right to write it. Each function is called within a transaction.
+
+use super::Refused;
+use super::rows::{id_of, journal_id, journal_range, position_of};
+use crate::group::{Group, LedgerChange, LedgerRow, MachineId, Part, RevisionId, Row, Segment, Totals};
+use crate::lease::{Epoch, Lease, Position, Shard};
+use crate::store::{CommitError, MachineRecord, NewMachine};
+use crate::words;
+use perdura_engine::{ExecutionId, LedgerStatus, Timestamp};
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// The Epoch of a lease is the newest, or it counts for nothing.
+pub(super) fn fence(connection: &Connection, lease: &Lease) -> Result<(), Refused> {
+    let mut statement = connection.prepare_cached("SELECT epoch FROM lease WHERE shard = ?1")?;
+    let newest: Option<i64> = statement.query_row([lease.shard.0], |row| row.get(0)).optional()?;
+    let newest = Epoch(newest.unwrap_or(0) as u64);
+    if newest == lease.epoch {
+        return Ok(());
+    }
+    Err(Refused::Fenced(CommitError::Fenced { shard: lease.shard, held: lease.epoch, newest }))
+}
+
+/// Takes a Shard if it may be taken.
+pub(super) fn acquire(
+    connection: &Connection,
+    shard: Shard,
+    holder: &Arc<str>,
+    (now, expires_at): (Timestamp, Timestamp),
+) -> Result<Option<Lease>, Refused> {
+    let mut statement = connection.prepare_cached(
+        "UPDATE lease SET epoch = epoch + 1, holder = ?2, expires_at = ?4
+         WHERE shard = ?1 AND (holder IS NULL OR holder = ?2 OR expires_at < ?3)
+         RETURNING epoch",
+    )?;
+    let epoch: Option<i64> =
+        statement.query_row(params![shard.0, &**holder, now.0, expires_at.0], |row| row.get(0)).optional()?;
+    Ok(epoch.map(|epoch| Lease { shard, epoch: Epoch(epoch as u64), holder: holder.clone(), expires_at }))
+}
+
+pub(super) fn renew(connection: &Connection, lease: &Lease, expires_at: Timestamp) -> Result<(), Refused> {
+    fence(connection, lease)?;
+    let mut statement = connection.prepare_cached("UPDATE lease SET expires_at = ?2 WHERE shard = ?1")?;
+    statement.execute(params![lease.shard.0, expires_at.0])?;
+    Ok(())
+}
+
+/// A lease that was given back is old: nothing more can be written under it.
+pub(super) fn release(connection: &Connection, lease: &Lease) -> Result<(), Refused> {
+    fence(connection, lease)?;
+    let mut statement = connection.prepare_cached(
+        "UPDATE lease SET epoch = epoch + 1, holder = NULL, expires_at = 0 WHERE shard = ?1",
+    )?;
+    statement.execute([lease.shard.0])?;
+    Ok(())
+}
+
+pub(super) fn commit(connection: &Connection, group: &Group) -> Result<(), Refused> {
+    let mut shards = BTreeSet::new();
+    for part in &group.parts {
+        if !shards.insert(part.lease.shard) {
+            return Err(Refused::Wrong(format!("{} comes twice in one commit", part.lease.shard)));
+        }
+        fence(connection, &part.lease)?;
+        write(connection, part)?;
+    }
+    Ok(())
+}
+
+fn write(connection: &Connection, part: &Part) -> Result<(), Refused> {
+    let shard = part.lease.shard;
+    let mut newest = newest(connection, shard)?;
+    if let Some(position) = part.position {
+        let next = newest.next();
+        if position != next {
+            return Err(Refused::Wrong(format!(
+                "journal row {} of {shard}, where row {} belongs",
+                position.0, next.0
+            )));
+        }
+        let mut statement =
+            connection.prepare_cached("INSERT INTO journal (id, epoch, turns) VALUES (?1, ?2, ?3)")?;
+        statement.execute(params![journal_id(shard, position), part.lease.epoch.0 as i64, part.journal])?;
+        newest = position;
+    }
+    let (first, _) = journal_range(shard);
+    let keep_from = journal_id(shard, part.keep_from.min(newest));
+    connection
+        .prepare_cached("DELETE FROM journal WHERE id >= ?1 AND id < ?2")?
+        .execute([first, keep_from])?;
+    for segment in &part.segments {
+        write_segment(connection, segment)?;
+    }
+    for row in &part.rows {
+        write_row(connection, shard, newest, row)?;
+    }
+    for change in &part.ledger {
+        write_ledger(connection, change)?;
+    }
+    if let Some(totals) = &part.totals {
+        write_totals(connection, shard, totals)?;
+    }
+    Ok(())
+}
+
+/// The last journal row of a Shard; 0 without any.
+fn newest(connection: &Connection, shard: Shard) -> Result<Position, Refused> {
+    let (first, last) = journal_range(shard);
+    let mut statement = connection
+        .prepare_cached("SELECT id FROM journal WHERE id >= ?1 AND id <= ?2 ORDER BY id DESC LIMIT 1")?;
+    let id: Option<i64> = statement.query_row([first, last], |row| row.get(0)).optional()?;
+    Ok(id.map_or(Position(0), position_of))
+}
+
+fn write_segment(connection: &Connection, segment: &Segment) -> Result<(), Refused> {
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO history (execution, first, turns, bytes) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (execution, first) DO UPDATE SET turns = excluded.turns, bytes = excluded.bytes",
+    )?;
+    let id = id_of(segment.execution);
+    statement.execute(params![id, segment.first as i64, segment.turns as i64, segment.bytes])?;
+    Ok(())
+}
+
+const LIST_ROW: &str = "
+    INSERT INTO execution (id, shard, machine, revision, name, status, awake, started_at, ended_at, wake_at,
+        wake_wall_at, redrives)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+    ON CONFLICT (id) DO UPDATE SET shard = ?2, machine = ?3, revision = ?4, name = ?5, status = ?6, awake = ?7,
+        started_at = ?8, ended_at = ?9, wake_at = ?10, wake_wall_at = ?11, redrives = ?12";
+
+const WRITE_ROW: &str = "
+    INSERT INTO execution (id, shard, machine, revision, name, status, awake, started_at, ended_at, wake_at,
+        wake_wall_at, redrives, covered_at, turns, events, tail_from, state_turn, tail, state)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
+    ON CONFLICT (id) DO UPDATE SET shard = ?2, machine = ?3, revision = ?4, name = ?5, status = ?6, awake = ?7,
+        started_at = ?8, ended_at = ?9, wake_at = ?10, wake_wall_at = ?11, redrives = ?12, covered_at = ?13,
+        turns = ?14, events = ?15, tail_from = ?16, state_turn = ?17, tail = ?18, state = ?19";
+
+fn write_row(connection: &Connection, shard: Shard, newest: Position, row: &Row) -> Result<(), Refused> {
+    let sql = if row.content.is_some() { WRITE_ROW } else { LIST_ROW };
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut index = 0;
+    let mut bind = |value: &dyn rusqlite::ToSql| {
+        index += 1;
+        statement.raw_bind_parameter(index, value)
+    };
+    bind(&id_of(row.execution))?;
+    bind(&shard.0)?;
+    bind(&(row.machine.0 as i64))?;
+    bind(&(row.revision.0 as i64))?;
+    bind(&row.name.as_deref())?;
+    bind(&row.status.name())?;
+    bind(&row.awake)?;
+    bind(&row.started_at.0)?;
+    bind(&row.ended_at.map(|at| at.0))?;
+    bind(&row.wake.steady.map(|at| at.0))?;
+    bind(&row.wake.wall.map(|at| at.0))?;
+    bind(&row.redrives)?;
+    if let Some(content) = &row.content {
+        bind(&(newest.0 as i64))?;
+        bind(&(content.turns as i64))?;
+        bind(&(content.events as i64))?;
+        bind(&(content.tail_from as i64))?;
+        bind(&content.state.as_ref().map(|state| state.turn as i64))?;
+        bind(&content.tail)?;
+        bind(&content.state.as_ref().map(|state| &state.bytes))?;
+    }
+    statement.raw_execute()?;
+    Ok(())
+}
+
+fn write_ledger(connection: &Connection, change: &LedgerChange) -> Result<(), Refused> {
+    match change {
+        LedgerChange::Put(row) => put(connection, row),
+        LedgerChange::Drop { key } => {
+            connection.prepare_cached("DELETE FROM ledger WHERE key = ?1")?.execute([&**key])?;
+            Ok(())
+        }
+        LedgerChange::Ended { execution, at } => ended(connection, *execution, *at),
+    }
+}
+
+/// An attempt that is pending belongs to an execution that runs, whatever it did before.
+fn put(connection: &Connection, row: &LedgerRow) -> Result<(), Refused> {
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO ledger (key, wire_key, execution, step, round, status, started_at, completed_at, result, error)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+         ON CONFLICT (key) DO UPDATE SET wire_key = ?2, execution = ?3, step = ?4, round = ?5, status = ?6,
+             started_at = ?7, completed_at = ?8, result = ?9, error = ?10,
+             ended_at = CASE WHEN ?11 THEN NULL ELSE ended_at END",
+    )?;
+    statement.execute(params![
+        &*row.key,
+        row.wire_key.to_string(),
+        row.execution.to_string(),
+        &*row.step,
+        row.round,
+        words::ledger_name(row.status),
+        row.started_at.0,
+        row.completed_at.map(|at| at.0),
+        row.result.as_deref(),
+        row.error.as_deref(),
+        row.status == LedgerStatus::Pending,
+    ])?;
+    Ok(())
+}
+
+fn ended(connection: &Connection, execution: ExecutionId, at: Timestamp) -> Result<(), Refused> {
+    let mut statement = connection.prepare_cached("UPDATE ledger SET ended_at = ?2 WHERE execution = ?1")?;
+    statement.execute(params![execution.to_string(), at.0])?;
+    Ok(())
+}
+
+fn write_totals(connection: &Connection, shard: Shard, totals: &Totals) -> Result<(), Refused> {
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO counter (shard, name, value) VALUES (?1, ?2, ?3)
+         ON CONFLICT (shard, name) DO UPDATE SET value = ?3",
+    )?;
+    for (name, value) in Totals::NAMES.into_iter().zip(totals.values()) {
+        statement.execute(params![shard.0, name, value as i64])?;
+    }
+    Ok(())
+}
+
+pub(super) fn deploy(connection: &Connection, machine: &NewMachine) -> Result<MachineRecord, Refused> {
+    if let Some(newest) = super::rows::newest_revision(connection, &machine.name)?
+        && newest.definition == machine.definition
+        && newest.kind == machine.kind
+    {
+        return Ok(newest);
+    }
+    connection.execute("INSERT INTO machine (name) VALUES (?1) ON CONFLICT DO NOTHING", [&*machine.name])?;
+    let id: i64 =
+        connection.query_row("SELECT id FROM machine WHERE name = ?1", [&*machine.name], |row| row.get(0))?;
+    connection.execute(
+        "INSERT INTO revision (machine, kind, definition, created_at) VALUES (?1, ?2, ?3, ?4)",
+        params![id, words::kind_name(machine.kind), &*machine.definition, machine.at.0],
+    )?;
+    Ok(MachineRecord {
+        machine: MachineId(id as u64),
+        revision: RevisionId(connection.last_insert_rowid() as u64),
+        name: machine.name.clone(),
+        kind: machine.kind,
+        definition: machine.definition.clone(),
+        created_at: machine.at,
+    })
+}

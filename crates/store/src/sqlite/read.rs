@@ -1,0 +1,401 @@
+//! The read side: a connection of its own, which waits for no writer.
+
+mod beyond;
+
+use super::fault::{Files, Trouble};
+use super::rows::{self, execution_of, id_of, ledger_row, row_of, summary, unsegmented_from};
+use super::schema;
+use crate::gather::{self, Stretch};
+use crate::group::{LedgerRow, MachineId, RevisionId, Row, Totals};
+use crate::lease::{Position, Shard};
+use crate::record;
+use crate::store::{
+    After, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, MachineRecord, Reader, Recovered, Stats,
+    StoredTurn, Summary,
+};
+use crate::words;
+use beyond::Beyond;
+use perdura_engine::{ExecutionId, LedgerStatus, Timestamp};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params_from_iter};
+use std::cmp::Reverse;
+use std::fmt::Write;
+use std::path::Path;
+
+/// The tables that are counted.
+const TABLES: [&str; 8] =
+    ["execution", "history", "journal", "ledger", "machine", "revision", "lease", "counter"];
+
+/// Reads the data in a folder, whether or not somebody writes there.
+#[derive(Debug)]
+pub struct SqliteReader {
+    connection: Connection,
+    files: Files,
+    shards: u16,
+    beyond: Beyond,
+}
+
+/// A value of the table `meta`.
+pub(super) fn meta(connection: &Connection, key: &str) -> Result<Option<i64>, Trouble> {
+    let value =
+        connection.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get(0)).optional()?;
+    Ok(value)
+}
+
+impl SqliteReader {
+    /// Opens the data in a folder. Nothing is changed, and no lock is needed.
+    pub fn open(folder: &Path) -> Result<Self, Failure> {
+        let files = Files::of(folder);
+        let connection = connect(&files)?;
+        if schema::version(&connection, &files)? < schema::MIGRATIONS.len() {
+            return Err(Failure {
+                what: files.what("reading"),
+                why: "an older perdura made it; start this one on it once, which brings it up to date"
+                    .to_owned(),
+                kind: FailureKind::ReadOnly,
+            });
+        }
+        let shards = meta(&connection, "shards").map_err(|trouble| files.failure("reading", trouble))?;
+        let shards = shards.and_then(|shards| u16::try_from(shards).ok()).unwrap_or(1);
+        Ok(Self { connection, files, shards, beyond: Beyond::default() })
+    }
+
+    /// Several questions about one moment.
+    fn ask<T>(
+        &mut self,
+        question: impl FnOnce(&Connection, &mut Beyond) -> Result<T, Trouble>,
+    ) -> Result<T, Failure> {
+        let run = |sql: &str| self.connection.prepare_cached(sql)?.execute([]).map(|_| ());
+        let answer =
+            run("BEGIN").map_err(Trouble::from).and_then(|()| question(&self.connection, &mut self.beyond));
+        let ended = if self.connection.is_autocommit() { Ok(()) } else { run("COMMIT") };
+        answer
+            .and_then(|answer| ended.map(|()| answer).map_err(Trouble::from))
+            .map_err(|trouble| self.files.failure("reading", trouble))
+    }
+
+    fn shard(&self, execution: ExecutionId) -> Shard {
+        Shard::of(execution, self.shards)
+    }
+}
+
+/// A connection that only reads. Where the folder cannot be written and no log is left, the file is all there is.
+pub(super) fn connect(files: &Files) -> Result<Connection, Failure> {
+    let open = |name: &str| -> Result<Connection, rusqlite::Error> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_URI
+            | OpenFlags::SQLITE_OPEN_EXRESCODE;
+        let connection = Connection::open_with_flags(name, flags)?;
+        connection.busy_timeout(super::BUSY_FOR)?;
+        connection.set_prepared_statement_cache_capacity(super::STATEMENTS);
+        connection.pragma_update(None, "temp_store", "memory")?;
+        connection.pragma_update(None, "cache_size", -8_192)?;
+        // The first question tells whether the log can be used.
+        connection.pragma_query_value(None, "schema_version", |_| Ok(()))?;
+        Ok(connection)
+    };
+    let name = uri(&files.db);
+    let nothing_in_log = || std::fs::metadata(files.wal()).map_or(true, |metadata| metadata.len() == 0);
+    let opened = open(&name).or_else(|error| {
+        let read_only = super::fault::kind(&error) == FailureKind::ReadOnly;
+        if read_only && files.db.exists() && nothing_in_log() {
+            open(&format!("{name}?immutable=1"))
+        } else {
+            Err(error)
+        }
+    });
+    opened.map_err(|error| {
+        let mut failure = files.failure("opening", error.into());
+        if !files.db.exists() {
+            "there is no such file; name the data directory of an installation".clone_into(&mut failure.why);
+        }
+        failure
+    })
+}
+
+/// A path as SQLite takes it, whatever characters it has.
+pub(super) fn uri(path: &Path) -> String {
+    let mut uri = "file:".to_owned();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' => {
+                uri.push(char::from(*byte));
+            }
+            other => write!(uri, "%{other:02X}").expect("a String takes all text"),
+        }
+    }
+    uri
+}
+
+fn stretch(
+    connection: &Connection,
+    beyond: Vec<(Position, StoredTurn)>,
+    execution: ExecutionId,
+    stretch: &mut Stretch,
+) -> Result<(), Trouble> {
+    let mut segments = connection.prepare_cached(
+        "SELECT first, bytes FROM history WHERE execution = ?1 AND first + turns > ?2 ORDER BY first",
+    )?;
+    let mut rows = segments.query(rusqlite::params![id_of(execution), stretch.next() as i64])?;
+    while stretch.wants_more()
+        && let Some(row) = rows.next()?
+    {
+        let bytes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+        stretch.take(record::read_history(bytes, row.get::<_, i64>(0)? as u64)?)?;
+    }
+    let content = row_of(connection, execution)?.and_then(|row| row.content);
+    if let Some(content) = content.filter(|content| content.turns >= stretch.next()) {
+        stretch.take(record::read_history(&content.tail, content.tail_from)?)?;
+    }
+    Ok(stretch.take(beyond.into_iter().map(|(_, turn)| turn))?)
+}
+
+/// One stretch of the list's index for each machine and status, merged: the index serves every filter, and
+/// commits have one index less to write.
+fn list(connection: &Connection, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Trouble> {
+    let machines: Vec<i64> = match filter.machine {
+        Some(machine) => vec![machine.0 as i64],
+        None => distinct_machines(connection)?,
+    };
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {} FROM execution WHERE machine = ?1 AND status = ?2 AND (started_at, id) < (?3, ?4)
+         ORDER BY started_at DESC, id DESC LIMIT ?5",
+        rows::SUMMARY
+    ))?;
+    // Nothing comes after an id that is longer than all ids.
+    let (started_at, id) = after.map_or((i64::MAX, vec![0xff; 17]), |(at, id)| (at.0, id_of(id).to_vec()));
+    let mut found = Vec::new();
+    for machine in machines {
+        for status in words::STATUSES {
+            if filter.status.is_some_and(|wanted| wanted.name() != status.name()) {
+                continue;
+            }
+            let mut rows =
+                statement.query(rusqlite::params![machine, status.name(), started_at, id, most])?;
+            while let Some(row) = rows.next()? {
+                found.push(summary(row)?);
+            }
+        }
+    }
+    found.sort_unstable_by_key(|summary| Reverse((summary.started_at, summary.execution)));
+    found.truncate(most as usize);
+    Ok(found)
+}
+
+/// Hops through the index from one machine to the next.
+fn distinct_machines(connection: &Connection) -> Result<Vec<i64>, Trouble> {
+    let mut statement = connection
+        .prepare_cached("SELECT machine FROM execution WHERE machine > ?1 ORDER BY machine LIMIT 1")?;
+    let mut machines = Vec::new();
+    let mut last = i64::MIN;
+    while let Some(next) = statement.query_row([last], |row| row.get::<_, i64>(0)).optional()? {
+        machines.push(next);
+        last = next;
+    }
+    Ok(machines)
+}
+
+fn due(
+    connection: &Connection,
+    column: &str,
+    shard: Shard,
+    (after, until): (Option<Due>, Timestamp),
+    most: u32,
+) -> Result<Vec<Due>, Trouble> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {column}, id FROM execution
+         WHERE shard = ?1 AND {column} IS NOT NULL AND NOT awake AND ({column}, id) > (?2, ?3) AND {column} <= ?4
+         ORDER BY {column}, id LIMIT ?5"
+    ))?;
+    let (at, id) =
+        after.map_or((i64::MIN, Vec::new()), |after| (after.at.0, id_of(after.execution).to_vec()));
+    let rows = statement.query_map(rusqlite::params![shard.0, at, id, until.0, most], |row| {
+        Ok(Due { at: Timestamp(row.get(0)?), execution: execution_of(row.get(1)?) })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+fn ledger(connection: &Connection, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Trouble> {
+    let mut sql = format!("SELECT {} FROM ledger WHERE 1", rows::LEDGER);
+    let mut values: Vec<Value> = Vec::new();
+    if let Some(status) = filter.status {
+        sql.push_str(" AND status = ?");
+        values.push(words::ledger_name(status).to_owned().into());
+    }
+    if let Some(execution) = filter.execution {
+        sql.push_str(" AND execution = ?");
+        values.push(execution.to_string().into());
+    }
+    if let Some(before) = filter.started_before {
+        sql.push_str(" AND started_at < ?");
+        values.push(before.0.into());
+    }
+    sql.push_str(" ORDER BY started_at, key LIMIT ?");
+    values.push(i64::from(most).into());
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows = statement.query(params_from_iter(values))?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(ledger_row(row)?);
+    }
+    Ok(found)
+}
+
+fn counts<S>(
+    connection: &Connection,
+    sql: &str,
+    statuses: impl IntoIterator<Item = S>,
+    name: impl Fn(&S) -> &'static str,
+) -> Result<Vec<(S, u64)>, Trouble> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let found = statement
+        .query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)? as u64)))?
+        .collect::<Result<Vec<_>, _>>()?;
+    let count =
+        |status: &S| found.iter().find(|(word, _)| word == name(status)).map_or(0, |(_, count)| *count);
+    let counted = statuses.into_iter().map(|status| {
+        let count = count(&status);
+        (status, count)
+    });
+    Ok(counted.filter(|(_, count)| *count > 0).collect())
+}
+
+fn stats(connection: &Connection, shards: u16, files: &Files) -> Result<Stats, Trouble> {
+    let mut totals = Vec::new();
+    for shard in (0..shards).map(Shard) {
+        let (first, last) = rows::journal_range(shard);
+        let newest: Option<Vec<u8>> = connection
+            .prepare_cached("SELECT turns FROM journal WHERE id >= ?1 AND id <= ?2 ORDER BY id DESC LIMIT 1")?
+            .query_row([first, last], |row| row.get(0))
+            .optional()?;
+        totals
+            .push(newest.map_or(Ok(Totals::default()), |row| record::read_journal(&row).map(|read| read.0))?);
+    }
+    let executions = "SELECT status, count(*) FROM execution GROUP BY status";
+    let ledger = "SELECT status, count(*) FROM ledger GROUP BY status";
+    let oldest: Option<i64> = connection.query_row(
+        "SELECT min(started_at) FROM ledger WHERE status = ?1",
+        [words::ledger_name(LedgerStatus::Pending)],
+        |row| row.get(0),
+    )?;
+    let mut tables = Vec::new();
+    for table in TABLES {
+        let count: i64 =
+            connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0))?;
+        let bytes: i64 = connection.query_row(
+            "SELECT coalesce(sum(pgsize), 0) FROM dbstat WHERE aggregate = TRUE AND name IN
+                 (SELECT name FROM sqlite_schema WHERE tbl_name = ?1)",
+            [table],
+            |row| row.get(0),
+        )?;
+        tables.push((table.to_owned(), count as u64, bytes as u64));
+    }
+    let size = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    Ok(Stats {
+        totals: gather::sum(totals),
+        executions: counts(connection, executions, words::STATUSES, |status| status.name())?,
+        ledger: counts(connection, ledger, words::LEDGER_STATUSES, |status| words::ledger_name(*status))?,
+        oldest_pending: oldest.map(Timestamp),
+        tables,
+        bytes: size(&files.db) + size(&files.wal()),
+    })
+}
+
+impl Reader for SqliteReader {
+    fn revision(&mut self, revision: RevisionId) -> Result<Option<MachineRecord>, Failure> {
+        self.ask(
+            |connection, _| Ok(rows::machines(connection, "WHERE r.id = ?1", [revision.0 as i64])?.pop()),
+        )
+    }
+
+    fn machine(&mut self, name: &str) -> Result<Option<MachineRecord>, Failure> {
+        self.ask(|connection, _| rows::newest_revision(connection, name))
+    }
+
+    fn machines(&mut self) -> Result<Vec<MachineRecord>, Failure> {
+        let newest = "WHERE r.id IN (SELECT max(id) FROM revision GROUP BY machine) ORDER BY m.name";
+        self.ask(|connection, _| rows::machines(connection, newest, []))
+    }
+
+    fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Failure> {
+        self.ask(|connection, _| {
+            let mut statement = connection.prepare_cached(
+                "SELECT id FROM execution WHERE machine = ?1 AND name = ?2 AND name IS NOT NULL",
+            )?;
+            let id = statement
+                .query_row(rusqlite::params![machine.0 as i64, name], |row| row.get(0))
+                .optional()?;
+            Ok(id.map(execution_of))
+        })
+    }
+
+    fn execution(&mut self, execution: ExecutionId) -> Result<Option<Recovered>, Failure> {
+        let shard = self.shard(execution);
+        self.ask(|connection, beyond| {
+            let row = row_of(connection, execution)?;
+            let covered =
+                row.as_ref().and_then(|row| row.content.as_ref()).map_or(0, |content| content.turns);
+            let turns = beyond.turns(connection, (shard, execution), covered)?;
+            if row.is_none() && turns.is_empty() {
+                return Ok(None);
+            }
+            let unsegmented_from = unsegmented_from(connection, execution)?;
+            Ok(Some(Recovered { execution, row, unsegmented_from, turns }))
+        })
+    }
+
+    fn row(&mut self, execution: ExecutionId) -> Result<Option<(Row, u64)>, Failure> {
+        self.ask(|connection, _| match row_of(connection, execution)? {
+            Some(row) => Ok(Some((row, unsegmented_from(connection, execution)?))),
+            None => Ok(None),
+        })
+    }
+
+    fn due(
+        &mut self,
+        shard: Shard,
+        clock: Clock,
+        after: Option<Due>,
+        until: Timestamp,
+        most: u32,
+    ) -> Result<Vec<Due>, Failure> {
+        let column = match clock {
+            Clock::Steady => "wake_at",
+            Clock::Wall => "wake_wall_at",
+        };
+        self.ask(|connection, _| due(connection, column, shard, (after, until), most))
+    }
+
+    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
+        self.ask(|connection, _| list(connection, filter, after, most))
+    }
+
+    fn turns(
+        &mut self,
+        execution: ExecutionId,
+        from: u64,
+        bytes_max: usize,
+    ) -> Result<Vec<StoredTurn>, Failure> {
+        let shard = self.shard(execution);
+        self.ask(|connection, beyond| {
+            let covered = connection
+                .prepare_cached("SELECT turns FROM execution WHERE id = ?1")?
+                .query_row([id_of(execution)], |row| row.get::<_, i64>(0))
+                .optional()?;
+            let turns = beyond.turns(connection, (shard, execution), covered.unwrap_or(0) as u64)?;
+            let mut found = Stretch::new(from, bytes_max);
+            stretch(connection, turns, execution, &mut found)?;
+            Ok(found.turns())
+        })
+    }
+
+    fn ledger(&mut self, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Failure> {
+        self.ask(|connection, _| ledger(connection, filter, most))
+    }
+
+    fn stats(&mut self) -> Result<Stats, Failure> {
+        let (shards, files) = (self.shards, self.files.clone());
+        self.ask(|connection, _| stats(connection, shards, &files))
+    }
+}

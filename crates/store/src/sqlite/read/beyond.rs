@@ -1,0 +1,81 @@
+//! What the journal has beyond the rows.
+//!
+//! The journal is written for recovery, not for looking things up: to find one execution's Turns, all of it must be
+//! opened. A reader remembers who stands in which journal row, so that each row is opened once; rows never change.
+
+use crate::gather::dense;
+use crate::lease::{Position, Shard};
+use crate::record;
+use crate::sqlite::fault::Trouble;
+use crate::sqlite::rows::{journal_range, position_of};
+use crate::store::StoredTurn;
+use perdura_engine::ExecutionId;
+use rusqlite::{Connection, OptionalExtension};
+use std::collections::BTreeMap;
+
+/// Who stands in which journal row.
+#[derive(Debug, Default)]
+pub(super) struct Beyond {
+    /// By the row's id; each list is in order.
+    rows: BTreeMap<i64, Vec<ExecutionId>>,
+}
+
+impl Beyond {
+    /// The Turns of an execution in its Shard's journal that are not covered by its row.
+    pub(super) fn turns(
+        &mut self,
+        connection: &Connection,
+        (shard, execution): (Shard, ExecutionId),
+        covered: u64,
+    ) -> Result<Vec<(Position, StoredTurn)>, Trouble> {
+        let mut turns = Vec::new();
+        for id in self.learn(connection, shard)? {
+            if self.rows.get(&id).is_none_or(|ids| ids.binary_search(&execution).is_err()) {
+                continue;
+            }
+            let Some(found) = open(connection, id)? else { continue };
+            let wanted =
+                |(whose, turn): &(ExecutionId, StoredTurn)| *whose == execution && turn.number > covered;
+            turns.extend(found.into_iter().filter(wanted).map(|(_, turn)| (position_of(id), turn)));
+        }
+        dense(covered, &turns)?;
+        Ok(turns)
+    }
+
+    /// Opens the rows that are new, forgets those that are gone, and tells which there are.
+    fn learn(&mut self, connection: &Connection, shard: Shard) -> Result<Vec<i64>, Trouble> {
+        let (first, last) = journal_range(shard);
+        let ids = connection
+            .prepare_cached("SELECT id FROM journal WHERE id >= ?1 AND id <= ?2 ORDER BY id")?
+            .query_map([first, last], |row| row.get(0))?
+            .collect::<Result<Vec<i64>, _>>()?;
+        let oldest = ids.first().copied().unwrap_or(last);
+        self.rows.retain(|id, _| *id < first || *id >= oldest);
+        for id in &ids {
+            if !self.rows.contains_key(id) {
+                let mut who: Vec<_> =
+                    open(connection, *id)?.unwrap_or_default().into_iter().map(|(who, _)| who).collect();
+                who.sort_unstable();
+                who.dedup();
+                self.rows.insert(*id, who);
+            }
+        }
+        Ok(ids)
+    }
+}
+
+/// A row's Turns. A damaged one is told by recovery; here it must not hide the executions beside it.
+fn open(connection: &Connection, id: i64) -> Result<Option<Vec<(ExecutionId, StoredTurn)>>, Trouble> {
+    let sealed = connection
+        .prepare_cached("SELECT turns FROM journal WHERE id = ?1")?
+        .query_row([id], |row| row.get::<_, Vec<u8>>(0))
+        .optional()
+        .map_err(Trouble::from);
+    match sealed {
+        Ok(sealed) => {
+            Ok(sealed.and_then(|sealed| record::read_journal(&sealed).ok()).map(|(_, turns)| turns))
+        }
+        Err(trouble) if trouble.is_damage() => Ok(None),
+        Err(trouble) => Err(trouble),
+    }
+}

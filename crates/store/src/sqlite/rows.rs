@@ -1,0 +1,163 @@
+//! Between rows of tables and our own words.
+
+use super::fault::Trouble;
+use crate::group::{Content, LedgerRow, MachineId, RevisionId, Row, Snapshot};
+use crate::lease::{Position, Shard};
+use crate::record::Damage;
+use crate::store::{MachineRecord, Summary};
+use crate::words;
+use perdura_engine::{ExecutionId, Timestamp, Wake};
+use rusqlite::{Connection, OptionalExtension};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// So many bits of a journal row's id are its position.
+const POSITION_BITS: u32 = 48;
+
+pub(super) fn journal_id(shard: Shard, position: Position) -> i64 {
+    debug_assert!(position.0 < 1 << POSITION_BITS, "2^48 commits take longer than a disk lasts");
+    (i64::from(shard.0) << POSITION_BITS) + position.0 as i64
+}
+
+/// The least and the greatest id of a Shard's journal rows.
+pub(super) fn journal_range(shard: Shard) -> (i64, i64) {
+    let first = journal_id(shard, Position(0));
+    (first, first + ((1 << POSITION_BITS) - 1))
+}
+
+pub(super) fn position_of(id: i64) -> Position {
+    Position((id & ((1 << POSITION_BITS) - 1)) as u64)
+}
+
+pub(super) fn id_of(execution: ExecutionId) -> [u8; 16] {
+    execution.uuid().into_bytes()
+}
+
+pub(super) fn execution_of(bytes: [u8; 16]) -> ExecutionId {
+    ExecutionId::from_uuid(Uuid::from_bytes(bytes))
+}
+
+fn unknown(word: &str, value: &str) -> Trouble {
+    Trouble::Damage(Damage(format!("the {word} {value} is unknown")))
+}
+
+/// What a list shows, in the order of [`summary`].
+pub(super) const SUMMARY: &str = "id, machine, revision, name, status, started_at, ended_at, redrives";
+
+pub(super) fn summary(row: &rusqlite::Row<'_>) -> Result<Summary, Trouble> {
+    let status: String = row.get(4)?;
+    Ok(Summary {
+        execution: execution_of(row.get(0)?),
+        machine: MachineId(row.get::<_, i64>(1)? as u64),
+        revision: RevisionId(row.get::<_, i64>(2)? as u64),
+        name: row.get(3)?,
+        status: words::status(&status).ok_or_else(|| unknown("status", &status))?,
+        started_at: Timestamp(row.get(5)?),
+        ended_at: row.get::<_, Option<i64>>(6)?.map(Timestamp),
+        redrives: row.get(7)?,
+    })
+}
+
+/// A row with its content.
+pub(super) fn row_of(connection: &Connection, execution: ExecutionId) -> Result<Option<Row>, Trouble> {
+    let mut statement = connection.prepare_cached(
+        "SELECT id, machine, revision, name, status, started_at, ended_at, redrives,
+             awake, wake_at, wake_wall_at, turns, events, tail_from, state_turn, tail, state
+         FROM execution WHERE id = ?1",
+    )?;
+    let mut rows = statement.query([id_of(execution)])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let summary = summary(row)?;
+    let state: Option<i64> = row.get(14)?;
+    let state = match state {
+        Some(turn) => Some(Snapshot { turn: turn as u64, bytes: row.get(16)? }),
+        None => None,
+    };
+    let content = match row.get::<_, Option<Vec<u8>>>(15)? {
+        Some(tail) => Some(Content {
+            turns: row.get::<_, i64>(11)? as u64,
+            events: row.get::<_, i64>(12)? as u64,
+            state,
+            tail_from: row.get::<_, i64>(13)? as u64,
+            tail,
+        }),
+        None => None,
+    };
+    let time = |index| Ok::<_, Trouble>(row.get::<_, Option<i64>>(index)?.map(Timestamp));
+    Ok(Some(Row {
+        execution,
+        machine: summary.machine,
+        revision: summary.revision,
+        name: summary.name,
+        status: summary.status,
+        awake: row.get(8)?,
+        started_at: summary.started_at,
+        ended_at: summary.ended_at,
+        wake: Wake { steady: time(9)?, wall: time(10)? },
+        redrives: summary.redrives,
+        content,
+    }))
+}
+
+/// The first Turn of an execution that no segment holds.
+pub(super) fn unsegmented_from(connection: &Connection, execution: ExecutionId) -> Result<u64, Trouble> {
+    let mut statement = connection.prepare_cached(
+        "SELECT first + turns FROM history WHERE execution = ?1 ORDER BY first DESC LIMIT 1",
+    )?;
+    let next: Option<i64> = statement.query_row([id_of(execution)], |row| row.get(0)).optional()?;
+    Ok(next.map_or(1, |next| next as u64))
+}
+
+const MACHINE: &str = "SELECT m.id, r.id, m.name, r.kind, r.definition, r.created_at
+    FROM revision r JOIN machine m ON m.id = r.machine";
+
+/// Definitions, as the rest of the query asks for them.
+pub(super) fn machines(
+    connection: &Connection,
+    rest: &str,
+    values: impl rusqlite::Params,
+) -> Result<Vec<MachineRecord>, Trouble> {
+    let mut statement = connection.prepare_cached(&format!("{MACHINE} {rest}"))?;
+    let mut rows = statement.query(values)?;
+    let mut machines = Vec::new();
+    while let Some(row) = rows.next()? {
+        let kind: String = row.get(3)?;
+        machines.push(MachineRecord {
+            machine: MachineId(row.get::<_, i64>(0)? as u64),
+            revision: RevisionId(row.get::<_, i64>(1)? as u64),
+            name: row.get(2)?,
+            kind: words::kind(&kind).ok_or_else(|| unknown("kind", &kind))?,
+            definition: row.get(4)?,
+            created_at: Timestamp(row.get(5)?),
+        });
+    }
+    Ok(machines)
+}
+
+pub(super) fn newest_revision(connection: &Connection, name: &str) -> Result<Option<MachineRecord>, Trouble> {
+    Ok(machines(connection, "WHERE m.name = ?1 ORDER BY r.id DESC LIMIT 1", [name])?.pop())
+}
+
+/// The columns of the ledger, in the order of [`ledger_row`].
+pub(super) const LEDGER: &str =
+    "key, wire_key, execution, step, round, status, started_at, completed_at, result, error";
+
+pub(super) fn ledger_row(row: &rusqlite::Row<'_>) -> Result<LedgerRow, Trouble> {
+    let uuid = |index, word| {
+        let text: String = row.get(index)?;
+        Uuid::parse_str(&text).map_err(|_| unknown(word, &text))
+    };
+    let status: String = row.get(5)?;
+    Ok(LedgerRow {
+        key: row.get::<_, Arc<str>>(0)?,
+        wire_key: uuid(1, "wire key")?,
+        execution: ExecutionId::from_uuid(uuid(2, "execution")?),
+        step: row.get(3)?,
+        round: row.get(4)?,
+        status: words::ledger_status(&status).ok_or_else(|| unknown("status", &status))?,
+        started_at: Timestamp(row.get(6)?),
+        completed_at: row.get::<_, Option<i64>>(7)?.map(Timestamp),
+        result: row.get(8)?,
+        error: row.get(9)?,
+    })
+}
