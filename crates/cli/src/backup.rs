@@ -66,7 +66,9 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> Result<ExitCode> {
     };
     let stats = deposit.read(|reader| reader.stats()).map_err(Refusal::from)?;
     drop(deposit);
-    settle(folder, &part)?;
+    // The copy appears under its name when it is complete, or not at all.
+    sqlite::backup(&part, &target).map_err(Refusal::from)?;
+    fs::remove_dir_all(&part).with_context(|| format!("cannot remove {}", part.display()))?;
     let executions: u64 = stats.executions.iter().map(|(_, count)| count).sum();
     ledger::print(&held.items, arguments.data.json)?;
     let count = |count, noun| plural(usize::try_from(count).unwrap_or(usize::MAX), noun);
@@ -77,20 +79,4 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> Result<ExitCode> {
         plural(held.items.len(), "call"),
     ));
     Ok(ExitCode::SUCCESS)
-}
-
-/// Gives the restored files their place.
-fn settle(folder: &std::path::Path, part: &std::path::Path) -> Result<()> {
-    let failed = || format!("cannot put the data into {}", folder.display());
-    // The file goes last: without it the others mean nothing.
-    let mut files: Vec<_> =
-        fs::read_dir(part).and_then(Iterator::collect::<io::Result<_>>).with_context(failed)?;
-    files.sort_by_key(|entry: &fs::DirEntry| entry.file_name() == DATABASE);
-    for entry in files {
-        if entry.file_name() != "lock" {
-            fs::rename(entry.path(), folder.join(entry.file_name())).with_context(failed)?;
-        }
-    }
-    fs::remove_dir_all(part).with_context(failed)?;
-    File::open(folder).and_then(|folder| folder.sync_all()).with_context(failed)
 }

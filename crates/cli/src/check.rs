@@ -36,8 +36,9 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode> {
             0 => "everything agrees".to_owned(),
             count => format!("{} wrong", plural(count, "thing")),
         };
-        let Checked { executions, turns, events, .. } = &all;
-        let read = format!("{executions} executions, {turns} turns, {events} events read: {verdict}\n");
+        let count = |count: u64, noun| plural(usize::try_from(count).unwrap_or(usize::MAX), noun);
+        let (executions, turns) = (count(all.executions, "execution"), count(all.turns, "turn"));
+        let read = format!("{executions}, {turns}, {} read: {verdict}\n", count(all.events, "event"));
         terminal::print(read.as_bytes())?;
     }
     Ok(if all.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -32,8 +32,8 @@ pub trait Data {
     /// An execution that is in memory, with the calls that are under way.
     fn view(&mut self, execution: ExecutionId) -> Option<Box<View>>;
 
-    /// Waits until readers see what runs, if they may not see it yet; `false`: they see all of it.
-    fn settle(&mut self) -> bool;
+    /// Waits a little, if readers may not see yet all that runs; `false`: by now they see it.
+    fn settle(&mut self, waits: u32) -> bool;
 
     /// Keeps a definition that was read already.
     fn deploy(&mut self, new: &NewMachine, machine: Arc<Machine>) -> Result<MachineRecord, Refusal>;

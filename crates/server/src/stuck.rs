@@ -4,7 +4,8 @@
 //! one that nobody makes any more and that has no answer is stuck.
 
 use crate::data::{Data, Served};
-use perdura_engine::{LedgerStatus, Timestamp};
+use crate::fold::fold;
+use perdura_engine::{Execution, LedgerStatus, Timestamp};
 use perdura_store::{Failure, LedgerFilter, LedgerRow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -26,11 +27,25 @@ pub fn stuck<D: Data>(data: &mut D) -> Result<Vec<LedgerRow>, Failure> {
         started_before: Some(data.now().after_ms(-after_ms)),
     };
     let mut rows = data.read(|reader| reader.ledger(&filter, ROWS_MAX))?;
-    rows.retain(|row| {
-        let view = data.view(row.execution);
-        !view.is_some_and(|view| view.live.iter().any(|key| key.readable() == &*row.key))
-    });
+    rows.retain(|row| is_stuck(data, row));
     Ok(rows)
+}
+
+/// Somebody waits for it, and nobody makes it.
+fn is_stuck<D: Data>(data: &mut D, row: &LedgerRow) -> bool {
+    if let Some(view) = data.view(row.execution) {
+        let is_live = view.live.iter().any(|key| key.readable() == &*row.key);
+        return !is_live && waits(&view.execution, row);
+    }
+    match data.read(|reader| Ok(fold(reader, row.execution))) {
+        Ok(Ok(Some(folded))) => waits(&folded.execution, row),
+        // What cannot be read is for a person to look at as well.
+        Ok(Ok(None) | Err(_)) | Err(_) => true,
+    }
+}
+
+fn waits(execution: &Execution, row: &LedgerRow) -> bool {
+    execution.calls().any(|(_, key)| key.readable() == &*row.key)
 }
 
 /// What was seen last, for those who measure.

@@ -42,7 +42,7 @@ impl Data for Beside {
         None
     }
 
-    fn settle(&mut self) -> bool {
+    fn settle(&mut self, _: u32) -> bool {
         false
     }
 

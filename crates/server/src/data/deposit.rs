@@ -167,7 +167,7 @@ impl Data for Deposit {
         None
     }
 
-    fn settle(&mut self) -> bool {
+    fn settle(&mut self, _: u32) -> bool {
         false
     }
 

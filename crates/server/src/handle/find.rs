@@ -13,14 +13,16 @@ pub(super) fn find<D: Data>(data: &mut D, which: &str) -> Result<ExecutionId, Re
         Meant::Id(id) => return Ok(id),
         Meant::Name { machine, name } => (machine, name),
     };
-    if let Some(id) = look(data, which, machine, name)? {
-        return Ok(id);
-    }
-    // One that has only begun is not in the tables yet.
-    if data.settle()
-        && let Some(id) = look(data, which, machine, name)?
-    {
-        return Ok(id);
+    let mut waits = 0;
+    loop {
+        if let Some(id) = look(data, which, machine, name)? {
+            return Ok(id);
+        }
+        // One that has only begun is not in the tables yet.
+        if !data.settle(waits) {
+            break;
+        }
+        waits += 1;
     }
     Err(Refusal::not_found(format!("there is no execution {which:?}")).but("`perdura ps` lists them"))
 }

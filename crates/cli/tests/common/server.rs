@@ -1,0 +1,121 @@
+//! A server on a free port, and the commands that reach it.
+
+use super::{Ended, Scene};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+/// How long anything may take before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A `perdura serve` in the folder of a test, on `data` there. It ends with this value.
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) ready: String,
+    pub(crate) address: String,
+}
+
+impl Server {
+    /// Starts it, and waits until it says that it is ready.
+    pub(crate) fn start(scene: &Scene, more: &[&str]) -> Self {
+        let mut arguments = vec!["serve", "--listen", "127.0.0.1:0", "--data", "data", "--grace", "0s"];
+        arguments.extend(more);
+        let mut command = scene.command(&arguments);
+        command.stderr(std::fs::File::create(scene.path("serve.log")).expect("a log can be written"));
+        let mut child = command.spawn().expect("perdura runs");
+        let mut ready = String::new();
+        let stdout = child.stdout.as_mut().expect("stdout is a pipe");
+        BufReader::new(stdout).read_line(&mut ready).expect("stdout can be read");
+        let log = || std::fs::read_to_string(scene.path("serve.log")).unwrap_or_default();
+        assert!(ready.starts_with("perdura serves data on http://127.0.0.1:"), "{ready}\n{}", log());
+        let address = ready["perdura serves data on http://".len()..].split(": ").next().unwrap_or_default();
+        Self { child, address: address.to_owned(), ready: ready.clone() }
+    }
+
+    /// Sends a signal and waits for the end.
+    pub(crate) fn end(mut self, signal: &str) -> Option<i32> {
+        kill(self.child.id(), signal);
+        self.child.wait().expect("it ends").code()
+    }
+
+    /// What a GET gives: head and body.
+    pub(crate) fn get(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).expect("the server listens");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: perdura\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("a request can be sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer comes");
+        answer
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a signal to a process that the test has started.
+pub(crate) fn kill(id: u32, signal: &str) {
+    let sent = Command::new("kill").args([signal, &id.to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
+impl Scene {
+    /// A command on the test's data.
+    pub(crate) fn on_data(&self, arguments: &[&str]) -> Ended {
+        let mut all = arguments.to_vec();
+        all.extend(["--data", "data"]);
+        self.perdura(&all)
+    }
+
+    /// The same, which must succeed; what it prints, as JSON, line by line.
+    #[track_caller]
+    pub(crate) fn json(&self, arguments: &[&str]) -> Vec<serde_json::Value> {
+        let mut all = arguments.to_vec();
+        all.push("--json");
+        let ended = self.on_data(&all);
+        assert_eq!(ended.code, Some(0), "{arguments:?}: {ended:?}");
+        ended.stdout.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect()
+    }
+
+    /// One line of it.
+    #[track_caller]
+    pub(crate) fn one(&self, arguments: &[&str]) -> serde_json::Value {
+        let mut all = self.json(arguments);
+        assert_eq!(all.len(), 1, "{arguments:?}: {all:?}");
+        all.remove(0)
+    }
+
+    /// Asks until the answer is right.
+    #[track_caller]
+    pub(crate) fn until(
+        &self,
+        arguments: &[&str],
+        is_right: impl Fn(&[serde_json::Value]) -> bool,
+    ) -> Vec<serde_json::Value> {
+        let began = Instant::now();
+        loop {
+            let answer = self.json(arguments);
+            if is_right(&answer) {
+                return answer;
+            }
+            assert!(began.elapsed() < PATIENCE, "{arguments:?} never came right: {answer:?}");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Waits until an execution has this status.
+    #[track_caller]
+    pub(crate) fn until_status(&self, execution: &str, status: &str) -> serde_json::Value {
+        self.until(&["show", execution], |shown| shown[0]["status"] == status).remove(0)
+    }
+
+    /// The lines of a file; none if it is not there.
+    pub(crate) fn lines(&self, name: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.path(name)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+}

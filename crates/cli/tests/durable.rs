@@ -1,0 +1,232 @@
+//! What survives: a server that is ended, a process that is killed, a backup.
+
+mod common;
+
+use common::Scene;
+use common::server::{Server, kill};
+use std::io::{BufRead, BufReader};
+
+/// Writes its key to `keys` and its process to the pipe `up`, then waits for the file `go` to be there, which on a
+/// later call it is.
+const SLOW: &str = "echo $PERDURA_IDEMPOTENCY_KEY >> keys; if [ -e go ]; then echo '\"done\"'; exit; fi; \
+                    echo $$ > up; exec sleep 600";
+
+fn slow(name: &str) -> Scene {
+    Scene::new(name).function(SLOW, "").pipe("up")
+}
+
+/// The process of the function, once it is under way.
+fn up(scene: &Scene) -> u32 {
+    let mut line = String::new();
+    let pipe = std::fs::File::open(scene.path("up")).expect("the function opens the pipe");
+    BufReader::new(pipe).read_line(&mut line).expect("the function writes");
+    line.trim().parse().expect("a number")
+}
+
+fn go(scene: &Scene) {
+    std::fs::write(scene.path("go"), "").expect("a file can be written");
+}
+
+/// One key, seen so often.
+#[track_caller]
+fn assert_one_key(scene: &Scene, times: usize) {
+    let mut keys = scene.lines("keys");
+    assert_eq!(keys.len(), times, "{keys:?}");
+    keys.dedup();
+    assert_eq!(keys.len(), 1, "{keys:?}");
+}
+
+#[test]
+fn a_run_that_was_killed_goes_on_under_the_same_key() {
+    let scene = slow("durable-kill");
+    let run = ["run", "m.asl.json", "--data", "data", "--name", "n", "--input", "[1]"];
+    let mut child = scene.start(&run);
+    let function = up(&scene);
+    kill(child.id(), "-KILL");
+    child.wait().expect("it ends");
+    // Its function is an orphan now; what it would answer reaches nobody.
+    kill(function, "-KILL");
+    go(&scene);
+    scene.perdura(&run).gives("\"done\"");
+    assert_one_key(&scene, 2);
+    // It has ended: the same again gives what is on record.
+    scene.perdura(&run).gives("\"done\"");
+    assert_one_key(&scene, 2);
+    let other = ["run", "m.asl.json", "--data", "data", "--name", "n", "--input", "[2]"];
+    scene.perdura(&other).fails(2, &["an execution named n has another input"]);
+    let entries = scene.json(&["ledger", "--execution", "n"]);
+    assert_eq!((entries.len(), &entries[0]["status"]), (1, &"Completed".into()), "{entries:?}");
+    assert_eq!(
+        (&entries[0]["wireKey"], &entries[0]["result"]),
+        (&scene.lines("keys")[0].clone().into(), &"\"done\"".into())
+    );
+}
+
+#[test]
+fn an_interrupted_run_leaves_nothing_running_and_goes_on() {
+    let scene = slow("durable-interrupt");
+    let run = ["run", "m.asl.json", "--data", "data", "--name", "n"];
+    let child = scene.start(&run);
+    let function = up(&scene);
+    kill(child.id(), "-INT");
+    let ended: common::Ended = child.wait_with_output().expect("it ends").into();
+    ended.fails(4, &["left where it is; the same command goes on with it"]);
+    assert!(!std::path::Path::new(&format!("/proc/{function}/cwd")).exists(), "the function was ended too");
+    go(&scene);
+    scene.perdura(&run).gives("\"done\"");
+    assert_one_key(&scene, 2);
+}
+
+#[test]
+fn a_server_that_is_ended_goes_on_after_the_next_start() {
+    let scene = slow("durable-term");
+    let server = Server::start(&scene, &[]);
+    scene.one(&["deploy", "m.asl.json"]);
+    scene.one(&["start", "m", "--name", "n"]);
+    let function = up(&scene);
+    let shown = scene.one(&["show", "n"]);
+    assert_eq!(shown["standing"][0]["live"], true, "{shown}");
+    assert_eq!(server.end("-TERM"), Some(0));
+    assert!(!std::path::Path::new(&format!("/proc/{function}/cwd")).exists(), "the function was ended too");
+    assert!(!scene.path("data").join("control.sock").exists());
+    go(&scene);
+    let server = Server::start(&scene, &[]);
+    assert!(server.ready.contains(": 1 execution taken up in "), "{}", server.ready);
+    assert_eq!(scene.until_status("n", "SUCCEEDED")["output"], "\"done\"");
+    assert_one_key(&scene, 2);
+    let log = scene.lines("serve.log").join("\n");
+    assert!(log.contains("repeated after a restart") && log.contains("step=\"Call#1\""), "{log}");
+}
+
+#[test]
+fn a_server_that_was_killed_is_followed_by_one_that_goes_on() {
+    let scene = slow("durable-serve-kill");
+    let server = Server::start(&scene, &[]);
+    scene.one(&["deploy", "m.asl.json"]);
+    let id = scene.one(&["start", "m", "--name", "n"])["execution"].as_str().expect("an id").to_owned();
+    let function = up(&scene);
+    server.end("-KILL");
+    kill(function, "-KILL");
+    go(&scene);
+    // The socket is left over; nobody listens on it.
+    assert_eq!(scene.one(&["show", &id])["status"], "RUNNING");
+    let _server = Server::start(&scene, &[]);
+    scene.until_status("n", "SUCCEEDED");
+    assert_one_key(&scene, 2);
+}
+
+#[test]
+fn what_was_started_without_a_server_runs_with_the_next() {
+    let scene = Scene::new("durable-deposit").function("echo $PERDURA_IDEMPOTENCY_KEY >> keys; echo 7", "");
+    scene.one(&["deploy", "m.asl.json"]);
+    let ended = scene.on_data(&["start", "m", "--name", "n"]);
+    assert!(ended.stderr.contains("runs when `perdura serve` is started"), "{ended:?}");
+    let shown = scene.one(&["show", "n"]);
+    assert_eq!((&shown["status"], &shown["standing"][0]["live"]), (&"RUNNING".into(), &false.into()));
+    assert_eq!(scene.json(&["ledger", "--pending"]).len(), 1);
+    assert_eq!(scene.json(&["ledger", "--stuck"]).len(), 0);
+    // Another command opens the data, and performs nothing either.
+    scene.one(&["start", "m", "--name", "other"]);
+    assert!(scene.lines("keys").is_empty());
+    // A run performs its own execution only.
+    scene.perdura(&["run", "m.asl.json", "--data", "data", "--name", "third"]).gives("7");
+    assert_eq!(scene.lines("keys").len(), 1);
+    let _server = Server::start(&scene, &[]);
+    scene.until_status("n", "SUCCEEDED");
+    scene.until_status("other", "SUCCEEDED");
+    assert_eq!(scene.lines("keys").len(), 3);
+}
+
+#[test]
+fn a_person_ends_a_hold() {
+    let script = "echo x >> calls; [ -e go ] && { echo 9; exit; }; kill -9 $$";
+    let scene = Scene::new("durable-hold").function(script, "uncertain = 'hold'");
+    let _server = Server::start(&scene, &[]);
+    scene.one(&["deploy", "m.asl.json"]);
+    for (name, how, status, output) in [
+        ("done", &["--completed", r#"{"paid": true}"#][..], "SUCCEEDED", r#"{"paid": true}"#),
+        ("refused", &["--failed", "Declined", "--cause", "no"], "FAILED", ""),
+        ("again", &["--again"], "SUCCEEDED", "9"),
+    ] {
+        scene.one(&["start", "m", "--name", name]);
+        let held = scene.until(&["show", name], |shown| shown[0]["standing"][0]["doing"] == "held");
+        let key = held[0]["standing"][0]["key"].as_str().expect("it has a key").to_owned();
+        let uncertain = scene.json(&["ledger", "--uncertain"]);
+        assert!(uncertain.iter().any(|entry| entry["key"] == *key), "{uncertain:?}");
+        go(&scene);
+        let mut resolve = vec!["ledger", "resolve", &key, "--reason", "a test says so"];
+        resolve.extend(how);
+        scene.one(&resolve);
+        let shown = scene.until_status(name, status);
+        assert_eq!(shown["output"].as_str().unwrap_or_default(), output, "{shown}");
+        let twice = scene.on_data(&resolve);
+        assert_eq!(twice.code, Some(1), "{twice:?}");
+        std::fs::remove_file(scene.path("go")).expect("it is there");
+    }
+    // Three calls, and one again.
+    assert_eq!(scene.lines("calls").len(), 4);
+}
+
+#[test]
+fn a_restored_backup_holds_what_was_under_way() {
+    let scene = slow("durable-restore");
+    let server = Server::start(&scene, &[]);
+    scene.one(&["deploy", "m.asl.json"]);
+    scene.one(&["start", "m", "--name", "n"]);
+    up(&scene);
+    let backup = scene.one(&["backup", "copy.db"]);
+    assert!(backup["bytes"].as_u64() > Some(0), "{backup}");
+    scene.on_data(&["backup", "copy.db"]).fails(1, &["exists"]);
+    server.end("-TERM");
+    scene.on_data(&["restore", "copy.db"]).fails(1, &["there is data in data already"]);
+    std::fs::rename(scene.path("data"), scene.path("lost")).expect("the data is lost");
+    let held = scene.one(&["restore", "copy.db"]);
+    assert_eq!(
+        (&held["status"], &held["wireKey"]),
+        (&"Uncertain".into(), &scene.lines("keys")[0].clone().into())
+    );
+    go(&scene);
+    let _server = Server::start(&scene, &[]);
+    let shown = scene.one(&["show", "n"]);
+    assert_eq!((&shown["status"], &shown["standing"][0]["doing"]), (&"RUNNING".into(), &"held".into()));
+    assert_one_key(&scene, 1);
+    let key = held["key"].as_str().expect("it has a key");
+    scene.one(&["ledger", "resolve", key, "--again", "--reason", "it was not done"]);
+    scene.until_status("n", "SUCCEEDED");
+    assert_one_key(&scene, 2);
+}
+
+#[test]
+fn what_nobody_can_perform_fails_and_is_named() {
+    let machine = r#"{"StartAt": "Send", "States": {"Send": {"Type": "Task", "End": true,
+        "Resource": "arn:aws:states:::sqs:sendMessage", "Parameters": {"QueueUrl": "q", "MessageBody": "b"}}}}"#;
+    let scene =
+        Scene::new("durable-nobody").file("sends.json", machine).function("", "").file("perdura.toml", "");
+    let _server = Server::start(&scene, &[]);
+    scene.one(&["deploy", "sends.json"]);
+    scene.one(&["start", "sends", "--name", "s"]);
+    let shown = scene.until_status("s", "FAILED");
+    assert!(shown["cause"].as_str().unwrap_or_default().contains("sqs:sendMessage"), "{shown}");
+    scene.one(&["deploy", "m.asl.json"]);
+    scene.one(&["start", "m", "--name", "f"]);
+    let shown = scene.until_status("f", "FAILED");
+    assert!(shown["cause"].as_str().unwrap_or_default().contains("function:f"), "{shown}");
+}
+
+#[test]
+fn logs_for_programs_name_execution_step_and_key() {
+    let scene = Scene::new("durable-logs").function("echo 1", "");
+    let server = Server::start(&scene, &["--log-format", "json"]);
+    scene.one(&["deploy", "m.asl.json"]);
+    let id = scene.one(&["start", "m", "--name", "n"])["execution"].clone();
+    scene.until_status("n", "SUCCEEDED");
+    server.end("-TERM");
+    let lines: Vec<serde_json::Value> = scene
+        .lines("serve.log")
+        .iter()
+        .map(|line| serde_json::from_str(line).expect("each line is JSON"))
+        .collect();
+    let called = lines.iter().find(|line| line["message"] == "called").expect("the call is logged");
+    assert_eq!((&called["execution"], &called["step"]), (&id, &"Call#1".into()), "{called}");
+    assert!(called["key"].as_str().unwrap_or_default().ends_with(":Call#1:1"), "{called}");
+}
