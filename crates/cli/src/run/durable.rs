@@ -37,6 +37,9 @@ const LEFT: u8 = 4;
 
 /// Runs a machine durably, or goes on with it, and gives the exit code of its status.
 pub(super) fn run(arguments: &RunArguments, folder: &Path) -> Result<ExitCode> {
+    if arguments.file == Path::new("-") {
+        bail!("a definition from stdin cannot be kept: give it as a file");
+    }
     let Some(machine) = machine(arguments)? else { return Ok(ExitCode::from(REFUSED)) };
     let limits =
         if arguments.reading.strict { Limits::strict(machine.machine_type) } else { Limits::GENEROUS };
@@ -102,9 +105,6 @@ pub(super) fn run(arguments: &RunArguments, folder: &Path) -> Result<ExitCode> {
 
 /// The definition as it is kept: in JSON.
 fn definition(arguments: &RunArguments) -> Result<Arc<str>> {
-    if arguments.file == Path::new("-") {
-        bail!("a definition from stdin cannot be kept: give it as a file");
-    }
     let source = Definition::open(&arguments.file, arguments.reading)?.source;
     Ok(match source.format() {
         Format::Json => source.text,

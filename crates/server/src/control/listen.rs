@@ -83,9 +83,14 @@ async fn attend(mut stream: UnixStream, data: Served) -> io::Result<()> {
         if timeout(SILENCE_MAX, bounded.read_until(b'\n', &mut line)).await?? == 0 {
             return Ok(());
         }
+        let is_cut_off = !line.ends_with(b"\n");
         let mut told = answer(line, data.clone()).await;
         told.push(b'\n');
         timeout(SILENCE_MAX, writer.write_all(&told)).await??;
+        // Too long, or the other side has ended: what follows is no request.
+        if is_cut_off {
+            return Ok(());
+        }
     }
 }
 
