@@ -1,6 +1,7 @@
 //! The `perdura` command: what was asked for, and the exit code that says how it went.
 
 mod arguments;
+mod bench;
 mod definition;
 mod document;
 mod duration;
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Validate(arguments) => validate::validate(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Bench(arguments) => bench::bench(&arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "perdura", &mut script);

@@ -404,6 +404,11 @@ impl Execution {
         self.core.last
     }
 
+    /// When its last event was written.
+    pub fn last_at(&self) -> Timestamp {
+        self.core.at
+    }
+
     /// Its lines of control.
     pub fn strands(&self) -> impl ExactSizeIterator<Item = (StrandId, &Strand)> {
         self.strands.iter().map(|(id, strand)| (*id, strand))

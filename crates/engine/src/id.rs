@@ -103,7 +103,7 @@ impl ExecutionId {
     }
 
     /// As it was stored.
-    pub fn from_uuid(uuid: Uuid) -> Self {
+    pub const fn from_uuid(uuid: Uuid) -> Self {
         Self(uuid)
     }
 
@@ -185,9 +185,17 @@ impl EffectKey {
         &self.0
     }
 
-    /// All but the round: the same for each attempt of a step.
-    pub(crate) fn step(&self) -> &str {
-        self.0.rsplit_once(':').map_or(&self.0, |(step, _)| step)
+    /// The step in it: `SendToGov#17`.
+    pub fn step(&self) -> &str {
+        let from = self.0.find(':').map_or(0, |at| at + 1);
+        let to = self.0.rfind(':').unwrap_or(self.0.len());
+        self.0.get(from..to).unwrap_or_default()
+    }
+
+    /// The round in it.
+    pub fn round(&self) -> Round {
+        let digits = self.0.rsplit(':').next().unwrap_or_default();
+        Round(digits.parse().unwrap_or(Round::FIRST.0))
     }
 
     /// For the wire: a name-based UUID of the readable form, sent as `Idempotency-Key`.

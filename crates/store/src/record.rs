@@ -113,44 +113,41 @@ fn take<'b>(bytes: &mut &'b [u8], length: usize) -> Result<&'b [u8], Damage> {
 }
 
 /// A journal row in the making: the totals after it, then its Turns.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct JournalWriter {
-    bytes: Vec<u8>,
+    totals: Totals,
+    turns: Vec<u8>,
 }
 
 impl JournalWriter {
     /// An empty one.
     pub fn new(totals: &Totals) -> Self {
-        let mut bytes = Vec::with_capacity(64 * 1024);
-        let values = totals.values();
-        put_number(&mut bytes, values.len() as u64);
-        for value in values {
-            put_number(&mut bytes, value);
-        }
-        Self { bytes }
+        Self { totals: *totals, turns: Vec::new() }
     }
 
     /// One more Turn.
     pub fn push(&mut self, execution: ExecutionId, number: u64, body: &[u8]) {
-        self.bytes.extend_from_slice(execution.uuid().as_bytes());
-        put_number(&mut self.bytes, number);
-        put_number(&mut self.bytes, body.len() as u64);
-        self.bytes.extend_from_slice(body);
+        self.turns.extend_from_slice(execution.uuid().as_bytes());
+        put_number(&mut self.turns, number);
+        put_number(&mut self.turns, body.len() as u64);
+        self.turns.extend_from_slice(body);
     }
 
-    /// How long its content is.
-    pub fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// Whether nothing was written; never so, since the totals come first.
-    pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+    /// The totals, with these Turns counted.
+    pub fn set_totals(&mut self, totals: &Totals) {
+        self.totals = *totals;
     }
 
     /// The row's bytes.
     pub fn seal(&self) -> Vec<u8> {
-        seal(&self.bytes)
+        let mut content = Vec::with_capacity(self.turns.len() + 64);
+        let values = self.totals.values();
+        put_number(&mut content, values.len() as u64);
+        for value in values {
+            put_number(&mut content, value);
+        }
+        content.extend_from_slice(&self.turns);
+        seal(&content)
     }
 }
 
@@ -213,10 +210,23 @@ pub struct Begun {
     pub identity: Identity,
 }
 
+/// Writes a Turn behind what is in the buffer, as [`TurnBody`] reads it.
+pub fn write_turn(buffer: &mut Vec<u8>, begun: Option<&Begun>, turn: &Turn) {
+    #[derive(Serialize)]
+    struct Borrowed<'a> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        begun: Option<&'a Begun>,
+        turn: &'a Turn,
+    }
+    serde_json::to_writer(buffer, &Borrowed { begun, turn }).expect("what is recorded can be written");
+}
+
 impl TurnBody {
     /// As bytes.
     pub fn write(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("what is recorded can be written")
+        let mut bytes = Vec::new();
+        write_turn(&mut bytes, self.begun.as_ref(), &self.turn);
+        bytes
     }
 
     /// From bytes.

@@ -1,0 +1,467 @@
+//! From decisions to a commit: what of a group goes into the journal, and which executions leave memory with it.
+//!
+//! An execution and its decision are handed over together and come back together, after the commit. So nobody can
+//! see a state that is not on disk: memory follows the disk by ownership, not by care.
+
+use crate::running::{Mark, Running, SEEN_AFTER_MS, Tail};
+use perdura_engine::{
+    Decision, Effect, EffectKey, EventKind, ExecutionId, Fault, LedgerStatus, Moment, Note, Record, Status,
+    Timestamp, Turn, Wake,
+};
+use perdura_store::record::{self, Begun, JournalWriter};
+use perdura_store::{
+    CommitError, Group, Lease, LedgerChange, LedgerRow, Part, Position, Recovery, Segment, Shard, Store,
+    Totals,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// A history longer than this is cut into segments.
+const SEGMENT_BYTES: usize = 256 * 1024;
+/// An execution that only waits, for longer than this, leaves memory.
+const SLEEPS_FOR_MS: i64 = 1_000;
+/// The journal keeps no more than this for the sake of old runners, unless their states are larger themselves.
+const JOURNAL_BYTES_MAX: u64 = 8 * 1024 * 1024;
+/// Nor more rows than this.
+const JOURNAL_ROWS_MAX: usize = 4_096;
+/// How many old runners one commit takes down.
+const SNAPSHOTS_AT_ONCE: usize = 16;
+
+/// An execution on its way to disk.
+#[derive(Debug)]
+pub struct Item {
+    pub(crate) running: Box<Running>,
+    /// `None`: nothing was decided, it is only to be seen or taken down.
+    pub(crate) decision: Option<Decision>,
+    /// Present on its first Turn.
+    pub(crate) begun: Option<Box<Begun>>,
+    /// Nothing waits for it here and it has no call under way.
+    pub(crate) is_idle: bool,
+    /// The journal is to be freed of it.
+    pub(crate) is_stale: bool,
+    pub(crate) moment: Moment,
+}
+
+/// One that came back: its Turn is on disk.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) running: Box<Running>,
+    pub(crate) effects: Vec<Effect>,
+    /// What a person may want to hear of.
+    pub(crate) remarks: Vec<Note>,
+    /// Why its input changed nothing.
+    pub(crate) ignored: Option<Arc<str>>,
+    /// Its row is all that is needed.
+    pub(crate) may_leave: bool,
+    /// What broke while it was applied.
+    pub(crate) broken: Option<Arc<str>>,
+}
+
+/// What came of a commit.
+#[derive(Debug)]
+pub struct Committed {
+    /// Those of the group.
+    pub(crate) done: Vec<Done>,
+    /// For whose sake the journal keeps too much.
+    pub(crate) stale: Vec<ExecutionId>,
+}
+
+/// Writes for the Shards that this node holds.
+#[derive(Debug)]
+pub struct Committer {
+    shards: BTreeMap<Shard, Held>,
+    count: u16,
+}
+
+/// One Shard, as its writer knows it.
+#[derive(Debug)]
+struct Held {
+    lease: Lease,
+    next: Position,
+    totals: Totals,
+    /// Which journal row each running execution needs first.
+    bases: BTreeSet<(Position, ExecutionId)>,
+    /// The journal's rows and their sizes.
+    rows: VecDeque<(Position, u64)>,
+    row_bytes: u64,
+    /// Bytes of journal less bytes of snapshots: what old runners may cost.
+    credit: i64,
+}
+
+impl Committer {
+    pub(crate) fn new(count: u16) -> Self {
+        Self { shards: BTreeMap::new(), count }
+    }
+
+    pub(crate) fn hold(&mut self, lease: Lease, recovery: &Recovery) {
+        let held = Held {
+            next: recovery.next,
+            totals: recovery.totals,
+            bases: BTreeSet::new(),
+            rows: VecDeque::new(),
+            row_bytes: 0,
+            credit: 0,
+            lease,
+        };
+        self.shards.insert(held.lease.shard(), held);
+    }
+
+    /// A rebuilt execution needs the journal from its base on.
+    pub(crate) fn rest_on_journal(&mut self, running: &Running) {
+        let shard = Shard::of(running.id(), self.count);
+        if let (Some(held), Some(base)) = (self.shards.get_mut(&shard), running.base) {
+            held.bases.insert((base, running.id()));
+        }
+    }
+
+    /// The leases, for renewing and releasing them.
+    pub fn leases(&mut self) -> impl Iterator<Item = &mut Lease> {
+        self.shards.values_mut().map(|held| &mut held.lease)
+    }
+
+    /// What has happened, by Shard.
+    pub fn totals(&self) -> Vec<Totals> {
+        self.shards.values().map(|held| held.totals).collect()
+    }
+
+    /// Applies, encodes and writes. On an error the executions are gone with the group: what is true is on disk.
+    pub fn commit(&mut self, store: &mut dyn Store, items: Vec<Item>) -> Result<Committed, CommitError> {
+        let mut parts: BTreeMap<Shard, Drafted> = BTreeMap::new();
+        let mut done = Vec::with_capacity(items.len());
+        for item in items {
+            let shard = Shard::of(item.running.id(), self.count);
+            let held = self.shards.get_mut(&shard).expect("Turns are decided only on Shards that are held");
+            let part = parts.entry(shard).or_default();
+            done.push(part.add(item, held));
+        }
+        let mut group = Group { parts: Vec::with_capacity(parts.len()) };
+        for (shard, drafted) in parts {
+            let held = self.shards.get_mut(&shard).expect("its part was made from it");
+            group.parts.push(drafted.finish(held));
+        }
+        loop {
+            match store.commit(&group) {
+                Ok(()) => break,
+                Err(CommitError::Busy) => std::thread::yield_now(),
+                Err(error @ (CommitError::Fenced { .. } | CommitError::Lost(_))) => return Err(error),
+            }
+        }
+        let stale = self.shards.values().flat_map(Held::stale).collect();
+        Ok(Committed { done, stale })
+    }
+}
+
+impl Held {
+    /// The oldest runners, if the journal keeps more for them than it should.
+    fn stale(&self) -> Vec<ExecutionId> {
+        let is_long = self.row_bytes > JOURNAL_BYTES_MAX || self.rows.len() > JOURNAL_ROWS_MAX;
+        if !is_long || self.credit < 0 {
+            return Vec::new();
+        }
+        self.bases.iter().take(SNAPSHOTS_AT_ONCE).map(|(_, id)| *id).collect()
+    }
+
+    /// The first journal row that somebody needs, or else the next one.
+    fn keep_from(&self) -> Position {
+        self.bases.first().map_or(self.next, |(position, _)| *position)
+    }
+}
+
+/// A Part in the making.
+#[derive(Default)]
+struct Drafted {
+    journal: JournalWriter,
+    turns: usize,
+    rows: Vec<perdura_store::Row>,
+    segments: Vec<Segment>,
+    ledger: Vec<LedgerChange>,
+    publishes: bool,
+    body: Vec<u8>,
+}
+
+impl Drafted {
+    fn add(&mut self, item: Item, held: &mut Held) -> Done {
+        let Item { running, decision, begun, is_idle, is_stale, moment } = item;
+        let mut done = Done {
+            running,
+            effects: Vec::new(),
+            remarks: Vec::new(),
+            ignored: None,
+            may_leave: false,
+            broken: None,
+        };
+        let running = &mut *done.running;
+        if let Some(mut decision) = decision {
+            let turn = std::mem::take(&mut decision.turn);
+            self.write_turn(running, begun.as_deref(), &turn, held);
+            done.ignored = read_notes(&turn, running, &mut self.ledger, &mut held.totals, &mut done.remarks);
+            let applied = catch_unwind(AssertUnwindSafe(|| running.execution.commit(decision)));
+            match applied {
+                Ok(effects) => done.effects = effects,
+                Err(panic) => done.broken = Some(panic_text(&*panic)),
+            }
+        }
+        count_status(&done.effects, &mut held.totals);
+        let is_ended = running.execution.is_ended();
+        let sleeps =
+            is_idle && done.broken.is_none() && rests(&done.effects, running.execution.next_wake(), &moment);
+        if is_ended || sleeps {
+            let mut row = running.row();
+            row.awake = false;
+            row.wake = if is_ended { Wake::default() } else { running.execution.next_wake() };
+            row.content = Some(running.content());
+            self.rows.push(row);
+            write_pending(running, &mut self.ledger, None);
+            if is_ended && running.has_ledger_rows {
+                let at = running.execution.ended_at().unwrap_or(moment.now);
+                self.ledger.push(LedgerChange::Ended { execution: running.id(), at });
+            }
+            running.is_listed = false;
+            running.since = moment.now;
+            free(running, held);
+            done.may_leave = true;
+        } else if is_stale || done.broken.is_some() {
+            let mut row = running.row();
+            let content = running.content();
+            held.credit -=
+                (content.tail.len() + content.state.as_ref().map_or(0, |state| state.bytes.len())) as i64;
+            row.content = Some(content);
+            self.rows.push(row);
+            running.is_listed = true;
+            free(running, held);
+        }
+        if !done.may_leave && running.is_unseen(moment.now) {
+            if !running.is_listed {
+                self.rows.push(running.row());
+                running.is_listed = true;
+            }
+            write_pending(running, &mut self.ledger, Some(moment.now.after_ms(-SEEN_AFTER_MS)));
+            self.publishes = true;
+        }
+        done
+    }
+
+    fn write_turn(&mut self, running: &mut Running, begun: Option<&Begun>, turn: &Turn, held: &mut Held) {
+        running.turns += 1;
+        held.totals.turns += 1;
+        self.turns += 1;
+        self.body.clear();
+        record::write_turn(&mut self.body, begun, turn);
+        self.journal.push(running.id(), running.turns, &self.body);
+        record::push_turn(&mut running.tail.bytes, &self.body);
+        if running.base.is_none() {
+            running.base = Some(held.next);
+            held.bases.insert((held.next, running.id()));
+        }
+        if running.tail.bytes.len() > SEGMENT_BYTES {
+            let first = running.tail.first;
+            self.segments.push(Segment {
+                execution: running.id(),
+                first,
+                turns: running.turns + 1 - first,
+                bytes: record::seal(&running.tail.bytes),
+            });
+            running.tail = Tail { first: running.turns + 1, bytes: Vec::new() };
+        }
+    }
+
+    fn finish(mut self, held: &mut Held) -> Part {
+        let position = (self.turns > 0).then_some(held.next);
+        let mut journal = Vec::new();
+        if let Some(position) = position {
+            self.journal.set_totals(&held.totals);
+            journal = self.journal.seal();
+            held.next = position.next();
+            held.rows.push_back((position, journal.len() as u64));
+            held.row_bytes += journal.len() as u64;
+            held.credit = (held.credit + journal.len() as i64).min(JOURNAL_BYTES_MAX as i64);
+        }
+        let keep_from = held.keep_from();
+        while let Some((_, bytes)) = held.rows.front().copied().filter(|(position, _)| *position < keep_from)
+        {
+            held.rows.pop_front();
+            held.row_bytes -= bytes;
+        }
+        Part {
+            lease: held.lease.clone(),
+            position,
+            journal,
+            keep_from,
+            rows: self.rows,
+            segments: self.segments,
+            ledger: self.ledger,
+            totals: self.publishes.then_some(held.totals),
+        }
+    }
+}
+
+/// Its row is enough: the journal is not needed for it.
+fn free(running: &mut Running, held: &mut Held) {
+    if let Some(base) = running.base.take() {
+        held.bases.remove(&(base, running.id()));
+    }
+}
+
+/// Whether an execution with nothing under way only waits, and for long.
+fn rests(effects: &[Effect], wake: Wake, moment: &Moment) -> bool {
+    let goes_on = effects.iter().any(|effect| match effect {
+        Effect::CallTask(_) | Effect::StartMapRun(_) | Effect::Continue => true,
+        Effect::CancelTask { .. }
+        | Effect::SetTimer { .. }
+        | Effect::StopMapRun { .. }
+        | Effect::Publish { .. } => false,
+    });
+    let far = |at: Option<Timestamp>, now: Timestamp| at.is_none_or(|at| at > now.after_ms(SLEEPS_FOR_MS));
+    !goes_on && far(wake.steady, moment.steady) && far(wake.wall, moment.now)
+}
+
+fn count_status(effects: &[Effect], totals: &mut Totals) {
+    for effect in effects {
+        if let Effect::Publish { status } = effect {
+            match status {
+                Status::Created => {}
+                Status::Running => totals.started += 1,
+                Status::Succeeded => totals.succeeded += 1,
+                Status::Failed | Status::Aborted | Status::TimedOut => totals.failed += 1,
+            }
+        }
+    }
+}
+
+/// Follows the Ledger's marks; what went wrong is written at once, what is under way only if it takes long.
+fn read_notes(
+    turn: &Turn,
+    running: &mut Running,
+    ledger: &mut Vec<LedgerChange>,
+    totals: &mut Totals,
+    remarks: &mut Vec<Note>,
+) -> Option<Arc<str>> {
+    let mut ignored = None;
+    let mut fault: Option<&Fault> = None;
+    for record in &turn.records {
+        let note = match record {
+            Record::Event(event) => {
+                match &event.kind {
+                    EventKind::TaskFailed { fault: found, .. }
+                    | EventKind::TaskSubmitFailed { fault: found, .. }
+                    | EventKind::TaskTimedOut { fault: found, .. }
+                    | EventKind::TaskNotStarted { fault: found, .. } => fault = Some(found),
+                    _ => {}
+                }
+                continue;
+            }
+            Record::Note(note) => note,
+        };
+        match note {
+            Note::Ledger { key, status, .. } => {
+                mark(running, key, *status, turn, fault, ledger, totals);
+            }
+            Note::Repeated { .. } => {
+                totals.steps_repeated += 1;
+                remarks.push(note.clone());
+            }
+            Note::LateOutcome { .. } => {
+                totals.outcomes_late += 1;
+                remarks.push(note.clone());
+            }
+            Note::Held { fault: found, .. } => {
+                fault = Some(found);
+                remarks.push(note.clone());
+            }
+            Note::Resolved { .. } => remarks.push(note.clone()),
+            Note::Ignored { reason } => ignored = Some(reason.clone()),
+            Note::Resting { .. }
+            | Note::Woken { .. }
+            | Note::FanStarted { .. }
+            | Note::StrandStarted { .. }
+            | Note::StrandEnded { .. }
+            | Note::StrandFailed { .. }
+            | Note::StrandsDropped { .. } => {}
+        }
+    }
+    ignored
+}
+
+fn mark(
+    running: &mut Running,
+    key: &EffectKey,
+    status: LedgerStatus,
+    turn: &Turn,
+    fault: Option<&Fault>,
+    ledger: &mut Vec<LedgerChange>,
+    totals: &mut Totals,
+) {
+    let at = turn.events().next().map_or(running.execution.last_at(), |event| event.at);
+    let known = running.marks.iter().position(|mark| mark.key == *key);
+    match status {
+        LedgerStatus::Pending => {
+            totals.steps_sent += 1;
+            if known.is_none() {
+                let mark = Mark { key: key.clone(), status, started_at: at, is_written: false };
+                running.marks.push(mark);
+            }
+        }
+        LedgerStatus::Completed => {
+            totals.steps_completed += 1;
+            let written =
+                known.map_or(running.has_ledger_rows, |known| running.marks.swap_remove(known).is_written);
+            if written {
+                ledger.push(LedgerChange::Drop { key: key.readable().into() });
+            }
+        }
+        LedgerStatus::Failed | LedgerStatus::Uncertain => {
+            match status {
+                LedgerStatus::Failed => totals.steps_failed += 1,
+                _ => totals.steps_uncertain += 1,
+            }
+            let started_at = known.map_or(at, |known| running.marks.swap_remove(known).started_at);
+            let error = fault.map(|fault| {
+                let parts = [fault.error.as_deref(), fault.cause.as_deref()];
+                parts.into_iter().flatten().collect::<Vec<_>>().join(": ").into()
+            });
+            let row = ledger_row(running.id(), key, status, started_at);
+            ledger.push(LedgerChange::Put(Box::new(LedgerRow { completed_at: Some(at), error, ..row })));
+            running.has_ledger_rows = true;
+        }
+    }
+}
+
+/// Attempts under way that readers should see: all, or those sent before.
+fn write_pending(running: &mut Running, ledger: &mut Vec<LedgerChange>, before: Option<Timestamp>) {
+    let id = running.id();
+    for mark in &mut running.marks {
+        if !mark.is_written && before.is_none_or(|before| mark.started_at <= before) {
+            mark.is_written = true;
+            running.has_ledger_rows = true;
+            ledger.push(LedgerChange::Put(Box::new(ledger_row(id, &mark.key, mark.status, mark.started_at))));
+        }
+    }
+}
+
+fn ledger_row(
+    execution: ExecutionId,
+    key: &EffectKey,
+    status: LedgerStatus,
+    started_at: Timestamp,
+) -> LedgerRow {
+    LedgerRow {
+        key: key.readable().into(),
+        wire_key: key.wire(),
+        execution,
+        step: key.step().into(),
+        round: key.round().0,
+        status,
+        started_at,
+        completed_at: None,
+        result: None,
+        error: None,
+    }
+}
+
+/// What a panic said.
+pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> Arc<str> {
+    let text =
+        panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("a panic without a message").into()
+}

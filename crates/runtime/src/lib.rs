@@ -1,0 +1,28 @@
+//! Turns on Shards: what arrives is decided, committed in groups, and performed after that.
+
+mod clock;
+mod committer;
+mod door;
+mod library;
+mod message;
+mod node;
+mod running;
+mod runtime;
+mod steps;
+mod timers;
+mod watch;
+mod world;
+
+pub use clock::RealClock;
+pub use committer::{Committed, Committer, Item};
+pub use door::Door;
+pub use library::read_definition;
+pub use message::{
+    Ending, InputError, Message, Naming, NamingOf, Reply, Start, StartError, Started, Taken, Unavailable,
+    View,
+};
+pub use node::{Deed, Live, Node, Opening};
+pub use runtime::{Opener, Options, Runtime};
+pub use steps::{Nowhere, Performer, RealWorld, StepCall, StepError, StepFuture, Steps};
+pub use watch::{BUCKETS, Gauges, Reading, bucket_end_us};
+pub use world::{Answer, Order, World};

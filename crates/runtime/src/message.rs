@@ -1,0 +1,253 @@
+//! What reaches a node, and what it answers.
+
+use perdura_engine::asl::json::Payload;
+use perdura_engine::asl::machine::Machine;
+use perdura_engine::{
+    Arns, By, EffectKey, Execution, ExecutionId, Fault, Identity, Input, Limits, Outcome, Status, Timestamp,
+    Wake,
+};
+use perdura_store::{MachineRecord, RevisionId};
+use std::fmt;
+use std::sync::Arc;
+
+/// Who is told what came of it; called once, after the commit.
+pub struct Reply<T>(Box<dyn FnOnce(T) + Send>);
+
+impl<T> Reply<T> {
+    /// Calls this with the answer.
+    pub fn new(tell: impl FnOnce(T) + Send + 'static) -> Self {
+        Self(Box::new(tell))
+    }
+
+    /// Answers.
+    pub fn send(self, answer: T) {
+        (self.0)(answer);
+    }
+}
+
+impl<T> fmt::Debug for Reply<T> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Reply")
+    }
+}
+
+/// Everything that comes in.
+#[derive(Debug)]
+pub enum Message {
+    /// A new execution.
+    Start {
+        /// Of what, with what.
+        start: Box<Start>,
+        /// Told once it is on disk.
+        reply: Reply<Result<Started, StartError>>,
+        /// Told when it has ended.
+        ending: Option<Reply<Result<Ending, InputError>>>,
+    },
+    /// Something for one execution.
+    Input {
+        /// Which.
+        execution: ExecutionId,
+        /// What.
+        input: Input,
+        /// Told once it is on disk.
+        reply: Reply<Result<Taken, InputError>>,
+    },
+    /// What came of a call.
+    Answer {
+        /// Whose.
+        execution: ExecutionId,
+        /// Which.
+        by: By,
+        /// What.
+        outcome: Outcome,
+    },
+    /// Somebody waits for an execution's end.
+    Watch {
+        /// Which.
+        execution: ExecutionId,
+        /// Told when it has ended, at once if it has.
+        reply: Reply<Result<Ending, InputError>>,
+    },
+    /// Somebody wants to see an execution as it was last committed; `None`: it is not in memory.
+    Show {
+        /// Which.
+        execution: ExecutionId,
+        /// Told at its next rest.
+        reply: Reply<Option<Box<View>>>,
+    },
+    /// A definition was stored.
+    Deployed {
+        /// It.
+        record: MachineRecord,
+        /// Read.
+        machine: Arc<Machine>,
+    },
+}
+
+/// An execution to start.
+#[derive(Clone, Debug)]
+pub struct Start {
+    /// Under which definition.
+    pub revision: RevisionId,
+    /// Its name; `None`: its id.
+    pub name: Option<Arc<str>>,
+    /// Its input.
+    pub input: Payload,
+    /// Its bounds.
+    pub limits: Limits,
+    /// The ARNs and the role that it goes by.
+    pub naming: Naming,
+}
+
+/// How an execution is called, from its id.
+#[derive(Clone)]
+pub struct Naming(pub Arc<dyn Fn(NamingOf<'_>) -> Identity + Send + Sync>);
+
+impl Naming {
+    /// With ARNs of one partition, region and account.
+    pub fn new(arns: Arns) -> Self {
+        Self(Arc::new(move |of: NamingOf<'_>| {
+            let NamingOf { id, name, record, input, limits } = of;
+            Identity {
+                id,
+                arn: arns.execution(&record.name, &name, record.kind, &id.to_string()).into(),
+                name,
+                machine_arn: arns.machine(&record.name).into(),
+                machine_name: record.name.clone(),
+                role_arn: format!("arn:{}:iam::{}:role/perdura", arns.partition, arns.account).into(),
+                kind: record.kind,
+                flow: Machine::TOP,
+                input,
+                limits,
+            }
+        }))
+    }
+}
+
+impl fmt::Debug for Naming {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Naming")
+    }
+}
+
+/// What is known when an execution gets its names.
+#[derive(Debug)]
+pub struct NamingOf<'a> {
+    /// Its id.
+    pub id: ExecutionId,
+    /// Its name, or its id.
+    pub name: Arc<str>,
+    /// Its machine.
+    pub record: &'a MachineRecord,
+    /// Its input.
+    pub input: Payload,
+    /// Its bounds.
+    pub limits: Limits,
+}
+
+/// An execution that is on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Started {
+    /// Who.
+    pub execution: ExecutionId,
+    /// Its ARN.
+    pub arn: Arc<str>,
+    /// When it began.
+    pub at: Timestamp,
+    /// It began now; otherwise it ran already under this name with this input.
+    pub fresh: bool,
+}
+
+/// Why nothing was started.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    /// The name is taken, by one with another input or one that has ended.
+    #[error("an execution with this name exists already: {0}")]
+    Exists(ExecutionId),
+    /// There is no such definition.
+    #[error("there is no such machine")]
+    NoMachine,
+    /// The node cannot write. Nothing was started, or nobody knows: start again with the same name.
+    #[error("{0}")]
+    Unavailable(Unavailable),
+}
+
+/// The node cannot take Turns at the moment.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unavailable {
+    /// The store failed; the node tries to open it again.
+    #[error("the store cannot be written: {0}")]
+    Store(Arc<str>),
+    /// It shuts down.
+    #[error("perdura is shutting down")]
+    Closing,
+    /// Another node holds the Shard now.
+    #[error("another node holds this execution's shard")]
+    Elsewhere,
+}
+
+/// What came of an input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// Why it changed nothing, if it did not.
+    pub ignored: Option<Arc<str>>,
+    /// The execution's status after it.
+    pub status: Status,
+}
+
+/// Why an input was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InputError {
+    /// There is no such execution.
+    #[error("there is no such execution")]
+    Unknown,
+    /// It was set aside: something in it is broken.
+    #[error("the execution is parked: {0}")]
+    Parked(Arc<str>),
+    /// The node cannot write.
+    #[error("{0}")]
+    Unavailable(Unavailable),
+}
+
+/// How an execution ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ending {
+    /// Well or not.
+    pub status: Status,
+    /// Its output.
+    pub output: Option<Payload>,
+    /// Error and cause.
+    pub fault: Fault,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Timestamp,
+}
+
+/// An execution as it was last committed.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// It.
+    pub execution: Execution,
+    /// How many Turns it has had.
+    pub turns: u64,
+    /// Calls that this process is making.
+    pub live: Vec<EffectKey>,
+    /// When it wants to be woken.
+    pub wake: Wake,
+    /// Why it was set aside.
+    pub parked: Option<Arc<str>>,
+}
+
+impl Ending {
+    /// Of an execution that has ended.
+    pub fn of(execution: &Execution) -> Option<Self> {
+        Some(Self {
+            status: execution.status(),
+            output: execution.output().cloned(),
+            fault: execution.fault().clone(),
+            started_at: execution.started_at(),
+            ended_at: execution.ended_at()?,
+        })
+    }
+}

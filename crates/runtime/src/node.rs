@@ -1,0 +1,426 @@
+//! One node: the executions of its Shards that are in memory, and the one path on which they move.
+//!
+//! A node does nothing by itself. Messages are given to it, it decides, hands a group over to be committed, takes it
+//! back, and says what is to be done outside. Threads, channels and clocks are elsewhere; so the same node runs on a
+//! real machine and in a simulation, and a crash is nothing but the loss of this value.
+
+mod load;
+mod settle;
+mod start;
+
+use crate::committer::{Committer, Item, panic_text};
+use crate::library::Library;
+use crate::message::{
+    Ending, InputError, Message, Reply, Start, StartError, Started, Taken, Unavailable, View,
+};
+use crate::running::{Rebuilding, Running, rebuild};
+use crate::timers::Timers;
+use perdura_engine::{
+    By, Call, Destinations, EffectKey, ExecutionId, Input, Moment, Outcome, StrandId, Timestamp, Wake, decide,
+};
+use perdura_store::record::Begun;
+use perdura_store::{CommitError, MachineId, Reader, Shard, Store};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// How many Turns one commit takes at most.
+const GROUP_MAX: usize = 1_024;
+/// With this many executions in memory, starts wait.
+const IN_MEMORY_MAX: usize = 100_000;
+/// How often the tables for readers follow.
+const SHOW_EVERY_MS: i64 = 1_000;
+
+/// Something to do outside; its Turn is on disk.
+#[derive(Debug)]
+pub enum Deed {
+    /// Make a call.
+    Perform {
+        /// Whose.
+        execution: ExecutionId,
+        /// Which.
+        call: Call,
+    },
+    /// Nobody waits for a call any more.
+    Cancel {
+        /// Whose.
+        execution: ExecutionId,
+        /// Its strand.
+        strand: StrandId,
+        /// Its key.
+        key: EffectKey,
+    },
+}
+
+/// Ids are random: they need no further mixing, and the order of a map must not differ between two runs.
+#[derive(Default)]
+pub(crate) struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.0 = (self.0.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+    }
+}
+
+pub(crate) type ById<V> = HashMap<ExecutionId, V, BuildHasherDefault<IdHasher>>;
+
+/// A node on its Shards.
+pub struct Node {
+    reader: Box<dyn Reader>,
+    shards: Vec<Shard>,
+    shard_count: u16,
+    library: Library,
+    rebuilding: Rebuilding,
+    /// What was committed before is another process's.
+    opened_at: Timestamp,
+    slots: ById<Slot>,
+    watchers: ById<Vec<Reply<Result<Ending, InputError>>>>,
+    names: BTreeMap<(MachineId, Arc<str>), ExecutionId>,
+    ready: VecDeque<ExecutionId>,
+    gathered: Vec<Item>,
+    timers: Timers,
+    stale: Vec<ExecutionId>,
+    /// Starts for which there is no room in memory yet.
+    waiting: VecDeque<WaitingStart>,
+    shows_at: Timestamp,
+    parked: usize,
+}
+
+/// A start for which there is no room yet.
+type WaitingStart =
+    (Box<Start>, Reply<Result<Started, StartError>>, Option<Reply<Result<Ending, InputError>>>);
+
+/// An execution's place in memory.
+#[derive(Default)]
+struct Slot {
+    /// `None` while it is being committed.
+    running: Option<Box<Running>>,
+    begun: Option<Box<Begun>>,
+    inbox: VecDeque<Queued>,
+    /// Who is told when the commit under way is done.
+    told: Option<ReplyTo>,
+    shows: Vec<Reply<Option<Box<View>>>>,
+    live: Vec<(StrandId, EffectKey)>,
+    wake: Wake,
+    is_ready: bool,
+    parked: Option<Arc<str>>,
+}
+
+/// An input on its way.
+struct Queued {
+    input: Input,
+    reply: ReplyTo,
+}
+
+/// Who is told.
+enum ReplyTo {
+    Nobody,
+    Taken(Reply<Result<Taken, InputError>>),
+    Started(Reply<Result<Started, StartError>>),
+}
+
+impl ReplyTo {
+    fn refuse(self, error: InputError) {
+        match self {
+            Self::Nobody => {}
+            Self::Taken(reply) => reply.send(Err(error)),
+            Self::Started(reply) => reply.send(Err(match error {
+                InputError::Unavailable(why) => StartError::Unavailable(why),
+                InputError::Unknown | InputError::Parked(_) => {
+                    StartError::Unavailable(Unavailable::Store(error.to_string().into()))
+                }
+            })),
+        }
+    }
+}
+
+/// Calls that this process has under way, for a node that is opened again in it.
+pub type Live = BTreeMap<ExecutionId, Vec<(StrandId, EffectKey)>>;
+
+/// What a node is opened with.
+pub struct Opening<'a> {
+    /// Who opens it.
+    pub holder: Arc<str>,
+    /// The policies of those who are called.
+    pub destinations: Arc<dyn Destinations>,
+    /// Now.
+    pub moment: Moment,
+    /// Until when the Leases are good.
+    pub expires_at: Timestamp,
+    /// Where it reads and writes.
+    pub store: &'a mut dyn Store,
+    /// Calls that this process makes already.
+    pub live: Live,
+}
+
+impl Node {
+    /// Takes the Shards that can be had, and rebuilds what ran on them.
+    pub fn open(opening: Opening<'_>) -> Result<(Self, Committer), CommitError> {
+        let Opening { holder, destinations, moment, expires_at, store, mut live } = opening;
+        let leases = store.acquire(&holder, moment.now, expires_at)?;
+        let shards: Vec<Shard> = leases.iter().map(perdura_store::Lease::shard).collect();
+        let mut node = Self {
+            reader: store.reader()?,
+            timers: Timers::new(&shards),
+            shards,
+            shard_count: store.shards(),
+            library: Library::default(),
+            rebuilding: Rebuilding { destinations, now: moment.now },
+            opened_at: moment.now,
+            slots: ById::default(),
+            watchers: ById::default(),
+            names: BTreeMap::new(),
+            ready: VecDeque::new(),
+            gathered: Vec::new(),
+            stale: Vec::new(),
+            waiting: VecDeque::new(),
+            shows_at: moment.steady.after_ms(SHOW_EVERY_MS),
+            parked: 0,
+        };
+        let mut committer = Committer::new(node.shard_count);
+        for lease in leases {
+            let recovery = store.recover(&lease)?;
+            committer.hold(lease, &recovery);
+            for (execution, what) in &recovery.damaged {
+                tracing::error!(execution = execution.map(tracing::field::display), what, "damaged");
+            }
+            for stored in recovery.executions {
+                node.recover(stored, &mut committer, &mut live);
+            }
+        }
+        Ok((node, committer))
+    }
+
+    fn recover(&mut self, stored: perdura_store::Recovered, committer: &mut Committer, live: &mut Live) {
+        let id = stored.execution;
+        match rebuild(stored, &mut self.library, &mut *self.reader, &self.rebuilding) {
+            Ok(running) => {
+                committer.rest_on_journal(&running);
+                let is_ended = running.execution.is_ended();
+                self.install(running);
+                let slot = self.slots.get_mut(&id).expect("it was just installed");
+                slot.live = live.remove(&id).unwrap_or_default();
+                if !is_ended {
+                    slot.inbox.push_back(Queued { input: Input::Resume, reply: ReplyTo::Nobody });
+                }
+                self.make_ready(id);
+            }
+            Err(damage) => self.park_unreadable(id, damage.0.into()),
+        }
+    }
+
+    /// Takes in what arrived.
+    pub fn take(&mut self, message: Message, moment: &Moment) {
+        match message {
+            Message::Start { start, reply, ending } if self.slots.len() >= IN_MEMORY_MAX => {
+                self.waiting.push_back((start, reply, ending));
+            }
+            Message::Start { start, reply, ending } => self.start(&start, reply, ending, moment),
+            Message::Input { execution, input, reply } => {
+                self.queue(execution, input, ReplyTo::Taken(reply), moment);
+            }
+            Message::Answer { execution, by, outcome } => self.answer(execution, by, outcome, moment),
+            Message::Watch { execution, reply } => self.watch(execution, reply),
+            Message::Show { execution, reply } => self.show(execution, reply),
+            Message::Deployed { record, machine } => self.library.put(record, machine),
+        }
+    }
+
+    fn answer(&mut self, execution: ExecutionId, by: By, outcome: Outcome, moment: &Moment) {
+        if let Some(slot) = self.slots.get_mut(&execution)
+            && let By::Key { strand, key } = &by
+        {
+            slot.live.retain(|(of, live)| of != strand || live != key);
+        }
+        self.queue(execution, Input::TaskOutcome { by, outcome }, ReplyTo::Nobody, moment);
+    }
+
+    /// Puts an input into an execution's inbox, waking it up if it sleeps.
+    fn queue(&mut self, id: ExecutionId, input: Input, reply: ReplyTo, moment: &Moment) {
+        if let Err(error) = self.awake(id, moment) {
+            return reply.refuse(error);
+        }
+        let slot = self.slots.get_mut(&id).expect("it is awake");
+        if let Some(reason) = &slot.parked {
+            return reply.refuse(InputError::Parked(reason.clone()));
+        }
+        slot.inbox.push_back(Queued { input, reply });
+        self.make_ready(id);
+    }
+
+    fn make_ready(&mut self, id: ExecutionId) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        if !slot.is_ready && slot.running.is_some() && slot.parked.is_none() && !slot.inbox.is_empty() {
+            slot.is_ready = true;
+            self.ready.push_back(id);
+        }
+    }
+
+    /// Time has passed.
+    pub fn wake(&mut self, moment: &Moment) {
+        if let Err(failure) = self.timers.read_ahead(moment, &mut *self.reader) {
+            tracing::error!(%failure, "sleepers cannot be read");
+        }
+        let mut woken = 0;
+        while woken < GROUP_MAX
+            && let Some(id) = self.timers.pop_due(moment)
+        {
+            woken += 1;
+            self.queue(id, Input::Timer, ReplyTo::Nobody, moment);
+        }
+        while self.slots.len() < IN_MEMORY_MAX
+            && let Some((start, reply, ending)) = self.waiting.pop_front()
+        {
+            self.start(&start, reply, ending, moment);
+        }
+        if moment.steady >= self.shows_at {
+            self.shows_at = moment.steady.after_ms(SHOW_EVERY_MS);
+            self.show_to_readers(moment);
+        }
+        for id in std::mem::take(&mut self.stale) {
+            self.gather_as_it_is(id, moment, true);
+        }
+    }
+
+    /// Those that have run for a while get their rows.
+    fn show_to_readers(&mut self, moment: &Moment) {
+        let is_unseen =
+            |slot: &Slot| slot.running.as_ref().is_some_and(|running| running.is_unseen(moment.now));
+        let mut unseen: Vec<ExecutionId> =
+            self.slots.iter().filter(|(_, slot)| is_unseen(slot)).map(|(id, _)| *id).collect();
+        unseen.sort_unstable();
+        for id in unseen {
+            self.gather_as_it_is(id, moment, false);
+        }
+    }
+
+    /// Nothing is decided, but its rows are written.
+    fn gather_as_it_is(&mut self, id: ExecutionId, moment: &Moment, is_stale: bool) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let Some(running) = slot.running.take() else { return };
+        let item = Item { running, decision: None, begun: None, is_idle: false, is_stale, moment: *moment };
+        self.gathered.push(item);
+    }
+
+    /// Decides for those that are ready, up to a full group.
+    pub fn decide(&mut self, moment: &mut dyn FnMut() -> Moment) {
+        while self.gathered.len() < GROUP_MAX
+            && let Some(id) = self.ready.pop_front()
+        {
+            self.turn(id, &moment());
+        }
+    }
+
+    /// One Turn, up to the commit.
+    fn turn(&mut self, id: ExecutionId, moment: &Moment) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        slot.is_ready = false;
+        let Some(mut running) = slot.running.take() else { return };
+        let Some(Queued { input, reply }) = slot.inbox.pop_front() else {
+            slot.running = Some(running);
+            return;
+        };
+        let decided = catch_unwind(AssertUnwindSafe(|| decide(&running.execution, &input, moment)));
+        let decision = match decided {
+            Ok(decision) => decision,
+            Err(panic) => {
+                slot.running = Some(running);
+                reply.refuse(InputError::Parked(panic_text(&*panic)));
+                return self.park(id, panic_text(&*panic));
+            }
+        };
+        if decision.turn.records.is_empty() {
+            // Nothing happened that would have to be remembered: a timer that came early, a sign of life.
+            let effects = running.execution.commit(decision);
+            let status = running.execution.status();
+            slot.running = Some(running);
+            if let ReplyTo::Taken(reply) = reply {
+                reply.send(Ok(Taken { ignored: None, status }));
+            }
+            let mut deeds = Vec::new();
+            self.follow(id, effects, &mut deeds);
+            debug_assert!(deeds.is_empty(), "what leaves is on record");
+            return self.make_ready(id);
+        }
+        slot.told = Some(reply);
+        let is_idle = slot.inbox.is_empty() && slot.live.is_empty();
+        let begun = slot.begun.take();
+        self.gathered.push(Item {
+            running,
+            decision: Some(decision),
+            begun,
+            is_idle,
+            is_stale: false,
+            moment: *moment,
+        });
+    }
+
+    /// The next group to commit, if there is something.
+    pub fn hand_over(&mut self) -> Option<Vec<Item>> {
+        (!self.gathered.is_empty()).then(|| std::mem::take(&mut self.gathered))
+    }
+
+    /// Whether there is something to decide or to commit.
+    pub fn has_work(&self) -> bool {
+        !self.ready.is_empty() || !self.gathered.is_empty()
+    }
+
+    /// When it wants to be woken, if nothing else happens.
+    pub fn next_wake(&self) -> Wake {
+        let mut wake = self.timers.next();
+        if !self.slots.is_empty() {
+            wake.steady = Some(wake.steady.map_or(self.shows_at, |at| at.min(self.shows_at)));
+        }
+        wake
+    }
+
+    /// How many executions are in memory.
+    pub fn in_memory(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// How many calls this process has under way.
+    pub fn live_calls(&self) -> usize {
+        self.slots.values().map(|slot| slot.live.len()).sum()
+    }
+
+    /// How many executions are parked.
+    pub fn parked(&self) -> usize {
+        self.parked
+    }
+
+    /// The node goes down: everybody who waits is told, and what this process has under way is handed on.
+    pub fn abandon(self, why: &Unavailable) -> Live {
+        let mut live = Live::default();
+        for (id, slot) in self.slots {
+            for queued in slot.inbox {
+                queued.reply.refuse(InputError::Unavailable(why.clone()));
+            }
+            if let Some(reply) = slot.told {
+                reply.refuse(InputError::Unavailable(why.clone()));
+            }
+            for reply in slot.shows {
+                reply.send(None);
+            }
+            if !slot.live.is_empty() {
+                live.insert(id, slot.live);
+            }
+        }
+        for (_, reply, _) in self.waiting {
+            reply.send(Err(StartError::Unavailable(why.clone())));
+        }
+        for reply in self.watchers.into_values().flatten() {
+            reply.send(Err(InputError::Unavailable(why.clone())));
+        }
+        live
+    }
+}

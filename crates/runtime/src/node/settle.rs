@@ -1,0 +1,152 @@
+//! After the commit: who is told, what is done, who leaves memory.
+
+use super::{Deed, Node, Queued, ReplyTo};
+use crate::committer::{Committed, Done};
+use crate::message::{Ending, Started, Taken};
+use perdura_engine::asl::error::RUNTIME;
+use perdura_engine::{By, Effect, ExecutionId, Fault, Input, MapRunOutcome, Note, Status};
+use perdura_store::Shard;
+
+impl Node {
+    /// The group is on disk.
+    pub fn settle(&mut self, committed: Committed) -> Vec<Deed> {
+        let mut deeds = Vec::new();
+        for done in committed.done {
+            self.settle_one(done, &mut deeds);
+        }
+        self.stale.extend(committed.stale);
+        deeds
+    }
+
+    fn settle_one(&mut self, done: Done, deeds: &mut Vec<Deed>) {
+        let Done { running, effects, remarks, ignored, may_leave, broken } = done;
+        let id = running.id();
+        for note in &remarks {
+            remark(id, note);
+        }
+        let slot = self.slots.get_mut(&id).expect("what is being committed has its place");
+        match slot.told.take() {
+            None | Some(ReplyTo::Nobody) => {}
+            Some(ReplyTo::Taken(reply)) => {
+                reply.send(Ok(Taken { ignored, status: running.execution.status() }));
+            }
+            Some(ReplyTo::Started(reply)) => {
+                let arn = running.execution.identity().arn.clone();
+                let at = running.execution.started_at();
+                reply.send(Ok(Started { execution: id, arn, at, fresh: true }));
+            }
+        }
+        slot.running = Some(running);
+        if let Some(reason) = broken {
+            return self.park(id, reason);
+        }
+        self.follow(id, effects, deeds);
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        if !slot.shows.is_empty()
+            && let Some(view) = slot.view()
+        {
+            for reply in slot.shows.drain(..) {
+                reply.send(Some(Box::new(view.clone())));
+            }
+        }
+        if may_leave && slot.inbox.is_empty() && slot.parked.is_none() {
+            self.leave(id);
+        } else {
+            self.make_ready(id);
+        }
+    }
+
+    /// What the effects of a committed Turn ask for.
+    pub(super) fn follow(&mut self, id: ExecutionId, effects: Vec<Effect>, deeds: &mut Vec<Deed>) {
+        for effect in effects {
+            let slot = self.slots.get_mut(&id).expect("its effects are being followed");
+            match effect {
+                Effect::CallTask(call) => {
+                    let live = (call.strand, call.key.clone());
+                    // If this process makes that call already, its answer is on the way.
+                    if !slot.live.contains(&live) {
+                        slot.live.push(live);
+                        deeds.push(Deed::Perform { execution: id, call });
+                    }
+                }
+                Effect::CancelTask { strand, key } => {
+                    slot.live.retain(|(of, live)| *of != strand || *live != key);
+                    deeds.push(Deed::Cancel { execution: id, strand, key });
+                }
+                Effect::SetTimer { wake } => {
+                    let before = std::mem::replace(&mut slot.wake, wake);
+                    self.timers.replace(id, before, wake);
+                }
+                Effect::StartMapRun(order) => {
+                    let fault = Fault::new(
+                        RUNTIME,
+                        "A Distributed Map cannot be run durably yet. An inline Map can, and `perdura run` without \
+                         --data runs both.",
+                    );
+                    let by = By::Key { strand: order.strand, key: order.key };
+                    let input = Input::ChildOutcome { by, outcome: MapRunOutcome::Failed { fault } };
+                    slot.inbox.push_back(Queued { input, reply: ReplyTo::Nobody });
+                }
+                Effect::StopMapRun { .. } => {}
+                Effect::Continue => {
+                    slot.inbox.push_back(Queued { input: Input::Continue, reply: ReplyTo::Nobody });
+                }
+                Effect::Publish { status } => self.published(id, status),
+            }
+        }
+    }
+
+    fn published(&mut self, id: ExecutionId, status: Status) {
+        match status {
+            Status::Created | Status::Running => {}
+            Status::Succeeded | Status::Failed | Status::Aborted | Status::TimedOut => {
+                let Some(watchers) = self.watchers.remove(&id) else { return };
+                let running = self.slots.get(&id).and_then(|slot| slot.running.as_ref());
+                let ending = running.and_then(|running| Ending::of(&running.execution));
+                let ending = ending.expect("what is published as ended has ended");
+                for watcher in watchers {
+                    watcher.send(Ok(ending.clone()));
+                }
+            }
+        }
+    }
+
+    /// It ended or fell asleep; its row is enough.
+    fn leave(&mut self, id: ExecutionId) {
+        let Some(slot) = self.slots.remove(&id) else { return };
+        let Some(running) = slot.running else { return };
+        if running.named {
+            self.names.remove(&(running.machine, running.execution.identity().name.clone()));
+        }
+        self.timers.fell_asleep(id, Shard::of(id, self.shard_count), slot.wake);
+    }
+}
+
+/// What a person may want to hear of.
+fn remark(execution: ExecutionId, note: &Note) {
+    match note {
+        Note::Repeated { key, .. } => {
+            tracing::warn!(%execution, step = key.step(), %key, "repeated after a restart, under the same key");
+        }
+        Note::Held { key, fault, .. } => {
+            let error = fault.error.as_deref().unwrap_or_default();
+            tracing::warn!(%execution, step = key.step(), %key, error, "held: a person decides");
+        }
+        Note::Resolved { key, reason, .. } => {
+            tracing::info!(%execution, step = key.step(), %key, %reason, "resolved by a person");
+        }
+        Note::LateOutcome { key, succeeded, lateness, .. } => {
+            let key = key.as_ref().map(tracing::field::display);
+            tracing::warn!(%execution, key, succeeded, ?lateness, "an outcome came late");
+        }
+        Note::Resting { .. }
+        | Note::Woken { .. }
+        | Note::FanStarted { .. }
+        | Note::StrandStarted { .. }
+        | Note::StrandEnded { .. }
+        | Note::StrandFailed { .. }
+        | Note::StrandsDropped { .. }
+        | Note::Ledger { .. }
+        | Note::Ignored { .. } => {}
+    }
+}

@@ -1,0 +1,123 @@
+//! A new execution, or the one that has its name already.
+
+use super::{Node, Queued, ReplyTo, Slot};
+use crate::message::{Ending, InputError, NamingOf, Reply, Start, StartError, Started, Unavailable, View};
+use crate::running::Running;
+use perdura_engine::{Execution, ExecutionId, Input, Moment};
+use perdura_store::record::Begun;
+use perdura_store::{Failure, MachineId};
+use std::sync::Arc;
+
+impl Node {
+    pub(super) fn start(
+        &mut self,
+        start: &Start,
+        reply: Reply<Result<Started, StartError>>,
+        ending: Option<Reply<Result<Ending, InputError>>>,
+        moment: &Moment,
+    ) {
+        let (record, machine) = match self.library.find(start.revision, &mut *self.reader) {
+            Ok((record, machine)) => (record.clone(), machine.clone()),
+            Err(damage) => {
+                tracing::error!(what = damage.0, "a start names a definition that cannot be used");
+                return reply.send(Err(StartError::NoMachine));
+            }
+        };
+        if let Some(name) = &start.name {
+            match self.has_name(record.machine, name) {
+                Ok(None) => {}
+                Ok(Some(id)) => {
+                    self.start_again(id, start, reply, moment);
+                    return ending.into_iter().for_each(|ending| self.watch(id, ending));
+                }
+                Err(failure) => {
+                    let why = Unavailable::Store(failure.to_string().into());
+                    return reply.send(Err(StartError::Unavailable(why)));
+                }
+            }
+        }
+        let id = ExecutionId::from_random(moment.entropy);
+        let name = start.name.clone().unwrap_or_else(|| id.to_string().into());
+        let identity = (start.naming.0)(NamingOf {
+            id,
+            name,
+            record: &record,
+            input: start.input.clone(),
+            limits: start.limits,
+        });
+        let begun = Begun {
+            machine: record.machine,
+            revision: record.revision,
+            named: start.name.is_some(),
+            identity: identity.clone(),
+        };
+        let execution =
+            Execution::new(machine, identity).with_destinations(self.rebuilding.destinations.clone());
+        let running = Running::new(&begun, execution, moment.now);
+        if let Some(name) = &start.name {
+            self.names.insert((record.machine, name.clone()), id);
+        }
+        let mut slot =
+            Slot { running: Some(Box::new(running)), begun: Some(Box::new(begun)), ..Slot::default() };
+        slot.inbox.push_back(Queued { input: Input::Start, reply: ReplyTo::Started(reply) });
+        self.slots.insert(id, slot);
+        self.watchers.extend(ending.map(|ending| (id, vec![ending])));
+        self.make_ready(id);
+    }
+
+    fn has_name(&mut self, machine: MachineId, name: &Arc<str>) -> Result<Option<ExecutionId>, Failure> {
+        match self.names.get(&(machine, name.clone())) {
+            Some(id) => Ok(Some(*id)),
+            None => self.reader.named(machine, name),
+        }
+    }
+
+    /// The name is taken. The same start again is answered as the first; any other is refused.
+    fn start_again(
+        &mut self,
+        id: ExecutionId,
+        start: &Start,
+        reply: Reply<Result<Started, StartError>>,
+        moment: &Moment,
+    ) {
+        if let Err(error) = self.awake(id, moment) {
+            return ReplyTo::Started(reply).refuse(error);
+        }
+        let wanted = start.input.clone();
+        let compare = move |view: Option<Box<View>>| {
+            let Some(view) = view else {
+                let why = Unavailable::Store("the execution with this name is parked".into());
+                return reply.send(Err(StartError::Unavailable(why)));
+            };
+            let execution = &view.execution;
+            let is_same = !execution.is_ended() && execution.identity().input.text() == wanted.text();
+            reply.send(if is_same {
+                let arn = execution.identity().arn.clone();
+                Ok(Started { execution: id, arn, at: execution.started_at(), fresh: false })
+            } else {
+                Err(StartError::Exists(id))
+            });
+        };
+        self.show(id, Reply::new(compare));
+    }
+
+    pub(super) fn watch(&mut self, id: ExecutionId, reply: Reply<Result<Ending, InputError>>) {
+        if let Some(slot) = self.slots.get(&id) {
+            let ending = slot.running.as_ref().and_then(|running| Ending::of(&running.execution));
+            match (&slot.parked, ending) {
+                (Some(reason), _) => reply.send(Err(InputError::Parked(reason.clone()))),
+                (None, Some(ending)) => reply.send(Ok(ending)),
+                (None, None) => self.watchers.entry(id).or_default().push(reply),
+            }
+            return;
+        }
+        match self.stored(id) {
+            Err(error) => reply.send(Err(error)),
+            Ok(Err(what)) => reply.send(Err(InputError::Parked(what))),
+            Ok(Ok(running)) => match Ending::of(&running.execution) {
+                Some(ending) => reply.send(Ok(ending)),
+                None => self.watchers.entry(id).or_default().push(reply),
+            },
+        }
+    }
+}

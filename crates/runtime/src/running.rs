@@ -1,0 +1,269 @@
+//! An execution in memory, with what its store needs to know of it; and how it is rebuilt from what is stored.
+
+use crate::library::Library;
+use perdura_engine::{Destinations, EffectKey, Execution, ExecutionId, LedgerStatus, Timestamp};
+use perdura_store::record::{self, Begun, Damage, TurnBody};
+use perdura_store::{Content, MachineId, Position, Reader, Recovered, RevisionId, Row, StoredTurn};
+use std::sync::Arc;
+
+/// How many bytes are read at once from a history that is too long for a row.
+const READ_BYTES: usize = 1 << 20;
+/// Readers of the tables see what is older than this.
+pub(crate) const SEEN_AFTER_MS: i64 = 1_000;
+
+/// An execution that runs here.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) execution: Execution,
+    pub(crate) machine: MachineId,
+    pub(crate) revision: RevisionId,
+    /// Its name was given; otherwise it is its id.
+    pub(crate) named: bool,
+    /// How many Turns it has had.
+    pub(crate) turns: u64,
+    /// The Turns that no segment holds.
+    pub(crate) tail: Tail,
+    /// The first journal row that is needed to rebuild it; `None`: its row is enough.
+    pub(crate) base: Option<Position>,
+    /// Attempts that are under way.
+    pub(crate) marks: Vec<Mark>,
+    /// The ledger table may have rows of it.
+    pub(crate) has_ledger_rows: bool,
+    /// Readers of the tables see that it runs.
+    pub(crate) is_listed: bool,
+    /// When it came into memory.
+    pub(crate) since: Timestamp,
+}
+
+/// The last Turns of a history, not sealed yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tail {
+    /// The number of the first.
+    pub(crate) first: u64,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// An attempt under way, for the ledger.
+#[derive(Clone, Debug)]
+pub(crate) struct Mark {
+    pub(crate) key: EffectKey,
+    pub(crate) status: LedgerStatus,
+    pub(crate) started_at: Timestamp,
+    /// The table has a row for it.
+    pub(crate) is_written: bool,
+}
+
+impl Running {
+    /// One that begins now.
+    pub(crate) fn new(begun: &Begun, execution: Execution, now: Timestamp) -> Self {
+        Self {
+            execution,
+            machine: begun.machine,
+            revision: begun.revision,
+            named: begun.named,
+            turns: 0,
+            tail: Tail { first: 1, bytes: Vec::new() },
+            base: None,
+            marks: Vec::new(),
+            has_ledger_rows: false,
+            is_listed: false,
+            since: now,
+        }
+    }
+
+    pub(crate) fn id(&self) -> ExecutionId {
+        self.execution.identity().id
+    }
+
+    pub(crate) fn name(&self) -> Option<Arc<str>> {
+        self.named.then(|| self.execution.identity().name.clone())
+    }
+
+    /// Whether the tables should be told of it.
+    pub(crate) fn is_unseen(&self, now: Timestamp) -> bool {
+        let seen_before = Timestamp(now.0.saturating_sub(SEEN_AFTER_MS));
+        (!self.is_listed && self.since <= seen_before)
+            || self.marks.iter().any(|mark| !mark.is_written && mark.started_at <= seen_before)
+    }
+
+    /// Its row, without content.
+    pub(crate) fn row(&self) -> Row {
+        Row {
+            execution: self.id(),
+            machine: self.machine,
+            revision: self.revision,
+            name: self.name(),
+            status: self.execution.status(),
+            awake: true,
+            started_at: self.execution.started_at(),
+            ended_at: self.execution.ended_at(),
+            wake: perdura_engine::Wake::default(),
+            redrives: self.execution.redrives(),
+            content: None,
+        }
+    }
+
+    /// What is stored of it in full.
+    pub(crate) fn content(&self) -> Content {
+        let needs_state = self.tail.first > 1 && !self.execution.is_ended();
+        let state = needs_state.then(|| perdura_store::Snapshot {
+            turn: self.turns,
+            bytes: record::seal(&state_bytes(&self.execution)),
+        });
+        Content {
+            turns: self.turns,
+            events: self.execution.last_event().0,
+            state,
+            tail_from: self.tail.first,
+            tail: record::seal(&self.tail.bytes),
+        }
+    }
+}
+
+fn state_bytes(execution: &Execution) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    execution.serialize(&mut serde_json::Serializer::new(&mut bytes)).expect("a state can be written");
+    bytes
+}
+
+/// Rebuilds what a Shard had running: from its row and the journal.
+pub(crate) fn rebuild(
+    stored: Recovered,
+    library: &mut Library,
+    reader: &mut dyn Reader,
+    rebuilding: &Rebuilding,
+) -> Result<Running, Damage> {
+    let base = stored.turns.first().map(|(position, _)| *position);
+    let newer: Vec<StoredTurn> = stored.turns.into_iter().map(|(_, turn)| turn).collect();
+    let content = stored.row.as_ref().and_then(|row| row.content.clone());
+    let mut fold = Fold::default();
+    match (&stored.row, &content) {
+        (Some(row), Some(content)) => fold.content(row, content, library, reader)?,
+        _ => fold.tail = Some(Tail { first: 1, bytes: Vec::new() }),
+    }
+    let unsegmented_from = stored.unsegmented_from;
+    if let Some(tail) = &mut fold.tail
+        && tail.first < unsegmented_from
+        && tail.bytes.is_empty()
+    {
+        tail.first = unsegmented_from;
+    }
+    for turn in newer {
+        fold.turn(&turn, library, reader)?;
+    }
+    let mut running = fold.finish(rebuilding)?;
+    running.base = base;
+    running.is_listed = stored.row.is_some_and(|row| row.awake);
+    Ok(running)
+}
+
+/// What a rebuilt execution is given beside what is stored.
+pub(crate) struct Rebuilding {
+    pub(crate) destinations: Arc<dyn Destinations>,
+    pub(crate) now: Timestamp,
+}
+
+/// An execution in the making.
+#[derive(Default)]
+struct Fold {
+    running: Option<Running>,
+    tail: Option<Tail>,
+}
+
+impl Fold {
+    fn content(
+        &mut self,
+        row: &Row,
+        content: &Content,
+        library: &mut Library,
+        reader: &mut dyn Reader,
+    ) -> Result<(), Damage> {
+        self.tail = Some(Tail { first: content.tail_from, bytes: Vec::new() });
+        if let Some(state) = &content.state {
+            let machine = library.find(row.revision, reader)?.1.clone();
+            let bytes = record::open(&state.bytes)?;
+            let mut deserializer = serde_json::Deserializer::from_slice(&bytes);
+            let execution = Execution::deserialize(machine, &mut deserializer)
+                .map_err(|error| Damage(format!("the state of {} cannot be read: {error}", row.execution)))?;
+            let begun = Begun {
+                machine: row.machine,
+                revision: row.revision,
+                named: row.name.is_some(),
+                identity: execution.identity().clone(),
+            };
+            let mut running = Running::new(&begun, execution, Timestamp(0));
+            running.turns = state.turn;
+            self.running = Some(running);
+        } else if content.tail_from > 1 {
+            let mut from = 1;
+            while from < content.tail_from {
+                let turns = reader
+                    .turns(row.execution, from, READ_BYTES)
+                    .map_err(|failure| Damage(failure.to_string()))?;
+                let Some(last) = turns.last() else { break };
+                from = last.number + 1;
+                for turn in turns.iter().filter(|turn| turn.number < content.tail_from) {
+                    self.turn(turn, library, reader)?;
+                }
+            }
+        }
+        for turn in record::read_history(&content.tail, content.tail_from)? {
+            self.turn(&turn, library, reader)?;
+        }
+        Ok(())
+    }
+
+    /// The next Turn. What a snapshot covers goes to the tail only.
+    fn turn(
+        &mut self,
+        turn: &StoredTurn,
+        library: &mut Library,
+        reader: &mut dyn Reader,
+    ) -> Result<(), Damage> {
+        let done = self.running.as_ref().map_or(0, |running| running.turns);
+        if let Some(tail) = &mut self.tail
+            && turn.number >= tail.first
+        {
+            record::push_turn(&mut tail.bytes, &turn.body);
+        }
+        if turn.number <= done {
+            return Ok(());
+        }
+        if turn.number != done + 1 {
+            return Err(Damage(format!("Turn {} is missing: {} comes next", done + 1, turn.number)));
+        }
+        let body = TurnBody::read(&turn.body)?;
+        let running = match (&mut self.running, body.begun) {
+            (Some(running), None) => running,
+            (none @ None, Some(begun)) => {
+                let machine = library.find(begun.revision, reader)?.1.clone();
+                let execution = Execution::new(machine, begun.identity.clone());
+                none.insert(Running::new(&begun, execution, Timestamp(0)))
+            }
+            (Some(_), Some(_)) => return Err(Damage(format!("Turn {} begins again", turn.number))),
+            (None, None) => return Err(Damage("the first Turn does not say who it is".into())),
+        };
+        running.execution.apply(&body.turn);
+        running.turns = turn.number;
+        Ok(())
+    }
+
+    fn finish(self, rebuilding: &Rebuilding) -> Result<Running, Damage> {
+        let mut running = self.running.ok_or_else(|| Damage("nothing is stored of it".into()))?;
+        running.execution = running.execution.with_destinations(rebuilding.destinations.clone());
+        running.tail = self.tail.expect("a fold has a tail from the beginning");
+        running.since = rebuilding.now;
+        running.has_ledger_rows = true;
+        let calls: Vec<_> = running.execution.calls().map(|(_, key)| key).collect();
+        running.marks = calls
+            .into_iter()
+            .map(|key| Mark {
+                key,
+                status: LedgerStatus::Pending,
+                started_at: running.execution.last_at(),
+                is_written: false,
+            })
+            .collect();
+        Ok(running)
+    }
+}

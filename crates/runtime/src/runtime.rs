@@ -1,0 +1,450 @@
+//! The node on real threads: one decides, one writes, and the calls run elsewhere.
+//!
+//! While a commit is under way the next group gathers; nothing waits for a clock. A group of a few Turns is committed
+//! by the thread that decided it, because handing it over would cost more than it saves.
+
+use crate::committer::{Committed, Committer, Item};
+use crate::door::Door;
+use crate::message::{InputError, Message, StartError, Unavailable};
+use crate::node::{Deed, Live, Node, Opening};
+use crate::watch::Gauges;
+use crate::world::{Answer, Order, World};
+use perdura_engine::{Moment, Timestamp, Wake};
+use perdura_store::{CommitError, Failure, Store};
+use std::collections::VecDeque;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Groups of up to this many Turns are committed where they were decided.
+const COMMIT_HERE: usize = 8;
+/// How many messages are taken in before deciding.
+const TAKE_AT_ONCE: usize = 1_024;
+/// How long to wait before a store that failed is opened again, at first and at most.
+const REOPEN_AFTER: Duration = Duration::from_millis(100);
+const REOPEN_AFTER_MAX: Duration = Duration::from_secs(5);
+
+/// Opens the store: at the beginning, and again after it failed.
+pub type Opener = Box<dyn FnMut() -> Result<Box<dyn Store>, Failure> + Send>;
+
+/// How a runtime behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Who holds the Shards: the same name may take them over at once.
+    pub holder: Arc<str>,
+    /// For how long a Lease is good.
+    pub lease_for_ms: i64,
+    /// How many requests may wait for their commit; more wait outside.
+    pub arrivals_max: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { holder: "local".into(), lease_for_ms: 60_000, arrivals_max: 4_096 }
+    }
+}
+
+/// What reaches the node's thread.
+pub(crate) enum Event {
+    Message(Message),
+    Committed(Box<Report>),
+    Close { by: Instant },
+}
+
+/// A commit that is over.
+pub(crate) struct Report {
+    committer: Committer,
+    result: Result<Committed, CommitError>,
+}
+
+/// What the threads share.
+pub(crate) struct Shared {
+    store: Mutex<Option<Box<dyn Store>>>,
+    pub(crate) gauges: Gauges,
+    /// Why nothing can be written at the moment.
+    pub(crate) trouble: Mutex<Option<Arc<str>>>,
+}
+
+impl Shared {
+    pub(crate) fn store(&self) -> MutexGuard<'_, Option<Box<dyn Store>>> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_trouble(&self, why: Option<Arc<str>>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
+    fn commit(&self, mut committer: Committer, items: Vec<Item>) -> Report {
+        let began = Instant::now();
+        let turns = items.len() as u64;
+        let result = match self.store().as_deref_mut() {
+            Some(store) => committer.commit(store, items),
+            None => Err(CommitError::Lost(closed())),
+        };
+        self.gauges.committed(turns, began.elapsed(), &committer.totals());
+        Report { committer, result }
+    }
+}
+
+fn closed() -> Failure {
+    Failure { what: "the store".into(), why: "it is closed".into(), kind: perdura_store::FailureKind::Io }
+}
+
+/// A node that runs.
+pub struct Runtime {
+    door: Door,
+    events: Sender<Event>,
+    node: Option<JoinHandle<()>>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl Runtime {
+    /// Opens the store, rebuilds what ran, and goes on with it.
+    pub fn open(mut opener: Opener, world: Arc<dyn World>, options: &Options) -> Result<Self, Failure> {
+        let (events, inbox) = mpsc::channel();
+        let (groups, taken) = mpsc::channel::<(Committer, Vec<Item>)>();
+        let shared = Arc::new(Shared {
+            store: Mutex::new(Some(opener()?)),
+            gauges: Gauges::default(),
+            trouble: Mutex::new(None),
+        });
+        let mut turner = Turner {
+            inbox,
+            events: events.clone(),
+            groups,
+            shared: shared.clone(),
+            world,
+            options: options.clone(),
+            opener,
+            closing: None,
+        };
+        let opened = turner.open(Live::default())?;
+        let writer = {
+            let (shared, events) = (shared.clone(), events.clone());
+            spawn("perdura-writer", move || {
+                while let Ok((committer, items)) = taken.recv() {
+                    let report = shared.commit(committer, items);
+                    if events.send(Event::Committed(Box::new(report))).is_err() {
+                        return;
+                    }
+                }
+            })?
+        };
+        let node = spawn("perdura-node", move || turner.run(opened))?;
+        let door = Door::new(events.clone(), shared, options.arrivals_max);
+        Ok(Self { door, events, node: Some(node), writer: Some(writer) })
+    }
+
+    /// The way in.
+    pub fn door(&self) -> &Door {
+        &self.door
+    }
+
+    /// Takes nothing new, waits this long for calls under way, commits what came of them, and ends. What is still
+    /// under way then is made again after the next start, under the same keys.
+    pub fn close(mut self, grace: Duration) {
+        self.end(grace);
+    }
+
+    fn end(&mut self, grace: Duration) {
+        let _ = self.events.send(Event::Close { by: Instant::now() + grace });
+        for thread in [self.node.take(), self.writer.take()].into_iter().flatten() {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the runtime panicked");
+            }
+        }
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        if self.node.is_some() {
+            self.end(Duration::ZERO);
+        }
+    }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Failure> {
+    thread::Builder::new().name(name.into()).spawn(run).map_err(|error| Failure {
+        what: format!("the thread {name} cannot be started"),
+        why: error.to_string(),
+        kind: perdura_store::FailureKind::Io,
+    })
+}
+
+/// The node's thread.
+struct Turner {
+    inbox: Receiver<Event>,
+    events: Sender<Event>,
+    groups: Sender<(Committer, Vec<Item>)>,
+    shared: Arc<Shared>,
+    world: Arc<dyn World>,
+    options: Options,
+    opener: Opener,
+    closing: Option<Instant>,
+}
+
+/// A node, and its committer while it is at home.
+struct Opened {
+    node: Node,
+    committer: Option<Committer>,
+    renews_at: Timestamp,
+}
+
+impl Turner {
+    fn open(&mut self, live: Live) -> Result<Opened, Failure> {
+        let moment = self.world.moment();
+        let mut guard = self.shared.store();
+        let store = guard.as_deref_mut().ok_or_else(closed)?;
+        let opening = Opening {
+            holder: self.options.holder.clone(),
+            destinations: self.world.destinations(),
+            moment,
+            expires_at: moment.now.after_ms(self.options.lease_for_ms),
+            store,
+            live,
+        };
+        let (node, committer) = Node::open(opening).map_err(|error| match error {
+            CommitError::Lost(failure) => failure,
+            CommitError::Fenced { .. } | CommitError::Busy => Failure {
+                what: "the shards cannot be taken".into(),
+                why: error.to_string(),
+                kind: perdura_store::FailureKind::Held,
+            },
+        })?;
+        let renews_at = moment.steady.after_ms(self.options.lease_for_ms / 2);
+        Ok(Opened { node, committer: Some(committer), renews_at })
+    }
+
+    fn run(mut self, mut opened: Opened) {
+        loop {
+            match self.serve(&mut opened) {
+                Stop::Closed => {
+                    let live = opened.node.abandon(&Unavailable::Closing);
+                    drop(live);
+                    self.release(opened.committer);
+                    self.shared.store().take();
+                    return self.refuse_the_rest(&Unavailable::Closing);
+                }
+                Stop::Failed(why) => {
+                    tracing::error!(%why, "nothing can be written; the store is opened again");
+                    self.shared.set_trouble(Some(why.clone()));
+                    let live = opened.node.abandon(&Unavailable::Store(why.clone()));
+                    match self.open_again(live, why) {
+                        Some(again) => opened = again,
+                        None => return,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Until it is closed or the store fails.
+    fn serve(&mut self, opened: &mut Opened) -> Stop {
+        loop {
+            if let Some(stop) = self.take_in(opened) {
+                return stop;
+            }
+            let moment = self.world.moment();
+            opened.node.wake(&moment);
+            let world = self.world.clone();
+            opened.node.decide(&mut || world.moment());
+            self.shared.gauges.set_node(&opened.node);
+            if let Some(stop) = self.hand_over(opened, &moment) {
+                return stop;
+            }
+            if let Some(by) = self.closing
+                && opened.committer.is_some()
+                && !opened.node.has_work()
+                && (opened.node.live_calls() == 0 || Instant::now() >= by)
+            {
+                return Stop::Closed;
+            }
+        }
+    }
+
+    fn hand_over(&mut self, opened: &mut Opened, moment: &Moment) -> Option<Stop> {
+        let mut committer = opened.committer.take()?;
+        if moment.steady >= opened.renews_at {
+            opened.renews_at = moment.steady.after_ms(self.options.lease_for_ms / 2);
+            let expires_at = moment.now.after_ms(self.options.lease_for_ms);
+            if let Some(stop) = self.renew(&mut committer, expires_at) {
+                return Some(stop);
+            }
+        }
+        let Some(items) = opened.node.hand_over() else {
+            opened.committer = Some(committer);
+            return None;
+        };
+        if items.len() > COMMIT_HERE {
+            self.groups.send((committer, items)).expect("the writer lives as long as the node");
+            return None;
+        }
+        let report = self.shared.commit(committer, items);
+        self.settle(opened, report)
+    }
+
+    fn renew(&self, committer: &mut Committer, expires_at: Timestamp) -> Option<Stop> {
+        let mut guard = self.shared.store();
+        let store = guard.as_deref_mut()?;
+        for lease in committer.leases() {
+            if let Err(error @ (CommitError::Fenced { .. } | CommitError::Lost(_))) =
+                store.renew(lease, expires_at)
+            {
+                return Some(Stop::Failed(error.to_string().into()));
+            }
+        }
+        None
+    }
+
+    fn settle(&self, opened: &mut Opened, report: Report) -> Option<Stop> {
+        let Report { committer, result } = report;
+        opened.committer = Some(committer);
+        match result {
+            Ok(committed) => {
+                for deed in opened.node.settle(committed) {
+                    self.perform(deed);
+                }
+                None
+            }
+            Err(error) => Some(Stop::Failed(error.to_string().into())),
+        }
+    }
+
+    fn perform(&self, deed: Deed) {
+        match deed {
+            Deed::Perform { execution, call } => {
+                let answer = Answer::new(execution, &call, self.events.clone());
+                self.world.perform(Order { call, answer });
+            }
+            Deed::Cancel { execution, strand, key } => self.world.cancel(execution, strand, &key),
+        }
+    }
+
+    /// Waits for the next event, unless there is work, and takes in all that are there.
+    fn take_in(&mut self, opened: &mut Opened) -> Option<Stop> {
+        let can_go_on = opened.node.has_work() && opened.committer.is_some();
+        let mut next = if can_go_on {
+            self.inbox.try_recv().ok()
+        } else {
+            let most = self.idle_for(opened.node.next_wake());
+            match self.inbox.recv_timeout(most) {
+                Ok(event) => Some(event),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => unreachable!("the node holds a sender itself"),
+            }
+        };
+        let mut moment = None;
+        for _ in 0..TAKE_AT_ONCE {
+            let Some(event) = next else { break };
+            match event {
+                Event::Message(message) => self.take(opened, message, moment.as_mut()),
+                Event::Committed(report) => {
+                    if let Some(stop) = self.settle(opened, *report) {
+                        return Some(stop);
+                    }
+                }
+                Event::Close { by } => self.closing = Some(by),
+            }
+            next = self.inbox.try_recv().ok();
+            moment = None;
+        }
+        None
+    }
+
+    fn take(&self, opened: &mut Opened, message: Message, _: Option<&mut Moment>) {
+        let is_new = !matches!(message, Message::Answer { .. });
+        if self.closing.is_some() && is_new {
+            refuse(message, &Unavailable::Closing);
+        } else {
+            opened.node.take(message, &self.world.moment());
+        }
+    }
+
+    fn idle_for(&self, wake: Wake) -> Duration {
+        let moment = self.world.moment();
+        let until = |at: Option<Timestamp>, now: Timestamp| at.map(|at| at.0.saturating_sub(now.0).max(0));
+        let wait = [until(wake.steady, moment.steady), until(wake.wall, moment.now), Some(1_000)];
+        let most = Duration::from_millis(wait.into_iter().flatten().min().unwrap_or(1_000).unsigned_abs());
+        match self.closing {
+            Some(by) => most.min(by.saturating_duration_since(Instant::now())),
+            None => most,
+        }
+    }
+
+    /// Opens the store again until it works, answering everybody meanwhile.
+    fn open_again(&mut self, mut live: Live, mut why: Arc<str>) -> Option<Opened> {
+        let mut answers: VecDeque<Message> = VecDeque::new();
+        let mut pause = REOPEN_AFTER;
+        loop {
+            let until = Instant::now() + pause;
+            pause = (pause * 2).min(REOPEN_AFTER_MAX);
+            while let Ok(event) = self.inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                match event {
+                    Event::Message(answer @ Message::Answer { .. }) => answers.push_back(answer),
+                    Event::Message(message) => refuse(message, &Unavailable::Store(why.clone())),
+                    Event::Committed(_) => {}
+                    Event::Close { .. } => {
+                        self.shared.store().take();
+                        return None;
+                    }
+                }
+            }
+            self.shared.store().take();
+            let opened = (self.opener)().and_then(|store| {
+                *self.shared.store() = Some(store);
+                self.open(std::mem::take(&mut live))
+            });
+            match opened {
+                Ok(mut opened) => {
+                    tracing::info!("the store is open again");
+                    self.shared.set_trouble(None);
+                    let moment = self.world.moment();
+                    for answer in answers {
+                        opened.node.take(answer, &moment);
+                    }
+                    return Some(opened);
+                }
+                Err(failure) => {
+                    why = failure.to_string().into();
+                    self.shared.set_trouble(Some(why.clone()));
+                }
+            }
+        }
+    }
+
+    fn release(&self, committer: Option<Committer>) {
+        let (Some(mut committer), mut guard) = (committer, self.shared.store()) else { return };
+        let Some(store) = guard.as_deref_mut() else { return };
+        for lease in committer.leases() {
+            if let Err(error) = store.release(lease) {
+                tracing::warn!(%error, "a shard could not be given back");
+            }
+        }
+    }
+
+    fn refuse_the_rest(&self, why: &Unavailable) {
+        while let Ok(event) = self.inbox.try_recv() {
+            if let Event::Message(message) = event {
+                refuse(message, why);
+            }
+        }
+    }
+}
+
+/// Why a node stopped.
+enum Stop {
+    Closed,
+    Failed(Arc<str>),
+}
+
+fn refuse(message: Message, why: &Unavailable) {
+    match message {
+        Message::Start { reply, .. } => reply.send(Err(StartError::Unavailable(why.clone()))),
+        Message::Input { reply, .. } => reply.send(Err(InputError::Unavailable(why.clone()))),
+        Message::Watch { reply, .. } => reply.send(Err(InputError::Unavailable(why.clone()))),
+        Message::Show { reply, .. } => reply.send(None),
+        Message::Answer { .. } | Message::Deployed { .. } => {}
+    }
+}

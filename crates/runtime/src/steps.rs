@@ -1,0 +1,201 @@
+//! Steps as async Rust functions of this program: `arn:perdura:step:::NAME`.
+
+use crate::clock::RealClock;
+use crate::world::{Order, World};
+use perdura_engine::asl::error::RUNTIME;
+use perdura_engine::asl::json::Payload;
+use perdura_engine::asl::resource::{Resource, Target};
+use perdura_engine::{
+    Certainty, Destinations, EffectKey, ExecutionId, Fault, Moment, Outcome, Policy, StrandId,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+
+/// What a step gets.
+#[derive(Clone, Debug)]
+pub struct StepCall {
+    /// Which execution calls.
+    pub execution: ExecutionId,
+    /// Under which key: the same for every repetition of this call.
+    pub key: EffectKey,
+    /// With what.
+    pub input: Payload,
+}
+
+/// A step that did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepError {
+    /// Error and cause, as Retry and Catch see them.
+    pub fault: Fault,
+    /// Whether it certainly did nothing.
+    pub certainty: Certainty,
+}
+
+impl StepError {
+    /// The step did nothing: a retry gets a new key.
+    pub fn refused(error: &str, cause: &str) -> Self {
+        Self { fault: Fault::new(error, cause), certainty: Certainty::Refused }
+    }
+
+    /// The step may have done it: a retry repeats it under the same key.
+    pub fn uncertain(error: &str, cause: &str) -> Self {
+        Self { fault: Fault::new(error, cause), certainty: Certainty::Ambiguous }
+    }
+}
+
+/// A step under way.
+pub type StepFuture = Pin<Box<dyn Future<Output = Result<Payload, StepError>> + Send>>;
+
+type StepFunction = Arc<dyn Fn(StepCall) -> StepFuture + Send + Sync>;
+
+/// The steps that a program has.
+#[derive(Default)]
+pub struct Steps {
+    table: BTreeMap<Arc<str>, (StepFunction, Policy)>,
+}
+
+impl Steps {
+    /// One more, with what is to be done when its outcome is unknown.
+    #[must_use]
+    pub fn with<F, Fut>(mut self, name: &str, policy: Policy, step: F) -> Self
+    where
+        F: Fn(StepCall) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Payload, StepError>> + Send + 'static,
+    {
+        let step: StepFunction = Arc::new(move |call| Box::pin(step(call)));
+        self.table.insert(name.into(), (step, policy));
+        self
+    }
+}
+
+/// Whoever performs what is not a step of this program.
+pub trait Performer: Send + Sync + 'static {
+    /// Performs a call. It returns at once; the outcome comes by the order's answer.
+    fn perform(&self, order: Order);
+
+    /// Nobody waits for this call any more.
+    fn cancel(&self, execution: ExecutionId, strand: StrandId, key: &EffectKey);
+
+    /// What is to be done when an outcome is unknown.
+    fn policy(&self, resource: &Resource, input: &Payload) -> Policy;
+}
+
+/// Nobody: every call fails and says so.
+#[derive(Debug, Default)]
+pub struct Nowhere;
+
+impl Performer for Nowhere {
+    fn perform(&self, order: Order) {
+        let cause = format!("Nothing here performs {}.", order.call.resource.arn);
+        let fault = Fault::new(RUNTIME, cause);
+        order.answer.send(Outcome::NotStarted { fault, scheduled: false });
+    }
+
+    fn cancel(&self, _: ExecutionId, _: StrandId, _: &EffectKey) {}
+
+    fn policy(&self, _: &Resource, _: &Payload) -> Policy {
+        Policy::default()
+    }
+}
+
+type UnderWay = Mutex<HashMap<(ExecutionId, StrandId), (EffectKey, AbortHandle)>>;
+
+/// The world as it is: real clocks, the steps of this program, and another performer for the rest.
+pub struct RealWorld {
+    clock: RealClock,
+    policies: Arc<Policies>,
+    handle: Handle,
+    under_way: Arc<UnderWay>,
+}
+
+/// Who performs what, and under which policy.
+struct Policies {
+    steps: Steps,
+    elsewhere: Box<dyn Performer>,
+}
+
+impl RealWorld {
+    /// Steps run on the given runtime.
+    pub fn new(steps: Steps, elsewhere: Box<dyn Performer>, handle: Handle) -> Self {
+        Self {
+            clock: RealClock::default(),
+            policies: Arc::new(Policies { steps, elsewhere }),
+            handle,
+            under_way: Arc::default(),
+        }
+    }
+
+    fn spawn(&self, step: &StepFunction, order: Order) {
+        let Order { call, answer } = order;
+        let place = (answer.execution(), call.strand);
+        let future = step(StepCall { execution: place.0, key: call.key.clone(), input: call.input });
+        let under_way = self.under_way.clone();
+        let key = call.key.clone();
+        let mut table = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let task = self.handle.spawn(async move {
+            let outcome = match future.await {
+                Ok(output) => Outcome::Succeeded { output },
+                Err(StepError { fault, certainty }) => Outcome::Failed { fault, certainty },
+            };
+            let mut table = under_way.lock().unwrap_or_else(PoisonError::into_inner);
+            if table.get(&place).is_some_and(|(of, _)| *of == key) {
+                table.remove(&place);
+            }
+            drop(table);
+            answer.send(outcome);
+        });
+        table.insert(place, (call.key, task.abort_handle()));
+    }
+}
+
+impl World for RealWorld {
+    fn moment(&self) -> Moment {
+        self.clock.moment()
+    }
+
+    fn perform(&self, order: Order) {
+        let Target::Step { name } = &order.call.resource.target else {
+            return self.policies.elsewhere.perform(order);
+        };
+        if let Some((step, _)) = self.policies.steps.table.get(name) {
+            return self.spawn(&step.clone(), order);
+        }
+        let fault = Fault::new(RUNTIME, format!("This program has no step {name:?}."));
+        order.answer.send(Outcome::NotStarted { fault, scheduled: false });
+    }
+
+    fn cancel(&self, execution: ExecutionId, strand: StrandId, key: &EffectKey) {
+        let mut table = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        match table.get(&(execution, strand)) {
+            Some((of, task)) if of == key => {
+                task.abort();
+                table.remove(&(execution, strand));
+            }
+            _ => {
+                drop(table);
+                self.policies.elsewhere.cancel(execution, strand, key);
+            }
+        }
+    }
+
+    fn destinations(&self) -> Arc<dyn Destinations> {
+        self.policies.clone()
+    }
+}
+
+impl Destinations for Policies {
+    fn policy(&self, resource: &Resource, input: &Payload) -> Policy {
+        match &resource.target {
+            Target::Step { name } => {
+                self.steps.table.get(name).map_or_else(Policy::default, |(_, policy)| *policy)
+            }
+            Target::Function { .. } | Target::Activity { .. } | Target::Service { .. } => {
+                self.elsewhere.policy(resource, input)
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Who is to be woken when. Only the near future is in memory; the rest stays in the store.
+//!
+//! There are two clocks: seconds and timeouts follow the steady one, a Wait until a timestamp follows the one on the
+//! wall. Each has its own line, and stepping one does not touch the other.
+
+use perdura_engine::{ExecutionId, Moment, Timestamp, Wake};
+use perdura_store::{Clock, Due, Failure, Reader, Shard};
+use std::collections::BTreeSet;
+use uuid::Uuid;
+
+/// How far ahead sleepers are read from the store.
+const HORIZON_MS: i64 = 60_000;
+/// How many are read at once.
+const PAGE: u32 = 4_096;
+/// With this many in memory, no more are read.
+const TIMERS_MAX: usize = 65_536;
+
+/// The timers of a node.
+#[derive(Debug)]
+pub(crate) struct Timers {
+    steady: Line,
+    wall: Line,
+}
+
+/// The timers of one clock.
+#[derive(Debug)]
+struct Line {
+    clock: Clock,
+    near: BTreeSet<Due>,
+    /// For each Shard, up to where its sleepers have been read.
+    read: Vec<(Shard, Due)>,
+}
+
+impl Timers {
+    pub(crate) fn new(shards: &[Shard]) -> Self {
+        let line = |clock| Line {
+            clock,
+            near: BTreeSet::new(),
+            read: shards.iter().map(|shard| (*shard, NOTHING_READ)).collect(),
+        };
+        Self { steady: line(Clock::Steady), wall: line(Clock::Wall) }
+    }
+
+    /// An execution in memory has another wake than before.
+    pub(crate) fn replace(&mut self, execution: ExecutionId, before: Wake, after: Wake) {
+        for (line, before, after) in
+            [(&mut self.steady, before.steady, after.steady), (&mut self.wall, before.wall, after.wall)]
+        {
+            if before == after {
+                continue;
+            }
+            if let Some(at) = before {
+                line.near.remove(&Due { at, execution });
+            }
+            line.near.extend(after.map(|at| Due { at, execution }));
+        }
+    }
+
+    /// An execution left memory: only a near wake stays.
+    pub(crate) fn fell_asleep(&mut self, execution: ExecutionId, shard: Shard, wake: Wake) {
+        for (line, at) in [(&mut self.steady, wake.steady), (&mut self.wall, wake.wall)] {
+            let Some(at) = at else { continue };
+            let due = Due { at, execution };
+            let is_read = line.read.iter().any(|(of, read)| *of == shard && due <= *read);
+            if !is_read {
+                line.near.remove(&due);
+            }
+        }
+    }
+
+    /// Reads what the near future holds.
+    pub(crate) fn read_ahead(&mut self, moment: &Moment, reader: &mut dyn Reader) -> Result<(), Failure> {
+        self.steady.read_ahead(moment.steady, reader)?;
+        self.wall.read_ahead(moment.now, reader)
+    }
+
+    /// Takes one whose time has come.
+    pub(crate) fn pop_due(&mut self, moment: &Moment) -> Option<ExecutionId> {
+        self.steady.pop_due(moment.steady).or_else(|| self.wall.pop_due(moment.now))
+    }
+
+    /// When to look again: at the first timer, or when more are to be read.
+    pub(crate) fn next(&self) -> Wake {
+        Wake { steady: self.steady.next(), wall: self.wall.next() }
+    }
+}
+
+/// Before the first sleeper.
+const NOTHING_READ: Due = Due { at: Timestamp(i64::MIN), execution: ExecutionId::from_uuid(Uuid::nil()) };
+
+impl Line {
+    fn read_ahead(&mut self, now: Timestamp, reader: &mut dyn Reader) -> Result<(), Failure> {
+        let until = now.after_ms(HORIZON_MS);
+        for (shard, read) in &mut self.read {
+            while read.at < now.after_ms(HORIZON_MS / 2) && self.near.len() < TIMERS_MAX {
+                let page = reader.due(*shard, self.clock, Some(*read), until, PAGE)?;
+                *read = match page.last() {
+                    Some(last) if page.len() == PAGE as usize => *last,
+                    _ => Due { at: until, execution: ExecutionId::from_uuid(Uuid::max()) },
+                };
+                self.near.extend(page);
+            }
+        }
+        Ok(())
+    }
+
+    fn pop_due(&mut self, now: Timestamp) -> Option<ExecutionId> {
+        let first = self.near.first().filter(|due| due.at <= now).copied()?;
+        self.near.remove(&first);
+        Some(first.execution)
+    }
+
+    fn next(&self) -> Option<Timestamp> {
+        let first = self.near.first().map(|due| due.at);
+        let reads_at = self.read.iter().map(|(_, read)| read.at.after_ms(-HORIZON_MS / 2)).min();
+        [first, reads_at].into_iter().flatten().min()
+    }
+}

@@ -1,0 +1,155 @@
+//! What can be seen of a node from outside, at any moment and without asking it.
+
+use crate::node::Node;
+use perdura_store::Totals;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Commit times are counted in buckets, eight for each power of two of microseconds, up to about 33 s.
+pub const BUCKETS: usize = 8 * 26;
+
+/// In which bucket a time lies.
+fn bucket(us: u64) -> usize {
+    let power = 63 - (us | 1).leading_zeros() as usize;
+    let eighth = if power >= 3 { (us >> (power - 3)) as usize & 7 } else { (us << (3 - power)) as usize & 7 };
+    (power * 8 + eighth).min(BUCKETS - 1)
+}
+
+/// The time at which a bucket ends, in microseconds.
+pub fn bucket_end_us(bucket: usize) -> f64 {
+    let (power, eighth) = (bucket / 8, bucket % 8);
+    (1u64 << power) as f64 * (1.0 + (eighth + 1) as f64 / 8.0)
+}
+
+/// Counters and gauges of a node.
+#[derive(Debug)]
+pub struct Gauges {
+    commits: AtomicU64,
+    commit_us: AtomicU64,
+    turns: AtomicU64,
+    buckets: [AtomicU64; BUCKETS],
+    in_memory: AtomicU64,
+    parked: AtomicU64,
+    totals: Mutex<Totals>,
+}
+
+/// The same, read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// Commits since the start.
+    pub commits: u64,
+    /// Microseconds spent in them.
+    pub commit_us: u64,
+    /// Turns in them.
+    pub turns: u64,
+    /// Commits by how long they took; see [`BUCKETS`].
+    pub buckets: [u64; BUCKETS],
+    /// Executions in memory.
+    pub in_memory: u64,
+    /// Executions that were set aside.
+    pub parked: u64,
+    /// What has happened on all Shards of this node since they were made.
+    pub totals: Totals,
+}
+
+impl Default for Gauges {
+    fn default() -> Self {
+        Self {
+            commits: AtomicU64::new(0),
+            commit_us: AtomicU64::new(0),
+            turns: AtomicU64::new(0),
+            buckets: std::array::from_fn(|_| AtomicU64::new(0)),
+            in_memory: AtomicU64::new(0),
+            parked: AtomicU64::new(0),
+            totals: Mutex::default(),
+        }
+    }
+}
+
+impl Reading {
+    /// What was added since an earlier reading.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            commits: self.commits - earlier.commits,
+            commit_us: self.commit_us - earlier.commit_us,
+            turns: self.turns - earlier.turns,
+            buckets: std::array::from_fn(|at| self.buckets[at] - earlier.buckets[at]),
+            ..self.clone()
+        }
+    }
+
+    /// The time below which this share of the commits took, in milliseconds.
+    pub fn percentile_ms(&self, share: f64) -> f64 {
+        let wanted = (self.commits as f64 * share).ceil() as u64;
+        let mut seen = 0;
+        let found = self.buckets.iter().position(|count| {
+            seen += count;
+            seen >= wanted.max(1)
+        });
+        found.map_or(0.0, |bucket| bucket_end_us(bucket) / 1000.0)
+    }
+}
+
+impl Gauges {
+    pub(crate) fn committed(&self, turns: u64, took: Duration, totals: &[Totals]) {
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        self.commit_us.fetch_add(us, Ordering::Relaxed);
+        self.turns.fetch_add(turns, Ordering::Relaxed);
+        self.buckets[bucket(us)].fetch_add(1, Ordering::Relaxed);
+        let mut values = Totals::default().values();
+        for totals in totals {
+            for (sum, value) in values.iter_mut().zip(totals.values()) {
+                *sum += value;
+            }
+        }
+        *self.totals.lock().unwrap_or_else(PoisonError::into_inner) = Totals::from_values(&values);
+    }
+
+    pub(crate) fn set_node(&self, node: &Node) {
+        self.in_memory.store(node.in_memory() as u64, Ordering::Relaxed);
+        self.parked.store(node.parked() as u64, Ordering::Relaxed);
+    }
+
+    /// All of them, as they are.
+    pub fn read(&self) -> Reading {
+        let load = |value: &AtomicU64| value.load(Ordering::Relaxed);
+        Reading {
+            commits: load(&self.commits),
+            commit_us: load(&self.commit_us),
+            turns: load(&self.turns),
+            buckets: std::array::from_fn(|at| load(&self.buckets[at])),
+            in_memory: load(&self.in_memory),
+            parked: load(&self.parked),
+            totals: *self.totals.lock().unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_lies_in_the_bucket_that_ends_after_it() {
+        for us in [0, 1, 2, 3, 7, 8, 9, 100, 1000, 1023, 1024, 123_456, 30_000_000] {
+            let end = bucket_end_us(bucket(us));
+            assert!(end > us as f64 && end <= (us as f64 * 1.25).max(1.2), "{us} -> {end}");
+        }
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn percentiles_are_those_of_the_commits() {
+        let gauges = Gauges::default();
+        let before = gauges.read();
+        for ms in 1..=100 {
+            gauges.committed(1, Duration::from_millis(ms), &[]);
+        }
+        let read = gauges.read().since(&before);
+        assert!((50.0..57.0).contains(&read.percentile_ms(0.5)), "{}", read.percentile_ms(0.5));
+        assert!((99.0..112.0).contains(&read.percentile_ms(0.99)), "{}", read.percentile_ms(0.99));
+    }
+}

@@ -1,0 +1,129 @@
+//! The runtime on real threads, over a store in memory.
+
+use perdura_engine::asl::json::Payload;
+use perdura_engine::asl::machine::MachineType;
+use perdura_engine::asl::read::{ReadOptions, read};
+use perdura_engine::asl::source::Source;
+use perdura_engine::{Arns, Limits, Policy, Status};
+use perdura_runtime::{Naming, Nowhere, Options, RealWorld, Runtime, Start, StartError, StepError, Steps};
+use perdura_store::{MemoryStore, NewMachine, RevisionId};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+struct Stage {
+    tokio: tokio::runtime::Runtime,
+    store: MemoryStore,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        Self { tokio, store: MemoryStore::new(1) }
+    }
+
+    fn open(&self, steps: Steps) -> Runtime {
+        let store = self.store.clone();
+        let world = RealWorld::new(steps, Box::new(Nowhere), self.tokio.handle().clone());
+        let opener = Box::new(move || Ok(Box::new(store.clone()) as Box<dyn perdura_store::Store>));
+        Runtime::open(opener, Arc::new(world), &Options::default()).unwrap()
+    }
+
+    fn deploy(runtime: &Runtime, definition: &str) -> RevisionId {
+        let reading = read(&Source::new("test", definition), &ReadOptions::default());
+        let new = NewMachine {
+            name: "test".into(),
+            kind: MachineType::Standard,
+            definition: definition.into(),
+            at: perdura_engine::Timestamp(0),
+        };
+        runtime.door().deploy(&new, Arc::new(reading.machine.unwrap())).unwrap().revision
+    }
+}
+
+fn start(revision: RevisionId, name: Option<&str>, input: &str) -> Start {
+    Start {
+        revision,
+        name: name.map(Into::into),
+        input: Payload::from_text(input).unwrap(),
+        limits: Limits::GENEROUS,
+        naming: Naming::new(Arns::default()),
+    }
+}
+
+const TWO_STEPS: &str = r#"{"StartAt": "A", "States": {
+    "A": {"Type": "Task", "Resource": "arn:perdura:step:::add", "Next": "B"},
+    "B": {"Type": "Task", "Resource": "arn:perdura:step:::add", "End": true}}}"#;
+
+fn add() -> Steps {
+    Steps::default().with("add", Policy::default(), |call| async move {
+        let number =
+            call.input.value().as_i64().ok_or_else(|| StepError::refused("NoNumber", "not a number"))?;
+        Ok(Payload::from_text((number + 1).to_string()).unwrap())
+    })
+}
+
+#[test]
+fn steps_run_in_order_and_the_ending_is_told() {
+    let stage = Stage::new();
+    let runtime = stage.open(add());
+    let revision = Stage::deploy(&runtime, TWO_STEPS);
+    let door = runtime.door().clone();
+    let ending = stage.tokio.block_on(async {
+        let started = door.start(start(revision, None, "40")).await.unwrap();
+        door.ending(started.execution).await.unwrap()
+    });
+    assert_eq!((ending.status, &**ending.output.unwrap().text()), (Status::Succeeded, "42"));
+}
+
+#[test]
+fn the_same_name_with_the_same_input_is_the_same_execution() {
+    let stage = Stage::new();
+    let runtime = stage.open(add());
+    let revision = Stage::deploy(
+        &runtime,
+        r#"{"StartAt": "W", "States": {"W": {"Type": "Wait", "Seconds": 3600, "End": true}}}"#,
+    );
+    let door = runtime.door().clone();
+    stage.tokio.block_on(async {
+        let first = door.start(start(revision, Some("n"), "{}")).await.unwrap();
+        let again = door.start(start(revision, Some("n"), "{}")).await.unwrap();
+        assert_eq!((again.execution, again.fresh, first.fresh), (first.execution, false, true));
+        let other = door.start(start(revision, Some("n"), "[]")).await;
+        assert_eq!(other, Err(StartError::Exists(first.execution)));
+    });
+}
+
+#[test]
+fn what_was_under_way_goes_on_after_a_restart_and_a_completed_step_does_not_run_again() {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let stage = Stage::new();
+    let steps = || {
+        Steps::default()
+            .with("add", Policy::default(), |_| async {
+                CALLS.fetch_add(1, Ordering::SeqCst);
+                Ok(Payload::from_text("1").unwrap())
+            })
+            .with("hang", Policy::default(), |_| std::future::pending())
+    };
+    let runtime = stage.open(steps());
+    let definition = TWO_STEPS.replacen("add\", \"End", "hang\", \"End", 1);
+    let revision = Stage::deploy(&runtime, &definition);
+    let started = stage.tokio.block_on(runtime.door().start(start(revision, None, "1"))).unwrap();
+    // The second step hangs once the view shows two calls made.
+    let door = runtime.door().clone();
+    stage.tokio.block_on(async {
+        while door.view(started.execution).await.is_none_or(|view| view.turns < 2) {
+            tokio::task::yield_now().await;
+        }
+    });
+    drop(runtime);
+    let done = Steps::default().with("hang", Policy::default(), |call| async move {
+        Ok(Payload::from_text(format!("{:?}", call.key.readable())).unwrap())
+    });
+    let runtime = stage.open(done);
+    let ending = stage.tokio.block_on(runtime.door().ending(started.execution)).unwrap();
+    assert_eq!(ending.status, Status::Succeeded);
+    let expected = format!("\"{}:B#1:1\"", started.execution);
+    assert_eq!(&**ending.output.unwrap().text(), expected);
+    assert_eq!(CALLS.load(Ordering::SeqCst), 1);
+}
