@@ -25,8 +25,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// How many Turns one commit takes at most.
-const GROUP_MAX: usize = 1_024;
+/// How many sleepers are woken at once.
+const WAKE_AT_ONCE: usize = 1_024;
 /// With this many executions in memory, starts wait.
 const IN_MEMORY_MAX: usize = 100_000;
 /// How often the tables for readers follow.
@@ -271,7 +271,7 @@ impl Node {
             tracing::error!(%failure, "sleepers cannot be read");
         }
         let mut woken = 0;
-        while woken < GROUP_MAX
+        while woken < WAKE_AT_ONCE
             && let Some(id) = self.timers.pop_due(moment)
         {
             woken += 1;
@@ -311,13 +311,14 @@ impl Node {
         self.gathered.push(item);
     }
 
-    /// Decides for those that are ready, up to a full group.
-    pub fn decide(&mut self, moment: &mut dyn FnMut() -> Moment) {
-        while self.gathered.len() < GROUP_MAX
+    /// Decides for those that are ready, at most so many; what comes of it is to be committed.
+    pub fn decide(&mut self, most: usize, moment: &mut dyn FnMut() -> Moment) -> Vec<Item> {
+        while self.gathered.len() < most
             && let Some(id) = self.ready.pop_front()
         {
             self.turn(id, &moment());
         }
+        std::mem::take(&mut self.gathered)
     }
 
     /// One Turn, up to the commit.
@@ -364,12 +365,7 @@ impl Node {
         });
     }
 
-    /// The next group to commit, if there is something.
-    pub fn hand_over(&mut self) -> Option<Vec<Item>> {
-        (!self.gathered.is_empty()).then(|| std::mem::take(&mut self.gathered))
-    }
-
-    /// Whether there is something to decide or to commit.
+    /// Whether there is something to decide.
     pub fn has_work(&self) -> bool {
         !self.ready.is_empty() || !self.gathered.is_empty()
     }
