@@ -360,7 +360,7 @@ fn free(running: &mut Running, held: &mut Held) {
 }
 
 /// Whether an execution with nothing under way only waits, and for long.
-fn rests(effects: &[Effect], wake: Wake, moment: &Moment) -> bool {
+pub(crate) fn rests(effects: &[Effect], wake: Wake, moment: &Moment) -> bool {
     let goes_on = effects.iter().any(|effect| match effect {
         Effect::CallTask(_) | Effect::StartMapRun(_) | Effect::Continue => true,
         Effect::CancelTask { .. }

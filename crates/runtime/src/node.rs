@@ -8,15 +8,18 @@ mod load;
 mod settle;
 mod start;
 
-use crate::committer::{Committer, Item, panic_text};
+use crate::committer::{Committer, Item, panic_text, rests};
 use crate::library::Library;
 use crate::message::{
     Ending, InputError, Message, Reply, Start, StartError, Started, Taken, Unavailable, View,
 };
 use crate::running::{Rebuilding, Running, rebuild};
 use crate::timers::Timers;
+use perdura_engine::asl::json::Payload;
+use perdura_engine::asl::resource::Resource;
 use perdura_engine::{
-    By, Call, Destinations, EffectKey, ExecutionId, Input, Moment, Outcome, StrandId, Timestamp, Wake, decide,
+    By, Call, Destinations, EffectKey, ExecutionId, Input, Moment, Outcome, Policy, StrandId, Timestamp,
+    Wake, decide,
 };
 use perdura_store::record::Begun;
 use perdura_store::{CommitError, MachineId, Reader, Shard, Store};
@@ -115,6 +118,18 @@ struct Slot {
     parked: Option<Arc<str>>,
 }
 
+impl Slot {
+    /// It only waits, and for long: it need not be in memory.
+    fn is_at_rest(&self, moment: &Moment) -> bool {
+        let nothing_here = self.inbox.is_empty() && self.live.is_empty() && self.parked.is_none();
+        let rests = |running: &Running| {
+            running.turns > 0
+                && (running.execution.is_ended() || rests(&[], running.execution.next_wake(), moment))
+        };
+        nothing_here && self.running.as_deref().is_some_and(rests)
+    }
+}
+
 /// An input on its way.
 struct Queued {
     input: Input,
@@ -143,6 +158,22 @@ impl ReplyTo {
     }
 }
 
+/// Policies over data that was restored from a backup.
+struct Restored {
+    inner: Arc<dyn Destinations>,
+    at: Timestamp,
+}
+
+impl Destinations for Restored {
+    fn policy(&self, resource: &Resource, input: &Payload) -> Policy {
+        self.inner.policy(resource, input)
+    }
+
+    fn restored_at(&self) -> Option<Timestamp> {
+        Some(self.at)
+    }
+}
+
 /// Calls that this process has under way, for a node that is opened again in it.
 pub type Live = BTreeMap<ExecutionId, Vec<(StrandId, EffectKey)>>;
 
@@ -168,6 +199,10 @@ impl Node {
         let Opening { holder, destinations, moment, expires_at, store, mut live } = opening;
         let leases = store.acquire(&holder, moment.now, expires_at)?;
         let shards: Vec<Shard> = leases.iter().map(perdura_store::Lease::shard).collect();
+        let destinations = match store.restored_at() {
+            Some(at) => Arc::new(Restored { inner: destinations, at }),
+            None => destinations,
+        };
         let mut node = Self {
             reader: store.reader()?,
             timers: Timers::new(&shards),
@@ -293,8 +328,10 @@ impl Node {
 
     /// Those that have run for a while get their rows.
     fn show_to_readers(&mut self, moment: &Moment) {
-        let is_unseen =
-            |slot: &Slot| slot.running.as_ref().is_some_and(|running| running.is_unseen(moment.now));
+        let is_unseen = |slot: &Slot| {
+            let unseen = |running: &Running| running.is_unseen(moment.now);
+            slot.running.as_deref().is_some_and(unseen) || slot.is_at_rest(moment)
+        };
         let mut unseen: Vec<ExecutionId> =
             self.slots.iter().filter(|(_, slot)| is_unseen(slot)).map(|(id, _)| *id).collect();
         unseen.sort_unstable();
@@ -306,8 +343,9 @@ impl Node {
     /// Nothing is decided, but its rows are written.
     fn gather_as_it_is(&mut self, id: ExecutionId, moment: &Moment, is_stale: bool) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
+        let is_idle = slot.is_at_rest(moment);
         let Some(running) = slot.running.take() else { return };
-        let item = Item { running, decision: None, begun: None, is_idle: false, is_stale, moment: *moment };
+        let item = Item { running, decision: None, begun: None, is_idle, is_stale, moment: *moment };
         self.gathered.push(item);
     }
 

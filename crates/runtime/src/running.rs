@@ -257,16 +257,17 @@ impl Fold {
         running.tail = self.tail.expect("a fold has a tail from the beginning");
         running.since = rebuilding.now;
         running.has_ledger_rows = true;
-        let calls: Vec<_> = running.execution.calls().map(|(_, key)| key).collect();
-        running.marks = calls
-            .into_iter()
-            .map(|key| Mark {
-                key,
-                status: LedgerStatus::Pending,
-                started_at: running.execution.last_at(),
-                is_written: false,
-            })
-            .collect();
+        let sent_at = |strand| {
+            let step = running.execution.strand(strand).and_then(|strand| strand.step.as_ref());
+            step.and_then(|step| step.sent.as_ref()).map_or(running.execution.last_at(), |sent| sent.at)
+        };
+        let mark = |(strand, key)| Mark {
+            key,
+            status: LedgerStatus::Pending,
+            started_at: sent_at(strand),
+            is_written: false,
+        };
+        running.marks = running.execution.calls().map(mark).collect();
         Ok(running)
     }
 }

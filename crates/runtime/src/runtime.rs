@@ -114,6 +114,7 @@ impl Runtime {
             options: options.clone(),
             opener,
             closing: None,
+            pause: REOPEN_AFTER,
         };
         let opened = turner.open(Live::default())?;
         let writer = {
@@ -178,6 +179,8 @@ struct Turner {
     options: Options,
     opener: Opener,
     closing: Option<Instant>,
+    /// How long to wait before the store is opened again, should it fail.
+    pause: Duration,
 }
 
 /// A node, and who gathers for it.
@@ -298,10 +301,11 @@ impl Turner {
         None
     }
 
-    fn settle(&self, opened: &mut Opened, result: Result<Committed, CommitError>) -> Option<Stop> {
+    fn settle(&mut self, opened: &mut Opened, result: Result<Committed, CommitError>) -> Option<Stop> {
         opened.is_writing = false;
         match result {
             Ok(committed) => {
+                self.pause = REOPEN_AFTER;
                 for deed in opened.node.settle(committed) {
                     self.perform(deed);
                 }
@@ -375,10 +379,9 @@ impl Turner {
     /// Opens the store again until it works, answering everybody meanwhile.
     fn open_again(&mut self, mut live: Live, mut why: Arc<str>) -> Option<Opened> {
         let mut answers: VecDeque<Message> = VecDeque::new();
-        let mut pause = REOPEN_AFTER;
         loop {
-            let until = Instant::now() + pause;
-            pause = (pause * 2).min(REOPEN_AFTER_MAX);
+            let until = Instant::now() + self.pause;
+            self.pause = (self.pause * 2).min(REOPEN_AFTER_MAX);
             while let Ok(event) = self.inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 match event {
                     Event::Message(answer @ Message::Answer { .. }) => answers.push_back(answer),
