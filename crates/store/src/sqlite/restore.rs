@@ -122,7 +122,7 @@ fn marks(reader: &mut SqliteReader, execution: ExecutionId) -> Result<Result<Mar
 pub(super) fn mark_turn(marks: &mut Marks, body: &TurnBody) {
     let at = body.turn.events().last().map_or(Timestamp(0), |event| event.at);
     for note in body.turn.notes() {
-        if let Note::Ledger { key, status } = note {
+        if let Note::Ledger { key, status, .. } = note {
             let since = marks.get(key).map_or(at, |(_, since)| *since);
             marks.insert(key.clone(), (*status, since));
         }
