@@ -170,6 +170,16 @@ fn a_second_writer_is_refused_and_told_who_holds_the_data() {
 }
 
 #[test]
+fn the_leases_of_a_process_that_is_gone_are_free_at_once() {
+    let stage = Stage::new();
+    let Stage { store, folder, lease, .. } = stage;
+    drop(store);
+    let taken = open(folder.path()).acquire(&"another".into(), Timestamp(1), Timestamp(2_000)).unwrap();
+    assert_eq!(taken.len(), 1, "though it would have lasted until {}", lease.expires_at());
+    assert!(taken[0].epoch() > lease.epoch());
+}
+
+#[test]
 fn readers_need_no_lock_and_no_writer() {
     let mut stage = Stage::new();
     commits(&mut stage, 2);
