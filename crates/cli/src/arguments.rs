@@ -48,6 +48,7 @@ pub(crate) enum Command {
     Backup(BackupArguments),
     Restore(RestoreArguments),
     Check(CheckArguments),
+    Bench(BenchArguments),
     /// Print a script that completes perdura's commands and options in a shell.
     #[command(after_help = "\
 Examples:
@@ -134,6 +135,72 @@ pub(crate) struct RunArguments {
     pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,
+}
+
+/// Measure this machine: steps, starts, sleepers, recovery, and the plain disk beside them.
+///
+/// Everything is written to --data, which should be on the disk that is to be measured, and is left there.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  perdura bench floor --data /var/lib/perdura-bench
+  perdura bench steps --concurrency 128 --seconds 8 --data /var/lib/perdura-bench --json
+  perdura bench steps --concurrency 128 --rate 30000 --seconds 8
+  perdura bench sleepers --count 1000000
+  perdura bench recovery --rounds 50
+
+Exit codes:
+  0  measured
+  1  something was lost or done twice
+  2  the command line is wrong, or nothing could be measured")]
+pub(crate) struct BenchArguments {
+    /// What to measure.
+    #[arg(value_enum)]
+    pub(crate) workload: Workload,
+    /// How many callers at once, each waiting for its own execution.
+    #[arg(long, short, default_value_t = 128, value_name = "N")]
+    pub(crate) concurrency: usize,
+    /// For how long.
+    #[arg(long, short, default_value_t = 8.0, value_name = "S")]
+    pub(crate) seconds: f64,
+    /// Where to write.
+    #[arg(long, default_value = "./perdura-bench", value_name = "DIR")]
+    pub(crate) data: PathBuf,
+    /// Steps or starts per second; without it, as many as go.
+    #[arg(long, value_name = "N")]
+    pub(crate) rate: Option<f64>,
+    /// How many sleepers.
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    pub(crate) count: u64,
+    /// How often the process is killed.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) rounds: u32,
+    /// Print one line of JSON for each measurement.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[arg(long, hide = true)]
+    pub(crate) receiver: Option<std::net::SocketAddr>,
+    #[arg(long, hide = true)]
+    pub(crate) what: Option<String>,
+}
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Workload {
+    /// Executions of ten steps that do nothing.
+    Steps,
+    /// Executions of one step.
+    Starts,
+    /// Executions that wait for an hour, and a restart with all of them.
+    Sleepers,
+    /// A process killed under load, and the one that goes on.
+    Recovery,
+    /// The plain disk: appends in groups of 1, 16, 128 and 1,024, each group synced.
+    Floor,
+    #[value(hide = true)]
+    Child,
+    #[value(hide = true)]
+    Reopen,
 }
 
 /// How definitions are read, wherever they are.

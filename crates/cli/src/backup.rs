@@ -3,20 +3,12 @@
 use crate::arguments::{BackupArguments, RestoreArguments};
 use crate::definition::plural;
 use crate::{ledger, table, terminal};
-use anyhow::{Context, Result, bail};
-use perdura_engine::LedgerStatus;
-use perdura_server::control::{Answer, LedgerQuestion, Request};
-use perdura_server::data::{Data, Deposit, UnderWay};
-use perdura_server::{Refusal, handle};
-use perdura_store::{SqliteOptions, SqliteStore, sqlite};
-use std::fs::{self, File};
-use std::io;
+use anyhow::Result;
+use perdura_runtime::RealClock;
+use perdura_server::Refusal;
+use perdura_server::control::LedgerEntry;
+use perdura_store::sqlite;
 use std::process::ExitCode;
-
-/// The file that holds the data.
-const DATABASE: &str = "perdura.db";
-/// How many held calls are listed.
-const LISTED_MAX: u32 = 10_000;
 
 /// Copies the data, beside whoever works on it.
 pub(crate) fn backup(arguments: &BackupArguments) -> Result<ExitCode> {
@@ -31,52 +23,23 @@ pub(crate) fn backup(arguments: &BackupArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a data directory from a backup, and holds what was under way in it.
+/// Makes a data directory from a backup. What was under way in it is held.
 pub(crate) fn restore(arguments: &RestoreArguments) -> Result<ExitCode> {
     let folder = &arguments.data.data;
-    let target = folder.join(DATABASE);
-    if target.exists() {
-        bail!(
-            Refusal::conflict(format!("there is data in {} already", folder.display()))
-                .but("restore into a new directory, and swap the two when it is right")
-        );
+    let now = RealClock::default().moment().now;
+    let restored = sqlite::restore(&arguments.file, folder, now).map_err(Refusal::from)?;
+    for (execution, what) in &restored.damaged {
+        let whose = execution.map(|id| format!("{id}: ")).unwrap_or_default();
+        terminal::complain(&format!("{whose}{what}"));
     }
-    let mut from =
-        File::open(&arguments.file).with_context(|| format!("cannot read {}", arguments.file.display()))?;
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    // Until everything is done it does not have the name under which a server would take it up.
-    let part = folder.join("restoring");
-    let _ = fs::remove_dir_all(&part);
-    fs::create_dir(&part).with_context(|| format!("cannot make {}", part.display()))?;
-    let copied = File::create(part.join(DATABASE)).and_then(|mut file| {
-        io::copy(&mut from, &mut file)?;
-        file.sync_all()
-    });
-    copied.with_context(|| format!("cannot copy {}", arguments.file.display()))?;
-    let store = SqliteStore::open(&part, SqliteOptions::default()).map_err(Refusal::from)?;
-    let mut deposit = Deposit::new(Box::new(store), UnderWay::Hold).map_err(Refusal::from)?;
-    deposit.take_up()?;
-    let question = LedgerQuestion {
-        status: Some(LedgerStatus::Uncertain),
-        most: LISTED_MAX,
-        ..LedgerQuestion::default()
-    };
-    let Answer::Ledger(held) = handle(&mut deposit, Request::Ledger(question))? else {
-        bail!("the answer is none to this question");
-    };
-    let stats = deposit.read(|reader| reader.stats()).map_err(Refusal::from)?;
-    drop(deposit);
-    // The copy appears under its name when it is complete, or not at all.
-    sqlite::backup(&part, &target).map_err(Refusal::from)?;
-    fs::remove_dir_all(&part).with_context(|| format!("cannot remove {}", part.display()))?;
-    let executions: u64 = stats.executions.iter().map(|(_, count)| count).sum();
-    ledger::print(&held.items, arguments.data.json)?;
-    let count = |count, noun| plural(usize::try_from(count).unwrap_or(usize::MAX), noun);
+    let uncertain: Vec<LedgerEntry> = restored.uncertain.into_iter().map(LedgerEntry::from).collect();
+    ledger::print(&uncertain, arguments.data.json)?;
+    let executions = usize::try_from(restored.executions).unwrap_or(usize::MAX);
     terminal::tell(&format!(
         "{} restored to {}; {} uncertain: say how they went with `perdura ledger resolve`",
-        count(executions, "execution"),
+        plural(executions, "execution"),
         folder.display(),
-        plural(held.items.len(), "call"),
+        plural(uncertain.len(), "call"),
     ));
     Ok(ExitCode::SUCCESS)
 }

@@ -1,45 +1,43 @@
-//! `perdura check`: whether journal, rows and histories agree.
+//! `perdura check`: whether the file, the journal, the rows and the histories agree.
 
 use crate::arguments::CheckArguments;
-use crate::data::Data;
 use crate::definition::plural;
 use crate::{table, terminal};
-use anyhow::{Result, bail};
-use perdura_server::control::{Answer, Checked, Request};
+use anyhow::Result;
+use perdura_server::Refusal;
+use perdura_store::sqlite::{self, Finding, News};
 use std::process::ExitCode;
 
-/// Reads everything.
+/// Reads everything, beside whoever works on it.
 pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode> {
-    let mut data = Data::reach(&arguments.data.data)?;
-    let mut all = Checked::default();
-    let mut after = None;
-    loop {
-        let Answer::Checked(mut slice) = data.ask(Request::Check { after })? else {
-            bail!("the answer is none to this question");
-        };
-        all.executions += slice.executions;
-        all.turns += slice.turns;
-        all.events += slice.events;
-        if !arguments.data.json {
-            slice.findings.iter().for_each(|finding| terminal::complain(finding));
+    let json = arguments.data.json;
+    let mut findings = Vec::new();
+    let mut tell = |news| match news {
+        News::Found(Finding { table, execution, what }) => {
+            let execution = execution.map(|id| id.to_string());
+            if !json {
+                let whose = execution.as_ref().map(|id| format!(" of {id}")).unwrap_or_default();
+                terminal::complain(&format!("{table}{whose}: {what}"));
+            }
+            findings.push(serde_json::json!({ "table": table, "execution": execution, "what": what }));
         }
-        all.findings.append(&mut slice.findings);
-        after = slice.next;
-        if after.is_none() {
-            break;
-        }
-    }
-    if arguments.data.json {
-        table::print_json(&all)?;
+        News::Progress { .. } => {}
+    };
+    let checked = sqlite::check(&arguments.data.data, &mut tell).map_err(Refusal::from)?;
+    if json {
+        table::print_json(&serde_json::json!({
+            "executions": checked.executions,
+            "turns": checked.turns,
+            "findings": findings,
+        }))?;
     } else {
-        let verdict = match all.findings.len() {
-            0 => "everything agrees".to_owned(),
-            count => format!("{} wrong", plural(count, "thing")),
-        };
         let count = |count: u64, noun| plural(usize::try_from(count).unwrap_or(usize::MAX), noun);
-        let (executions, turns) = (count(all.executions, "execution"), count(all.turns, "turn"));
-        let read = format!("{executions}, {turns}, {} read: {verdict}\n", count(all.events, "event"));
-        terminal::print(read.as_bytes())?;
+        let verdict = match checked.findings {
+            0 => "everything agrees".to_owned(),
+            findings => format!("{} wrong", count(findings, "thing")),
+        };
+        let (executions, turns) = (count(checked.executions, "execution"), count(checked.turns, "turn"));
+        terminal::print(format!("{executions} and {turns} read: {verdict}\n").as_bytes())?;
     }
-    Ok(if all.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if checked.findings == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, bail};
 use perdura_server::control::{Answer, Connection, Request, connect};
-use perdura_server::data::{Beside, Deposit, UnderWay};
+use perdura_server::data::{Beside, Deposit};
 use perdura_server::{Refusal, handle};
 use perdura_store::{SqliteOptions, SqliteReader, SqliteStore};
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ impl Data {
             );
         }
         let store = SqliteStore::open(&self.folder, SqliteOptions::default()).map_err(Refusal::from)?;
-        let deposit = Deposit::new(Box::new(store), UnderWay::Stay).map_err(Refusal::from)?;
+        let deposit = Deposit::new(Box::new(store)).map_err(Refusal::from)?;
         Ok(Way::Holding(Box::new(deposit)))
     }
 }

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod backup;
+mod bench;
 mod check;
 mod cleanup;
 mod data;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Backup(arguments) => backup::backup(&arguments),
         Command::Restore(arguments) => backup::restore(&arguments),
         Command::Check(arguments) => check::check(&arguments),
+        Command::Bench(arguments) => bench::bench(&arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "perdura", &mut script);

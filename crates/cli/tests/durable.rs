@@ -178,7 +178,7 @@ fn a_restored_backup_holds_what_was_under_way() {
     assert!(backup["bytes"].as_u64() > Some(0), "{backup}");
     scene.on_data(&["backup", "copy.db"]).fails(1, &["exists"]);
     server.end("-TERM");
-    scene.on_data(&["restore", "copy.db"]).fails(1, &["there is data in data already"]);
+    scene.on_data(&["restore", "copy.db"]).fails(1, &["there is data already, and it is not overwritten"]);
     std::fs::rename(scene.path("data"), scene.path("lost")).expect("the data is lost");
     let held = scene.one(&["restore", "copy.db"]);
     assert_eq!(

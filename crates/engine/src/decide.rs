@@ -52,8 +52,9 @@ pub fn decide(execution: &Execution, input: &Input, moment: &Moment) -> Decision
     let now = moment.now.max(execution.core.at);
     let mut turning = Turning {
         draft: Draft::new(execution),
-        turn: Turn::default(),
-        effects: Vec::new(),
+        // Room for a Task that ends and the next one, which is what most Turns are.
+        turn: Turn { records: Vec::with_capacity(8) },
+        effects: Vec::with_capacity(2),
         dice: Dice::new(now.0, moment.entropy),
         moment: *moment,
         now,
@@ -84,7 +85,7 @@ pub fn decide(execution: &Execution, input: &Input, moment: &Moment) -> Decision
         (_, _) => turning.ignore("the execution has ended"),
     }
     // Taking up what was under way moves nothing on.
-    if *input != Input::Resume {
+    if !matches!(input, Input::Resume) {
         turning.run();
     }
     turning.decision()

@@ -2,6 +2,8 @@
 //!
 //! Only deciding asks; what follows from the answer is recorded, so a changed policy changes nothing of the past.
 
+use crate::execution::Sent;
+use crate::id::Timestamp;
 use perdura_asl::json::Payload;
 use perdura_asl::resource::Resource;
 use std::fmt;
@@ -11,6 +13,12 @@ use std::sync::Arc;
 pub trait Destinations: Send + Sync {
     /// The policy for one call.
     fn policy(&self, resource: &Resource, input: &Payload) -> Policy;
+
+    /// When all of this was restored from a backup: what became of the calls that were under way in it, nobody
+    /// knows, so they are held.
+    fn restored_at(&self) -> Option<Timestamp> {
+        None
+    }
 }
 
 /// What may be done at a destination.
@@ -43,8 +51,14 @@ pub enum Uncertain {
 pub(crate) struct Policies(pub(crate) Option<Arc<dyn Destinations>>);
 
 impl Policies {
-    pub(crate) fn policy(&self, resource: &Resource, input: &Payload) -> Policy {
-        self.0.as_ref().map(|known| known.policy(resource, input)).unwrap_or_default()
+    /// The policy for a call that was first sent then.
+    pub(crate) fn policy(&self, resource: &Resource, sent: &Sent) -> Policy {
+        let Some(known) = &self.0 else { return Policy::default() };
+        let mut policy = known.policy(resource, &sent.input);
+        if known.restored_at().is_some_and(|at| sent.at < at) {
+            policy.uncertain = Uncertain::Hold;
+        }
+        policy
     }
 }
 

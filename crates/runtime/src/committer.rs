@@ -3,7 +3,7 @@
 //! An execution and its decision are handed over together and come back together, after the commit. So nobody can
 //! see a state that is not on disk: memory follows the disk by ownership, not by care.
 
-use crate::running::{Mark, Running, SEEN_AFTER_MS, Tail};
+use crate::running::{Mark, Running, SEEN_AFTER_MS};
 use perdura_engine::{
     Decision, Effect, EffectKey, EventKind, ExecutionId, Fault, LedgerStatus, Moment, Note, Record, Status,
     Timestamp, Turn, Wake,
@@ -14,15 +14,14 @@ use perdura_store::{
     Totals,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// A history longer than this is cut into segments.
 const SEGMENT_BYTES: usize = 256 * 1024;
 /// An execution that only waits, for longer than this, leaves memory.
 const SLEEPS_FOR_MS: i64 = 1_000;
-/// The journal keeps no more than this for the sake of old runners, unless their states are larger themselves.
-const JOURNAL_BYTES_MAX: u64 = 8 * 1024 * 1024;
+/// The journal keeps no more than this, uncompressed, for the sake of old runners, unless their states are larger themselves.
+const JOURNAL_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// Nor more rows than this.
 const JOURNAL_ROWS_MAX: usize = 4_096;
 /// How many old runners one commit takes down.
@@ -54,8 +53,15 @@ pub(crate) struct Done {
     pub(crate) ignored: Option<Arc<str>>,
     /// Its row is all that is needed.
     pub(crate) may_leave: bool,
-    /// What broke while it was applied.
-    pub(crate) broken: Option<Arc<str>>,
+}
+
+/// A group on its way to disk.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Journals, tails and states are sealed while it is written.
+    group: Group,
+    journals: Vec<JournalWriter>,
+    committed: Committed,
 }
 
 /// What came of a commit.
@@ -67,11 +73,13 @@ pub struct Committed {
     pub(crate) stale: Vec<ExecutionId>,
 }
 
-/// Writes for the Shards that this node holds.
+/// Gathers for the Shards that this node holds.
 #[derive(Debug)]
 pub struct Committer {
     shards: BTreeMap<Shard, Held>,
     count: u16,
+    drafts: BTreeMap<Shard, Draft>,
+    done: Vec<Done>,
 }
 
 /// One Shard, as its writer knows it.
@@ -91,7 +99,7 @@ struct Held {
 
 impl Committer {
     pub(crate) fn new(count: u16) -> Self {
-        Self { shards: BTreeMap::new(), count }
+        Self { shards: BTreeMap::new(), count, drafts: BTreeMap::new(), done: Vec::new() }
     }
 
     pub(crate) fn hold(&mut self, lease: Lease, recovery: &Recovery) {
@@ -120,35 +128,93 @@ impl Committer {
         self.shards.values_mut().map(|held| &mut held.lease)
     }
 
-    /// What has happened, by Shard.
-    pub fn totals(&self) -> Vec<Totals> {
-        self.shards.values().map(|held| held.totals).collect()
+    /// What has happened on all Shards, those Turns included that are being written.
+    pub fn totals(&self) -> Totals {
+        let mut sum = Totals::default().values();
+        for held in self.shards.values() {
+            for (sum, value) in sum.iter_mut().zip(held.totals.values()) {
+                *sum += value;
+            }
+        }
+        Totals::from_values(&sum)
     }
 
-    /// Applies, encodes and writes. On an error the executions are gone with the group: what is true is on disk.
-    pub fn commit(&mut self, store: &mut dyn Store, items: Vec<Item>) -> Result<Committed, CommitError> {
-        let mut parts: BTreeMap<Shard, Drafted> = BTreeMap::new();
-        let mut done = Vec::with_capacity(items.len());
-        for item in items {
-            let shard = Shard::of(item.running.id(), self.count);
-            let held = self.shards.get_mut(&shard).expect("Turns are decided only on Shards that are held");
-            let part = parts.entry(shard).or_default();
-            done.push(part.add(item, held));
+    /// Applies a decision and encodes it, for the next group.
+    pub fn add(&mut self, item: Item) {
+        let shard = Shard::of(item.running.id(), self.count);
+        let held = self.shards.get_mut(&shard).expect("Turns are decided only on Shards that are held");
+        self.done.push(self.drafts.entry(shard).or_default().add(item, held));
+    }
+
+    /// How many executions the next group has so far.
+    pub fn gathered(&self) -> usize {
+        self.done.len()
+    }
+
+    /// The next group, if there is one.
+    pub fn hand_over(&mut self) -> Option<Prepared> {
+        if self.done.is_empty() {
+            return None;
         }
-        let mut group = Group { parts: Vec::with_capacity(parts.len()) };
-        for (shard, drafted) in parts {
-            let held = self.shards.get_mut(&shard).expect("its part was made from it");
-            group.parts.push(drafted.finish(held));
+        let mut group = Group::default();
+        let mut journals = Vec::new();
+        for (shard, draft) in std::mem::take(&mut self.drafts) {
+            let held = self.shards.get_mut(&shard).expect("its draft was made for it");
+            let (part, journal) = draft.finish(held);
+            group.parts.push(part);
+            journals.push(journal);
+        }
+        let done = std::mem::take(&mut self.done);
+        let stale = self.shards.values().flat_map(Held::stale).collect();
+        Some(Prepared { group, journals, committed: Committed { done, stale } })
+    }
+
+    /// All at once, for those who have one thread.
+    pub fn commit(&mut self, store: &mut dyn Store, items: Vec<Item>) -> Result<Committed, CommitError> {
+        for item in items {
+            self.add(item);
+        }
+        match self.hand_over() {
+            Some(prepared) => prepared.write(store),
+            None => Ok(Committed { done: Vec::new(), stale: Vec::new() }),
+        }
+    }
+}
+
+impl Prepared {
+    /// How many executions it has.
+    pub fn len(&self) -> usize {
+        self.committed.done.len()
+    }
+
+    /// Never so: a group without executions is not made.
+    pub fn is_empty(&self) -> bool {
+        self.committed.done.is_empty()
+    }
+
+    /// Writes it. On an error the executions are gone with it: what is true is on disk.
+    pub fn write(mut self, store: &mut dyn Store) -> Result<Committed, CommitError> {
+        for (part, journal) in self.group.parts.iter_mut().zip(&self.journals) {
+            if part.position.is_some() {
+                part.journal = journal.seal();
+            }
+            for content in part.rows.iter_mut().filter_map(|row| row.content.as_mut()) {
+                content.tail = record::seal(&content.tail);
+                if let Some(state) = &mut content.state {
+                    state.bytes = record::seal(&state.bytes);
+                }
+            }
+            for segment in &mut part.segments {
+                segment.bytes = record::seal(&segment.bytes);
+            }
         }
         loop {
-            match store.commit(&group) {
-                Ok(()) => break,
+            match store.commit(&self.group) {
+                Ok(()) => return Ok(self.committed),
                 Err(CommitError::Busy) => std::thread::yield_now(),
                 Err(error @ (CommitError::Fenced { .. } | CommitError::Lost(_))) => return Err(error),
             }
         }
-        let stale = self.shards.values().flat_map(Held::stale).collect();
-        Ok(Committed { done, stale })
     }
 }
 
@@ -169,10 +235,11 @@ impl Held {
 }
 
 /// A Part in the making.
-#[derive(Default)]
-struct Drafted {
+#[derive(Debug, Default)]
+struct Draft {
     journal: JournalWriter,
     turns: usize,
+    bytes: u64,
     rows: Vec<perdura_store::Row>,
     segments: Vec<Segment>,
     ledger: Vec<LedgerChange>,
@@ -180,32 +247,21 @@ struct Drafted {
     body: Vec<u8>,
 }
 
-impl Drafted {
+impl Draft {
     fn add(&mut self, item: Item, held: &mut Held) -> Done {
         let Item { running, decision, begun, is_idle, is_stale, moment } = item;
-        let mut done = Done {
-            running,
-            effects: Vec::new(),
-            remarks: Vec::new(),
-            ignored: None,
-            may_leave: false,
-            broken: None,
-        };
+        let mut done =
+            Done { running, effects: Vec::new(), remarks: Vec::new(), ignored: None, may_leave: false };
         let running = &mut *done.running;
         if let Some(mut decision) = decision {
             let turn = std::mem::take(&mut decision.turn);
             self.write_turn(running, begun.as_deref(), &turn, held);
             done.ignored = read_notes(&turn, running, &mut self.ledger, &mut held.totals, &mut done.remarks);
-            let applied = catch_unwind(AssertUnwindSafe(|| running.execution.commit(decision)));
-            match applied {
-                Ok(effects) => done.effects = effects,
-                Err(panic) => done.broken = Some(panic_text(&*panic)),
-            }
+            done.effects = running.execution.commit(decision);
         }
         count_status(&done.effects, &mut held.totals);
         let is_ended = running.execution.is_ended();
-        let sleeps =
-            is_idle && done.broken.is_none() && rests(&done.effects, running.execution.next_wake(), &moment);
+        let sleeps = is_idle && rests(&done.effects, running.execution.next_wake(), &moment);
         if is_ended || sleeps {
             let mut row = running.row();
             row.awake = false;
@@ -221,7 +277,7 @@ impl Drafted {
             running.since = moment.now;
             free(running, held);
             done.may_leave = true;
-        } else if is_stale || done.broken.is_some() {
+        } else if is_stale {
             let mut row = running.row();
             let content = running.content();
             held.credit -=
@@ -248,6 +304,7 @@ impl Drafted {
         self.turns += 1;
         self.body.clear();
         record::write_turn(&mut self.body, begun, turn);
+        self.bytes += self.body.len() as u64;
         self.journal.push(running.id(), running.turns, &self.body);
         record::push_turn(&mut running.tail.bytes, &self.body);
         if running.base.is_none() {
@@ -260,22 +317,20 @@ impl Drafted {
                 execution: running.id(),
                 first,
                 turns: running.turns + 1 - first,
-                bytes: record::seal(&running.tail.bytes),
+                bytes: std::mem::take(&mut running.tail.bytes),
             });
-            running.tail = Tail { first: running.turns + 1, bytes: Vec::new() };
+            running.tail.first = running.turns + 1;
         }
     }
 
-    fn finish(mut self, held: &mut Held) -> Part {
+    fn finish(mut self, held: &mut Held) -> (Part, JournalWriter) {
         let position = (self.turns > 0).then_some(held.next);
-        let mut journal = Vec::new();
         if let Some(position) = position {
             self.journal.set_totals(&held.totals);
-            journal = self.journal.seal();
             held.next = position.next();
-            held.rows.push_back((position, journal.len() as u64));
-            held.row_bytes += journal.len() as u64;
-            held.credit = (held.credit + journal.len() as i64).min(JOURNAL_BYTES_MAX as i64);
+            held.rows.push_back((position, self.bytes));
+            held.row_bytes += self.bytes;
+            held.credit = (held.credit + self.bytes as i64).min(JOURNAL_BYTES_MAX as i64);
         }
         let keep_from = held.keep_from();
         while let Some((_, bytes)) = held.rows.front().copied().filter(|(position, _)| *position < keep_from)
@@ -283,16 +338,17 @@ impl Drafted {
             held.rows.pop_front();
             held.row_bytes -= bytes;
         }
-        Part {
+        let part = Part {
             lease: held.lease.clone(),
             position,
-            journal,
+            journal: Vec::new(),
             keep_from,
             rows: self.rows,
             segments: self.segments,
             ledger: self.ledger,
             totals: self.publishes.then_some(held.totals),
-        }
+        };
+        (part, self.journal)
     }
 }
 
@@ -304,7 +360,7 @@ fn free(running: &mut Running, held: &mut Held) {
 }
 
 /// Whether an execution with nothing under way only waits, and for long.
-fn rests(effects: &[Effect], wake: Wake, moment: &Moment) -> bool {
+pub(crate) fn rests(effects: &[Effect], wake: Wake, moment: &Moment) -> bool {
     let goes_on = effects.iter().any(|effect| match effect {
         Effect::CallTask(_) | Effect::StartMapRun(_) | Effect::Continue => true,
         Effect::CancelTask { .. }

@@ -27,7 +27,10 @@ pub struct Door {
 
 impl Door {
     pub(crate) fn new(events: Sender<Event>, shared: Arc<Shared>, arrivals_max: usize) -> Self {
-        Self { events, shared, arrivals: Arc::new(Semaphore::new(arrivals_max)), readers: Arc::default() }
+        // One is there from the beginning, so that there is something to read with while nothing can be written.
+        let reader = shared.store().as_ref().and_then(|store| store.reader().ok());
+        let readers = Arc::new(Mutex::new(reader.into_iter().collect()));
+        Self { events, shared, arrivals: Arc::new(Semaphore::new(arrivals_max)), readers }
     }
 
     /// Keeps a definition that was read already. It waits for the disk: not for an async thread.

@@ -14,7 +14,7 @@ mod watch;
 mod world;
 
 pub use clock::RealClock;
-pub use committer::{Committed, Committer, Item};
+pub use committer::{Committed, Committer, Item, Prepared};
 pub use door::Door;
 pub use library::read_definition;
 pub use message::{

@@ -8,15 +8,18 @@ mod load;
 mod settle;
 mod start;
 
-use crate::committer::{Committer, Item, panic_text};
+use crate::committer::{Committer, Item, panic_text, rests};
 use crate::library::Library;
 use crate::message::{
     Ending, InputError, Message, Reply, Start, StartError, Started, Taken, Unavailable, View,
 };
 use crate::running::{Rebuilding, Running, rebuild};
 use crate::timers::Timers;
+use perdura_engine::asl::json::Payload;
+use perdura_engine::asl::resource::Resource;
 use perdura_engine::{
-    By, Call, Destinations, EffectKey, ExecutionId, Input, Moment, Outcome, StrandId, Timestamp, Wake, decide,
+    By, Call, Destinations, EffectKey, ExecutionId, Input, Moment, Outcome, Policy, StrandId, Timestamp,
+    Wake, decide,
 };
 use perdura_store::record::Begun;
 use perdura_store::{CommitError, MachineId, Reader, Shard, Store};
@@ -25,8 +28,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// How many Turns one commit takes at most.
-const GROUP_MAX: usize = 1_024;
+/// How many sleepers are woken at once.
+const WAKE_AT_ONCE: usize = 1_024;
 /// With this many executions in memory, starts wait.
 const IN_MEMORY_MAX: usize = 100_000;
 /// How often the tables for readers follow.
@@ -115,6 +118,18 @@ struct Slot {
     parked: Option<Arc<str>>,
 }
 
+impl Slot {
+    /// It only waits, and for long: it need not be in memory.
+    fn is_at_rest(&self, moment: &Moment) -> bool {
+        let nothing_here = self.inbox.is_empty() && self.live.is_empty() && self.parked.is_none();
+        let rests = |running: &Running| {
+            running.turns > 0
+                && (running.execution.is_ended() || rests(&[], running.execution.next_wake(), moment))
+        };
+        nothing_here && self.running.as_deref().is_some_and(rests)
+    }
+}
+
 /// An input on its way.
 struct Queued {
     input: Input,
@@ -143,6 +158,22 @@ impl ReplyTo {
     }
 }
 
+/// Policies over data that was restored from a backup.
+struct Restored {
+    inner: Arc<dyn Destinations>,
+    at: Timestamp,
+}
+
+impl Destinations for Restored {
+    fn policy(&self, resource: &Resource, input: &Payload) -> Policy {
+        self.inner.policy(resource, input)
+    }
+
+    fn restored_at(&self) -> Option<Timestamp> {
+        Some(self.at)
+    }
+}
+
 /// Calls that this process has under way, for a node that is opened again in it.
 pub type Live = BTreeMap<ExecutionId, Vec<(StrandId, EffectKey)>>;
 
@@ -168,6 +199,10 @@ impl Node {
         let Opening { holder, destinations, moment, expires_at, store, mut live } = opening;
         let leases = store.acquire(&holder, moment.now, expires_at)?;
         let shards: Vec<Shard> = leases.iter().map(perdura_store::Lease::shard).collect();
+        let destinations = match store.restored_at() {
+            Some(at) => Arc::new(Restored { inner: destinations, at }),
+            None => destinations,
+        };
         let mut node = Self {
             reader: store.reader()?,
             timers: Timers::new(&shards),
@@ -271,7 +306,7 @@ impl Node {
             tracing::error!(%failure, "sleepers cannot be read");
         }
         let mut woken = 0;
-        while woken < GROUP_MAX
+        while woken < WAKE_AT_ONCE
             && let Some(id) = self.timers.pop_due(moment)
         {
             woken += 1;
@@ -293,8 +328,10 @@ impl Node {
 
     /// Those that have run for a while get their rows.
     fn show_to_readers(&mut self, moment: &Moment) {
-        let is_unseen =
-            |slot: &Slot| slot.running.as_ref().is_some_and(|running| running.is_unseen(moment.now));
+        let is_unseen = |slot: &Slot| {
+            let unseen = |running: &Running| running.is_unseen(moment.now);
+            slot.running.as_deref().is_some_and(unseen) || slot.is_at_rest(moment)
+        };
         let mut unseen: Vec<ExecutionId> =
             self.slots.iter().filter(|(_, slot)| is_unseen(slot)).map(|(id, _)| *id).collect();
         unseen.sort_unstable();
@@ -306,18 +343,20 @@ impl Node {
     /// Nothing is decided, but its rows are written.
     fn gather_as_it_is(&mut self, id: ExecutionId, moment: &Moment, is_stale: bool) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
+        let is_idle = slot.is_at_rest(moment);
         let Some(running) = slot.running.take() else { return };
-        let item = Item { running, decision: None, begun: None, is_idle: false, is_stale, moment: *moment };
+        let item = Item { running, decision: None, begun: None, is_idle, is_stale, moment: *moment };
         self.gathered.push(item);
     }
 
-    /// Decides for those that are ready, up to a full group.
-    pub fn decide(&mut self, moment: &mut dyn FnMut() -> Moment) {
-        while self.gathered.len() < GROUP_MAX
+    /// Decides for those that are ready, at most so many; what comes of it is to be committed.
+    pub fn decide(&mut self, most: usize, moment: &mut dyn FnMut() -> Moment) -> Vec<Item> {
+        while self.gathered.len() < most
             && let Some(id) = self.ready.pop_front()
         {
             self.turn(id, &moment());
         }
+        std::mem::take(&mut self.gathered)
     }
 
     /// One Turn, up to the commit.
@@ -364,12 +403,7 @@ impl Node {
         });
     }
 
-    /// The next group to commit, if there is something.
-    pub fn hand_over(&mut self) -> Option<Vec<Item>> {
-        (!self.gathered.is_empty()).then(|| std::mem::take(&mut self.gathered))
-    }
-
-    /// Whether there is something to decide or to commit.
+    /// Whether there is something to decide.
     pub fn has_work(&self) -> bool {
         !self.ready.is_empty() || !self.gathered.is_empty()
     }

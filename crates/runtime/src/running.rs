@@ -1,9 +1,11 @@
 //! An execution in memory, with what its store needs to know of it; and how it is rebuilt from what is stored.
 
+use crate::committer::panic_text;
 use crate::library::Library;
 use perdura_engine::{Destinations, EffectKey, Execution, ExecutionId, LedgerStatus, Timestamp};
 use perdura_store::record::{self, Begun, Damage, TurnBody};
 use perdura_store::{Content, MachineId, Position, Reader, Recovered, RevisionId, Row, StoredTurn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// How many bytes are read at once from a history that is too long for a row.
@@ -103,19 +105,17 @@ impl Running {
         }
     }
 
-    /// What is stored of it in full.
+    /// What is stored of it in full; not sealed yet.
     pub(crate) fn content(&self) -> Content {
         let needs_state = self.tail.first > 1 && !self.execution.is_ended();
-        let state = needs_state.then(|| perdura_store::Snapshot {
-            turn: self.turns,
-            bytes: record::seal(&state_bytes(&self.execution)),
-        });
+        let state = needs_state
+            .then(|| perdura_store::Snapshot { turn: self.turns, bytes: state_bytes(&self.execution) });
         Content {
             turns: self.turns,
             events: self.execution.last_event().0,
             state,
             tail_from: self.tail.first,
-            tail: record::seal(&self.tail.bytes),
+            tail: self.tail.bytes.clone(),
         }
     }
 }
@@ -243,7 +243,10 @@ impl Fold {
             (Some(_), Some(_)) => return Err(Damage(format!("Turn {} begins again", turn.number))),
             (None, None) => return Err(Damage("the first Turn does not say who it is".into())),
         };
-        running.execution.apply(&body.turn);
+        // A Turn that was not decided on this state breaks what the engine holds to be so.
+        catch_unwind(AssertUnwindSafe(|| running.execution.apply(&body.turn))).map_err(|panic| {
+            Damage(format!("Turn {} does not apply: {}", turn.number, panic_text(&*panic)))
+        })?;
         running.turns = turn.number;
         Ok(())
     }
@@ -254,16 +257,17 @@ impl Fold {
         running.tail = self.tail.expect("a fold has a tail from the beginning");
         running.since = rebuilding.now;
         running.has_ledger_rows = true;
-        let calls: Vec<_> = running.execution.calls().map(|(_, key)| key).collect();
-        running.marks = calls
-            .into_iter()
-            .map(|key| Mark {
-                key,
-                status: LedgerStatus::Pending,
-                started_at: running.execution.last_at(),
-                is_written: false,
-            })
-            .collect();
+        let sent_at = |strand| {
+            let step = running.execution.strand(strand).and_then(|strand| strand.step.as_ref());
+            step.and_then(|step| step.sent.as_ref()).map_or(running.execution.last_at(), |sent| sent.at)
+        };
+        let mark = |(strand, key)| Mark {
+            key,
+            status: LedgerStatus::Pending,
+            started_at: sent_at(strand),
+            is_written: false,
+        };
+        running.marks = running.execution.calls().map(mark).collect();
         Ok(running)
     }
 }

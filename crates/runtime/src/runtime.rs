@@ -3,7 +3,7 @@
 //! While a commit is under way the next group gathers; nothing waits for a clock. A group of a few Turns is committed
 //! by the thread that decided it, because handing it over would cost more than it saves.
 
-use crate::committer::{Committed, Committer, Item};
+use crate::committer::{Committed, Committer, Prepared};
 use crate::door::Door;
 use crate::message::{InputError, Message, StartError, Unavailable};
 use crate::node::{Deed, Live, Node, Opening};
@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// Groups of up to this many Turns are committed where they were decided.
 const COMMIT_HERE: usize = 8;
+/// How many Turns one commit takes at most.
+const GROUP_MAX: usize = 1_024;
 /// How many messages are taken in before deciding.
 const TAKE_AT_ONCE: usize = 1_024;
 /// How long to wait before a store that failed is opened again, at first and at most.
@@ -48,14 +50,8 @@ impl Default for Options {
 /// What reaches the node's thread.
 pub(crate) enum Event {
     Message(Message),
-    Committed(Box<Report>),
+    Committed(Result<Committed, CommitError>),
     Close { by: Instant },
-}
-
-/// A commit that is over.
-pub(crate) struct Report {
-    committer: Committer,
-    result: Result<Committed, CommitError>,
 }
 
 /// What the threads share.
@@ -75,15 +71,15 @@ impl Shared {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 
-    fn commit(&self, mut committer: Committer, items: Vec<Item>) -> Report {
+    fn commit(&self, prepared: Prepared) -> Result<Committed, CommitError> {
         let began = Instant::now();
-        let turns = items.len() as u64;
+        let turns = prepared.len() as u64;
         let result = match self.store().as_deref_mut() {
-            Some(store) => committer.commit(store, items),
+            Some(store) => prepared.write(store),
             None => Err(CommitError::Lost(closed())),
         };
-        self.gauges.committed(turns, began.elapsed(), &committer.totals());
-        Report { committer, result }
+        self.gauges.committed(turns, began.elapsed());
+        result
     }
 }
 
@@ -103,7 +99,7 @@ impl Runtime {
     /// Opens the store, rebuilds what ran, and goes on with it.
     pub fn open(mut opener: Opener, world: Arc<dyn World>, options: &Options) -> Result<Self, Failure> {
         let (events, inbox) = mpsc::channel();
-        let (groups, taken) = mpsc::channel::<(Committer, Vec<Item>)>();
+        let (groups, taken) = mpsc::channel::<Prepared>();
         let shared = Arc::new(Shared {
             store: Mutex::new(Some(opener()?)),
             gauges: Gauges::default(),
@@ -118,14 +114,14 @@ impl Runtime {
             options: options.clone(),
             opener,
             closing: None,
+            pause: REOPEN_AFTER,
         };
         let opened = turner.open(Live::default())?;
         let writer = {
             let (shared, events) = (shared.clone(), events.clone());
             spawn("perdura-writer", move || {
-                while let Ok((committer, items)) = taken.recv() {
-                    let report = shared.commit(committer, items);
-                    if events.send(Event::Committed(Box::new(report))).is_err() {
+                while let Ok(prepared) = taken.recv() {
+                    if events.send(Event::Committed(shared.commit(prepared))).is_err() {
                         return;
                     }
                 }
@@ -177,18 +173,22 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
 struct Turner {
     inbox: Receiver<Event>,
     events: Sender<Event>,
-    groups: Sender<(Committer, Vec<Item>)>,
+    groups: Sender<Prepared>,
     shared: Arc<Shared>,
     world: Arc<dyn World>,
     options: Options,
     opener: Opener,
     closing: Option<Instant>,
+    /// How long to wait before the store is opened again, should it fail.
+    pause: Duration,
 }
 
-/// A node, and its committer while it is at home.
+/// A node, and who gathers for it.
 struct Opened {
     node: Node,
-    committer: Option<Committer>,
+    committer: Committer,
+    /// A group is being written.
+    is_writing: bool,
     renews_at: Timestamp,
 }
 
@@ -214,15 +214,14 @@ impl Turner {
             },
         })?;
         let renews_at = moment.steady.after_ms(self.options.lease_for_ms / 2);
-        Ok(Opened { node, committer: Some(committer), renews_at })
+        Ok(Opened { node, committer, is_writing: false, renews_at })
     }
 
     fn run(mut self, mut opened: Opened) {
         loop {
             match self.serve(&mut opened) {
                 Stop::Closed => {
-                    let live = opened.node.abandon(&Unavailable::Closing);
-                    drop(live);
+                    opened.node.abandon(&Unavailable::Closing);
                     self.release(opened.committer);
                     self.shared.store().take();
                     return self.refuse_the_rest(&Unavailable::Closing);
@@ -249,14 +248,18 @@ impl Turner {
             let moment = self.world.moment();
             opened.node.wake(&moment);
             let world = self.world.clone();
-            opened.node.decide(&mut || world.moment());
-            self.shared.gauges.set_node(&opened.node);
+            let room = GROUP_MAX.saturating_sub(opened.committer.gathered());
+            for item in opened.node.decide(room, &mut || world.moment()) {
+                opened.committer.add(item);
+            }
+            self.shared.gauges.set_node(&opened.node, &opened.committer);
             if let Some(stop) = self.hand_over(opened, &moment) {
                 return stop;
             }
             if let Some(by) = self.closing
-                && opened.committer.is_some()
+                && !opened.is_writing
                 && !opened.node.has_work()
+                && opened.committer.gathered() == 0
                 && (opened.node.live_calls() == 0 || Instant::now() >= by)
             {
                 return Stop::Closed;
@@ -265,24 +268,24 @@ impl Turner {
     }
 
     fn hand_over(&mut self, opened: &mut Opened, moment: &Moment) -> Option<Stop> {
-        let mut committer = opened.committer.take()?;
+        if opened.is_writing {
+            return None;
+        }
         if moment.steady >= opened.renews_at {
             opened.renews_at = moment.steady.after_ms(self.options.lease_for_ms / 2);
             let expires_at = moment.now.after_ms(self.options.lease_for_ms);
-            if let Some(stop) = self.renew(&mut committer, expires_at) {
+            if let Some(stop) = self.renew(&mut opened.committer, expires_at) {
                 return Some(stop);
             }
         }
-        let Some(items) = opened.node.hand_over() else {
-            opened.committer = Some(committer);
-            return None;
-        };
-        if items.len() > COMMIT_HERE {
-            self.groups.send((committer, items)).expect("the writer lives as long as the node");
+        let prepared = opened.committer.hand_over()?;
+        if prepared.len() > COMMIT_HERE {
+            opened.is_writing = true;
+            self.groups.send(prepared).expect("the writer lives as long as the node");
             return None;
         }
-        let report = self.shared.commit(committer, items);
-        self.settle(opened, report)
+        let result = self.shared.commit(prepared);
+        self.settle(opened, result)
     }
 
     fn renew(&self, committer: &mut Committer, expires_at: Timestamp) -> Option<Stop> {
@@ -298,11 +301,11 @@ impl Turner {
         None
     }
 
-    fn settle(&self, opened: &mut Opened, report: Report) -> Option<Stop> {
-        let Report { committer, result } = report;
-        opened.committer = Some(committer);
+    fn settle(&mut self, opened: &mut Opened, result: Result<Committed, CommitError>) -> Option<Stop> {
+        opened.is_writing = false;
         match result {
             Ok(committed) => {
+                self.pause = REOPEN_AFTER;
                 for deed in opened.node.settle(committed) {
                     self.perform(deed);
                 }
@@ -324,7 +327,9 @@ impl Turner {
 
     /// Waits for the next event, unless there is work, and takes in all that are there.
     fn take_in(&mut self, opened: &mut Opened) -> Option<Stop> {
-        let can_go_on = opened.node.has_work() && opened.committer.is_some();
+        let has_room = opened.committer.gathered() < GROUP_MAX;
+        let can_go_on =
+            (opened.node.has_work() && has_room) || (opened.committer.gathered() > 0 && !opened.is_writing);
         let mut next = if can_go_on {
             self.inbox.try_recv().ok()
         } else {
@@ -335,25 +340,23 @@ impl Turner {
                 Err(RecvTimeoutError::Disconnected) => unreachable!("the node holds a sender itself"),
             }
         };
-        let mut moment = None;
         for _ in 0..TAKE_AT_ONCE {
             let Some(event) = next else { break };
             match event {
-                Event::Message(message) => self.take(opened, message, moment.as_mut()),
-                Event::Committed(report) => {
-                    if let Some(stop) = self.settle(opened, *report) {
+                Event::Message(message) => self.take(opened, message),
+                Event::Committed(result) => {
+                    if let Some(stop) = self.settle(opened, result) {
                         return Some(stop);
                     }
                 }
                 Event::Close { by } => self.closing = Some(by),
             }
             next = self.inbox.try_recv().ok();
-            moment = None;
         }
         None
     }
 
-    fn take(&self, opened: &mut Opened, message: Message, _: Option<&mut Moment>) {
+    fn take(&self, opened: &mut Opened, message: Message) {
         let is_new = !matches!(message, Message::Answer { .. });
         if self.closing.is_some() && is_new {
             refuse(message, &Unavailable::Closing);
@@ -376,10 +379,9 @@ impl Turner {
     /// Opens the store again until it works, answering everybody meanwhile.
     fn open_again(&mut self, mut live: Live, mut why: Arc<str>) -> Option<Opened> {
         let mut answers: VecDeque<Message> = VecDeque::new();
-        let mut pause = REOPEN_AFTER;
         loop {
-            let until = Instant::now() + pause;
-            pause = (pause * 2).min(REOPEN_AFTER_MAX);
+            let until = Instant::now() + self.pause;
+            self.pause = (self.pause * 2).min(REOPEN_AFTER_MAX);
             while let Ok(event) = self.inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 match event {
                     Event::Message(answer @ Message::Answer { .. }) => answers.push_back(answer),
@@ -414,8 +416,8 @@ impl Turner {
         }
     }
 
-    fn release(&self, committer: Option<Committer>) {
-        let (Some(mut committer), mut guard) = (committer, self.shared.store()) else { return };
+    fn release(&self, mut committer: Committer) {
+        let mut guard = self.shared.store();
         let Some(store) = guard.as_deref_mut() else { return };
         for lease in committer.leases() {
             if let Err(error) = store.release(lease) {

@@ -1,5 +1,6 @@
 //! What can be seen of a node from outside, at any moment and without asking it.
 
+use crate::committer::Committer;
 use crate::node::Node;
 use perdura_store::Totals;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -93,24 +94,18 @@ impl Reading {
 }
 
 impl Gauges {
-    pub(crate) fn committed(&self, turns: u64, took: Duration, totals: &[Totals]) {
+    pub(crate) fn committed(&self, turns: u64, took: Duration) {
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.commits.fetch_add(1, Ordering::Relaxed);
         self.commit_us.fetch_add(us, Ordering::Relaxed);
         self.turns.fetch_add(turns, Ordering::Relaxed);
         self.buckets[bucket(us)].fetch_add(1, Ordering::Relaxed);
-        let mut values = Totals::default().values();
-        for totals in totals {
-            for (sum, value) in values.iter_mut().zip(totals.values()) {
-                *sum += value;
-            }
-        }
-        *self.totals.lock().unwrap_or_else(PoisonError::into_inner) = Totals::from_values(&values);
     }
 
-    pub(crate) fn set_node(&self, node: &Node) {
+    pub(crate) fn set_node(&self, node: &Node, committer: &Committer) {
         self.in_memory.store(node.in_memory() as u64, Ordering::Relaxed);
         self.parked.store(node.parked() as u64, Ordering::Relaxed);
+        *self.totals.lock().unwrap_or_else(PoisonError::into_inner) = committer.totals();
     }
 
     /// All of them, as they are.
@@ -146,7 +141,7 @@ mod tests {
         let gauges = Gauges::default();
         let before = gauges.read();
         for ms in 1..=100 {
-            gauges.committed(1, Duration::from_millis(ms), &[]);
+            gauges.committed(1, Duration::from_millis(ms));
         }
         let read = gauges.read().since(&before);
         assert!((50.0..57.0).contains(&read.percentile_ms(0.5)), "{}", read.percentile_ms(0.5));

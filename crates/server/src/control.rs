@@ -8,9 +8,7 @@ mod ask;
 mod listen;
 mod request;
 
-pub use answer::{
-    Answer, Checked, LedgerEntry, Listed, Page, Place, Shown, Standing, Starting, StatsAnswer, Table,
-};
+pub use answer::{Answer, LedgerEntry, Listed, Page, Place, Shown, Standing, Starting, StatsAnswer, Table};
 pub use ask::{Connection, connect};
 pub use listen::{Listener, SOCKET};
 pub use request::{LedgerQuestion, Request, Resolving};

@@ -8,7 +8,7 @@ mod deposit;
 mod served;
 
 pub use beside::Beside;
-pub use deposit::{Deposit, UnderWay};
+pub use deposit::Deposit;
 pub use served::Served;
 
 use crate::Refusal;

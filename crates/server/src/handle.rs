@@ -8,7 +8,6 @@ mod machines;
 mod upkeep;
 
 use crate::Refusal;
-use crate::check;
 use crate::control::{Answer, Request};
 use crate::data::Data;
 
@@ -39,6 +38,5 @@ pub fn handle<D: Data>(data: &mut D, request: Request) -> Result<Answer, Refusal
             let kept = upkeep::Kept { ended_for_ms, ledger_for_ms, bytes_max };
             upkeep::cleanup(data, kept, dry_run)
         }
-        Request::Check { after } => check::check(data, after).map(Answer::Checked),
     }
 }

@@ -4,7 +4,6 @@
 //! function answers where no server runs and a command has opened the data itself. Whoever watches over it asks by
 //! HTTP how it fares. How the data is kept, and when an execution moves, is decided elsewhere.
 
-pub mod check;
 pub mod control;
 pub mod data;
 pub mod fold;

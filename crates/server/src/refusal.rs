@@ -76,9 +76,8 @@ impl From<Failure> for Refusal {
                 RefusalKind::Broken,
                 "see what `perdura check` says, and restore a backup with `perdura restore`",
             ),
-            FailureKind::Held => {
-                (RefusalKind::Unavailable, "wait for that process, or end it; two cannot write at once")
-            }
+            // It says itself who holds it, and what to do.
+            FailureKind::Held => return Self::new(RefusalKind::Unavailable, failure.to_string()),
             FailureKind::Newer => (RefusalKind::Broken, "use the newer perdura that wrote it"),
             FailureKind::Io => (RefusalKind::Unavailable, "see what the system says about the disk"),
         };

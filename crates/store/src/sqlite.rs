@@ -6,18 +6,22 @@
 //! open the file again and to read what is there.
 
 mod backup;
+mod check;
 mod checkpoint;
 mod commit;
 mod fault;
 mod lock;
 mod read;
 mod recover;
+mod restore;
 mod rows;
 mod schema;
 mod sweep;
 
 pub use backup::backup;
+pub use check::{Checked, Finding, News, check};
 pub use read::SqliteReader;
+pub use restore::{Restored, restore};
 
 use crate::group::Group;
 use crate::lease::{Lease, Shard};
@@ -87,6 +91,10 @@ impl SqliteStore {
         let lock = Lock::take(&files)?;
         let connection = connect(&files, &options)?;
         schema::migrate(&connection, &files, options.shards)?;
+        // Who held a lease before is gone: the lock says so, and there is no need to wait for the clock.
+        connection
+            .execute("UPDATE lease SET holder = NULL, expires_at = 0 WHERE holder IS NOT NULL", [])
+            .map_err(|error| files.failure("preparing", error.into()))?;
         sync_folder(folder)?;
         let pages = (options.log_bytes / PAGE_BYTES) as i32;
         let checkpointer = Checkpointer::start(connect(&files, &options)?, files.clone(), pages)?;
@@ -127,47 +135,77 @@ impl SqliteStore {
         doing: &str,
         work: impl FnOnce(&Connection) -> Result<T, Refused>,
     ) -> Result<T, CommitError> {
-        let desk = &self.shared.checkpointer.desk;
-        if let Some(lost) = self.lost.clone().or_else(|| desk.failure()) {
-            return Err(CommitError::Lost(lost));
-        }
-        if let Err(trouble) = desk.finish(&self.connection) {
-            desk.fail(self.files.failure("checkpointing", trouble));
-            return self.transact(doing, work);
-        }
-        match begin(&self.connection, work) {
+        self.ready()?;
+        let done = run(&self.connection, "BEGIN IMMEDIATE").map_err(Refused::from);
+        match done.and_then(|()| work(&self.connection)) {
             Ok(done) => match run(&self.connection, "COMMIT") {
                 Ok(()) => Ok(done),
                 // Whatever it says, even "busy": from here on nobody knows what is on disk.
                 Err(trouble) => Err(self.lose(doing, trouble)),
             },
-            Err(Refused::Fenced(error)) => self.back(doing, error),
-            Err(Refused::Wrong(why)) => {
+            Err(refused) => Err(self.refused(doing, refused)),
+        }
+    }
+
+    /// Looks at one moment without changing it. SQLite would not commit what ran into a spoilt page.
+    fn look<T>(
+        &mut self,
+        doing: &str,
+        work: impl FnOnce(&Connection) -> Result<T, Refused>,
+    ) -> Result<T, CommitError> {
+        self.ready()?;
+        let seen = run(&self.connection, "BEGIN").map_err(Refused::from);
+        match seen.and_then(|()| work(&self.connection)) {
+            Ok(seen) => match run(&self.connection, "ROLLBACK") {
+                Ok(()) => Ok(seen),
+                Err(trouble) => Err(self.lose(doing, trouble)),
+            },
+            Err(refused) => Err(self.refused(doing, refused)),
+        }
+    }
+
+    /// The handle is good, and the log is not left to grow.
+    fn ready(&mut self) -> Result<(), CommitError> {
+        let desk = &self.shared.checkpointer.desk;
+        if let Err(trouble) = desk.finish(&self.connection) {
+            desk.fail(self.files.failure("checkpointing", trouble));
+        }
+        match self.lost.clone().or_else(|| desk.failure()) {
+            Some(lost) => Err(CommitError::Lost(lost)),
+            None => Ok(()),
+        }
+    }
+
+    fn refused(&mut self, doing: &str, refused: Refused) -> CommitError {
+        match refused {
+            Refused::Fenced(error) => self.back(doing, error),
+            Refused::Wrong(why) => {
                 let what = self.files.what(doing);
                 self.back(doing, Failure { what, why, kind: FailureKind::Corrupt }.into())
             }
-            Err(Refused::Trouble(trouble)) if trouble.is_busy() => self.back(doing, CommitError::Busy),
-            Err(Refused::Trouble(trouble)) if trouble.is_conflict() => {
+            Refused::Trouble(trouble) if trouble.is_busy() => self.back(doing, CommitError::Busy),
+            Refused::Trouble(trouble) if trouble.is_conflict() => {
                 let failure = self.files.failure(doing, trouble);
                 self.back(doing, failure.into())
             }
-            Err(Refused::Trouble(trouble)) => {
+            Refused::Trouble(trouble) => {
                 let error = self.lose(doing, trouble);
                 // Leaves nothing half done for those beside us; if it cannot, closing the file does.
                 let _ = run(&self.connection, "ROLLBACK");
-                Err(error)
+                error
             }
         }
     }
 
     /// Nothing was written, and the handle is as good as before.
-    fn back<T>(&mut self, doing: &str, error: CommitError) -> Result<T, CommitError> {
-        if !self.connection.is_autocommit()
-            && let Err(trouble) = run(&self.connection, "ROLLBACK")
-        {
-            return Err(self.lose(doing, trouble));
+    fn back(&mut self, doing: &str, error: CommitError) -> CommitError {
+        if self.connection.is_autocommit() {
+            return error;
         }
-        Err(error)
+        match run(&self.connection, "ROLLBACK") {
+            Ok(()) => error,
+            Err(trouble) => self.lose(doing, trouble),
+        }
     }
 
     fn lose(&mut self, doing: &str, trouble: Trouble) -> CommitError {
@@ -189,14 +227,6 @@ impl<T: Into<Trouble>> From<T> for Refused {
     fn from(trouble: T) -> Self {
         Self::Trouble(trouble.into())
     }
-}
-
-fn begin<T>(
-    connection: &Connection,
-    work: impl FnOnce(&Connection) -> Result<T, Refused>,
-) -> Result<T, Refused> {
-    run(connection, "BEGIN IMMEDIATE")?;
-    work(connection)
 }
 
 fn run(connection: &Connection, sql: &str) -> Result<(), Trouble> {
@@ -267,7 +297,7 @@ impl Store for SqliteStore {
     }
 
     fn recover(&mut self, lease: &Lease) -> Result<Recovery, CommitError> {
-        self.transact("recovering from", |connection| {
+        self.look("recovering from", |connection| {
             commit::fence(connection, lease)?;
             Ok(recover::recover(connection, lease.shard)?)
         })

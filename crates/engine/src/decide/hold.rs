@@ -44,7 +44,7 @@ impl Turning<'_> {
         else {
             return Policy::default();
         };
-        self.draft.base.policies.policy(&task.resource, &sent.input)
+        self.draft.base.policies.policy(&task.resource, sent)
     }
 
     /// Whether the receiver may have forgotten the key by then. Of two clocks the later one is believed.

@@ -57,7 +57,7 @@ pub(crate) fn fates() -> impl Strategy<Value = Fate> {
         6 => any::<u8>().prop_map(|when| Move::Timer { when }),
         1 => any::<i16>().prop_map(|ms| Move::Clock { ms }),
         1 => any::<i16>().prop_map(|ms| Move::Step { ms }),
-        1 => Just(Move::Restart),
+        2 => Just(Move::Restart),
         3 => any::<u8>().prop_map(|which| Move::Plain { which }),
         2 => (any::<u8>(), any::<u8>(), any::<bool>())
             .prop_map(|(which, how, by_token)| Move::Resolve { which, how, by_token }),

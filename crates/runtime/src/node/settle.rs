@@ -19,7 +19,7 @@ impl Node {
     }
 
     fn settle_one(&mut self, done: Done, deeds: &mut Vec<Deed>) {
-        let Done { running, effects, remarks, ignored, may_leave, broken } = done;
+        let Done { running, effects, remarks, ignored, may_leave } = done;
         let id = running.id();
         for note in &remarks {
             remark(id, note);
@@ -37,9 +37,6 @@ impl Node {
             }
         }
         slot.running = Some(running);
-        if let Some(reason) = broken {
-            return self.park(id, reason);
-        }
         self.follow(id, effects, deeds);
         let Some(slot) = self.slots.get_mut(&id) else { return };
         if !slot.shows.is_empty()

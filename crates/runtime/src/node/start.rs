@@ -27,7 +27,7 @@ impl Node {
             match self.has_name(record.machine, name) {
                 Ok(None) => {}
                 Ok(Some(id)) => {
-                    self.start_again(id, start, reply, moment);
+                    self.start_again(id, start, reply);
                     return ending.into_iter().for_each(|ending| self.watch(id, ending));
                 }
                 Err(failure) => {
@@ -73,32 +73,21 @@ impl Node {
     }
 
     /// The name is taken. The same start again is answered as the first; any other is refused.
-    fn start_again(
-        &mut self,
-        id: ExecutionId,
-        start: &Start,
-        reply: Reply<Result<Started, StartError>>,
-        moment: &Moment,
-    ) {
-        if let Err(error) = self.awake(id, moment) {
-            return ReplyTo::Started(reply).refuse(error);
-        }
-        let wanted = start.input.clone();
-        let compare = move |view: Option<Box<View>>| {
-            let Some(view) = view else {
-                let why = Unavailable::Store("the execution with this name is parked".into());
-                return reply.send(Err(StartError::Unavailable(why)));
+    fn start_again(&mut self, id: ExecutionId, start: &Start, reply: Reply<Result<Started, StartError>>) {
+        if !self.slots.contains_key(&id) {
+            return match self.stored(id) {
+                Ok(Ok(running)) => reply.send(compare(&running.execution, start)),
+                Ok(Err(what)) => ReplyTo::Started(reply).refuse(InputError::Parked(what)),
+                Err(error) => ReplyTo::Started(reply).refuse(error),
             };
-            let execution = &view.execution;
-            let is_same = !execution.is_ended() && execution.identity().input.text() == wanted.text();
-            reply.send(if is_same {
-                let arn = execution.identity().arn.clone();
-                Ok(Started { execution: id, arn, at: execution.started_at(), fresh: false })
-            } else {
-                Err(StartError::Exists(id))
-            });
+        }
+        let start = start.clone();
+        let tell = move |view: Option<Box<View>>| {
+            let unseen = || Unavailable::Store("the execution with this name cannot be seen now".into());
+            let answer = view.ok_or_else(|| StartError::Unavailable(unseen()));
+            reply.send(answer.and_then(|view| compare(&view.execution, &start)));
         };
-        self.show(id, Reply::new(compare));
+        self.show(id, Reply::new(tell));
     }
 
     pub(super) fn watch(&mut self, id: ExecutionId, reply: Reply<Result<Ending, InputError>>) {
@@ -120,4 +109,18 @@ impl Node {
             },
         }
     }
+}
+
+/// The same name stands for the same start only while it runs, and with the same input.
+fn compare(execution: &Execution, start: &Start) -> Result<Started, StartError> {
+    let identity = execution.identity();
+    if execution.is_ended() || identity.input.text() != start.input.text() {
+        return Err(StartError::Exists(identity.id));
+    }
+    Ok(Started {
+        execution: identity.id,
+        arn: identity.arn.clone(),
+        at: execution.started_at(),
+        fresh: false,
+    })
 }

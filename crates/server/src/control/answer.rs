@@ -4,6 +4,7 @@ use super::iso;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::{ExecutionId, Fault, LedgerStatus, Status, Timestamp};
+use perdura_store::LedgerRow;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,8 +66,6 @@ pub enum Answer {
         /// There is more.
         more: bool,
     },
-    /// A slice was read.
-    Checked(Checked),
 }
 
 /// An execution that is on disk.
@@ -227,6 +226,23 @@ pub struct LedgerEntry {
     pub error: Option<Arc<str>>,
 }
 
+impl From<LedgerRow> for LedgerEntry {
+    fn from(row: LedgerRow) -> Self {
+        Self {
+            wire_key: row.wire_key.to_string(),
+            key: row.key,
+            execution: row.execution,
+            step: row.step,
+            round: row.round,
+            status: row.status,
+            started_at: row.started_at,
+            completed_at: row.completed_at,
+            result: row.result,
+            error: row.error,
+        }
+    }
+}
+
 /// How much there is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -258,20 +274,4 @@ pub struct Table {
     pub rows: u64,
     /// Its bytes.
     pub bytes: u64,
-}
-
-/// What came of reading a slice of everything.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Checked {
-    /// Executions that were read.
-    pub executions: u64,
-    /// Their Turns.
-    pub turns: u64,
-    /// Their events.
-    pub events: u64,
-    /// What does not fit together.
-    pub findings: Vec<String>,
-    /// Where it goes on, if it does.
-    pub next: Option<Place>,
 }

@@ -87,11 +87,6 @@ pub enum Request {
         /// Only count.
         dry_run: bool,
     },
-    /// Read a slice of everything, and say what does not fit together.
-    Check {
-        /// After this execution.
-        after: Option<Place>,
-    },
 }
 
 impl Request {
@@ -103,8 +98,7 @@ impl Request {
             | Self::Show { .. }
             | Self::History { .. }
             | Self::Ledger(_)
-            | Self::Stats
-            | Self::Check { .. } => true,
+            | Self::Stats => true,
             Self::Deploy { .. }
             | Self::Start { .. }
             | Self::Resolve(_)

@@ -17,25 +17,17 @@ use std::sync::{Arc, mpsc};
 
 /// For how long the Shards are taken: longer than any command holds them.
 const LEASE_FOR_MS: i64 = 60_000;
+/// How many Turns one commit takes at most.
+const GROUP_MAX: usize = 1_024;
 /// After this, readers of the tables see what runs.
 const SEEN_AFTER_MS: i64 = 1_500;
 
-/// One policy for all calls that were under way when the data was opened.
-#[derive(Clone, Copy, Debug)]
-pub enum UnderWay {
-    /// They stay under way: the next process that runs decides, by the policies that it knows.
-    Stay,
-    /// Nobody knows what became of them, and a person is to say so.
-    Hold,
-}
+/// Whatever was under way stays so: the next process that runs decides, by the policies that it knows.
+struct Stay;
 
-impl Destinations for UnderWay {
+impl Destinations for Stay {
     fn policy(&self, _: &Resource, _: &Payload) -> Policy {
-        let uncertain = match self {
-            Self::Stay => Uncertain::Retry,
-            Self::Hold => Uncertain::Hold,
-        };
-        Policy { uncertain, key_memory_ms: i64::MAX }
+        Policy { uncertain: Uncertain::Retry, key_memory_ms: i64::MAX }
     }
 }
 
@@ -45,23 +37,13 @@ pub struct Deposit {
     reader: Box<dyn Reader>,
     node: Option<(Node, Committer)>,
     clock: RealClock,
-    under_way: UnderWay,
 }
 
 impl Deposit {
     /// Over a store that this process holds.
-    pub fn new(store: Box<dyn Store>, under_way: UnderWay) -> Result<Self, Failure> {
+    pub fn new(store: Box<dyn Store>) -> Result<Self, Failure> {
         let reader = store.reader()?;
-        Ok(Self { store, reader, node: None, clock: RealClock::default(), under_way })
-    }
-
-    /// Takes up everything that was running, and commits what follows from that.
-    pub fn take_up(&mut self) -> Result<(), Refusal> {
-        self.open()?;
-        while self.has_work() {
-            self.turn()?;
-        }
-        self.show()
+        Ok(Self { store, reader, node: None, clock: RealClock::default() })
     }
 
     fn has_work(&self) -> bool {
@@ -74,7 +56,7 @@ impl Deposit {
             let moment = self.clock.moment();
             let opening = Opening {
                 holder: "local".into(),
-                destinations: Arc::new(self.under_way),
+                destinations: Arc::new(Stay),
                 moment,
                 expires_at: moment.now.after_ms(LEASE_FOR_MS),
                 store: &mut *self.store,
@@ -117,11 +99,9 @@ impl Deposit {
     fn turn(&mut self) -> Result<(), CommitError> {
         let Some((node, committer)) = &mut self.node else { return Ok(()) };
         let clock = &self.clock;
-        node.decide(&mut || clock.moment());
-        if let Some(items) = node.hand_over() {
-            let committed = committer.commit(&mut *self.store, items)?;
-            drop(node.settle(committed));
-        }
+        let items = node.decide(GROUP_MAX, &mut || clock.moment());
+        let committed = committer.commit(&mut *self.store, items)?;
+        drop(node.settle(committed));
         Ok(())
     }
 
@@ -132,10 +112,10 @@ impl Deposit {
         let later =
             Moment { now: now.after_ms(SEEN_AFTER_MS), steady: steady.after_ms(SEEN_AFTER_MS), entropy };
         node.wake(&later);
-        if let Some(items) = node.hand_over() {
-            let committed = committer.commit(&mut *self.store, items)?;
-            drop(node.settle(committed));
-        }
+        // Nothing is decided at that time.
+        let items = node.decide(0, &mut || later);
+        let committed = committer.commit(&mut *self.store, items)?;
+        drop(node.settle(committed));
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use perdura_engine::{
     Turn,
 };
 use perdura_store::record::TurnBody;
-use perdura_store::{LedgerFilter, LedgerRow, Reader};
+use perdura_store::{LedgerFilter, Reader};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -28,32 +28,17 @@ pub(super) fn ledger<D: Data>(data: &mut D, question: &LedgerQuestion) -> Result
             let id = find(data, which)?;
             data.read(|reader| Ok(of_execution(reader, id)))??
         }
-        (None, None) if question.stuck => stuck::stuck(data)?.into_iter().map(entry).collect(),
+        (None, None) if question.stuck => stuck::stuck(data)?.into_iter().map(LedgerEntry::from).collect(),
         (None, None) => {
             let filter = LedgerFilter { status: question.status, ..LedgerFilter::default() };
             let rows = data.read(|reader| reader.ledger(&filter, most as u32 + 1))?;
-            rows.into_iter().map(entry).collect()
+            rows.into_iter().map(LedgerEntry::from).collect()
         }
     };
     items.retain(|entry| question.status.is_none_or(|status| entry.status == status));
     let next = (items.len() > most).then_some(());
     items.truncate(most);
     Ok(Answer::Ledger(Page { items, next }))
-}
-
-fn entry(row: LedgerRow) -> LedgerEntry {
-    LedgerEntry {
-        wire_key: row.wire_key.to_string(),
-        key: row.key,
-        execution: row.execution,
-        step: row.step,
-        round: row.round,
-        status: row.status,
-        started_at: row.started_at,
-        completed_at: row.completed_at,
-        result: row.result,
-        error: row.error,
-    }
 }
 
 /// The one with this key.
@@ -63,7 +48,7 @@ fn by_key<D: Data>(data: &mut D, key: &str) -> Result<Vec<LedgerEntry>, Refusal>
     if let Ok(wire) = Uuid::from_str(key) {
         let rows = data.read(|reader| reader.ledger(&LedgerFilter::default(), ROWS_MAX))?;
         let found: Vec<LedgerEntry> =
-            rows.into_iter().filter(|row| row.wire_key == wire).map(entry).collect();
+            rows.into_iter().filter(|row| row.wire_key == wire).map(LedgerEntry::from).collect();
         if found.is_empty() {
             return Err(unknown(
                 "a key from the wire is found only while its call is not done; ask with `--execution` for all of one",

@@ -57,7 +57,7 @@ CREATE UNIQUE INDEX execution_id ON execution (id);
 CREATE UNIQUE INDEX execution_name ON execution (machine, name) WHERE name IS NOT NULL;
 CREATE INDEX execution_list ON execution (machine, status, started_at, id);
 CREATE INDEX execution_ended ON execution (ended_at) WHERE ended_at IS NOT NULL;
-CREATE INDEX execution_awake ON execution (shard) WHERE awake;
+CREATE INDEX execution_awake ON execution (shard, awake) WHERE awake;
 CREATE INDEX execution_wake ON execution (shard, wake_at, id) WHERE wake_at IS NOT NULL AND NOT awake;
 CREATE INDEX execution_wake_wall ON execution (shard, wake_wall_at, id)
     WHERE wake_wall_at IS NOT NULL AND NOT awake;

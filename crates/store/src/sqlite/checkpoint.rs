@@ -71,11 +71,11 @@ impl Desk {
         if !self.finish.load(Ordering::Relaxed) {
             return Ok(());
         }
+        self.finish.store(false, Ordering::Relaxed);
         let (pages, left) = pass(connection)?;
         // What a reader still looks at cannot be overwritten: try again when the log has grown by some more.
         let copy_at = if left > 0 { pages + self.pages / 4 } else { self.pages };
         self.copy_at.store(copy_at, Ordering::Relaxed);
-        self.finish.store(false, Ordering::Relaxed);
         Ok(())
     }
 

@@ -71,7 +71,9 @@ impl Files {
 
     /// The log beside the file.
     pub(super) fn wal(&self) -> PathBuf {
-        self.folder.join("perdura.db-wal")
+        let mut name = self.db.as_os_str().to_owned();
+        name.push("-wal");
+        name.into()
     }
 
     pub(super) fn what(&self, doing: &str) -> String {

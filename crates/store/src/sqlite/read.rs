@@ -45,7 +45,11 @@ pub(super) fn meta(connection: &Connection, key: &str) -> Result<Option<i64>, Tr
 impl SqliteReader {
     /// Opens the data in a folder. Nothing is changed, and no lock is needed.
     pub fn open(folder: &Path) -> Result<Self, Failure> {
-        let files = Files::of(folder);
+        Self::on(Files::of(folder))
+    }
+
+    /// Opens a file by another name than it has in a data directory.
+    pub(super) fn on(files: Files) -> Result<Self, Failure> {
         let connection = connect(&files)?;
         if schema::version(&connection, &files)? < schema::MIGRATIONS.len() {
             return Err(Failure {
@@ -72,6 +76,11 @@ impl SqliteReader {
         answer
             .and_then(|answer| ended.map(|()| answer).map_err(Trouble::from))
             .map_err(|trouble| self.files.failure("reading", trouble))
+    }
+
+    /// Into how many Shards the installation is divided.
+    pub fn shards(&self) -> u16 {
+        self.shards
     }
 
     fn shard(&self, execution: ExecutionId) -> Shard {

@@ -13,8 +13,11 @@ use rusqlite::{Connection, OptionalExtension};
 pub(super) fn recover(connection: &Connection, shard: Shard) -> Result<Recovery, Trouble> {
     let mut journal = Journal::default();
     let awake = awake(connection, shard);
-    for (execution, covered) in spared(awake, &mut journal, "the list of those awake")?.unwrap_or_default() {
-        journal.awake(execution, covered);
+    for row in spared(awake, &mut journal, "the list of those awake")?.unwrap_or_default() {
+        let found = awake_row(connection, row);
+        if let Some((execution, covered)) = spared(found, &mut journal, &format!("row {row} of execution"))? {
+            journal.awake(execution, covered);
+        }
     }
     for id in journal_ids(connection, shard, &mut journal)? {
         let turns = connection
@@ -71,12 +74,16 @@ fn spared<T>(result: Result<T, Trouble>, journal: &mut Journal, what: &str) -> R
     }
 }
 
-fn awake(connection: &Connection, shard: Shard) -> Result<Vec<(ExecutionId, u64)>, Trouble> {
-    let mut statement = connection
-        .prepare_cached("SELECT id, turns FROM execution WHERE shard = ?1 AND awake ORDER BY id")?;
-    let rows = statement
-        .query_map([shard.0], |row| Ok((execution_of(row.get(0)?), row.get::<_, i64>(1)? as u64)))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+/// From the index alone, so that a spoilt page of the table hides only the rows on it.
+fn awake(connection: &Connection, shard: Shard) -> Result<Vec<i64>, Trouble> {
+    let mut statement =
+        connection.prepare_cached("SELECT row FROM execution WHERE shard = ?1 AND awake ORDER BY row")?;
+    Ok(statement.query_map([shard.0], |row| row.get(0))?.collect::<Result<_, _>>()?)
+}
+
+fn awake_row(connection: &Connection, row: i64) -> Result<(ExecutionId, u64), Trouble> {
+    let mut statement = connection.prepare_cached("SELECT id, turns FROM execution WHERE row = ?1")?;
+    Ok(statement.query_row([row], |row| Ok((execution_of(row.get(0)?), row.get::<_, i64>(1)? as u64)))?)
 }
 
 fn standing(connection: &Connection, execution: ExecutionId) -> Result<Standing, Trouble> {

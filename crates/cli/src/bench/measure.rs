@@ -1,0 +1,34 @@
+//! What a process costs, and how long things take.
+
+use std::fs;
+use std::time::Duration;
+
+/// Processor time that this process has used.
+pub(crate) fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+}
+
+/// Memory of this process that is in RAM, in bytes; the file cache is not counted.
+pub(crate) fn resident_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+    let kib: u64 = line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0);
+    kib * 1024
+}
+
+/// Durations, sorted when asked.
+#[derive(Debug, Default)]
+pub(crate) struct Durations(pub(crate) Vec<Duration>);
+
+impl Durations {
+    /// The one below which this share lies, in milliseconds.
+    pub(crate) fn percentile_ms(&mut self, share: f64) -> f64 {
+        if self.0.is_empty() {
+            return 0.0;
+        }
+        self.0.sort_unstable();
+        let at = ((self.0.len() - 1) as f64 * share).round() as usize;
+        self.0[at].as_secs_f64() * 1000.0
+    }
+}

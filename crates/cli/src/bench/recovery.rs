@@ -1,0 +1,197 @@
+//! A process killed in the middle of its work, and the one that goes on with it.
+//!
+//! The steps call a [`Receiver`] in this process, which outlives them and counts by key. What was acknowledged must
+//! end well; what was done under a key must not be done under another.
+
+use super::Report;
+use super::load::{Stage, steps_in_a_row};
+use super::receiver::Receiver;
+use crate::arguments::BenchArguments;
+use crate::terminal;
+use anyhow::{Context, Result, anyhow, bail};
+use perdura_engine::asl::json::Payload;
+use perdura_engine::{Arns, ExecutionId, Limits, Policy, Status};
+use perdura_runtime::{Door, Naming, Start, StepError, Steps};
+use perdura_store::{Reader, RevisionId, SqliteReader};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+
+const STEPS: usize = 10;
+const POLL: Duration = Duration::from_millis(1);
+
+pub(crate) fn bench(arguments: &BenchArguments) -> Result<Report> {
+    let receiver = Receiver::listen()?;
+    let mut in_flight = 0;
+    for round in 0..arguments.rounds {
+        let mut child = start(arguments, &receiver, "load")?;
+        let before = receiver.seen(|seen| seen.keys.len());
+        // Each round is killed after another while; the first steps of it have been seen by then.
+        let work = before + arguments.concurrency + 37 * (round as usize % 23);
+        wait_until(&mut child, || receiver.seen(|seen| seen.keys.len() >= work))?;
+        std::thread::sleep(Duration::from_millis(u64::from(round) * 131 % 400));
+        child.kill().context("cannot kill the process")?;
+        child.wait()?;
+        in_flight = arguments.concurrency as u64;
+    }
+    let repeats = receiver.seen(super::receiver::Seen::repeats);
+    let began = Instant::now();
+    let mut child = start(arguments, &receiver, "drain")?;
+    let output = child.stdout.take().context("its output is piped")?;
+    BufReader::new(output).lines().next().ok_or_else(|| anyhow!("the process ended without a word"))??;
+    let done_after_ms = began.elapsed().as_secs_f64() * 1000.0;
+    child.wait()?;
+    let repeated_after_last_kill = receiver.seen(super::receiver::Seen::repeats) - repeats;
+    let lost = lost(arguments, &receiver)?;
+    Ok(Report {
+        workload: "recovery",
+        concurrency: arguments.concurrency,
+        per_s: 0.0,
+        rounds: Some(arguments.rounds),
+        in_flight: Some(in_flight),
+        done_after_ms: Some(done_after_ms),
+        bodies_run_twice: Some(repeated_after_last_kill),
+        lost: Some(lost),
+        applied_twice: Some(applied_twice(&receiver)),
+        ..Report::default()
+    })
+}
+
+fn start(arguments: &BenchArguments, receiver: &Receiver, what: &str) -> Result<Child> {
+    Command::new(std::env::current_exe().context("cannot find this program")?)
+        .args(["bench", "child", "--what", what, "--data"])
+        .arg(&arguments.data)
+        .args(["--receiver", &receiver.address.to_string()])
+        .args(["--concurrency", &arguments.concurrency.to_string()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start this program again")
+}
+
+fn wait_until(child: &mut Child, is_so: impl Fn() -> bool) -> Result<()> {
+    while !is_so() {
+        if let Some(status) = child.try_wait()? {
+            bail!("the process under load ended by itself: {status}");
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(())
+}
+
+/// Acknowledged executions that did not end well.
+fn lost(arguments: &BenchArguments, receiver: &Receiver) -> Result<u64> {
+    let mut reader = SqliteReader::open(&arguments.data)?;
+    let started: Vec<String> = receiver.seen(|seen| seen.started.iter().cloned().collect());
+    let mut lost = 0;
+    for id in started {
+        let id = ExecutionId::from_uuid(id.parse().context("an id is a UUID")?);
+        let row = reader.row(id)?;
+        if row.is_none_or(|(row, _)| row.status != Status::Succeeded) {
+            lost += 1;
+        }
+    }
+    Ok(lost)
+}
+
+/// Steps that were done under more than one key.
+fn applied_twice(receiver: &Receiver) -> u64 {
+    receiver.seen(|seen| {
+        let mut keys: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for key in seen.keys.keys() {
+            let step = key.rsplit_once(':').map_or(key.as_str(), |(step, _)| step);
+            keys.entry(step).or_default().insert(key);
+        }
+        keys.values().filter(|keys| keys.len() > 1).count() as u64
+    })
+}
+
+/// The process that is killed, or the one that finishes.
+pub(crate) fn child(arguments: &BenchArguments) -> Result<ExitCode> {
+    let address = arguments.receiver.context("--receiver is needed")?;
+    let calls = Arc::new(Calls { address, idle: Mutex::default() });
+    let stage = Stage::open(&arguments.data, steps(calls.clone()))?;
+    if arguments.what.as_deref() == Some("drain") {
+        while stage.runtime.door().gauges().in_memory > 0 {
+            std::thread::sleep(POLL);
+        }
+        terminal::print(b"done\n")?;
+        stage.runtime.close(Duration::from_secs(10));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let machine = stage.deploy("bench-recovery", &steps_in_a_row(STEPS))?;
+    let callers: Vec<_> = (0..arguments.concurrency)
+        .map(|_| stage.tokio.spawn(caller(stage.runtime.door().clone(), machine.revision, calls.clone())))
+        .collect();
+    for caller in callers {
+        stage.tokio.block_on(caller).context("a caller panicked")??;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts one execution after the other, for ever.
+async fn caller(door: Door, revision: RevisionId, calls: Arc<Calls>) -> Result<()> {
+    let naming = Naming::new(Arns::default());
+    loop {
+        let start = Start {
+            revision,
+            name: None,
+            input: Payload::from_text("{\"amount\": 1}").context("the bench's own input is wrong")?,
+            limits: Limits::GENEROUS,
+            naming: naming.clone(),
+        };
+        let started = door.start(start).await?;
+        calls.say(&format!("started {}", started.execution)).await?;
+        let ending = door.ending(started.execution).await?;
+        if ending.status != Status::Succeeded {
+            bail!("an execution ended as {}: {:?}", ending.status.name(), ending.fault);
+        }
+    }
+}
+
+fn steps(calls: Arc<Calls>) -> Steps {
+    Steps::default().with("noop", Policy::default(), move |call| {
+        let calls = calls.clone();
+        async move {
+            calls
+                .say(&format!("step {}", call.key))
+                .await
+                .map_err(|error| StepError::uncertain("Unreachable", &format!("{error:#}")))?;
+            Ok(call.input)
+        }
+    })
+}
+
+/// Connections to the receiver.
+struct Calls {
+    address: SocketAddr,
+    idle: Mutex<Vec<tokio::io::BufStream<TcpStream>>>,
+}
+
+impl Calls {
+    async fn say(&self, line: &str) -> Result<()> {
+        let idle = self.idle.lock().await.pop();
+        let mut stream = match idle {
+            Some(stream) => stream,
+            None => {
+                let stream = TcpStream::connect(self.address).await.context("cannot reach the receiver")?;
+                stream.set_nodelay(true)?;
+                tokio::io::BufStream::new(stream)
+            }
+        };
+        stream.write_all(format!("{line}\n").as_bytes()).await?;
+        stream.flush().await?;
+        let mut answer = String::new();
+        stream.read_line(&mut answer).await?;
+        if answer != "ok\n" {
+            bail!("the receiver answered {answer:?}");
+        }
+        self.idle.lock().await.push(stream);
+        Ok(())
+    }
+}

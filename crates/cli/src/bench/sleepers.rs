@@ -1,0 +1,95 @@
+//! Executions that wait for an hour: what they cost in memory, and how soon a process with so many is ready.
+
+use super::Report;
+use super::load::{Stage, noop};
+use super::measure::resident_bytes;
+use crate::arguments::BenchArguments;
+use crate::terminal;
+use anyhow::{Context, Result, anyhow};
+use perdura_engine::asl::json::Payload;
+use perdura_engine::{Arns, Limits};
+use perdura_runtime::{Door, Naming, Start};
+use perdura_store::RevisionId;
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+const MACHINE: &str =
+    r#"{"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 3600, "End": true}}}"#;
+
+/// What a process says that opened the data again.
+#[derive(Debug, Serialize, Deserialize)]
+struct Reopened {
+    resident_bytes: u64,
+}
+
+pub(crate) fn bench(arguments: &BenchArguments) -> Result<Report> {
+    let stage = Stage::open(&arguments.data, noop())?;
+    let machine = stage.deploy("bench-sleepers", MACHINE)?;
+    let left = Arc::new(AtomicU64::new(arguments.count));
+    let before = resident_bytes();
+    let began = Instant::now();
+    let callers: Vec<_> = (0..arguments.concurrency)
+        .map(|_| stage.tokio.spawn(caller(stage.runtime.door().clone(), machine.revision, left.clone())))
+        .collect();
+    for caller in callers {
+        stage.tokio.block_on(caller).context("a caller panicked")??;
+    }
+    let per_s = arguments.count as f64 / began.elapsed().as_secs_f64();
+    let grown = resident_bytes().saturating_sub(before);
+    stage.runtime.close(Duration::from_secs(10));
+    let (restart_ms, reopened) = reopen_elsewhere(arguments)?;
+    Ok(Report {
+        workload: "sleepers",
+        concurrency: arguments.concurrency,
+        per_s,
+        bytes_per_sleeper: Some(grown as f64 / arguments.count as f64),
+        restart_ms: Some(restart_ms),
+        restart_resident_mib: Some(reopened.resident_bytes as f64 / 1024.0 / 1024.0),
+        ..Report::default()
+    })
+}
+
+async fn caller(door: Door, revision: RevisionId, left: Arc<AtomicU64>) -> Result<()> {
+    let naming = Naming::new(Arns::default());
+    let take = |left: u64| left.checked_sub(1);
+    while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
+        let start = Start {
+            revision,
+            name: None,
+            input: Payload::from_text("{\"amount\": 1}").context("the bench's own input is wrong")?,
+            limits: Limits::GENEROUS,
+            naming: naming.clone(),
+        };
+        door.start(start).await?;
+    }
+    Ok(())
+}
+
+/// From the start of a process until it has taken the data up.
+fn reopen_elsewhere(arguments: &BenchArguments) -> Result<(f64, Reopened)> {
+    let began = Instant::now();
+    let mut child = Command::new(std::env::current_exe().context("cannot find this program")?)
+        .args(["bench", "reopen", "--data"])
+        .arg(&arguments.data)
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot start this program again")?;
+    let output = child.stdout.take().context("its output is piped")?;
+    let line = BufReader::new(output).lines().next().ok_or_else(|| anyhow!("the process said nothing"))??;
+    let took = began.elapsed().as_secs_f64() * 1000.0;
+    child.wait()?;
+    Ok((took, serde_json::from_str(&line).context("the process said something else")?))
+}
+
+/// What the other process does.
+pub(crate) fn reopen(arguments: &BenchArguments) -> Result<ExitCode> {
+    let stage = Stage::open(&arguments.data, noop())?;
+    let line = serde_json::to_string(&Reopened { resident_bytes: resident_bytes() })?;
+    terminal::print(format!("{line}\n").as_bytes())?;
+    stage.runtime.close(Duration::ZERO);
+    Ok(ExitCode::SUCCESS)
+}

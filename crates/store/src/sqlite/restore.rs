@@ -1,0 +1,190 @@
+//! Bringing a backup back, without pretending that nothing happened since.
+//!
+//! What was under way when the backup was made may have been done meanwhile, and nobody here knows. So each such
+//! attempt is marked as uncertain and told, and the data remembers when it was restored: whoever resumes an
+//! execution holds what was sent before that moment. All Epochs jump, so that a node that still works with what was
+//! there before can write nothing.
+
+use super::fault::{Files, Trouble, io};
+use super::lock::Lock;
+use super::read::SqliteReader;
+use super::rows::{LEDGER, ledger_row};
+use super::{SqliteOptions, connect, recover, schema, sync_folder};
+use crate::group::LedgerRow;
+use crate::lease::Shard;
+use crate::record::{Damage, TurnBody};
+use crate::store::{Failure, FailureKind, Reader};
+use crate::words;
+use perdura_engine::{EffectKey, ExecutionId, LedgerStatus, Note, Timestamp};
+use rusqlite::{Connection, params};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+
+/// Further than any node can have come since the backup.
+const EPOCH_JUMP: i64 = 1 << 32;
+/// How much of a history is read at once.
+const SLICE_BYTES: usize = 1 << 20;
+
+/// What a restored installation begins with.
+#[derive(Debug)]
+pub struct Restored {
+    /// Attempts that were under way when the backup was made. Nobody knows whether they were done since.
+    pub uncertain: Vec<LedgerRow>,
+    /// How many executions have a row.
+    pub executions: u64,
+    /// Executions that could not be read, and why.
+    pub damaged: Vec<(Option<ExecutionId>, String)>,
+}
+
+/// Makes the data directory of a backup. The folder must not hold data.
+pub fn restore(backup: &Path, folder: &Path, at: Timestamp) -> Result<Restored, Failure> {
+    std::fs::create_dir_all(folder).map_err(|error| io("making", folder, &error))?;
+    let files = Files::of(folder);
+    let _lock = Lock::take(&files)?;
+    if files.db.exists() || files.wal().exists() {
+        return Err(Failure {
+            what: files.what("restoring"),
+            why: "there is data already, and it is not overwritten; name an empty folder, or move it away"
+                .to_owned(),
+            kind: FailureKind::Held,
+        });
+    }
+    let part = Files { folder: folder.to_owned(), db: folder.join("perdura.db.part") };
+    std::fs::copy(backup, &part.db).map_err(|error| io("reading", backup, &error))?;
+    let restored = prepare(&part, at)?;
+    File::open(&part.db).and_then(|file| file.sync_all()).map_err(|error| io("syncing", &part.db, &error))?;
+    std::fs::rename(&part.db, &files.db).map_err(|error| io("naming", &files.db, &error))?;
+    sync_folder(folder)?;
+    Ok(restored)
+}
+
+/// Under another name, so that what was not finished is never taken for data.
+fn prepare(part: &Files, at: Timestamp) -> Result<Restored, Failure> {
+    let fail = |trouble: Trouble| part.failure("restoring", trouble);
+    let connection = connect(part, &SqliteOptions::default())?;
+    if schema::version(&connection, part)? == 0 {
+        return Err(part.refusal("this is no backup: the file is empty"));
+    }
+    schema::migrate(&connection, part, 1)?;
+    let (under_way, damaged) = under_way(&connection, part)?;
+    let run = |sql: &str| connection.execute_batch(sql).map_err(|error| fail(error.into()));
+    run("BEGIN IMMEDIATE")?;
+    let restored = mark(&connection, &under_way, at).map_err(fail)?;
+    run("COMMIT")?;
+    // Into one file, which then goes by its real name.
+    run("PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode = DELETE")?;
+    Ok(Restored { damaged, ..restored })
+}
+
+type Damaged = Vec<(Option<ExecutionId>, String)>;
+
+/// Attempts that only the Turns of those who ran tell of.
+fn under_way(connection: &Connection, part: &Files) -> Result<(Vec<LedgerRow>, Damaged), Failure> {
+    let mut reader = SqliteReader::on(part.clone())?;
+    let (mut found, mut damaged) = (Vec::new(), Vec::new());
+    for shard in (0..reader.shards()).map(Shard) {
+        let recovery =
+            recover::recover(connection, shard).map_err(|trouble| part.failure("restoring", trouble))?;
+        damaged.extend(recovery.damaged);
+        for execution in recovery.executions.iter().map(|recovered| recovered.execution) {
+            match marks(&mut reader, execution)? {
+                Ok(marks) => found.extend(pending(execution, &marks)),
+                Err(damage) => damaged.push((Some(execution), damage.0)),
+            }
+        }
+    }
+    Ok((found, damaged))
+}
+
+/// What is known under each key of an execution, and since when.
+pub(super) type Marks = BTreeMap<EffectKey, (LedgerStatus, Timestamp)>;
+
+fn marks(reader: &mut SqliteReader, execution: ExecutionId) -> Result<Result<Marks, Damage>, Failure> {
+    let mut marks = Marks::new();
+    let mut next = 1;
+    loop {
+        let turns = reader.turns(execution, next, SLICE_BYTES)?;
+        if turns.is_empty() {
+            return Ok(Ok(marks));
+        }
+        next += turns.len() as u64;
+        for turn in turns {
+            match TurnBody::read(&turn.body) {
+                Ok(body) => mark_turn(&mut marks, &body),
+                Err(damage) => return Ok(Err(damage)),
+            }
+        }
+    }
+}
+
+/// Takes over what a Turn says of keys.
+pub(super) fn mark_turn(marks: &mut Marks, body: &TurnBody) {
+    let at = body.turn.events().last().map_or(Timestamp(0), |event| event.at);
+    for note in body.turn.notes() {
+        if let Note::Ledger { key, status, .. } = note {
+            let since = marks.get(key).map_or(at, |(_, since)| *since);
+            marks.insert(key.clone(), (*status, since));
+        }
+    }
+}
+
+fn pending(execution: ExecutionId, marks: &Marks) -> Vec<LedgerRow> {
+    let pending = marks.iter().filter(|(_, (status, _))| *status == LedgerStatus::Pending);
+    pending
+        .map(|(key, (_, since))| {
+            let mut parts = key.readable().rsplitn(2, ':');
+            let round = parts.next().and_then(|round| round.parse().ok()).unwrap_or(1);
+            let step = parts.next().and_then(|rest| rest.split_once(':')).map_or("", |(_, step)| step);
+            LedgerRow {
+                key: key.readable().into(),
+                wire_key: key.wire(),
+                execution,
+                step: step.into(),
+                round,
+                status: LedgerStatus::Pending,
+                started_at: *since,
+                completed_at: None,
+                result: None,
+                error: None,
+            }
+        })
+        .collect()
+}
+
+fn mark(connection: &Connection, under_way: &[LedgerRow], at: Timestamp) -> Result<Restored, Trouble> {
+    for row in under_way {
+        connection
+            .prepare_cached(
+                "INSERT INTO ledger (key, wire_key, execution, step, round, status, started_at)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (key) DO NOTHING",
+            )?
+            .execute(params![
+                &*row.key,
+                row.wire_key.to_string(),
+                row.execution.to_string(),
+                &*row.step,
+                row.round,
+                words::ledger_name(LedgerStatus::Pending),
+                row.started_at.0
+            ])?;
+    }
+    let names = [LedgerStatus::Uncertain, LedgerStatus::Pending].map(words::ledger_name);
+    let mut statement = connection.prepare(&format!(
+        "UPDATE ledger SET status = ?1, error = 'restored from a backup while this was under way'
+         WHERE status = ?2 RETURNING {LEDGER}"
+    ))?;
+    let mut rows = statement.query(names)?;
+    let mut uncertain = Vec::new();
+    while let Some(row) = rows.next()? {
+        uncertain.push(ledger_row(row)?);
+    }
+    uncertain.sort_by(|a, b| (a.started_at, &a.key).cmp(&(b.started_at, &b.key)));
+    connection.execute("UPDATE lease SET epoch = epoch + ?1, holder = NULL, expires_at = 0", [EPOCH_JUMP])?;
+    connection.execute(
+        "INSERT INTO meta (key, value) VALUES ('restored_at', ?1) ON CONFLICT (key) DO UPDATE SET value = ?1",
+        [at.0],
+    )?;
+    let executions: i64 = connection.query_row("SELECT count(*) FROM execution", [], |row| row.get(0))?;
+    Ok(Restored { uncertain, executions: executions as u64, damaged: Vec::new() })
+}
