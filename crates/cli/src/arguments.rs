@@ -1,5 +1,13 @@
 //! The command line.
 
+mod data;
+
+pub(crate) use data::{
+    BackupArguments, CheckArguments, CleanupArguments, DeployArguments, HistoryArguments, LedgerArguments,
+    LedgerCommand, LogFormat, PsArguments, RedriveArguments, ResolveArguments, RestoreArguments,
+    ServeArguments, ShowArguments, StartArguments, StatsArguments, StatusArgument, StopArguments,
+};
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use perdura_asl::machine::MachineType;
@@ -12,7 +20,8 @@ use std::path::PathBuf;
 Examples:
   perdura validate order.asl.json
   perdura run order.asl.json --input @order.json
-  perdura run order.asl.json --mock order.mock.json --skip-time
+  perdura run order.asl.json --input @order.json --data ./perdura-data --name A-1042
+  perdura serve --data ./perdura-data
 
 Run `perdura COMMAND --help` for more examples of a command.")]
 pub(crate) struct Arguments {
@@ -26,6 +35,20 @@ pub(crate) enum Command {
     Validate(ValidateArguments),
     Run(RunArguments),
     Bench(BenchArguments),
+    Serve(ServeArguments),
+    Deploy(DeployArguments),
+    Start(StartArguments),
+    Ps(PsArguments),
+    Show(ShowArguments),
+    History(HistoryArguments),
+    Ledger(LedgerArguments),
+    Stats(StatsArguments),
+    Stop(StopArguments),
+    Redrive(RedriveArguments),
+    Cleanup(CleanupArguments),
+    Backup(BackupArguments),
+    Restore(RestoreArguments),
+    Check(CheckArguments),
     /// Print a script that completes perdura's commands and options in a shell.
     #[command(after_help = "\
 Examples:
@@ -67,7 +90,8 @@ pub(crate) struct ValidateArguments {
 /// Run a machine to its end in this process, and print its output.
 ///
 /// Functions are local commands, configured in perdura.toml; what else a task calls is answered by a mock file.
-/// Nothing is kept: the execution lives and ends with the process.
+/// Without --data nothing is kept: the execution lives and ends with the process. With it, everything is on disk before
+/// it counts, and the same command with the same --name goes on where the last one was killed.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -76,13 +100,14 @@ Examples:
   jq .order event.json | perdura run order.asl.json --input @-
   perdura run approval.asl.yaml --mock approval.mock.json --skip-time
   perdura run order.asl.json --mock MockConfigFile.json#HappyPath
+  perdura run order.asl.json --input @order.json --data ./perdura-data --name A-1042
 
 Exit codes:
   0  succeeded
   1  failed
   2  nothing was started: the command line, the definition, the input or a configuration is wrong
   3  timed out
-  4  stopped by an interrupt (Ctrl-C)")]
+  4  stopped by an interrupt (Ctrl-C); with --data it is only left, and goes on with the next run")]
 pub(crate) struct RunArguments {
     /// The definition, JSON or YAML by its name; - is stdin.
     #[arg(value_name = "FILE")]
@@ -102,6 +127,9 @@ pub(crate) struct RunArguments {
     /// The execution's name [default: a random one].
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
+    /// Keep everything in this directory, and go on with what is there.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["mock", "skip_time"])]
+    pub(crate) data: Option<PathBuf>,
     /// Tell nothing while it runs.
     #[arg(long, short)]
     pub(crate) quiet: bool,

@@ -1,16 +1,31 @@
 //! The `perdura` command: what was asked for, and the exit code that says how it went.
 
 mod arguments;
+mod backup;
 mod bench;
+mod check;
+mod cleanup;
+mod data;
 mod definition;
+mod deploy;
 mod document;
 mod duration;
+mod history;
+mod ledger;
+mod ps;
 mod run;
+mod serve;
+mod show;
+mod start;
+mod stats;
+mod stop;
+mod table;
 mod terminal;
 mod validate;
 
 use arguments::{Arguments, Command};
 use clap::{CommandFactory, Parser};
+use perdura_server::Refusal;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -22,6 +37,20 @@ fn main() -> ExitCode {
         Command::Validate(arguments) => validate::validate(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
+        Command::Serve(arguments) => serve::serve(&arguments),
+        Command::Deploy(arguments) => deploy::deploy(&arguments),
+        Command::Start(arguments) => start::start(&arguments),
+        Command::Ps(arguments) => ps::ps(&arguments),
+        Command::Show(arguments) => show::show(&arguments),
+        Command::History(arguments) => history::history(&arguments),
+        Command::Ledger(arguments) => ledger::ledger(&arguments),
+        Command::Stats(arguments) => stats::stats(&arguments),
+        Command::Stop(arguments) => stop::stop(&arguments),
+        Command::Redrive(arguments) => stop::redrive(&arguments),
+        Command::Cleanup(arguments) => cleanup::cleanup(&arguments),
+        Command::Backup(arguments) => backup::backup(&arguments),
+        Command::Restore(arguments) => backup::restore(&arguments),
+        Command::Check(arguments) => check::check(&arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "perdura", &mut script);
@@ -29,8 +58,13 @@ fn main() -> ExitCode {
         }
     };
     done.unwrap_or_else(|error| {
+        let paint = terminal::stderr_paint();
         // Nobody is left to tell if stderr is gone too.
-        let _ = writeln!(io::stderr(), "{} {error:#}", terminal::stderr_paint().bold_red("error:"));
-        ExitCode::from(REFUSED)
+        let _ = writeln!(io::stderr(), "{} {error:#}", paint.bold_red("error:"));
+        let Some(refusal) = error.downcast_ref::<Refusal>() else { return ExitCode::from(REFUSED) };
+        if let Some(remedy) = &refusal.remedy {
+            let _ = writeln!(io::stderr(), "{} {remedy}", paint.bold("hint:"));
+        }
+        ExitCode::FAILURE
     })
 }

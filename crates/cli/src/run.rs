@@ -1,13 +1,14 @@
 //! `perdura run`: one execution, from its start to its end, in this process.
 
 mod clock;
-mod config;
+pub(crate) mod config;
 mod driver;
-mod functions;
-mod input;
+mod durable;
+pub(crate) mod functions;
+pub(crate) mod input;
 mod lines;
 mod mock;
-mod process;
+pub(crate) mod process;
 mod progress;
 mod screen;
 mod story;
@@ -17,7 +18,7 @@ use crate::arguments::RunArguments;
 use crate::definition::{Definition, plural};
 use crate::terminal::{self, stderr_paint};
 use crate::{REFUSED, duration};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clock::Clock;
 use config::Config;
 use driver::{Driver, Ending, Message};
@@ -26,6 +27,7 @@ use mock::Mocks;
 use perdura_asl::json::Payload;
 use perdura_asl::machine::Machine;
 use perdura_engine::{Arns, Execution, ExecutionId, Fault, Identity, Limits, Status};
+use perdura_server::names;
 use progress::Progress;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -44,13 +46,16 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
     if arguments.file == Path::new("-") && arguments.input == "@-" {
         bail!("stdin can be the definition or the input, not both: give one of them as a file");
     }
+    if let Some(folder) = &arguments.data {
+        return durable::run(arguments, folder);
+    }
     let Some(machine) = machine(arguments)? else { return Ok(ExitCode::from(REFUSED)) };
     let limits =
         if arguments.reading.strict { Limits::strict(machine.machine_type) } else { Limits::GENEROUS };
     let name = input::machine_name(&arguments.file);
     let input = input::read(&arguments.input, limits.payload_bytes_max)?;
     if let Some(name) = &arguments.name {
-        input::check_name(name).context("--name is wrong")?;
+        names::check("an execution", name).map_err(|refusal| anyhow!("--name is wrong: {refusal}"))?;
     }
     let config = Config::find(arguments.config.as_deref(), &arguments.file)?;
     let mocks = match &arguments.mock {

@@ -57,6 +57,17 @@ pub(crate) fn print(bytes: &[u8]) -> Result<()> {
     }
 }
 
+/// Tells a person something on stderr, beside the answer.
+pub(crate) fn tell(text: &str) {
+    // Nobody is left to tell if stderr is gone.
+    let _ = writeln!(io::stderr(), "{}", harmless(text));
+}
+
+/// Tells what went wrong.
+pub(crate) fn complain(text: &str) {
+    let _ = writeln!(io::stderr(), "{} {}", stderr_paint().bold_red("error:"), harmless(text));
+}
+
 /// Text from outside, made safe to show: control characters could move the cursor or change colours.
 pub(crate) fn harmless(text: &str) -> String {
     text.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect()

@@ -1,7 +1,9 @@
-//! `perdura.toml`: which command each function is.
+//! `perdura.toml`: which command each function is, and for how long things are kept.
 
 use crate::document;
 use anyhow::{Context, Result, anyhow, bail};
+use perdura_engine::{Policy, Uncertain};
+use perdura_server::retention::{Keep, ms};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,6 +20,7 @@ pub(crate) struct Config {
     /// The file, where there is one.
     pub(crate) file: Option<PathBuf>,
     pub(crate) functions: BTreeMap<String, Function>,
+    pub(crate) keep: Keep,
 }
 
 /// One function.
@@ -29,6 +32,8 @@ pub(crate) struct Function {
     /// Where it runs.
     pub(crate) folder: PathBuf,
     pub(crate) timeout: Option<Duration>,
+    /// What is to be done when nobody knows whether a call was performed.
+    pub(crate) policy: Policy,
 }
 
 #[derive(Deserialize)]
@@ -36,6 +41,16 @@ pub(crate) struct Function {
 struct Written {
     #[serde(default)]
     functions: BTreeMap<String, WrittenFunction>,
+    #[serde(default)]
+    retention: WrittenRetention,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenRetention {
+    ended_days: Option<f64>,
+    ledger_hours: Option<f64>,
+    bytes_max: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -43,6 +58,16 @@ struct Written {
 struct WrittenFunction {
     command: Vec<String>,
     timeout_seconds: Option<f64>,
+    uncertain: Option<WrittenUncertain>,
+    key_memory_hours: Option<f64>,
+}
+
+/// What is done about a call of which nobody knows whether it was performed.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum WrittenUncertain {
+    Retry,
+    Hold,
 }
 
 impl Config {
@@ -62,19 +87,42 @@ impl Config {
         let source = document::read_text(file, BYTES_MAX).context("the configuration is wrong")?;
         let full = std::path::absolute(file).with_context(|| format!("cannot find {}", file.display()))?;
         let folder = full.parent().unwrap_or(&full);
-        let functions = read(&source.text, folder).with_context(|| format!("{} is wrong", file.display()))?;
-        Ok(Self { file: Some(file.to_owned()), functions })
+        let read = read(&source.text, folder).with_context(|| format!("{} is wrong", file.display()))?;
+        Ok(Self { file: Some(file.to_owned()), ..read })
     }
 }
 
-fn read(text: &str, folder: &Path) -> Result<BTreeMap<String, Function>> {
+fn read(text: &str, folder: &Path) -> Result<Config> {
     let written: Written =
         toml::from_str(text).map_err(|error| anyhow!("{}", error.to_string().trim_end()))?;
     let functions = written.functions.into_iter().map(|(name, written)| {
         let function = written.check(folder).with_context(|| format!("functions.{name}"))?;
         Ok((name, function))
     });
-    functions.collect()
+    let functions = functions.collect::<Result<_>>()?;
+    let keep = written.retention.check().context("retention")?;
+    Ok(Config { file: None, functions, keep })
+}
+
+impl WrittenRetention {
+    fn check(self) -> Result<Keep> {
+        let usual = Keep::default();
+        let ended_for = self.ended_days.map(|days| time("ended_days", days, 86_400.0));
+        let ledger_for = self.ledger_hours.map(|hours| time("ledger_hours", hours, 3_600.0));
+        Ok(Keep {
+            ended_for: ended_for.transpose()?.unwrap_or(usual.ended_for),
+            ledger_for: ledger_for.transpose()?.unwrap_or(usual.ledger_for),
+            bytes_max: self.bytes_max,
+        })
+    }
+}
+
+/// A time in the unit of its setting.
+fn time(name: &str, count: f64, seconds: f64) -> Result<Duration> {
+    if count >= 0.0 && count * seconds <= 100.0 * SECONDS_MAX {
+        return Ok(Duration::from_secs_f64(count * seconds));
+    }
+    bail!("{name} is {count}, and is to be at least 0, at most a hundred years")
 }
 
 impl WrittenFunction {
@@ -92,7 +140,17 @@ impl WrittenFunction {
             }
             Some(seconds) => bail!("timeout_seconds is {seconds}, and is to be more than 0, at most a year"),
         };
-        Ok(Function { program, arguments: words.collect(), folder: folder.to_owned(), timeout })
+        let usual = Policy::default();
+        let uncertain = self.uncertain.map_or(usual.uncertain, |written| match written {
+            WrittenUncertain::Retry => Uncertain::Retry,
+            WrittenUncertain::Hold => Uncertain::Hold,
+        });
+        let key_memory_ms = match self.key_memory_hours {
+            None => usual.key_memory_ms,
+            Some(hours) => ms(time("key_memory_hours", hours, 3_600.0)?),
+        };
+        let policy = Policy { uncertain, key_memory_ms };
+        Ok(Function { program, arguments: words.collect(), folder: folder.to_owned(), timeout, policy })
     }
 }
 
@@ -104,7 +162,7 @@ mod tests {
     fn a_function_is_a_command_in_the_folder_of_the_file() {
         let text = "[functions.charge]\ncommand = ['./charge', '-v']\ntimeout_seconds = 1.5\n\
                     [functions.\"ship it\"]\ncommand = ['python3']";
-        let functions = read(text, Path::new("/here")).unwrap();
+        let functions = read(text, Path::new("/here")).unwrap().functions;
         assert_eq!(
             functions["charge"],
             Function {
@@ -112,9 +170,21 @@ mod tests {
                 arguments: vec!["-v".into()],
                 folder: "/here".into(),
                 timeout: Some(Duration::from_millis(1500)),
+                policy: Policy::default(),
             }
         );
         assert_eq!(functions["ship it"].program, Path::new("python3"));
+    }
+
+    #[test]
+    fn policies_and_retention_have_their_units() {
+        let text = "[functions.pay]\ncommand = ['pay']\nuncertain = 'hold'\nkey_memory_hours = 0.5\n\
+                    [retention]\nended_days = 7\nbytes_max = 1000";
+        let config = read(text, Path::new("/")).unwrap();
+        let policy = Policy { uncertain: Uncertain::Hold, key_memory_ms: 1_800_000 };
+        assert_eq!(config.functions["pay"].policy, policy);
+        let keep = Keep { ended_for: Duration::from_hours(7 * 24), bytes_max: Some(1000), ..Keep::default() };
+        assert_eq!(config.keep, keep);
     }
 
     #[test]
@@ -128,6 +198,9 @@ mod tests {
             ("[functions.a]\ncommand = ['sh']\ntimeout_seconds = 0", "functions.a: timeout_seconds is 0"),
             ("[functions.a]\ncommand = ['sh']\ntimeout_seconds = nan", "timeout_seconds is NaN"),
             ("[functions.a", "TOML parse error at line 1"),
+            ("[functions.a]\ncommand = ['sh']\nuncertain = 'guess'", "expected `retry` or `hold`"),
+            ("[retention]\nended_days = -1", "retention: ended_days is -1"),
+            ("[retention]\nended_hours = 1", "unknown field `ended_hours`"),
         ] {
             let error = format!("{:#}", read(text, Path::new("/")).unwrap_err());
             assert!(error.contains(expected), "{text}: {error}");

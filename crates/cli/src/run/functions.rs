@@ -12,11 +12,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 mod outcome;
+mod wanted;
 
-pub(crate) use outcome::{Shape, missing};
+pub(crate) use outcome::{Shape, missing, outcome as outcome_of, timed_out};
+pub(crate) use wanted::{Wanted, wanted};
 
 /// How many commands run at once; further calls wait for a place.
-const AT_ONCE_MAX: usize = 32;
+pub(crate) const AT_ONCE_MAX: usize = 32;
 
 /// All calls of functions.
 #[derive(Debug)]
@@ -140,7 +142,7 @@ impl Functions {
         group.kill();
         self.start_more();
         let most = ends.map(|(_, most)| most).unwrap_or_default();
-        Some((job.execution, job.by(), outcome::timed_out(most)))
+        Some((job.execution, job.by(), timed_out(most)))
     }
 
     /// Ends all of them.
@@ -158,7 +160,7 @@ impl Job {
     }
 
     fn settled(self, ended: &Ended) -> (ExecutionNo, By, Outcome) {
-        let outcome = outcome::outcome(ended, &self.call.resource.arn, self.shape);
+        let outcome = outcome_of(ended, &self.call.resource.arn, self.shape);
         (self.execution, self.by(), outcome)
     }
 }

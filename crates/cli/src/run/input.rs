@@ -4,6 +4,7 @@ use crate::document;
 use anyhow::{Context, Result, bail};
 use perdura_asl::json::Payload;
 use perdura_asl::source::Source;
+use perdura_server::names::{NAME_MAX, is_allowed};
 use std::path::Path;
 
 /// The input: JSON as it stands on the command line, or a file after an @.
@@ -23,25 +24,6 @@ pub(crate) fn read(argument: &str, bytes_max: usize) -> Result<Payload> {
             "the input is no JSON; for a file, write an @ before its name".into()
         })
     })
-}
-
-/// The longest name, in characters.
-const NAME_MAX: usize = 80;
-
-/// A name as StartExecution takes it.
-pub(crate) fn check_name(name: &str) -> Result<()> {
-    if name.is_empty() || name.chars().count() > NAME_MAX {
-        bail!("the name of an execution has 1 to {NAME_MAX} characters");
-    }
-    match name.chars().find(|char| !is_allowed(*char)) {
-        Some(char) => bail!("the name of an execution cannot have {char:?} in it"),
-        None => Ok(()),
-    }
-}
-
-/// What Step Functions allows in names.
-fn is_allowed(char: char) -> bool {
-    !char.is_whitespace() && !char.is_control() && !"<>{}[]?*\"#%\\^|~`$&,;:/".contains(char)
 }
 
 /// The machine's name: that of its file, without `.asl.json` and such, made fit for an ARN.
@@ -73,16 +55,6 @@ mod tests {
         ] {
             let error = format!("{:#}", read(argument, 16).unwrap_err());
             assert!(error.contains(expected), "{argument}: {error}");
-        }
-    }
-
-    #[test]
-    fn names_are_those_that_aws_takes() {
-        for good in ["a", "order-17_b.c", "é", &"x".repeat(80)] {
-            assert!(check_name(good).is_ok(), "{good}");
-        }
-        for bad in ["", "a b", "a/b", "a:b", "a*", "a\u{7}", &"x".repeat(81)] {
-            assert!(check_name(bad).is_err(), "{bad}");
         }
     }
 

@@ -236,8 +236,13 @@ mod tests {
     fn what_was_ended_before_it_began_never_begins() {
         let group = Group::default();
         group.kill();
-        let function =
-            Function { program: "true".into(), arguments: vec![], folder: "/".into(), timeout: None };
+        let function = Function {
+            program: "true".into(),
+            arguments: vec![],
+            folder: "/".into(),
+            timeout: None,
+            policy: perdura_engine::Policy::default(),
+        };
         let ended = run(&function, "key", "{}".into(), 10, &group);
         assert!(matches!(ended, Ended::NotStarted { .. }), "{ended:?}");
     }

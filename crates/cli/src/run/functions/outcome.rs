@@ -34,7 +34,7 @@ impl Shape {
 }
 
 /// What came of a call. `arn` is the task's resource.
-pub(super) fn outcome(ended: &Ended, arn: &str, shape: Shape) -> Outcome {
+pub(crate) fn outcome(ended: &Ended, arn: &str, shape: Shape) -> Outcome {
     match ended {
         Ended::NotStarted { reason } => {
             failed(Fault::new("Runtime.InvalidEntrypoint", reason.as_str()), Certainty::Refused)
@@ -94,7 +94,7 @@ fn own_error(stdout: &[u8]) -> Option<Fault> {
 }
 
 /// It ran longer than its configuration allows.
-pub(super) fn timed_out(most: Duration) -> Outcome {
+pub(crate) fn timed_out(most: Duration) -> Outcome {
     let cause = object! {
         "errorType" => "Sandbox.Timedout",
         "errorMessage" => format!("Error: Task timed out after {:.2} seconds", most.as_secs_f64()),

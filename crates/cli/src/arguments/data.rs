@@ -1,0 +1,430 @@
+//! The commands that work on a data directory.
+
+use super::ReadingArguments;
+use crate::duration;
+use clap::{Args, Subcommand, ValueEnum};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where the data is, and how answers are printed.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DataArguments {
+    /// The data directory.
+    #[arg(long, value_name = "DIR", default_value = "./perdura-data")]
+    pub(crate) data: PathBuf,
+    /// Print JSON, one document on a line, for programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Hold a data directory: go on with what runs there, answer commands, and watch over it.
+///
+/// It listens on this machine only: /healthz says that it lives, /readyz whether it can work, /metrics its numbers.
+/// The other commands find it by themselves. SIGTERM or Ctrl-C ends it; what is under way then is called again after
+/// the next start, under the same key.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  perdura serve
+  perdura serve --data /var/lib/perdura --config /etc/perdura.toml --log-format json
+  perdura serve --listen 127.0.0.1:9000 --grace 30s --log perdura_runtime=debug
+
+Exit codes:
+  0    ended by a signal
+  1    the data cannot be used: another process holds it, or it cannot be written
+  2    the command line or the configuration is wrong, or the address cannot be had
+  130  ended by a second signal")]
+pub(crate) struct ServeArguments {
+    /// Where to listen; only addresses of this machine.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8083")]
+    pub(crate) listen: SocketAddr,
+    /// The data directory; it is made if it is not there.
+    #[arg(long, value_name = "DIR", default_value = "./perdura-data")]
+    pub(crate) data: PathBuf,
+    /// Where functions and retention are configured [default: perdura.toml here].
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// How long calls under way are waited for at the end.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
+    pub(crate) grace: Duration,
+    /// What is logged to stderr: error, warn, info, debug, trace, also by room.
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    pub(crate) log: String,
+    /// How it is logged.
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub(crate) log_format: LogFormat,
+}
+
+/// For whom logs are written.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+/// Keep a definition in the data directory, under the name of its file or another.
+///
+/// The same definition again changes nothing. A changed one is what starts after it use; what runs goes on under the
+/// one that it began with.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  perdura deploy order.asl.json
+  perdura deploy order.asl.yaml --name orders --data /var/lib/perdura
+
+Exit codes:
+  0  done
+  1  the definition is wrong, or the data cannot be used
+  2  the command line is wrong, or a file cannot be read")]
+pub(crate) struct DeployArguments {
+    /// The definition, JSON or YAML by its name; - is stdin.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The machine's name [default: that of the file].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) reading: ReadingArguments,
+    #[command(flatten)]
+    pub(crate) data: DataArguments,
+}
+
+/// Start an execution of a machine that was deployed.
+///
+/// It is on disk when this returns. The same name with the same input again is the same execution as long as it runs.
+/// Without a server it is recorded, and runs when one is started.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  perdura start order --input @order.json
+  perdura start order --name A-1042 --input '{\"order\": {\"id\": \"A-1042\"}}'
+  perdura start order --json | jq -r .execution
+
+Exit codes:
+  0  it runs, or is recorded
+  1  refused: no such machine, or the name is taken
+  2  the command line or the input is wrong, or the data cannot be reached")]
+pub(crate) struct StartArguments {
+    /// The machine, by its name or ARN.
+    #[arg(value_name = "MACHINE")]
+    pub(crate) machine: String,
+    /// The input as JSON, or the name of a JSON or YAML file after an @; @- is stdin.
+    #[arg(long, short, value_name = "JSON|@FILE", default_value = "{}")]
+    pub(crate) input: String,
+    /// The execution's name [default: its id].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Hold to AWS's limits.
+    #[arg(long)]
+    pub(crate) strict: bool,
+    #[command(flatten)]
+    pub(crate) data: DataArguments,
+}
+
+/// List executions, the newest first.
+///
+/// One that has only begun is listed after a second.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  perdura ps
+  perdura ps --status failed --limit 100
+  perdura ps --machine order --json | jq -r .execution
+
+Exit codes:
+  0  listed
+  1  there is no such machine, or the data cannot be used
+  2  the command line is wrong, or the data cannot be reached")]
+pub(crate) struct PsArguments {
+    /// Of this machine only.
+    #[arg(long, value_name = "MACHINE")]
+    pub(crate) machine: Option<String>,
+    /// With this status only.
+    #[arg(long, value_name = "STATUS", value_enum)]
+    pub(crate) status: Option<StatusArgument>,
+    /// So many at most.
+    #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 50)]
+    pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) data: DataArguments,
+}
+
+/// What an execution can be.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum StatusArgument {
+    Running,
+    Succeeded,
+    Failed,
+    Aborted,
+    TimedOut,
+}
+
+/// Show one execution: how it stands, its input and output, and the keys of its calls.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  perdura show A-1042
+  perdura show order/A-1042
+  perdura show 2f9d3c1e-5b0a-4f7e-9c53-0a5d6f1b7c11 --json | jq -r .output
+
+Exit codes:
+  0  shown
+  1  there is no such execution, or several have this name
+  2  the command line is wrong, or the data cannot be reached")]
+pub(crate) struct ShowArguments {
+    /// By id, ARN, machine/name, or a name that only one has.
+    #[arg(value_name = "EXECUTION")]
+    pub(crate) execution: String,
+    #[command(flatten)]
+    pub(crate) data: DataArguments,
+}
+
+/// Print the events of an execution, as AWS Step Functions would have written them.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  perdura history A-1042
+  perdura history order/A-1042 --json | jq -r .type
+
+Exit codes:
+  0  printed
+  1  there is no such execution, or several have this name
+  2  the command line is wrong, or the data cannot be reached")]
+pub(crate) struct HistoryArguments {
+    /// By id, ARN, machine/name, or a name that only one has.
+    #[arg(value_name = "EXECUTION")]
+    pub(crate) execution: String,
+    #[command(flatten)]
+    pub(crate) data: DataArguments,
+}
+
+/// Show what was sent under which key: what is pending, failed or uncertain; of one execution also what is done.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+#[command(after_help = "\
+Examples:
+  perdura ledger
+  perdura ledger --stuck
+  perdura ledger --execution A-1042
+  perdura ledger '2f9d3c1e-5b0a-4f7e-9c53-0a5d6f1b7c11:ChargeCard#1:1'
+  perdura ledger resolve '2f9d3c1e-5b0a-4f7e-9c53-0a5d6f1b7c11:ChargeCard#1:1' --completed '{\"paid\": true}' --reason 'seen in the bank statement'
+
+Exit codes:
+  0  shown
+  1  nothing is known of that key or execution, or the data cannot be used
+  2  the command line is wrong, or the data cannot be reached")]
+pub(crate) struct LedgerArguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<LedgerCommand>,
+    /// Only the one with this key, as people read it or as it went over the wire.
+    #[arg(value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    /// Only what has no answer yet.
+    #[arg(long, group = "which")]
+    pub(crate) pending: bool,
+    /// Only what was sent more than five minutes ago and nobody tries.
+    #[arg(long, group = "which", conflicts_with_all = ["execution", "key"])]
+    pub(crate) stuck: bool,
+    /// Only that of which nobody knows whether it was done.
+    #[arg(long, group = "which")]
+    pub(crate) uncertain: bool,
+    /// Of this execution, also what is done.
+    #[arg(long, value_name = "EXECUTION")]
+    pub(crate) execution: Option<String>,
+    /// So many at most.
+    #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 1000)]
+    pub(crate) limit: u32,
+    #[command(flatten)]
+    pub(crate) data: DataArguments,
+}
+
+/// What can be done to the ledger.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LedgerCommand {
+    Resolve(ResolveArguments),
+}
+
+/// Say how a call went of which nobody knows: the execution goes on from there.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  perdura ledger resolve 'ID:ChargeCard#1:1' --completed '{\"paid\": true}' --reason 'seen in the bank statement'
+  perdura ledger resolve 'ID:ChargeCard#1:1' --failed CardDeclined --cause 'never arrived' --reason 'the bank says so'
+  perdura ledger resolve 'ID:ChargeCard#1:1' --again --reason 'the bank remembers the key'
+
+Exit codes:
+  0  taken
+  1  nobody waits for a call under this key
+  2  the command line is wrong, or the data cannot be reached")]
+#[command(group = clap::ArgGroup::new("how").required(true).args(["completed", "failed", "again"]))]
+pub(crate) struct ResolveArguments {
+    /// The key, as people read it.
+    #[arg(value_name = "KEY")]
+    pub(crate) key: String,
+    /// It was done, with this result.
+    #[arg(long, value_name = "JSON|@FILE")]
+    pub(crate) completed: Option<String>,
+    /// It was certainly not done: Retry and Catch see this error.
+    #[arg(long, value_name = "ERROR")]
+    pub(crate) failed: Option<String>,
+    /// Why it was not done.
+    #[arg(long, value_name = "TEXT", requires = "failed")]
+    pub(crate) cause: Option<String>,
+    /// Call it again, under the same key.
+    #[arg(long)]
+    pub(crate) again: bool,
+    /// How you know; it stays on record.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: String,
+    #[command(flatten)]
+    pub(crate) data: DataArguments,
+}
+
+/// Show how much there is: executions by status, the ledger, totals, tables with rows and bytes.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  perdura stats
+  perdura stats --json | jq .executions
+
+Exit codes:
+  0  shown
+  1  the data cannot be used
+  2  the command line is wrong, or the data cannot be reached")]
+pub(crate) struct StatsArguments {
+    #[command(flatten)]
+    pub(crate) data: DataArguments,
+}
+
+/// End an execution; what it has under way is called off.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  perdura stop A-1042
+  perdura stop order/A-1042 --error Cancelled --cause 'the customer called'
+
+Exit codes:
+  0  it is stopped
+  1  there is no such execution, or it has ended already
+  2  the command line is wrong, or the data cannot be reached")]
+pub(crate) struct StopArguments {
+    /// By id, ARN, machine/name, or a name that only one has.
+    #[arg(value_name = "EXECUTION")]
+    pub(crate) execution: String,
+    /// Why, as a name.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) error: Option<String>,
+    /// Why, as a sentence.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) cause: Option<String>,
+    #[command(flatten)]
+    pub(crate) data: DataArguments,
+}
+
+/// Run the unsuccessful part of an execution again; what was done stays done.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  perdura redrive A-1042
+  perdura ps --status failed --json | jq -r .execution | xargs -n 1 perdura redrive
+
+Exit codes:
+  0  it runs again
+  1  there is no such execution, or it cannot be redriven
+  2  the command line is wrong, or the data cannot be reached")]
+pub(crate) struct RedriveArguments {
+    /// By id, ARN, machine/name, or a name that only one has.
+    #[arg(value_name = "EXECUTION")]
+    pub(crate) execution: String,
+    #[command(flatten)]
+    pub(crate) data: DataArguments,
+}
+
+/// Take away what is too old: executions that ended long ago, and what the ledger kept of them.
+///
+/// A server does so by itself, as its configuration says; see [retention] in perdura.toml.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  perdura cleanup --older-than 90d --dry-run
+  perdura cleanup --older-than 24h
+  perdura cleanup --older-than 90d --bytes-max 10000000000
+
+Exit codes:
+  0  done
+  1  the data cannot be used
+  2  the command line is wrong, or the data cannot be reached")]
+pub(crate) struct CleanupArguments {
+    /// Executions that ended longer ago than this go, such as 24h or 90d.
+    #[arg(long, value_name = "TIME", default_value = "90d", value_parser = duration::parse)]
+    pub(crate) older_than: Duration,
+    /// What the ledger kept of executions that ended longer ago than this goes [default: 24h, or --older-than if that is less].
+    #[arg(long, value_name = "TIME", value_parser = duration::parse)]
+    pub(crate) ledger_older_than: Option<Duration>,
+    /// If the data is larger than this, those that ended first go.
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) bytes_max: Option<u64>,
+    /// Only count.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) data: DataArguments,
+}
+
+/// Copy the data to a new file, one moment of it, while everything goes on.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  perdura backup perdura-2026-01-31.db
+  perdura backup /backup/perdura.db --data /var/lib/perdura
+
+Exit codes:
+  0  the file is complete and on disk
+  1  it cannot be written, or is there already
+  2  the command line is wrong")]
+pub(crate) struct BackupArguments {
+    /// The new file.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) data: DataArguments,
+}
+
+/// Make a data directory from a backup. What was under way in it is held, and listed.
+///
+/// Since the backup was made the same calls may have been answered, and others may have been made. So nothing that was
+/// pending is called again before a person has said how it went; see `perdura ledger resolve --help`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  perdura restore perdura-2026-01-31.db --data ./restored
+  perdura restore /backup/perdura.db --data /var/lib/perdura --json
+
+Exit codes:
+  0  restored
+  1  there is data already, or the backup cannot be used
+  2  the command line is wrong, or the file cannot be read")]
+pub(crate) struct RestoreArguments {
+    /// The backup.
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) data: DataArguments,
+}
+
+/// Read everything, and say what does not fit together: journal, rows and histories.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  perdura check
+  perdura check --data /var/lib/perdura --json
+
+Exit codes:
+  0  everything agrees
+  1  something does not, or the data cannot be read
+  2  the command line is wrong, or the data cannot be reached")]
+pub(crate) struct CheckArguments {
+    #[command(flatten)]
+    pub(crate) data: DataArguments,
+}

@@ -1,0 +1,73 @@
+//! `perdura ledger`: what was sent under which key, and how a person says what became of it.
+
+use crate::arguments::{LedgerArguments, LedgerCommand, ResolveArguments};
+use crate::data::Data;
+use crate::run::input;
+use crate::stop::tell_taken;
+use crate::{table, terminal};
+use anyhow::{Result, bail};
+use perdura_engine::{LedgerStatus, Limits};
+use perdura_server::control::{Answer, LedgerEntry, LedgerQuestion, Request, Resolving};
+use std::process::ExitCode;
+
+/// Shows the ledger, or resolves something in it.
+pub(crate) fn ledger(arguments: &LedgerArguments) -> Result<ExitCode> {
+    if let Some(LedgerCommand::Resolve(resolving)) = &arguments.command {
+        return resolve(resolving);
+    }
+    let status = match (arguments.pending, arguments.uncertain) {
+        (true, _) => Some(LedgerStatus::Pending),
+        (_, true) => Some(LedgerStatus::Uncertain),
+        (false, false) => None,
+    };
+    let question = LedgerQuestion {
+        status,
+        stuck: arguments.stuck,
+        execution: arguments.execution.clone(),
+        key: arguments.key.clone(),
+        most: arguments.limit,
+    };
+    let answer = Data::reach(&arguments.data.data)?.ask(Request::Ledger(question))?;
+    let Answer::Ledger(page) = answer else { bail!("the answer is none to this question") };
+    print(&page.items, arguments.data.json)?;
+    if page.next.is_some() {
+        terminal::tell("there are more; ask for more with --limit");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Rows of the ledger.
+pub(crate) fn print(entries: &[LedgerEntry], json: bool) -> Result<()> {
+    if json {
+        return entries.iter().try_for_each(table::print_json);
+    }
+    let rows: Vec<Vec<String>> = entries.iter().map(row).collect();
+    table::print(&["KEY", "STATUS", "SENT", "SETTLED", "ON THE WIRE", "WHAT"], &rows)
+}
+
+fn row(entry: &LedgerEntry) -> Vec<String> {
+    let status = match entry.status {
+        LedgerStatus::Pending => "pending",
+        LedgerStatus::Completed => "completed",
+        LedgerStatus::Failed => "failed",
+        LedgerStatus::Uncertain => "uncertain",
+    };
+    let settled = entry.completed_at.map_or_else(|| "-".to_owned(), |at| at.to_string());
+    let what = entry.error.as_deref().or(entry.result.as_deref()).unwrap_or("-");
+    let what: String = what.lines().next().unwrap_or_default().chars().take(80).collect();
+    let sent = entry.started_at.to_string();
+    vec![entry.key.to_string(), status.to_owned(), sent, settled, entry.wire_key.clone(), what]
+}
+
+fn resolve(arguments: &ResolveArguments) -> Result<ExitCode> {
+    let read = |text: &String| input::read(text, Limits::GENEROUS.payload_bytes_max);
+    let request = Request::Resolve(Resolving {
+        key: arguments.key.clone(),
+        completed: arguments.completed.as_ref().map(read).transpose()?,
+        failed: arguments.failed.clone().map(|error| (error, arguments.cause.clone())),
+        again: arguments.again,
+        reason: arguments.reason.clone(),
+    });
+    let answer = Data::reach(&arguments.data.data)?.ask(request)?;
+    tell_taken(&answer, "resolved", arguments.data.json)
+}

@@ -1,0 +1,62 @@
+//! `perdura ps`: executions, the newest first.
+
+use crate::arguments::{PsArguments, StatusArgument};
+use crate::data::Data;
+use crate::{duration, table};
+use anyhow::{Result, bail};
+use perdura_engine::Status;
+use perdura_server::control::{Answer, Listed, Request};
+use std::process::ExitCode;
+
+/// How many are asked for at once.
+const PAGE: usize = 1_000;
+
+impl From<StatusArgument> for Status {
+    fn from(argument: StatusArgument) -> Self {
+        match argument {
+            StatusArgument::Running => Self::Running,
+            StatusArgument::Succeeded => Self::Succeeded,
+            StatusArgument::Failed => Self::Failed,
+            StatusArgument::Aborted => Self::Aborted,
+            StatusArgument::TimedOut => Self::TimedOut,
+        }
+    }
+}
+
+/// Lists executions.
+pub(crate) fn ps(arguments: &PsArguments) -> Result<ExitCode> {
+    let mut data = Data::reach(&arguments.data.data)?;
+    let (mut after, mut rows) = (None, Vec::new());
+    while rows.len() < arguments.limit {
+        let request = Request::List {
+            machine: arguments.machine.clone(),
+            status: arguments.status.map(Status::from),
+            after,
+            most: (arguments.limit - rows.len()).min(PAGE) as u32,
+        };
+        let Answer::Executions(page) = data.ask(request)? else {
+            bail!("the answer is none to this question")
+        };
+        if arguments.data.json {
+            page.items.iter().try_for_each(table::print_json)?;
+        }
+        rows.extend(page.items);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    if !arguments.data.json {
+        let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
+        table::print(&["EXECUTION", "MACHINE", "NAME", "STATUS", "STARTED", "TOOK"], &rows)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(listed: &Listed) -> Vec<String> {
+    let id = listed.execution.to_string();
+    let name = if *listed.name == id { "-".to_owned() } else { listed.name.to_string() };
+    let took = listed.ended_at.map_or_else(|| "-".to_owned(), |at| duration::say(at.0 - listed.started_at.0));
+    let machine = listed.machine.to_string();
+    vec![id, machine, name, listed.status.name().to_owned(), listed.started_at.to_string(), took]
+}

@@ -1,0 +1,134 @@
+//! `perdura serve`: the data is held, what runs is performed, and commands are answered, until a signal ends it.
+
+pub(crate) mod commands;
+pub(crate) mod logs;
+
+use crate::arguments::ServeArguments;
+use crate::duration;
+use crate::run::config::Config;
+use crate::terminal;
+use anyhow::{Context, Result};
+use commands::Commands;
+use perdura_engine::ExecutionId;
+use perdura_runtime::{Door, Opener, Options, RealWorld, Runtime, Steps};
+use perdura_server::control::Listener;
+use perdura_server::data::Served;
+use perdura_server::http::{self, Health};
+use perdura_server::{Refusal, retention, stuck};
+use perdura_store::{Failure, SqliteOptions, SqliteStore, Store};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+use tokio::sync::watch;
+
+/// The exit code of a program that was interrupted twice.
+const INTERRUPTED: i32 = 130;
+/// What still runs on our threads when all is closed gets no more than this.
+const REST: Duration = Duration::from_millis(500);
+
+/// Serves until a signal comes.
+pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
+    logs::start(&arguments.log, arguments.log_format)?;
+    let config = Config::find(arguments.config.as_deref(), Path::new(""))?;
+    let signals = listen_for_signals()?;
+    let tokio = threads()?;
+    let began = Instant::now();
+    // Who is second learns first of all who has the data.
+    let store = SqliteStore::open(&arguments.data, SqliteOptions::default()).map_err(Refusal::from)?;
+    let listener = tokio
+        .block_on(http::bind(arguments.listen))
+        .with_context(|| format!("cannot listen on {}", arguments.listen))?;
+    let commands = Commands::new(&config, tokio.handle().clone());
+    let world = RealWorld::new(Steps::default(), Box::new(commands.clone()), tokio.handle().clone());
+    let runtime = Runtime::open(opener(&arguments.data, store), Arc::new(world), &Options::default())
+        .map_err(Refusal::from)?;
+    let door = runtime.door().clone();
+    tokio.block_on(async {
+        let control = Listener::open(&arguments.data).with_context(|| {
+            format!("cannot open the control socket in {}; is the path too long?", arguments.data.display())
+        })?;
+        let served = Served::new(door.clone(), tokio.handle().clone());
+        let watch = Arc::new(stuck::Watch::default());
+        let address = listener.local_addr()?;
+        let health = Health { door: door.clone(), watch: watch.clone() };
+        tell_ready(arguments, &address.to_string(), taken_up(&door).await, began)?;
+        tokio::select! {
+            biased;
+            () = signalled(signals) => Ok(()),
+            ended = http::serve(listener, health) => ended.context("the HTTP side ended"),
+            () = control.serve(served.clone()) => Ok(()),
+            () = stuck::watch(served.clone(), watch) => Ok(()),
+            () = retention::sweep(served, config.keep) => Ok(()),
+        }
+    })?;
+    let grace = arguments.grace;
+    tracing::info!(grace = %duration::say(retention::ms(grace)), "shuts down; a second signal ends it at once");
+    runtime.close(grace);
+    commands.kill_all();
+    tokio.shutdown_timeout(REST);
+    tracing::info!("closed");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Threads for what waits.
+pub(crate) fn threads() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")
+}
+
+/// Hands out the store that is open, and opens it again after it failed.
+pub(crate) fn opener(folder: &Path, store: SqliteStore) -> Opener {
+    let folder = folder.to_owned();
+    let mut first = Some(store);
+    Box::new(move || -> Result<Box<dyn Store>, Failure> {
+        let store = match first.take() {
+            Some(store) => store,
+            None => SqliteStore::open(&folder, SqliteOptions::default())?,
+        };
+        Ok(Box::new(store))
+    })
+}
+
+/// How many executions are in memory after the first look around.
+async fn taken_up(door: &Door) -> u64 {
+    // The node counts after it has answered; so the second answer comes after the first count.
+    for _ in 0..2 {
+        door.view(ExecutionId::from_random(0)).await;
+    }
+    door.gauges().in_memory
+}
+
+fn tell_ready(arguments: &ServeArguments, address: &str, taken_up: u64, began: Instant) -> Result<()> {
+    let took = duration::say(retention::ms(began.elapsed()));
+    let count = crate::definition::plural(usize::try_from(taken_up).unwrap_or(usize::MAX), "execution");
+    let data = arguments.data.display();
+    terminal::print(
+        format!("perdura serves {data} on http://{address}: {count} taken up in {took}\n").as_bytes(),
+    )
+}
+
+/// Whether a signal came. The second ends the process, should the first not have done it.
+pub(crate) fn listen_for_signals() -> Result<watch::Receiver<bool>> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen for signals")?;
+    let (sender, receiver) = watch::channel(false);
+    thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            for (count, _) in signals.forever().enumerate() {
+                if count > 0 || sender.send(true).is_err() {
+                    std::process::exit(INTERRUPTED);
+                }
+            }
+        })
+        .context("cannot start a thread")?;
+    Ok(receiver)
+}
+
+/// Waits for the first signal.
+pub(crate) async fn signalled(mut signals: watch::Receiver<bool>) {
+    // The sender is gone only with the process.
+    let _ = signals.wait_for(|came| *came).await;
+}

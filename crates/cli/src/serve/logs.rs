@@ -1,0 +1,20 @@
+//! Logs on stderr, for people or for programs.
+
+use crate::arguments::LogFormat;
+use crate::terminal;
+use anyhow::{Context, Result, anyhow};
+use std::io;
+use tracing_subscriber::EnvFilter;
+
+/// Begins to log. To be called once.
+pub(crate) fn start(level: &str, format: LogFormat) -> Result<()> {
+    let filter = level
+        .parse::<EnvFilter>()
+        .with_context(|| format!("--log {level} is wrong: info, or perdura_runtime=debug"))?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let begun = match format {
+        LogFormat::Text => builder.with_ansi(terminal::stderr_paint().0).try_init(),
+        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+    };
+    begun.map_err(|error| anyhow!("cannot log: {error}"))
+}

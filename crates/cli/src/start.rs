@@ -1,0 +1,35 @@
+//! `perdura start`: an execution is put on disk.
+
+use crate::arguments::StartArguments;
+use crate::data::Data;
+use crate::run::input;
+use crate::{table, terminal};
+use anyhow::{Result, bail};
+use perdura_engine::Limits;
+use perdura_server::control::{Answer, Request};
+use std::process::ExitCode;
+
+/// Starts an execution.
+pub(crate) fn start(arguments: &StartArguments) -> Result<ExitCode> {
+    let request = Request::Start {
+        machine: arguments.machine.clone(),
+        name: arguments.name.clone(),
+        input: input::read(&arguments.input, Limits::GENEROUS.payload_bytes_max)?,
+        strict: arguments.strict,
+    };
+    let Answer::Started(starting) = Data::reach(&arguments.data.data)?.ask(request)? else {
+        bail!("the answer is none to this question");
+    };
+    if arguments.data.json {
+        table::print_json(&starting)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    terminal::print(format!("{}\n", starting.execution).as_bytes())?;
+    terminal::tell(match (starting.fresh, starting.performs) {
+        (true, true) => "it runs",
+        (false, true) => "it runs already, under this name and with this input",
+        (true, false) => "it is recorded, and runs when `perdura serve` is started on this data",
+        (false, false) => "it is recorded already, and runs when `perdura serve` is started on this data",
+    });
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,44 @@
+//! `perdura stats`: how much there is.
+
+use crate::arguments::StatsArguments;
+use crate::data::Data;
+use crate::{table, terminal};
+use anyhow::{Result, bail};
+use perdura_server::control::{Answer, Request};
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+/// Shows how much there is.
+pub(crate) fn stats(arguments: &StatsArguments) -> Result<ExitCode> {
+    let Answer::Stats(stats) = Data::reach(&arguments.data.data)?.ask(Request::Stats)? else {
+        bail!("the answer is none to this question");
+    };
+    if arguments.data.json {
+        table::print_json(&stats)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    counted("EXECUTIONS", &stats.executions)?;
+    counted("LEDGER", &stats.ledger)?;
+    counted("SINCE THE BEGINNING", &stats.totals)?;
+    let oldest = stats.oldest_pending.map_or_else(|| "none".to_owned(), |at| at.to_string());
+    table::print_pairs(&[
+        ("oldest pending", oldest),
+        ("repeated or answered twice", format!("{:.2} % of all attempts", stats.repeated_share * 100.0)),
+        ("bytes on disk", stats.bytes.to_string()),
+    ])?;
+    terminal::print(b"\n")?;
+    let rows: Vec<Vec<String>> = stats
+        .tables
+        .iter()
+        .map(|table| vec![table.name.clone(), table.rows.to_string(), table.bytes.to_string()])
+        .collect();
+    table::print(&["TABLE", "ROWS", "BYTES"], &rows)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn counted(head: &str, counts: &BTreeMap<String, u64>) -> Result<()> {
+    let rows: Vec<Vec<String>> =
+        counts.iter().map(|(name, count)| vec![name.replace('_', " "), count.to_string()]).collect();
+    table::print(&[head, "COUNT"], &rows)?;
+    terminal::print(b"\n")
+}

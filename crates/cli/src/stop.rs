@@ -1,0 +1,44 @@
+//! `perdura stop` and `perdura redrive`: something is given to an execution.
+
+use crate::arguments::{RedriveArguments, StopArguments};
+use crate::data::Data;
+use crate::{table, terminal};
+use anyhow::{Result, bail};
+use perdura_server::control::{Answer, Request};
+use std::process::ExitCode;
+
+/// Ends an execution.
+pub(crate) fn stop(arguments: &StopArguments) -> Result<ExitCode> {
+    let request = Request::Stop {
+        execution: arguments.execution.clone(),
+        error: arguments.error.clone(),
+        cause: arguments.cause.clone(),
+    };
+    let answer = Data::reach(&arguments.data.data)?.ask(request)?;
+    tell_taken(&answer, "stopped", arguments.data.json)
+}
+
+/// Runs the unsuccessful part again.
+pub(crate) fn redrive(arguments: &RedriveArguments) -> Result<ExitCode> {
+    let request = Request::Redrive { execution: arguments.execution.clone() };
+    let answer = Data::reach(&arguments.data.data)?.ask(request)?;
+    tell_taken(&answer, "redriven", arguments.data.json)
+}
+
+/// What came of it, and whether it changed anything.
+pub(crate) fn tell_taken(answer: &Answer, done: &str, json: bool) -> Result<ExitCode> {
+    let Answer::Taken { execution, ignored, status, performs } = answer else {
+        bail!("the answer is none to this question");
+    };
+    if json {
+        table::print_json(answer)?;
+    } else if ignored.is_none() {
+        terminal::print(format!("{execution} is {done}: {}\n", status.name()).as_bytes())?;
+        if !performs && status.name() == "RUNNING" {
+            terminal::tell("it goes on when `perdura serve` is started on this data");
+        }
+    }
+    let Some(reason) = ignored else { return Ok(ExitCode::SUCCESS) };
+    terminal::complain(&format!("{execution} is not {done}: {reason}"));
+    Ok(ExitCode::FAILURE)
+}

@@ -1,0 +1,59 @@
+//! How commands reach a server: one JSON document in a line asks, one answers.
+//!
+//! The socket stands in the data directory and belongs to whoever runs the server; nobody else can open it. So it
+//! needs no words of its own for who may do what.
+
+mod answer;
+mod ask;
+mod listen;
+mod request;
+
+pub use answer::{
+    Answer, Checked, LedgerEntry, Listed, Page, Place, Shown, Standing, Starting, StatsAnswer, Table,
+};
+pub use ask::{Connection, connect};
+pub use listen::{Listener, SOCKET};
+pub use request::{LedgerQuestion, Request, Resolving};
+
+/// The longest line, either way: an input of 64 MiB has room in it.
+const LINE_BYTES_MAX: usize = 160 * 1024 * 1024;
+
+/// Instants as text on the wire and in `--json`.
+pub(crate) mod iso {
+    use perdura_engine::Timestamp;
+    use perdura_engine::asl::timestamp::parse_ms;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+    pub(crate) fn serialize<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(at)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        parse_ms(&text).map(Timestamp).ok_or_else(|| D::Error::custom(format!("{text} is no instant")))
+    }
+
+    pub(crate) mod maybe {
+        use super::{Deserialize, Deserializer, Error, Serializer, Timestamp, parse_ms};
+
+        #[expect(clippy::ref_option, reason = "serde hands over a reference")]
+        pub(crate) fn serialize<S: Serializer>(
+            at: &Option<Timestamp>,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            match at {
+                Some(at) => serializer.collect_str(at),
+                None => serializer.serialize_none(),
+            }
+        }
+
+        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<Option<Timestamp>, D::Error> {
+            let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+            let at = parse_ms(&text).map(Timestamp);
+            at.map(Some).ok_or_else(|| D::Error::custom(format!("{text} is no instant")))
+        }
+    }
+}

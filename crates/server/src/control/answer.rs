@@ -1,0 +1,277 @@
+//! What is answered. The same shapes are what `--json` prints.
+
+use super::iso;
+use perdura_engine::asl::json::Payload;
+use perdura_engine::asl::machine::MachineType;
+use perdura_engine::{ExecutionId, Fault, LedgerStatus, Status, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What came of a [`super::Request`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum Answer {
+    /// Who answers.
+    Who {
+        /// Its process.
+        pid: u32,
+        /// Its version.
+        version: String,
+    },
+    /// A definition is kept.
+    Deployed {
+        /// Its machine.
+        machine: Arc<str>,
+        /// Its machine's ARN.
+        arn: String,
+        /// Standard or Express.
+        kind: MachineType,
+        /// Which definition.
+        revision: u64,
+        /// When it was first given.
+        #[serde(with = "iso")]
+        created_at: Timestamp,
+    },
+    /// An execution is on disk.
+    Started(Starting),
+    /// A page of a list.
+    Executions(Page<Listed, Place>),
+    /// One execution.
+    Execution(Box<Shown>),
+    /// A page of events, as `GetExecutionHistory` gives them; it goes on with this Turn.
+    History(Page<Payload, u64>),
+    /// Rows of the ledger.
+    Ledger(Page<LedgerEntry, ()>),
+    /// An input was taken.
+    Taken {
+        /// By whom.
+        execution: ExecutionId,
+        /// Why it changed nothing, if it did not.
+        ignored: Option<Arc<str>>,
+        /// The execution's status after it.
+        status: Status,
+        /// It moves on by itself.
+        performs: bool,
+    },
+    /// How much there is.
+    Stats(Box<StatsAnswer>),
+    /// What was taken away, or would be.
+    Swept {
+        /// Executions with their histories.
+        executions: u64,
+        /// Rows of the ledger.
+        ledger: u64,
+        /// There is more.
+        more: bool,
+    },
+    /// A slice was read.
+    Checked(Checked),
+}
+
+/// An execution that is on disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Starting {
+    /// Who.
+    pub execution: ExecutionId,
+    /// Its ARN.
+    pub arn: Arc<str>,
+    /// When it began.
+    #[serde(with = "iso")]
+    pub started_at: Timestamp,
+    /// It began now; otherwise it ran already under this name with this input.
+    pub fresh: bool,
+    /// It moves on by itself; otherwise when a server is started.
+    pub performs: bool,
+}
+
+/// Part of a list.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Page<T, N> {
+    /// What is in it.
+    pub items: Vec<T>,
+    /// Where it goes on, if it does.
+    pub next: Option<N>,
+}
+
+/// A place in the list of executions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Place {
+    /// When that execution began.
+    #[serde(with = "iso")]
+    pub started_at: Timestamp,
+    /// Who it is.
+    pub execution: ExecutionId,
+}
+
+/// A row of the list of executions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Listed {
+    /// Who.
+    pub execution: ExecutionId,
+    /// Its name, or its id.
+    pub name: Arc<str>,
+    /// Its machine.
+    pub machine: Arc<str>,
+    /// Whether it runs, and how it ended.
+    pub status: Status,
+    /// When it began.
+    #[serde(with = "iso")]
+    pub started_at: Timestamp,
+    /// When it ended.
+    #[serde(default, with = "iso::maybe", skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    /// How often it was redriven.
+    pub redrives: u32,
+}
+
+/// An execution in full.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Shown {
+    /// Who.
+    pub execution: ExecutionId,
+    /// Its ARN.
+    pub arn: Arc<str>,
+    /// Its name, or its id.
+    pub name: Arc<str>,
+    /// Its machine.
+    pub machine: Arc<str>,
+    /// Whether it runs, and how it ended.
+    pub status: Status,
+    /// When it began.
+    #[serde(with = "iso")]
+    pub started_at: Timestamp,
+    /// When it ended.
+    #[serde(default, with = "iso::maybe", skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    /// How often it was redriven.
+    pub redrives: u32,
+    /// How many Turns it has had.
+    pub turns: u64,
+    /// How many events.
+    pub events: u64,
+    /// Its input.
+    pub input: Payload,
+    /// Its output, once it succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Payload>,
+    /// Error and cause, once it ended badly.
+    #[serde(flatten)]
+    pub fault: Fault,
+    /// Where its lines of control stand.
+    pub standing: Vec<Standing>,
+    /// When it wants to be woken.
+    #[serde(default, with = "iso::maybe", skip_serializing_if = "Option::is_none")]
+    pub wakes_at: Option<Timestamp>,
+    /// Why it was set aside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parked: Option<Arc<str>>,
+}
+
+/// Where one line of control stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Standing {
+    /// In which state, with its place in Map and Parallel: `Notify[3]`.
+    pub state: String,
+    /// What it does there: `calling`, `waiting`, `retrying`, `held`, `running`, `ready`.
+    pub doing: Arc<str>,
+    /// Since when it is in this state.
+    #[serde(with = "iso")]
+    pub since: Timestamp,
+    /// Until when it rests.
+    #[serde(default, with = "iso::maybe", skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// The key of its call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// That call is being made at this moment.
+    #[serde(default)]
+    pub live: bool,
+    /// How many retries it has had.
+    pub retries: u64,
+}
+
+/// What was done under a key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LedgerEntry {
+    /// As people read it.
+    pub key: Arc<str>,
+    /// As it went over the wire.
+    pub wire_key: String,
+    /// Whose.
+    pub execution: ExecutionId,
+    /// Which step.
+    pub step: Arc<str>,
+    /// Which key generation.
+    pub round: u32,
+    /// What is known.
+    pub status: LedgerStatus,
+    /// When it was first sent.
+    #[serde(with = "iso")]
+    pub started_at: Timestamp,
+    /// When it was settled.
+    #[serde(default, with = "iso::maybe", skip_serializing_if = "Option::is_none")]
+    pub completed_at: Option<Timestamp>,
+    /// The result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result: Option<Arc<str>>,
+    /// Error and cause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Arc<str>>,
+}
+
+/// How much there is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StatsAnswer {
+    /// Executions by status.
+    pub executions: BTreeMap<String, u64>,
+    /// Ledger rows by status.
+    pub ledger: BTreeMap<String, u64>,
+    /// What has happened since the data was made.
+    pub totals: BTreeMap<String, u64>,
+    /// When the oldest pending attempt was sent.
+    #[serde(default, with = "iso::maybe", skip_serializing_if = "Option::is_none")]
+    pub oldest_pending: Option<Timestamp>,
+    /// Of all attempts, how many were repeated under their key or answered a second time.
+    pub repeated_share: f64,
+    /// The tables.
+    pub tables: Vec<Table>,
+    /// The data's size on disk.
+    pub bytes: u64,
+}
+
+/// A table's size.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Table {
+    /// Its name.
+    pub name: String,
+    /// Its rows.
+    pub rows: u64,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+/// What came of reading a slice of everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Checked {
+    /// Executions that were read.
+    pub executions: u64,
+    /// Their Turns.
+    pub turns: u64,
+    /// Their events.
+    pub events: u64,
+    /// What does not fit together.
+    pub findings: Vec<String>,
+    /// Where it goes on, if it does.
+    pub next: Option<Place>,
+}

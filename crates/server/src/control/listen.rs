@@ -1,0 +1,110 @@
+//! The side that answers. Each connection is on its own: one that is slow, silent or wrong costs nothing but itself.
+
+use super::{LINE_BYTES_MAX, Request};
+use crate::data::Served;
+use crate::{Refusal, handle};
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// The socket's name in the data directory.
+pub const SOCKET: &str = "control.sock";
+/// How many may ask at the same time; more wait.
+const CLIENTS_MAX: usize = 64;
+/// A connection on which nothing moves for so long is closed.
+const SILENCE_MAX: Duration = Duration::from_mins(1);
+
+/// A socket that is listened on; it goes with this value.
+#[derive(Debug)]
+pub struct Listener {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Listener {
+    /// Opens the socket, in place of one that is left over. To be called by the one process that holds the data.
+    pub fn open(data: &Path) -> io::Result<Self> {
+        // It is made where nobody else can reach it, and moved when its mode is right.
+        let folder = data.join(".control");
+        let _ = fs::remove_dir_all(&folder);
+        DirBuilder::new().mode(0o700).create(&folder)?;
+        let hidden = folder.join("s");
+        let listener = UnixListener::bind(&hidden)?;
+        fs::set_permissions(&hidden, Permissions::from_mode(0o600))?;
+        let path = data.join(SOCKET);
+        fs::rename(&hidden, &path)?;
+        let _ = fs::remove_dir(&folder);
+        Ok(Self { listener, path })
+    }
+
+    /// Answers until it is dropped.
+    pub async fn serve(&self, data: Served) {
+        let places = Arc::new(Semaphore::new(CLIENTS_MAX));
+        loop {
+            let Ok(place) = places.clone().acquire_owned().await else { return };
+            match self.listener.accept().await {
+                Ok((stream, _)) => {
+                    let data = data.clone();
+                    tokio::spawn(async move {
+                        if let Err(error) = attend(stream, data).await {
+                            tracing::debug!(%error, "a control connection broke");
+                        }
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a control connection cannot be accepted");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+async fn attend(mut stream: UnixStream, data: Served) -> io::Result<()> {
+    let (reader, mut writer) = stream.split();
+    let mut reader = BufReader::new(reader);
+    loop {
+        let mut line = Vec::new();
+        let mut bounded = (&mut reader).take(LINE_BYTES_MAX as u64);
+        if timeout(SILENCE_MAX, bounded.read_until(b'\n', &mut line)).await?? == 0 {
+            return Ok(());
+        }
+        let mut told = answer(line, data.clone()).await;
+        told.push(b'\n');
+        timeout(SILENCE_MAX, writer.write_all(&told)).await??;
+    }
+}
+
+/// A thread that may wait does it.
+async fn answer(line: Vec<u8>, mut data: Served) -> Vec<u8> {
+    let done = tokio::task::spawn_blocking(move || {
+        let told = match serde_json::from_slice::<Request>(&line) {
+            Ok(request) => handle(&mut data, request),
+            Err(error) => Err(Refusal::invalid(format!("this is no request: {error}"))
+                .but("use the perdura command of the same version as the server")),
+        };
+        write(&told)
+    });
+    done.await.unwrap_or_else(|panic| {
+        tracing::error!(%panic, "a request could not be answered");
+        write(&Err(Refusal::conflict("answering failed by a mistake in perdura; the server's log says more")))
+    })
+}
+
+fn write(told: &Result<super::Answer, Refusal>) -> Vec<u8> {
+    serde_json::to_vec(told).expect("answers are plain data")
+}

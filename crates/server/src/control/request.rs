@@ -1,0 +1,148 @@
+//! What can be asked.
+
+use super::answer::Place;
+use perdura_engine::asl::json::Payload;
+use perdura_engine::asl::machine::MachineType;
+use perdura_engine::{LedgerStatus, Status};
+use serde::{Deserialize, Serialize};
+
+/// One question, or one thing to do. An execution is named by its id, its ARN, `machine/name`, or a name that only
+/// one has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum Request {
+    /// Who answers here?
+    Who,
+    /// Keep a definition.
+    Deploy {
+        /// Its machine.
+        machine: String,
+        /// Standard or Express.
+        kind: MachineType,
+        /// The definition, in JSON.
+        definition: String,
+    },
+    /// Start an execution.
+    Start {
+        /// Of which machine.
+        machine: String,
+        /// Its name; none: its id.
+        name: Option<String>,
+        /// Its input.
+        input: Payload,
+        /// Hold to AWS's limits.
+        strict: bool,
+    },
+    /// Executions, the newest first.
+    List {
+        /// Of this machine only.
+        machine: Option<String>,
+        /// With this status only.
+        status: Option<Status>,
+        /// After this one.
+        after: Option<Place>,
+        /// So many at most.
+        most: u32,
+    },
+    /// One execution.
+    Show {
+        /// Which.
+        execution: String,
+    },
+    /// A page of an execution's events.
+    History {
+        /// Whose.
+        execution: String,
+        /// From this Turn on; 1 is the first.
+        from: u64,
+    },
+    /// What was done under which key.
+    Ledger(LedgerQuestion),
+    /// Say how a call went of which nobody knows.
+    Resolve(Resolving),
+    /// How much there is.
+    Stats,
+    /// End an execution.
+    Stop {
+        /// Which.
+        execution: String,
+        /// Why, as a name.
+        error: Option<String>,
+        /// Why, as a sentence.
+        cause: Option<String>,
+    },
+    /// Run the unsuccessful part of an ended execution again.
+    Redrive {
+        /// Which.
+        execution: String,
+    },
+    /// Take a slice of what is too old.
+    Cleanup {
+        /// Executions that ended longer ago than this, in milliseconds.
+        ended_for_ms: i64,
+        /// Ledger rows of executions that ended longer ago than this.
+        ledger_for_ms: i64,
+        /// The most bytes that the data may have.
+        bytes_max: Option<u64>,
+        /// Only count.
+        dry_run: bool,
+    },
+    /// Read a slice of everything, and say what does not fit together.
+    Check {
+        /// After this execution.
+        after: Option<Place>,
+    },
+}
+
+impl Request {
+    /// Whether it only looks, so that nobody has to hold the data for it.
+    pub fn only_reads(&self) -> bool {
+        match self {
+            Self::Who
+            | Self::List { .. }
+            | Self::Show { .. }
+            | Self::History { .. }
+            | Self::Ledger(_)
+            | Self::Stats
+            | Self::Check { .. } => true,
+            Self::Deploy { .. }
+            | Self::Start { .. }
+            | Self::Resolve(_)
+            | Self::Stop { .. }
+            | Self::Redrive { .. }
+            | Self::Cleanup { .. } => false,
+        }
+    }
+}
+
+/// Which rows of the ledger are asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LedgerQuestion {
+    /// With this status only.
+    pub status: Option<LedgerStatus>,
+    /// Pending for long, without an attempt under way.
+    pub stuck: bool,
+    /// Of this execution: all of them, those that are done included.
+    pub execution: Option<String>,
+    /// The one with this key, as people read it or as it goes over the wire.
+    pub key: Option<String>,
+    /// So many at most.
+    pub most: u32,
+}
+
+/// How a call went, as somebody says who knows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Resolving {
+    /// Under which key it was made, as people read it.
+    pub key: String,
+    /// It was performed, with this result.
+    pub completed: Option<Payload>,
+    /// It was certainly not performed: the error, and perhaps the cause.
+    pub failed: Option<(String, Option<String>)>,
+    /// It is to be called again under the same key.
+    pub again: bool,
+    /// How they know.
+    pub reason: String,
+}

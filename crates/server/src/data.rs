@@ -1,0 +1,49 @@
+//! The data, as whoever can reach it may be asked.
+//!
+//! A server has it open and performs what executions ask for ([`Served`]). A command without a server opens it for a
+//! moment and leaves an input ([`Deposit`]), or looks at it beside everybody else ([`Beside`]).
+
+mod beside;
+mod deposit;
+mod served;
+
+pub use beside::Beside;
+pub use deposit::{Deposit, UnderWay};
+pub use served::Served;
+
+use crate::Refusal;
+use perdura_engine::asl::machine::Machine;
+use perdura_engine::{ExecutionId, Input, Timestamp};
+use perdura_runtime::{Start, Started, Taken, View};
+use perdura_store::{Failure, MachineRecord, NewMachine, Reader, Retention, Swept};
+use std::sync::Arc;
+
+/// What can be asked of the data. Every answer is given after the commit. Calls wait for the disk.
+pub trait Data {
+    /// Now.
+    fn now(&self) -> Timestamp;
+
+    /// Whether executions move on by themselves while this is open.
+    fn performs(&self) -> bool;
+
+    /// Reads.
+    fn read<T>(&mut self, ask: impl FnOnce(&mut dyn Reader) -> Result<T, Failure>) -> Result<T, Failure>;
+
+    /// An execution that is in memory, with the calls that are under way.
+    fn view(&mut self, execution: ExecutionId) -> Option<Box<View>>;
+
+    /// Waits until readers see what runs, if they may not see it yet; `false`: they see all of it.
+    fn settle(&mut self) -> bool;
+
+    /// Keeps a definition that was read already.
+    fn deploy(&mut self, new: &NewMachine, machine: Arc<Machine>) -> Result<MachineRecord, Refusal>;
+
+    /// Starts an execution.
+    fn start(&mut self, start: Start) -> Result<Started, Refusal>;
+
+    /// Gives an execution something.
+    fn input(&mut self, execution: ExecutionId, input: Input) -> Result<Taken, Refusal>;
+
+    /// Takes a slice of what is too old.
+    fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, Refusal>;
+}

@@ -1,0 +1,64 @@
+//! The data as it is on disk, looked at without holding it: nobody is kept from writing, and nothing is written.
+
+use super::Data;
+use crate::Refusal;
+use perdura_engine::asl::machine::Machine;
+use perdura_engine::{ExecutionId, Input, Timestamp};
+use perdura_runtime::{RealClock, Start, Started, Taken, View};
+use perdura_store::{Failure, MachineRecord, NewMachine, Reader, Retention, Swept};
+use std::sync::Arc;
+
+/// A reader beside everybody else.
+pub struct Beside {
+    reader: Box<dyn Reader>,
+    clock: RealClock,
+}
+
+impl Beside {
+    /// Reads with this.
+    pub fn new(reader: Box<dyn Reader>) -> Self {
+        Self { reader, clock: RealClock::default() }
+    }
+}
+
+fn only_reads<T>() -> Result<T, Refusal> {
+    Err(Refusal::invalid("the data is open for reading only"))
+}
+
+impl Data for Beside {
+    fn now(&self) -> Timestamp {
+        self.clock.moment().now
+    }
+
+    fn performs(&self) -> bool {
+        false
+    }
+
+    fn read<T>(&mut self, ask: impl FnOnce(&mut dyn Reader) -> Result<T, Failure>) -> Result<T, Failure> {
+        ask(&mut *self.reader)
+    }
+
+    fn view(&mut self, _: ExecutionId) -> Option<Box<View>> {
+        None
+    }
+
+    fn settle(&mut self) -> bool {
+        false
+    }
+
+    fn deploy(&mut self, _: &NewMachine, _: Arc<Machine>) -> Result<MachineRecord, Refusal> {
+        only_reads()
+    }
+
+    fn start(&mut self, _: Start) -> Result<Started, Refusal> {
+        only_reads()
+    }
+
+    fn input(&mut self, _: ExecutionId, _: Input) -> Result<Taken, Refusal> {
+        only_reads()
+    }
+
+    fn sweep(&mut self, _: &Retention, _: u32, _: bool) -> Result<Swept, Refusal> {
+        only_reads()
+    }
+}

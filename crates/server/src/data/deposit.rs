@@ -1,0 +1,187 @@
+//! The data, held for a moment to leave something there.
+//!
+//! What is left is decided and committed as in a server, but nothing is performed: the calls that follow are on
+//! record, and the next process that runs makes them, as after a crash.
+
+use super::Data;
+use crate::Refusal;
+use perdura_engine::asl::json::Payload;
+use perdura_engine::asl::machine::Machine;
+use perdura_engine::asl::resource::Resource;
+use perdura_engine::{Destinations, ExecutionId, Input, Moment, Policy, Timestamp, Uncertain};
+use perdura_runtime::{
+    Committer, Live, Message, Node, Opening, RealClock, Reply, Start, Started, Taken, View,
+};
+use perdura_store::{CommitError, Failure, MachineRecord, NewMachine, Reader, Retention, Store, Swept};
+use std::sync::{Arc, mpsc};
+
+/// For how long the Shards are taken: longer than any command holds them.
+const LEASE_FOR_MS: i64 = 60_000;
+/// After this, readers of the tables see what runs.
+const SEEN_AFTER_MS: i64 = 1_500;
+
+/// One policy for all calls that were under way when the data was opened.
+#[derive(Clone, Copy, Debug)]
+pub enum UnderWay {
+    /// They stay under way: the next process that runs decides, by the policies that it knows.
+    Stay,
+    /// Nobody knows what became of them, and a person is to say so.
+    Hold,
+}
+
+impl Destinations for UnderWay {
+    fn policy(&self, _: &Resource, _: &Payload) -> Policy {
+        let uncertain = match self {
+            Self::Stay => Uncertain::Retry,
+            Self::Hold => Uncertain::Hold,
+        };
+        Policy { uncertain, key_memory_ms: i64::MAX }
+    }
+}
+
+/// A node that decides and does nothing else.
+pub struct Deposit {
+    store: Box<dyn Store>,
+    reader: Box<dyn Reader>,
+    node: Option<(Node, Committer)>,
+    clock: RealClock,
+    under_way: UnderWay,
+}
+
+impl Deposit {
+    /// Over a store that this process holds.
+    pub fn new(store: Box<dyn Store>, under_way: UnderWay) -> Result<Self, Failure> {
+        let reader = store.reader()?;
+        Ok(Self { store, reader, node: None, clock: RealClock::default(), under_way })
+    }
+
+    /// Takes up everything that was running, and commits what follows from that.
+    pub fn take_up(&mut self) -> Result<(), Refusal> {
+        self.open()?;
+        while self.has_work() {
+            self.turn()?;
+        }
+        self.show()
+    }
+
+    fn has_work(&self) -> bool {
+        self.node.as_ref().is_some_and(|(node, _)| node.has_work())
+    }
+
+    /// The node is opened for those who need it: a definition can be kept without.
+    fn open(&mut self) -> Result<(), CommitError> {
+        if self.node.is_none() {
+            let moment = self.clock.moment();
+            let opening = Opening {
+                holder: "local".into(),
+                destinations: Arc::new(self.under_way),
+                moment,
+                expires_at: moment.now.after_ms(LEASE_FOR_MS),
+                store: &mut *self.store,
+                live: Live::default(),
+                performs: false,
+            };
+            self.node = Some(Node::open(opening)?);
+        }
+        Ok(())
+    }
+
+    /// Gives the node a message and goes on until it is answered.
+    fn ask<T: Send + 'static>(&mut self, message: impl FnOnce(Reply<T>) -> Message) -> Result<T, Refusal> {
+        self.open()?;
+        let (sender, answer) = mpsc::channel();
+        let message = message(Reply::new(move |value| drop(sender.send(value))));
+        let moment = self.clock.moment();
+        if let Some((node, _)) = &mut self.node {
+            node.take(message, &moment);
+        }
+        let told = loop {
+            match answer.try_recv() {
+                Ok(told) => break told,
+                Err(mpsc::TryRecvError::Empty) if self.has_work() => self.turn()?,
+                // So many run that there is no room for one more.
+                Err(mpsc::TryRecvError::Empty) => {
+                    return Err(Refusal::conflict(
+                        "too many executions run here; a server takes it in when there is room",
+                    ));
+                }
+                Err(mpsc::TryRecvError::Disconnected) => {
+                    return Err(Refusal::conflict("nothing came of it").but("see what `perdura check` says"));
+                }
+            }
+        };
+        self.show()?;
+        Ok(told)
+    }
+
+    /// One group: decided, committed, and nothing performed.
+    fn turn(&mut self) -> Result<(), CommitError> {
+        let Some((node, committer)) = &mut self.node else { return Ok(()) };
+        let clock = &self.clock;
+        let items = node.decide(usize::MAX, &mut || clock.moment());
+        let committed = committer.commit(&mut *self.store, items)?;
+        drop(node.settle(committed));
+        Ok(())
+    }
+
+    /// What runs gets its rows, so that those who read the tables see it.
+    fn show(&mut self) -> Result<(), Refusal> {
+        let Some((node, committer)) = &mut self.node else { return Ok(()) };
+        let Moment { now, steady, entropy } = self.clock.moment();
+        let later =
+            Moment { now: now.after_ms(SEEN_AFTER_MS), steady: steady.after_ms(SEEN_AFTER_MS), entropy };
+        node.wake(&later);
+        let items = node.decide(0, &mut || later);
+        let committed = committer.commit(&mut *self.store, items)?;
+        drop(node.settle(committed));
+        Ok(())
+    }
+}
+
+impl Drop for Deposit {
+    fn drop(&mut self) {
+        let Some((_, mut committer)) = self.node.take() else { return };
+        for lease in committer.leases() {
+            // Not given back, it can be had by the next one all the same.
+            let _ = self.store.release(lease);
+        }
+    }
+}
+
+impl Data for Deposit {
+    fn now(&self) -> Timestamp {
+        self.clock.moment().now
+    }
+
+    fn performs(&self) -> bool {
+        false
+    }
+
+    fn read<T>(&mut self, ask: impl FnOnce(&mut dyn Reader) -> Result<T, Failure>) -> Result<T, Failure> {
+        ask(&mut *self.reader)
+    }
+
+    fn view(&mut self, _: ExecutionId) -> Option<Box<View>> {
+        None
+    }
+
+    fn settle(&mut self) -> bool {
+        false
+    }
+
+    fn deploy(&mut self, new: &NewMachine, _: Arc<Machine>) -> Result<MachineRecord, Refusal> {
+        Ok(self.store.deploy(new)?)
+    }
+
+    fn start(&mut self, start: Start) -> Result<Started, Refusal> {
+        Ok(self.ask(|reply| Message::Start { start: Box::new(start), reply, ending: None })??)
+    }
+
+    fn input(&mut self, execution: ExecutionId, input: Input) -> Result<Taken, Refusal> {
+        Ok(self.ask(|reply| Message::Input { execution, input, reply })??)
+    }
+
+    fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, Refusal> {
+        Ok(self.store.sweep(retention, most, dry_run)?)
+    }
+}

@@ -1,0 +1,76 @@
+//! The data of this process, which runs.
+
+use super::Data;
+use crate::Refusal;
+use perdura_engine::asl::machine::Machine;
+use perdura_engine::{ExecutionId, Input, Timestamp};
+use perdura_runtime::{Door, RealClock, Start, Started, Taken, View};
+use perdura_store::{Failure, MachineRecord, NewMachine, Reader, Retention, Swept};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// Readers of the tables see what has run for a second; this is a little more.
+const SEEN_AFTER: Duration = Duration::from_millis(1_250);
+
+/// A door, for threads that may wait.
+#[derive(Clone)]
+pub struct Served {
+    door: Door,
+    handle: Handle,
+    clock: Arc<RealClock>,
+}
+
+impl Served {
+    /// Waits on the given runtime, so it is not for one of its own threads.
+    pub fn new(door: Door, handle: Handle) -> Self {
+        Self { door, handle, clock: Arc::default() }
+    }
+
+    /// The door.
+    pub fn door(&self) -> &Door {
+        &self.door
+    }
+}
+
+impl Data for Served {
+    fn now(&self) -> Timestamp {
+        self.clock.moment().now
+    }
+
+    fn performs(&self) -> bool {
+        true
+    }
+
+    fn read<T>(&mut self, ask: impl FnOnce(&mut dyn Reader) -> Result<T, Failure>) -> Result<T, Failure> {
+        self.door.read(ask)
+    }
+
+    fn view(&mut self, execution: ExecutionId) -> Option<Box<View>> {
+        self.handle.block_on(self.door.view(execution))
+    }
+
+    fn settle(&mut self) -> bool {
+        if self.door.gauges().in_memory == 0 {
+            return false;
+        }
+        std::thread::sleep(SEEN_AFTER);
+        true
+    }
+
+    fn deploy(&mut self, new: &NewMachine, machine: Arc<Machine>) -> Result<MachineRecord, Refusal> {
+        Ok(self.door.deploy(new, machine)?)
+    }
+
+    fn start(&mut self, start: Start) -> Result<Started, Refusal> {
+        Ok(self.handle.block_on(self.door.start(start))?)
+    }
+
+    fn input(&mut self, execution: ExecutionId, input: Input) -> Result<Taken, Refusal> {
+        Ok(self.handle.block_on(self.door.input(execution, input))?)
+    }
+
+    fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, Refusal> {
+        Ok(self.door.sweep(retention, most, dry_run)?)
+    }
+}

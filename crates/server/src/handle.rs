@@ -1,0 +1,44 @@
+//! The one place where a request becomes a verb of the runtime or a look at the store.
+
+mod executions;
+mod find;
+mod history;
+mod ledger;
+mod machines;
+mod upkeep;
+
+use crate::Refusal;
+use crate::check;
+use crate::control::{Answer, Request};
+use crate::data::Data;
+
+/// The most rows of a list.
+const PAGE_MAX: u32 = 1_000;
+
+/// Answers a request. It waits for the disk.
+pub fn handle<D: Data>(data: &mut D, request: Request) -> Result<Answer, Refusal> {
+    match request {
+        Request::Who => {
+            Ok(Answer::Who { pid: std::process::id(), version: env!("CARGO_PKG_VERSION").to_owned() })
+        }
+        Request::Deploy { machine, kind, definition } => machines::deploy(data, &machine, kind, definition),
+        Request::Start { machine, name, input, strict } => {
+            executions::start(data, &executions::Starts { machine, name, input, strict })
+        }
+        Request::List { machine, status, after, most } => {
+            executions::list(data, machine.as_deref(), status, after, most.clamp(1, PAGE_MAX))
+        }
+        Request::Show { execution } => executions::show(data, &execution),
+        Request::History { execution, from } => history::history(data, &execution, from.max(1)),
+        Request::Ledger(question) => ledger::ledger(data, &question),
+        Request::Resolve(resolving) => ledger::resolve(data, resolving),
+        Request::Stats => upkeep::stats(data),
+        Request::Stop { execution, error, cause } => executions::stop(data, &execution, error, cause),
+        Request::Redrive { execution } => executions::redrive(data, &execution),
+        Request::Cleanup { ended_for_ms, ledger_for_ms, bytes_max, dry_run } => {
+            let kept = upkeep::Kept { ended_for_ms, ledger_for_ms, bytes_max };
+            upkeep::cleanup(data, kept, dry_run)
+        }
+        Request::Check { after } => check::check(data, after).map(Answer::Checked),
+    }
+}

@@ -1,0 +1,191 @@
+//! Executions: started, listed, shown, stopped, redriven.
+
+use super::find::find;
+use crate::control::{Answer, Listed, Page, Place, Shown, Standing, Starting};
+use crate::data::Data;
+use crate::fold::{Folded, fold};
+use crate::{Refusal, names};
+use perdura_engine::asl::json::Payload;
+use perdura_engine::{Arns, Execution, ExecutionId, Fault, Input, Limits, Status};
+use perdura_runtime::{Naming, Start, View};
+use perdura_store::{Filter, MachineId, MachineRecord};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// An execution to start.
+pub(super) struct Starts {
+    pub(super) machine: String,
+    pub(super) name: Option<String>,
+    pub(super) input: Payload,
+    pub(super) strict: bool,
+}
+
+pub(super) fn start<D: Data>(data: &mut D, starts: &Starts) -> Result<Answer, Refusal> {
+    if let Some(name) = &starts.name {
+        names::check("an execution", name)?;
+    }
+    let record = machine(data, &starts.machine)?;
+    let limits = if starts.strict { Limits::strict(record.kind) } else { Limits::GENEROUS };
+    if starts.input.len() > limits.payload_bytes_max {
+        let most = limits.payload_bytes_max;
+        return Err(Refusal::invalid(format!("the input is too large: the most is {most} bytes")));
+    }
+    let started = data.start(Start {
+        revision: record.revision,
+        name: starts.name.as_deref().map(Arc::from),
+        input: starts.input.clone(),
+        limits,
+        naming: Naming::new(Arns::default()),
+    })?;
+    if started.fresh {
+        tracing::info!(execution = %started.execution, machine = %record.name, "started");
+    }
+    Ok(Answer::Started(Starting {
+        execution: started.execution,
+        arn: started.arn,
+        started_at: started.at,
+        fresh: started.fresh,
+        performs: data.performs(),
+    }))
+}
+
+/// The newest definition of a machine, which may be named by its ARN.
+fn machine<D: Data>(data: &mut D, name: &str) -> Result<MachineRecord, Refusal> {
+    let plain = name.rsplit_once(":stateMachine:").map_or(name, |(_, plain)| plain);
+    if let Some(record) = data.read(|reader| reader.machine(plain))? {
+        return Ok(record);
+    }
+    let known: Vec<String> =
+        data.read(|reader| reader.machines())?.iter().map(|record| record.name.to_string()).collect();
+    let remedy = match &known[..] {
+        [] => "there are none yet; `perdura deploy FILE` keeps one".to_owned(),
+        known => format!("there is {}; `perdura deploy FILE` keeps another", known.join(", ")),
+    };
+    Err(Refusal::not_found(format!("there is no machine {plain:?}")).but(remedy))
+}
+
+pub(super) fn list<D: Data>(
+    data: &mut D,
+    of: Option<&str>,
+    status: Option<Status>,
+    after: Option<Place>,
+    most: u32,
+) -> Result<Answer, Refusal> {
+    let of = of.map(|name| machine(data, name)).transpose()?;
+    let filter = Filter { machine: of.map(|record| record.machine), status };
+    let after = after.map(|place| (place.started_at, place.execution));
+    let (rows, machines) =
+        data.read(|reader| Ok((reader.list(&filter, after, most)?, reader.machines()?)))?;
+    let names: BTreeMap<MachineId, Arc<str>> =
+        machines.into_iter().map(|record| (record.machine, record.name)).collect();
+    let full = rows.len() == most as usize;
+    let items: Vec<Listed> = rows
+        .into_iter()
+        .map(|row| Listed {
+            execution: row.execution,
+            name: row.name.unwrap_or_else(|| row.execution.to_string().into()),
+            machine: names.get(&row.machine).cloned().unwrap_or_else(|| "?".into()),
+            status: row.status,
+            started_at: row.started_at,
+            ended_at: row.ended_at,
+            redrives: row.redrives,
+        })
+        .collect();
+    let place = |last: &Listed| Place { started_at: last.started_at, execution: last.execution };
+    let next = items.last().filter(|_| full).map(place);
+    Ok(Answer::Executions(Page { items, next }))
+}
+
+pub(super) fn show<D: Data>(data: &mut D, which: &str) -> Result<Answer, Refusal> {
+    let id = find(data, which)?;
+    if let Some(view) = data.view(id) {
+        let View { execution, turns, live, parked, .. } = *view;
+        let mut shown = shown(&execution, turns);
+        shown.parked = parked;
+        for standing in &mut shown.standing {
+            standing.live = live.iter().any(|key| standing.key.as_deref() == Some(key.readable()));
+        }
+        return Ok(Answer::Execution(Box::new(shown)));
+    }
+    let folded = data.read(|reader| Ok(fold(reader, id)))??;
+    let Folded { execution, turns } = folded.ok_or_else(|| no_such(id))?;
+    Ok(Answer::Execution(Box::new(shown(&execution, turns))))
+}
+
+pub(super) fn no_such(id: ExecutionId) -> Refusal {
+    Refusal::not_found(format!("there is no execution {id}")).but("`perdura ps` lists them")
+}
+
+fn shown(execution: &Execution, turns: u64) -> Shown {
+    let identity = execution.identity();
+    Shown {
+        execution: identity.id,
+        arn: identity.arn.clone(),
+        name: identity.name.clone(),
+        machine: identity.machine_name.clone(),
+        status: execution.status(),
+        started_at: execution.started_at(),
+        ended_at: execution.ended_at(),
+        redrives: execution.redrives(),
+        turns,
+        events: execution.last_event().0,
+        input: identity.input.clone(),
+        output: execution.output().cloned(),
+        fault: execution.fault().clone(),
+        standing: if execution.is_ended() { Vec::new() } else { standing(execution) },
+        wakes_at: execution.next_wake().earliest(),
+        parked: None,
+    }
+}
+
+/// Where the lines of control stand that do something.
+fn standing(execution: &Execution) -> Vec<Standing> {
+    use perdura_engine::Standing as Engine;
+    let strands = execution.strands().filter_map(|(id, strand)| {
+        let step = strand.step.as_ref()?;
+        let (doing, until, has_key) = match &step.standing {
+            Engine::Ready => ("ready", None, false),
+            Engine::Calling { timeout, .. } => ("calling", timeout.and_then(|clock| clock.until), true),
+            Engine::Resting { until, retry: true, .. } => ("retrying", Some(*until), true),
+            Engine::Resting { until, retry: false, .. } => ("waiting", Some(*until), false),
+            Engine::Held { .. } => ("held", None, true),
+            Engine::Fanning(_) | Engine::MapRunning { .. } => ("running", None, false),
+        };
+        let key = execution.key(id).filter(|_| has_key).map(|key| key.readable().to_owned());
+        Some(Standing {
+            state: format!("{}{}", execution.machine().state(step.state).name, strand.place),
+            doing: doing.into(),
+            since: step.entered_at,
+            until,
+            key,
+            live: false,
+            retries: step.retry_count(),
+        })
+    });
+    strands.collect()
+}
+
+pub(super) fn stop<D: Data>(
+    data: &mut D,
+    which: &str,
+    error: Option<String>,
+    cause: Option<String>,
+) -> Result<Answer, Refusal> {
+    let fault = Fault { error: error.map(Into::into), cause: cause.map(Into::into) };
+    give(data, which, Input::Stop { fault }, "stopped")
+}
+
+pub(super) fn redrive<D: Data>(data: &mut D, which: &str) -> Result<Answer, Refusal> {
+    give(data, which, Input::Redrive, "redriven")
+}
+
+fn give<D: Data>(data: &mut D, which: &str, input: Input, done: &str) -> Result<Answer, Refusal> {
+    let execution = find(data, which)?;
+    let taken = data.input(execution, input)?;
+    match &taken.ignored {
+        None => tracing::info!(%execution, "{done}"),
+        Some(reason) => tracing::info!(%execution, %reason, "not {done}"),
+    }
+    let performs = data.performs();
+    Ok(Answer::Taken { execution, ignored: taken.ignored, status: taken.status, performs })
+}

@@ -1,0 +1,112 @@
+//! Who is meant: an id, an ARN, `machine/name`, or a name that only one has.
+
+use crate::Refusal;
+use crate::data::Data;
+use perdura_engine::ExecutionId;
+use perdura_store::{Failure, MachineRecord, Reader};
+use std::str::FromStr;
+use uuid::Uuid;
+
+/// The execution that is meant.
+pub(super) fn find<D: Data>(data: &mut D, which: &str) -> Result<ExecutionId, Refusal> {
+    let (machine, name) = match read(which) {
+        Meant::Id(id) => return Ok(id),
+        Meant::Name { machine, name } => (machine, name),
+    };
+    if let Some(id) = look(data, which, machine, name)? {
+        return Ok(id);
+    }
+    // One that has only begun is not in the tables yet.
+    if data.settle()
+        && let Some(id) = look(data, which, machine, name)?
+    {
+        return Ok(id);
+    }
+    Err(Refusal::not_found(format!("there is no execution {which:?}")).but("`perdura ps` lists them"))
+}
+
+fn look<D: Data>(
+    data: &mut D,
+    which: &str,
+    machine: Option<&str>,
+    name: &str,
+) -> Result<Option<ExecutionId>, Refusal> {
+    let found = data.read(|reader| named(reader, machine, name))?;
+    match &found[..] {
+        [] => Ok(None),
+        [(_, id)] => Ok(Some(*id)),
+        several => {
+            let names: Vec<String> = several.iter().map(|(of, _)| format!("{}/{name}", of.name)).collect();
+            Err(Refusal::conflict(format!("several executions are called {which:?}"))
+                .but(format!("say which one: {}", names.join(", "))))
+        }
+    }
+}
+
+fn named(
+    reader: &mut dyn Reader,
+    machine: Option<&str>,
+    name: &str,
+) -> Result<Vec<(MachineRecord, ExecutionId)>, Failure> {
+    let machines = match machine {
+        Some(machine) => reader.machine(machine)?.into_iter().collect(),
+        None => reader.machines()?,
+    };
+    let mut found = Vec::new();
+    for machine in machines {
+        if let Some(id) = reader.named(machine.machine, name)? {
+            found.push((machine, id));
+        }
+    }
+    Ok(found)
+}
+
+#[derive(Debug, PartialEq)]
+enum Meant<'a> {
+    Id(ExecutionId),
+    Name { machine: Option<&'a str>, name: &'a str },
+}
+
+fn read(which: &str) -> Meant<'_> {
+    let (machine, name) = if which.starts_with("arn:") {
+        // arn:aws:states:REGION:ACCOUNT:execution:MACHINE:NAME, and for an Express one :UNIQUE behind it.
+        let parts: Vec<&str> = which.split(':').collect();
+        match parts[..] {
+            [.., "execution", machine, name] => (Some(machine), name),
+            [.., "express", machine, _, unique] => (Some(machine), unique),
+            _ => (None, which),
+        }
+    } else {
+        which.split_once('/').map_or((None, which), |(machine, name)| (Some(machine), name))
+    };
+    match Uuid::from_str(name) {
+        Ok(id) => Meant::Id(ExecutionId::from_uuid(id)),
+        Err(_) => Meant::Name { machine, name },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_execution_is_known_by_id_by_arn_and_by_name() {
+        let id = "0f0e0d0c-0b0a-4908-8706-050403020100";
+        let meant = Meant::Id(ExecutionId::from_uuid(Uuid::from_str(id).unwrap()));
+        for (which, expected) in [
+            (id.to_owned(), meant),
+            ("nightly".into(), Meant::Name { machine: None, name: "nightly" }),
+            ("order/A-1".into(), Meant::Name { machine: Some("order"), name: "A-1" }),
+            (
+                "arn:aws:states:us-east-1:123456789012:execution:order:A-1".into(),
+                Meant::Name { machine: Some("order"), name: "A-1" },
+            ),
+        ] {
+            assert_eq!(read(&which), expected, "{which}");
+        }
+        for arn in ["execution:order:", "express:order:A-1:"] {
+            let arn = format!("arn:aws:states:us-east-1:123456789012:{arn}{id}");
+            assert!(matches!(read(&arn), Meant::Id(_)), "{arn}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! The events of an execution, page by page.
+
+use super::executions::no_such;
+use super::find::find;
+use crate::Refusal;
+use crate::control::{Answer, Page};
+use crate::data::Data;
+use crate::fold::{PAGE_BYTES, broken};
+use perdura_engine::asl::json::Payload;
+use perdura_engine::{ExecutionId, Identity};
+use perdura_store::Reader;
+use perdura_store::record::{Damage, TurnBody};
+
+pub(super) fn history<D: Data>(data: &mut D, which: &str, from: u64) -> Result<Answer, Refusal> {
+    let id = find(data, which)?;
+    data.read(|reader| Ok(page(reader, id, from)))?
+}
+
+fn page(reader: &mut dyn Reader, id: ExecutionId, from: u64) -> Result<Answer, Refusal> {
+    let identity = identity(reader, id)?;
+    let turns = reader.turns(id, from, PAGE_BYTES)?;
+    let mut items = Vec::new();
+    for turn in &turns {
+        let body = TurnBody::read(&turn.body).map_err(|damage| broken(id, &damage))?;
+        items.extend(body.turn.events().map(|event| Payload::from(event.to_api(&identity))));
+    }
+    Ok(Answer::History(Page { items, next: turns.last().map(|last| last.number + 1) }))
+}
+
+/// Who it is, as its first Turn says.
+pub(super) fn identity(reader: &mut dyn Reader, id: ExecutionId) -> Result<Identity, Refusal> {
+    let first = reader.turns(id, 1, 1)?.into_iter().next().ok_or_else(|| no_such(id))?;
+    let body = TurnBody::read(&first.body).map_err(|damage| broken(id, &damage))?;
+    let begun =
+        body.begun.ok_or_else(|| broken(id, &Damage("the first Turn does not say who it is".into())))?;
+    Ok(begun.identity)
+}

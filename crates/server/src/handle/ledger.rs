@@ -1,0 +1,216 @@
+//! What was done under which key, and how a person says what became of a call.
+
+use super::executions::no_such;
+use super::find::find;
+use crate::control::{Answer, LedgerEntry, LedgerQuestion, Page, Resolving};
+use crate::data::Data;
+use crate::fold::{PAGE_BYTES, broken, fold};
+use crate::{Refusal, stuck};
+use perdura_engine::{
+    By, EffectKey, EventKind, ExecutionId, Fault, Input, LedgerStatus, Note, Record, Resolution, Timestamp,
+    Turn,
+};
+use perdura_store::record::TurnBody;
+use perdura_store::{LedgerFilter, LedgerRow, Reader};
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// The most rows that are told, and that are searched for a key from the wire.
+const ROWS_MAX: u32 = 10_000;
+
+pub(super) fn ledger<D: Data>(data: &mut D, question: &LedgerQuestion) -> Result<Answer, Refusal> {
+    let most = question.most.clamp(1, ROWS_MAX) as usize;
+    let mut items = match (&question.key, &question.execution) {
+        (Some(key), _) => by_key(data, key)?,
+        (None, Some(which)) => {
+            let id = find(data, which)?;
+            data.read(|reader| Ok(of_execution(reader, id)))??
+        }
+        (None, None) if question.stuck => stuck::stuck(data)?.into_iter().map(entry).collect(),
+        (None, None) => {
+            let filter = LedgerFilter { status: question.status, ..LedgerFilter::default() };
+            let rows = data.read(|reader| reader.ledger(&filter, most as u32 + 1))?;
+            rows.into_iter().map(entry).collect()
+        }
+    };
+    items.retain(|entry| question.status.is_none_or(|status| entry.status == status));
+    let next = (items.len() > most).then_some(());
+    items.truncate(most);
+    Ok(Answer::Ledger(Page { items, next }))
+}
+
+fn entry(row: LedgerRow) -> LedgerEntry {
+    LedgerEntry {
+        wire_key: row.wire_key.to_string(),
+        key: row.key,
+        execution: row.execution,
+        step: row.step,
+        round: row.round,
+        status: row.status,
+        started_at: row.started_at,
+        completed_at: row.completed_at,
+        result: row.result,
+        error: row.error,
+    }
+}
+
+/// The one with this key.
+fn by_key<D: Data>(data: &mut D, key: &str) -> Result<Vec<LedgerEntry>, Refusal> {
+    let unknown =
+        |remedy: &str| Refusal::not_found(format!("nothing is known of the key {key:?}")).but(remedy);
+    if let Ok(wire) = Uuid::from_str(key) {
+        let rows = data.read(|reader| reader.ledger(&LedgerFilter::default(), ROWS_MAX))?;
+        let found: Vec<LedgerEntry> =
+            rows.into_iter().filter(|row| row.wire_key == wire).map(entry).collect();
+        if found.is_empty() {
+            return Err(unknown(
+                "a key from the wire is found only while its call is not done; ask with `--execution` for all of one",
+            ));
+        }
+        return Ok(found);
+    }
+    let id = execution_in(key)?;
+    let mut entries = data.read(|reader| Ok(of_execution(reader, id)))??;
+    entries.retain(|entry| &*entry.key == key);
+    if entries.is_empty() {
+        return Err(unknown("`perdura ledger --execution` lists those of one execution"));
+    }
+    Ok(entries)
+}
+
+/// A readable key begins with its execution.
+fn execution_in(key: &str) -> Result<ExecutionId, Refusal> {
+    let id = key.split(':').next().and_then(|id| Uuid::from_str(id).ok());
+    id.map(ExecutionId::from_uuid).ok_or_else(|| {
+        Refusal::invalid(format!("{key:?} is no key"))
+            .but("a key has an execution, a step and a round: `perdura ledger` lists them")
+    })
+}
+
+/// All that an execution ever sent, from its record: also what is done, which no table lists.
+fn of_execution(reader: &mut dyn Reader, id: ExecutionId) -> Result<Vec<LedgerEntry>, Refusal> {
+    let mut sent = Sent::default();
+    let mut from = 1;
+    loop {
+        let page = reader.turns(id, from, PAGE_BYTES)?;
+        let Some(last) = page.last() else { break };
+        from = last.number + 1;
+        for turn in &page {
+            let body = TurnBody::read(&turn.body).map_err(|damage| broken(id, &damage))?;
+            sent.turn(id, &body.turn);
+        }
+    }
+    if from == 1 { Err(no_such(id)) } else { Ok(sent.entries) }
+}
+
+/// The marks of an execution so far, in the order in which they were first sent.
+#[derive(Default)]
+struct Sent {
+    entries: Vec<LedgerEntry>,
+    places: BTreeMap<Arc<str>, usize>,
+    at: Timestamp,
+}
+
+impl Sent {
+    fn turn(&mut self, id: ExecutionId, turn: &Turn) {
+        self.at = turn.events().next().map_or(self.at, |event| event.at);
+        for (at, record) in turn.records.iter().enumerate() {
+            let Record::Note(Note::Ledger { key, status, .. }) = record else { continue };
+            let before = at.checked_sub(1).and_then(|before| turn.records.get(before));
+            let said = match (before, turn.records.get(at + 1)) {
+                (_, Some(Record::Note(Note::Held { fault, .. }))) => Said::Failed(fault),
+                (Some(Record::Event(event)), _) => Said::of(&event.kind),
+                (_, _) => Said::Nothing,
+            };
+            self.mark(id, key, *status, &said);
+        }
+    }
+
+    fn mark(&mut self, id: ExecutionId, key: &EffectKey, status: LedgerStatus, said: &Said<'_>) {
+        let readable: Arc<str> = key.readable().into();
+        let place = *self.places.entry(readable.clone()).or_insert_with(|| {
+            self.entries.push(LedgerEntry {
+                wire_key: key.wire().to_string(),
+                key: readable,
+                execution: id,
+                step: key.step().into(),
+                round: key.round().0,
+                status,
+                started_at: self.at,
+                completed_at: None,
+                result: None,
+                error: None,
+            });
+            self.entries.len() - 1
+        });
+        let entry = &mut self.entries[place];
+        entry.status = status;
+        (entry.completed_at, entry.result, entry.error) = match (status, said) {
+            (LedgerStatus::Pending, _) => (None, None, None),
+            (_, Said::Done(result)) => (Some(self.at), Some((*result).clone()), None),
+            (_, Said::Failed(fault)) => (Some(self.at), None, Some(told(fault))),
+            (_, Said::Nothing) => (Some(self.at), None, None),
+        };
+    }
+}
+
+/// What a record says of the call whose mark follows it.
+enum Said<'a> {
+    Done(&'a Arc<str>),
+    Failed(&'a Fault),
+    Nothing,
+}
+
+impl<'a> Said<'a> {
+    fn of(kind: &'a EventKind) -> Self {
+        match kind {
+            EventKind::TaskSucceeded { output, .. } => Self::Done(output.text()),
+            EventKind::TaskFailed { fault, .. }
+            | EventKind::TaskSubmitFailed { fault, .. }
+            | EventKind::TaskTimedOut { fault, .. }
+            | EventKind::TaskNotStarted { fault, .. } => Self::Failed(fault),
+            _ => Self::Nothing,
+        }
+    }
+}
+
+fn told(fault: &Fault) -> Arc<str> {
+    let parts = [fault.error.as_deref(), fault.cause.as_deref()];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(": ").into()
+}
+
+/// A person says how a call went.
+pub(super) fn resolve<D: Data>(data: &mut D, resolving: Resolving) -> Result<Answer, Refusal> {
+    let Resolving { key, completed, failed, again, reason } = resolving;
+    let resolution = match (completed, failed, again) {
+        (Some(output), None, false) => Resolution::Completed { output },
+        (None, Some((error, cause)), false) => {
+            let fault = Fault { error: Some(error.into()), cause: cause.map(Into::into) };
+            Resolution::Failed { fault }
+        }
+        (None, None, true) => Resolution::Again,
+        (_, _, _) => return Err(Refusal::invalid("a call was completed, failed, or is made again: say one")),
+    };
+    let execution = execution_in(&key)?;
+    let by = address(data, execution, &key)?;
+    let taken = data.input(execution, Input::Resolve { by, resolution, reason: reason.into() })?;
+    let performs = data.performs();
+    Ok(Answer::Taken { execution, ignored: taken.ignored, status: taken.status, performs })
+}
+
+/// Who waits for the call under this key.
+fn address<D: Data>(data: &mut D, id: ExecutionId, readable: &str) -> Result<By, Refusal> {
+    let execution = match data.view(id) {
+        Some(view) => view.execution,
+        None => data.read(|reader| Ok(fold(reader, id)))??.ok_or_else(|| no_such(id))?.execution,
+    };
+    let waiting = execution.strands().find_map(|(strand, _)| {
+        execution.key(strand).filter(|key| key.readable() == readable).map(|key| By::Key { strand, key })
+    });
+    waiting.ok_or_else(|| {
+        Refusal::conflict(format!("nobody waits for {readable}"))
+            .but(format!("see what is known of it: `perdura ledger {readable}`"))
+    })
+}

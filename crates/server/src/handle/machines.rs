@@ -1,0 +1,38 @@
+//! Definitions.
+
+use crate::control::Answer;
+use crate::data::Data;
+use crate::{Refusal, names};
+use perdura_engine::Arns;
+use perdura_engine::asl::diagnostic::Diagnostic;
+use perdura_engine::asl::machine::MachineType;
+use perdura_engine::asl::read::{BYTES_MAX, ReadOptions, read};
+use perdura_engine::asl::source::Source;
+use perdura_store::{MachineRecord, NewMachine};
+use std::sync::Arc;
+
+pub(super) fn deploy<D: Data>(
+    data: &mut D,
+    name: &str,
+    kind: MachineType,
+    definition: String,
+) -> Result<Answer, Refusal> {
+    names::check("a machine", name)?;
+    if definition.len() > BYTES_MAX {
+        return Err(Refusal::invalid(format!("the definition is too large: the most is {BYTES_MAX} bytes")));
+    }
+    let definition: Arc<str> = definition.into();
+    let source = Source::new(name, definition.clone());
+    let reading = read(&source, &ReadOptions { machine_type: kind, strict: false });
+    let Some(machine) = reading.machine else {
+        let shown = |diagnostic: &Diagnostic| diagnostic.render(&source, false);
+        let errors: Vec<String> =
+            reading.diagnostics.iter().filter(|found| found.is_error()).map(shown).collect();
+        return Err(Refusal::invalid(format!("the definition is wrong:\n{}", errors.concat().trim_end())));
+    };
+    let new = NewMachine { name: name.into(), kind, definition, at: data.now() };
+    let MachineRecord { name, kind, revision, created_at, .. } = data.deploy(&new, Arc::new(machine))?;
+    tracing::info!(machine = %name, revision = revision.0, "deployed");
+    let arn = Arns::default().machine(&name);
+    Ok(Answer::Deployed { machine: name, arn, kind, revision: revision.0, created_at })
+}

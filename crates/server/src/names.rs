@@ -1,0 +1,37 @@
+//! Names of machines and executions: what may be one.
+
+use crate::Refusal;
+
+/// The longest name, in characters.
+pub const NAME_MAX: usize = 80;
+
+/// Refuses what Step Functions would refuse as the name of a machine or an execution.
+pub fn check(whose: &str, name: &str) -> Result<(), Refusal> {
+    if name.is_empty() || name.chars().count() > NAME_MAX {
+        return Err(Refusal::invalid(format!("the name of {whose} has 1 to {NAME_MAX} characters")));
+    }
+    match name.chars().find(|char| !is_allowed(*char)) {
+        Some(char) => Err(Refusal::invalid(format!("the name of {whose} cannot have {char:?} in it"))),
+        None => Ok(()),
+    }
+}
+
+/// What Step Functions allows in names.
+pub fn is_allowed(char: char) -> bool {
+    !char.is_whitespace() && !char.is_control() && !"<>{}[]?*\"#%\\^|~`$&,;:/".contains(char)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_that_aws_takes() {
+        for good in ["a", "order-17_b.c", "é", &"x".repeat(80)] {
+            assert!(check("an execution", good).is_ok(), "{good}");
+        }
+        for bad in ["", "a b", "a/b", "a:b", "a*", "a\u{7}", &"x".repeat(81)] {
+            assert!(check("an execution", bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Why something was not done, sorted by what the one who asked can do about it.
+
+use perdura_runtime::{InputError, StartError};
+use perdura_store::{CommitError, Failure, FailureKind};
+use serde::{Deserialize, Serialize};
+
+/// A request that was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{what}")]
+pub struct Refusal {
+    /// What can be done about it.
+    pub kind: RefusalKind,
+    /// What is wrong.
+    pub what: String,
+    /// What to do, where there is something to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
+/// Refusals by what can be done about them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RefusalKind {
+    /// There is nothing of that name: look for it.
+    NotFound,
+    /// Something is in the way: the name is taken, the execution has ended.
+    Conflict,
+    /// What was asked makes no sense: ask otherwise.
+    Invalid,
+    /// Not now: ask again.
+    Unavailable,
+    /// The data cannot be used until a person has seen to it.
+    Broken,
+}
+
+impl Refusal {
+    /// With a kind.
+    pub fn new(kind: RefusalKind, what: impl Into<String>) -> Self {
+        Self { kind, what: what.into(), remedy: None }
+    }
+
+    /// There is nothing of that name.
+    pub fn not_found(what: impl Into<String>) -> Self {
+        Self::new(RefusalKind::NotFound, what)
+    }
+
+    /// Something is in the way.
+    pub fn conflict(what: impl Into<String>) -> Self {
+        Self::new(RefusalKind::Conflict, what)
+    }
+
+    /// It makes no sense.
+    pub fn invalid(what: impl Into<String>) -> Self {
+        Self::new(RefusalKind::Invalid, what)
+    }
+
+    /// And what to do.
+    #[must_use]
+    pub fn but(mut self, remedy: impl Into<String>) -> Self {
+        self.remedy = Some(remedy.into());
+        self
+    }
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        let (kind, remedy) = match failure.kind {
+            FailureKind::DiskFull => {
+                (RefusalKind::Unavailable, "make room on the disk; perdura goes on by itself")
+            }
+            FailureKind::ReadOnly => (
+                RefusalKind::Broken,
+                "let perdura write to the data directory, or name another one with --data",
+            ),
+            FailureKind::Corrupt => (
+                RefusalKind::Broken,
+                "see what `perdura check` says, and restore a backup with `perdura restore`",
+            ),
+            FailureKind::Held => {
+                (RefusalKind::Unavailable, "wait for that process, or end it; two cannot write at once")
+            }
+            FailureKind::Newer => (RefusalKind::Broken, "use the newer perdura that wrote it"),
+            FailureKind::Io => (RefusalKind::Unavailable, "see what the system says about the disk"),
+        };
+        Self::new(kind, failure.to_string()).but(remedy)
+    }
+}
+
+impl From<CommitError> for Refusal {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Lost(failure) => failure.into(),
+            CommitError::Busy | CommitError::Fenced { .. } => {
+                Self::new(RefusalKind::Unavailable, error.to_string()).but("ask again")
+            }
+        }
+    }
+}
+
+impl From<StartError> for Refusal {
+    fn from(error: StartError) -> Self {
+        match &error {
+            StartError::Exists(id) => Self::conflict(error.to_string())
+                .but(format!("see `perdura show {id}`, or choose another name")),
+            StartError::NoMachine => Self::not_found(error.to_string()),
+            StartError::Unavailable(_) => Self::new(RefusalKind::Unavailable, error.to_string())
+                .but("start it again with the same name"),
+        }
+    }
+}
+
+impl From<InputError> for Refusal {
+    fn from(error: InputError) -> Self {
+        match &error {
+            InputError::Unknown => Self::not_found(error.to_string()),
+            InputError::Parked(_) => {
+                Self::new(RefusalKind::Broken, error.to_string()).but("see what `perdura check` says")
+            }
+            InputError::Unavailable(_) => {
+                Self::new(RefusalKind::Unavailable, error.to_string()).but("ask again")
+            }
+        }
+    }
+}

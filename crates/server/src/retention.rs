@@ -1,0 +1,78 @@
+//! What is old goes, a slice at a time, so that nobody waits long for a sweep.
+
+use crate::data::{Data, Served};
+use perdura_store::Retention;
+use std::time::Duration;
+
+/// How many executions one slice takes.
+pub const SLICE: u32 = 200;
+/// How often a server looks for what is too old.
+const EVERY: Duration = Duration::from_mins(1);
+/// Between two slices the others have their turn.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// For how long things are kept. Each is a bound of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// Executions, after they ended.
+    pub ended_for: Duration,
+    /// Ledger rows, after their execution ended.
+    pub ledger_for: Duration,
+    /// If the data is larger than this, the executions that ended first go.
+    pub bytes_max: Option<u64>,
+}
+
+impl Default for Keep {
+    /// 90 days and 24 hours, whatever the size.
+    fn default() -> Self {
+        Self {
+            ended_for: Duration::from_hours(90 * 24),
+            ledger_for: Duration::from_hours(24),
+            bytes_max: None,
+        }
+    }
+}
+
+/// A time as the store counts it.
+pub fn ms(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+impl Keep {
+    fn slice(&self, data: &mut Served) -> Result<bool, crate::Refusal> {
+        let now = data.now();
+        let retention = Retention {
+            ended_before: now.after_ms(-ms(self.ended_for)),
+            ledger_before: now.after_ms(-ms(self.ledger_for)),
+            bytes_max: self.bytes_max,
+        };
+        let swept = data.sweep(&retention, SLICE, false)?;
+        if swept.executions + swept.ledger > 0 {
+            tracing::info!(executions = swept.executions, ledger = swept.ledger, "what was too old is gone");
+        }
+        Ok(swept.more)
+    }
+}
+
+/// Sweeps once a minute, for as long as it is polled.
+pub async fn sweep(data: Served, keep: Keep) {
+    let mut ticks = tokio::time::interval(EVERY);
+    loop {
+        ticks.tick().await;
+        loop {
+            let mut data = data.clone();
+            match tokio::task::spawn_blocking(move || keep.slice(&mut data)).await {
+                Ok(Ok(true)) => tokio::time::sleep(PAUSE).await,
+                Ok(Ok(false)) => break,
+                Ok(Err(refusal)) => {
+                    tracing::warn!(%refusal, "what is too old cannot be taken away");
+                    break;
+                }
+                Err(panic) => {
+                    tracing::error!(%panic, "sweeping failed");
+                    break;
+                }
+            }
+        }
+    }
+}

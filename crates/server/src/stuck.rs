@@ -1,0 +1,84 @@
+//! What was sent long ago and is not being tried: a person should look.
+//!
+//! A call is pending from its record to its answer. While this process makes it, it may take as long as it likes. But
+//! one that nobody makes any more and that has no answer is stuck.
+
+use crate::data::{Data, Served};
+use perdura_engine::{LedgerStatus, Timestamp};
+use perdura_store::{Failure, LedgerFilter, LedgerRow};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Pending for longer than this without an attempt under way is stuck.
+pub const STUCK_AFTER: Duration = Duration::from_mins(5);
+/// How often a server looks.
+const EVERY: Duration = Duration::from_mins(1);
+/// How many are looked at, the oldest first.
+const ROWS_MAX: u32 = 10_000;
+
+/// Those that are stuck.
+pub fn stuck<D: Data>(data: &mut D) -> Result<Vec<LedgerRow>, Failure> {
+    let after_ms = i64::try_from(STUCK_AFTER.as_millis()).unwrap_or(i64::MAX);
+    let filter = LedgerFilter {
+        status: Some(LedgerStatus::Pending),
+        execution: None,
+        started_before: Some(data.now().after_ms(-after_ms)),
+    };
+    let mut rows = data.read(|reader| reader.ledger(&filter, ROWS_MAX))?;
+    rows.retain(|row| {
+        let view = data.view(row.execution);
+        !view.is_some_and(|view| view.live.iter().any(|key| key.readable() == &*row.key))
+    });
+    Ok(rows)
+}
+
+/// What was seen last, for those who measure.
+#[derive(Debug, Default)]
+pub struct Watch {
+    stuck: AtomicU64,
+    oldest_pending: AtomicI64,
+}
+
+impl Watch {
+    /// How many are stuck.
+    pub fn stuck(&self) -> u64 {
+        self.stuck.load(Ordering::Relaxed)
+    }
+
+    /// When the oldest pending attempt was sent.
+    pub fn oldest_pending(&self) -> Option<Timestamp> {
+        Some(self.oldest_pending.load(Ordering::Relaxed)).filter(|at| *at > 0).map(Timestamp)
+    }
+
+    fn look(&self, data: &mut Served) -> Result<(), Failure> {
+        let rows = stuck(data)?;
+        for row in &rows {
+            tracing::warn!(
+                execution = %row.execution, step = %row.step, key = %row.key, since = %row.started_at,
+                "stuck: sent long ago, not answered, and nobody tries it"
+            );
+        }
+        let pending = LedgerFilter { status: Some(LedgerStatus::Pending), ..LedgerFilter::default() };
+        let oldest =
+            data.read(|reader| reader.ledger(&pending, 1))?.first().map_or(0, |row| row.started_at.0);
+        self.stuck.store(rows.len() as u64, Ordering::Relaxed);
+        self.oldest_pending.store(oldest, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// Looks once a minute, for as long as it is polled.
+pub async fn watch(data: Served, watch: Arc<Watch>) {
+    let mut ticks = tokio::time::interval(EVERY);
+    loop {
+        ticks.tick().await;
+        let (mut data, watch) = (data.clone(), watch.clone());
+        let looked = tokio::task::spawn_blocking(move || watch.look(&mut data)).await;
+        match looked {
+            Ok(Ok(())) => {}
+            Ok(Err(failure)) => tracing::warn!(%failure, "the ledger cannot be read"),
+            Err(panic) => tracing::error!(%panic, "looking for stuck calls failed"),
+        }
+    }
+}
