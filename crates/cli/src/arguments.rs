@@ -175,6 +175,9 @@ pub(crate) struct BenchArguments {
     /// How often the process is killed.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) rounds: u32,
+    /// Before each kill, stop the process for so long and let it go on.
+    #[arg(long, default_value_t = 0, value_name = "MS")]
+    pub(crate) pause_ms: u64,
     /// Print one line of JSON for each measurement.
     #[arg(long)]
     pub(crate) json: bool,
