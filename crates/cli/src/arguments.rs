@@ -49,6 +49,20 @@ pub(crate) enum Command {
     Restore(RestoreArguments),
     Check(CheckArguments),
     Bench(BenchArguments),
+    Serve(ServeArguments),
+    Deploy(DeployArguments),
+    Start(StartArguments),
+    Ps(PsArguments),
+    Show(ShowArguments),
+    History(HistoryArguments),
+    Ledger(LedgerArguments),
+    Stats(StatsArguments),
+    Stop(StopArguments),
+    Redrive(RedriveArguments),
+    Cleanup(CleanupArguments),
+    Backup(BackupArguments),
+    Restore(RestoreArguments),
+    Check(CheckArguments),
     /// Print a script that completes perdura's commands and options in a shell.
     #[command(after_help = "\
 Examples:
@@ -175,6 +189,9 @@ pub(crate) struct BenchArguments {
     /// How often the process is killed.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) rounds: u32,
+    /// Before each kill, stop the process for so long and let it go on.
+    #[arg(long, default_value_t = 0, value_name = "MS")]
+    pub(crate) pause_ms: u64,
     /// Print one line of JSON for each measurement.
     #[arg(long)]
     pub(crate) json: bool,

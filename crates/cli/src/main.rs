@@ -51,6 +51,20 @@ fn main() -> ExitCode {
         Command::Restore(arguments) => backup::restore(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
+        Command::Serve(arguments) => serve::serve(&arguments),
+        Command::Deploy(arguments) => deploy::deploy(&arguments),
+        Command::Start(arguments) => start::start(&arguments),
+        Command::Ps(arguments) => ps::ps(&arguments),
+        Command::Show(arguments) => show::show(&arguments),
+        Command::History(arguments) => history::history(&arguments),
+        Command::Ledger(arguments) => ledger::ledger(&arguments),
+        Command::Stats(arguments) => stats::stats(&arguments),
+        Command::Stop(arguments) => stop::stop(&arguments),
+        Command::Redrive(arguments) => stop::redrive(&arguments),
+        Command::Cleanup(arguments) => cleanup::cleanup(&arguments),
+        Command::Backup(arguments) => backup::backup(&arguments),
+        Command::Restore(arguments) => backup::restore(&arguments),
+        Command::Check(arguments) => check::check(&arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "perdura", &mut script);

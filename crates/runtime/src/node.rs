@@ -85,6 +85,7 @@ pub struct Node {
     rebuilding: Rebuilding,
     /// What was committed before is another process's.
     opened_at: Timestamp,
+    performs: bool,
     slots: ById<Slot>,
     watchers: ById<Vec<Reply<Result<Ending, InputError>>>>,
     names: BTreeMap<(MachineId, Arc<str>), ExecutionId>,
@@ -191,12 +192,14 @@ pub struct Opening<'a> {
     pub store: &'a mut dyn Store,
     /// Calls that this process makes already.
     pub live: Live,
+    /// Whether this process performs effects; one that does not leaves what is under way to the next.
+    pub performs: bool,
 }
 
 impl Node {
     /// Takes the Shards that can be had, and rebuilds what ran on them.
     pub fn open(opening: Opening<'_>) -> Result<(Self, Committer), CommitError> {
-        let Opening { holder, destinations, moment, expires_at, store, mut live } = opening;
+        let Opening { holder, destinations, moment, expires_at, store, mut live, performs } = opening;
         let leases = store.acquire(&holder, moment.now, expires_at)?;
         let shards: Vec<Shard> = leases.iter().map(perdura_store::Lease::shard).collect();
         let destinations = match store.restored_at() {
@@ -211,6 +214,7 @@ impl Node {
             library: Library::default(),
             rebuilding: Rebuilding { destinations, now: moment.now },
             opened_at: moment.now,
+            performs,
             slots: ById::default(),
             watchers: ById::default(),
             names: BTreeMap::new(),
@@ -244,7 +248,7 @@ impl Node {
                 self.install(running);
                 let slot = self.slots.get_mut(&id).expect("it was just installed");
                 slot.live = live.remove(&id).unwrap_or_default();
-                if !is_ended {
+                if !is_ended && self.performs {
                     slot.inbox.push_back(Queued { input: Input::Resume, reply: ReplyTo::Nobody });
                 }
                 self.make_ready(id);

@@ -204,6 +204,7 @@ impl Turner {
             expires_at: moment.now.after_ms(self.options.lease_for_ms),
             store,
             live,
+            performs: true,
         };
         let (node, committer) = Node::open(opening).map_err(|error| match error {
             CommitError::Lost(failure) => failure,

@@ -327,3 +327,29 @@ impl Store for SqliteStore {
         self.restored_at
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_copy_that_failed_nothing_more_is_written() {
+        let folder = std::env::temp_dir().join(format!("perdura-store-unit-{}", std::process::id()));
+        let mut store = SqliteStore::open(&folder, SqliteOptions::default()).unwrap();
+        store.commit(&Group::default()).unwrap();
+        let error = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_FSYNC);
+        let trouble = Trouble::from(rusqlite::Error::SqliteFailure(error, None));
+        store.shared.checkpointer.desk.fail(store.files.failure("checkpointing", trouble));
+        let mut beside = store.beside().unwrap();
+        for handle in [&mut store, &mut beside] {
+            let result = handle.commit(&Group::default());
+            assert!(
+                matches!(&result, Err(CommitError::Lost(lost)) if lost.kind == FailureKind::Io),
+                "{result:?}"
+            );
+        }
+        drop((store, beside));
+        SqliteStore::open(&folder, SqliteOptions::default()).unwrap().commit(&Group::default()).unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -140,6 +140,32 @@ fn a_folder_with_data_is_not_restored_into() {
     assert_eq!(failure.kind, FailureKind::Corrupt, "{failure}");
 }
 
+#[test]
+fn data_in_use_is_no_backup() {
+    let stage = busy();
+    let new = TempFolder::new();
+    let failure = restore(&stage.folder.path().join("perdura.db"), new.path(), Timestamp(1)).unwrap_err();
+    assert!(failure.why.contains("perdura backup"), "{failure}");
+}
+
+#[test]
+fn what_a_failed_restore_left_behind_does_not_reach_the_next() {
+    let stage = busy();
+    let elsewhere = TempFolder::new();
+    let file = elsewhere.path().join("backup.db");
+    stage.store.backup(&file).unwrap();
+    let new = TempFolder::new();
+    for (from, to) in [("perdura.db", "perdura.db.part"), ("perdura.db-wal", "perdura.db.part-wal")] {
+        std::fs::copy(stage.folder.path().join(from), new.path().join(to)).unwrap();
+    }
+    restore(&file, new.path(), Timestamp(50)).unwrap();
+    assert_eq!(findings(new.path()).1, []);
+    let mut names: Vec<_> =
+        std::fs::read_dir(new.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.retain(|name| name.to_string_lossy().contains("part"));
+    assert_eq!(names, [""; 0]);
+}
+
 /// Changes the file as nobody should.
 fn meddle(stage: &Stage, sql: &str) {
     let connection = rusqlite::Connection::open(stage.folder.path().join("perdura.db")).unwrap();

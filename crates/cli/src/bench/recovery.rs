@@ -13,6 +13,7 @@ use perdura_engine::asl::json::Payload;
 use perdura_engine::{Arns, ExecutionId, Limits, Policy, Status};
 use perdura_runtime::{Door, Naming, Start, StepError, Steps};
 use perdura_store::{Reader, RevisionId, SqliteReader};
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -36,6 +37,11 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<Report> {
         let work = before + arguments.concurrency + 37 * (round as usize % 23);
         wait_until(&mut child, || receiver.seen(|seen| seen.keys.len() >= work))?;
         std::thread::sleep(Duration::from_millis(u64::from(round) * 131 % 400));
+        if arguments.pause_ms > 0 {
+            pause(&child, Duration::from_millis(arguments.pause_ms))?;
+            let work = receiver.seen(|seen| seen.keys.len()) + arguments.concurrency;
+            wait_until(&mut child, || receiver.seen(|seen| seen.keys.len() >= work))?;
+        }
         child.kill().context("cannot kill the process")?;
         child.wait()?;
         in_flight = arguments.concurrency as u64;
@@ -72,6 +78,14 @@ fn start(arguments: &BenchArguments, receiver: &Receiver, what: &str) -> Result<
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot start this program again")
+}
+
+/// Stops a process in its tracks, and lets it go on later as if nothing had happened.
+fn pause(child: &Child, lasts: Duration) -> Result<()> {
+    let pid = Pid::from_child(child);
+    kill_process(pid, Signal::STOP).context("cannot stop the process")?;
+    std::thread::sleep(lasts);
+    kill_process(pid, Signal::CONT).context("cannot let the process go on")
 }
 
 fn wait_until(child: &mut Child, is_so: impl Fn() -> bool) -> Result<()> {
@@ -174,16 +188,15 @@ struct Calls {
 }
 
 impl Calls {
+    async fn connect(&self) -> Result<tokio::io::BufStream<TcpStream>> {
+        let stream = TcpStream::connect(self.address).await.context("cannot reach the receiver")?;
+        stream.set_nodelay(true)?;
+        Ok(tokio::io::BufStream::new(stream))
+    }
+
     async fn say(&self, line: &str) -> Result<()> {
         let idle = self.idle.lock().await.pop();
-        let mut stream = match idle {
-            Some(stream) => stream,
-            None => {
-                let stream = TcpStream::connect(self.address).await.context("cannot reach the receiver")?;
-                stream.set_nodelay(true)?;
-                tokio::io::BufStream::new(stream)
-            }
-        };
+        let mut stream = if let Some(stream) = idle { stream } else { self.connect().await? };
         stream.write_all(format!("{line}\n").as_bytes()).await?;
         stream.flush().await?;
         let mut answer = String::new();

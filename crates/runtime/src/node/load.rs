@@ -25,7 +25,8 @@ impl Node {
             }
         };
         // Another process had it last: its clocks of silence start again, its calls are made again.
-        let resumes = !running.execution.is_ended()
+        let resumes = self.performs
+            && !running.execution.is_ended()
             && running.execution.last_at() < self.opened_at
             && running.execution.calls().next().is_some();
         self.install(running);

@@ -33,11 +33,8 @@ pub fn a_commit_under_an_old_epoch_is_refused(make: Make<'_>) {
     old.commit(part);
     let mut new = Node::on(&mut *home);
     let part = old.turns(&[(one, 2)]);
-    let result = old.try_commit(part);
-    assert!(
-        matches!(result, Err(CommitError::Fenced { held, newest, .. }) if held == old.lease.epoch() && newest == new.lease.epoch()),
-        "{result:?}"
-    );
+    let Err(CommitError::Fenced { held, newest, .. }) = old.try_commit(part) else { panic!("not fenced") };
+    assert_eq!((held, newest), (old.lease.epoch(), new.lease.epoch()));
     let recovery = new.recover();
     assert_eq!(recovery.executions[0].turns, [(Position(1), turn(one, 1))]);
     assert_eq!(recovery.next, Position(2));

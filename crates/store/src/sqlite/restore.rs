@@ -19,6 +19,7 @@ use perdura_engine::{EffectKey, ExecutionId, LedgerStatus, Note, Timestamp};
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// Further than any node can have come since the backup.
@@ -50,7 +51,27 @@ pub fn restore(backup: &Path, folder: &Path, at: Timestamp) -> Result<Restored, 
             kind: FailureKind::Held,
         });
     }
+    let log = Files { folder: folder.to_owned(), db: backup.to_owned() }.wal();
+    if std::fs::metadata(&log).is_ok_and(|metadata| metadata.len() > 0) {
+        return Err(Failure {
+            what: format!("restoring {}", backup.display()),
+            why: format!(
+                "it is data in use, not a backup: a part of it is in {}; make a backup with `perdura backup`",
+                log.display()
+            ),
+            kind: FailureKind::Held,
+        });
+    }
     let part = Files { folder: folder.to_owned(), db: folder.join("perdura.db.part") };
+    // A log that an earlier try left behind must not be taken for that of the new copy.
+    for stale in
+        ["perdura.db.part", "perdura.db.part-wal", "perdura.db.part-shm"].map(|name| folder.join(name))
+    {
+        match std::fs::remove_file(&stale) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(io("removing", &stale, &error)),
+            Ok(()) | Err(_) => {}
+        }
+    }
     std::fs::copy(backup, &part.db).map_err(|error| io("reading", backup, &error))?;
     let restored = prepare(&part, at)?;
     File::open(&part.db).and_then(|file| file.sync_all()).map_err(|error| io("syncing", &part.db, &error))?;
