@@ -5,7 +5,7 @@ use crate::data::Data;
 use crate::definition::plural;
 use crate::{table, terminal};
 use anyhow::{Result, bail};
-use perdura_server::control::{Answer, Request};
+use perdura_server::control::{Answer, Request, Swept};
 use perdura_server::retention::{Keep, ms};
 use std::process::ExitCode;
 
@@ -22,7 +22,7 @@ pub(crate) fn cleanup(arguments: &CleanupArguments) -> Result<ExitCode> {
             bytes_max: arguments.bytes_max,
             dry_run: arguments.dry_run,
         };
-        let Answer::Swept { executions: some, ledger: rows, more } = data.ask(request)? else {
+        let Answer::Swept(Swept { executions: some, ledger: rows, more }) = data.ask(request)? else {
             bail!("the answer is none to this question");
         };
         executions += some;
@@ -32,7 +32,7 @@ pub(crate) fn cleanup(arguments: &CleanupArguments) -> Result<ExitCode> {
         }
     }
     if arguments.data.json {
-        table::print_json(&Answer::Swept { executions, ledger, more: false })?;
+        table::print_json(&Swept { executions, ledger, more: false })?;
         return Ok(ExitCode::SUCCESS);
     }
     let count = |count: u64, noun| plural(usize::try_from(count).unwrap_or(usize::MAX), noun);

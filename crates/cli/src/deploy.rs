@@ -6,7 +6,7 @@ use crate::definition::Definition;
 use crate::run::input::machine_name;
 use crate::terminal::{self, stderr_paint};
 use crate::{document, table};
-use anyhow::Result;
+use anyhow::{Result, bail};
 use perdura_asl::source::Format;
 use perdura_server::control::{Answer, Request};
 use std::io::{self, Write};
@@ -34,11 +34,14 @@ pub(crate) fn deploy(arguments: &DeployArguments) -> Result<ExitCode> {
         kind: arguments.reading.machine_type.into(),
         definition: text,
     };
-    let answer = Data::reach(&arguments.data.data)?.ask(request)?;
+    let Answer::Deployed(deployed) = Data::reach(&arguments.data.data)?.ask(request)? else {
+        bail!("the answer is none to this question");
+    };
     if arguments.data.json {
-        table::print_json(&answer)?;
-    } else if let Answer::Deployed { machine, revision, .. } = &answer {
-        terminal::print(format!("{machine} is deployed, revision {revision}\n").as_bytes())?;
+        table::print_json(&deployed)?;
+    } else {
+        let text = format!("{} is deployed, revision {}\n", deployed.machine, deployed.revision);
+        terminal::print(text.as_bytes())?;
     }
     Ok(ExitCode::SUCCESS)
 }

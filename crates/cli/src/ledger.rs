@@ -7,7 +7,7 @@ use crate::stop::tell_taken;
 use crate::{table, terminal};
 use anyhow::{Result, bail};
 use perdura_engine::{LedgerStatus, Limits};
-use perdura_server::control::{Answer, LedgerEntry, LedgerQuestion, Request, Resolving};
+use perdura_server::control::{Answer, LedgerEntry, LedgerQuestion, Request, Resolving, ledger_word};
 use std::process::ExitCode;
 
 /// Shows the ledger, or resolves something in it.
@@ -46,17 +46,12 @@ pub(crate) fn print(entries: &[LedgerEntry], json: bool) -> Result<()> {
 }
 
 fn row(entry: &LedgerEntry) -> Vec<String> {
-    let status = match entry.status {
-        LedgerStatus::Pending => "pending",
-        LedgerStatus::Completed => "completed",
-        LedgerStatus::Failed => "failed",
-        LedgerStatus::Uncertain => "uncertain",
-    };
     let settled = entry.completed_at.map_or_else(|| "-".to_owned(), |at| at.to_string());
     let what = entry.error.as_deref().or(entry.result.as_deref()).unwrap_or("-");
     let what: String = what.lines().next().unwrap_or_default().chars().take(80).collect();
     let sent = entry.started_at.to_string();
-    vec![entry.key.to_string(), status.to_owned(), sent, settled, entry.wire_key.clone(), what]
+    let status = ledger_word(entry.status).to_owned();
+    vec![entry.key.to_string(), status, sent, settled, entry.wire_key.clone(), what]
 }
 
 fn resolve(arguments: &ResolveArguments) -> Result<ExitCode> {

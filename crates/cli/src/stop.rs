@@ -4,7 +4,7 @@ use crate::arguments::{RedriveArguments, StopArguments};
 use crate::data::Data;
 use crate::{table, terminal};
 use anyhow::{Result, bail};
-use perdura_server::control::{Answer, Request};
+use perdura_server::control::{Answer, Request, Taken};
 use std::process::ExitCode;
 
 /// Ends an execution.
@@ -27,11 +27,10 @@ pub(crate) fn redrive(arguments: &RedriveArguments) -> Result<ExitCode> {
 
 /// What came of it, and whether it changed anything.
 pub(crate) fn tell_taken(answer: &Answer, done: &str, json: bool) -> Result<ExitCode> {
-    let Answer::Taken { execution, ignored, status, performs } = answer else {
-        bail!("the answer is none to this question");
-    };
+    let Answer::Taken(taken) = answer else { bail!("the answer is none to this question") };
+    let Taken { execution, ignored, status, performs } = taken;
     if json {
-        table::print_json(answer)?;
+        table::print_json(taken)?;
     } else if ignored.is_none() {
         terminal::print(format!("{execution} is {done}: {}\n", status.name()).as_bytes())?;
         if !performs && status.name() == "RUNNING" {

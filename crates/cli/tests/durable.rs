@@ -4,7 +4,7 @@ mod common;
 
 use common::Scene;
 use common::server::{Server, kill};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 
 /// Writes its key to `keys` and its process to the pipe `up`, then waits for the file `go` to be there, which on a
 /// later call it is.
@@ -55,7 +55,7 @@ fn a_run_that_was_killed_goes_on_under_the_same_key() {
     let other = ["run", "m.asl.json", "--data", "data", "--name", "n", "--input", "[2]"];
     scene.perdura(&other).fails(2, &["an execution named n has another input"]);
     let entries = scene.json(&["ledger", "--execution", "n"]);
-    assert_eq!((entries.len(), &entries[0]["status"]), (1, &"Completed".into()), "{entries:?}");
+    assert_eq!((entries.len(), &entries[0]["status"]), (1, &"completed".into()), "{entries:?}");
     assert_eq!(
         (&entries[0]["wireKey"], &entries[0]["result"]),
         (&scene.lines("keys")[0].clone().into(), &"\"done\"".into())
@@ -183,7 +183,7 @@ fn a_restored_backup_holds_what_was_under_way() {
     let held = scene.one(&["restore", "copy.db"]);
     assert_eq!(
         (&held["status"], &held["wireKey"]),
-        (&"Uncertain".into(), &scene.lines("keys")[0].clone().into())
+        (&"uncertain".into(), &scene.lines("keys")[0].clone().into())
     );
     go(&scene);
     let _server = Server::start(&scene, &[]);
@@ -229,4 +229,57 @@ fn logs_for_programs_name_execution_step_and_key() {
     let called = lines.iter().find(|line| line["message"] == "called").expect("the call is logged");
     assert_eq!((&called["execution"], &called["step"]), (&id, &"Call#1".into()), "{called}");
     assert!(called["key"].as_str().unwrap_or_default().ends_with(":Call#1:1"), "{called}");
+}
+
+#[test]
+fn stopping_an_execution_ends_its_function() {
+    // All processes of the function hold the pipe open: that it closes shows that none is left.
+    let script = "exec 3> alive; echo up >&3; (sleep 600; echo late >&3) & sleep 600";
+    let scene = Scene::new("durable-stop").function(script, "").pipe("alive");
+    let _server = Server::start(&scene, &[]);
+    scene.one(&["deploy", "m.asl.json"]);
+    let id = scene.one(&["start", "m"])["execution"].as_str().expect("an id").to_owned();
+    let mut alive = BufReader::new(std::fs::File::open(scene.path("alive")).expect("the function opens it"));
+    let mut line = String::new();
+    alive.read_line(&mut line).expect("the function writes");
+    assert_eq!(scene.one(&["stop", &id])["status"], "ABORTED");
+    assert_eq!(alive.read_to_string(&mut line).expect("the pipe closes"), 0);
+    let entries = scene.json(&["ledger", "--execution", &id]);
+    assert_eq!(entries[0]["status"], "uncertain", "{entries:?}");
+}
+
+#[test]
+fn a_server_takes_away_what_is_too_old() {
+    let scene = Scene::new("durable-retention").function("echo 1", "");
+    for name in ["old", "newer"] {
+        scene.perdura(&["run", "m.asl.json", "--data", "data", "--name", name]).gives("1");
+    }
+    let config = std::fs::read_to_string(scene.path("perdura.toml")).expect("it is there");
+    let scene = scene.file("perdura.toml", &format!("{config}\n[retention]\nended_days = 0\n"));
+    let _server = Server::start(&scene, &[]);
+    scene.until(&["ps"], |rows| rows.iter().all(|row| row["name"] != "old"));
+    scene.on_data(&["show", "old"]).fails(1, &["there is no execution \"old\""]);
+}
+
+#[test]
+fn a_server_that_cannot_write_says_so_and_still_shows_what_there_is() {
+    let scene = Scene::new("durable-full").file(
+        "wait.json",
+        r#"{"StartAt": "W", "States": {"W": {"Type": "Wait", "Seconds": 3600, "End": true}}}"#,
+    );
+    // Half a megabyte is all that a file may have; more is refused as on a disk that is full.
+    let serve = "trap '' XFSZ; ulimit -f 1024; exec \"$0\" \"$@\"";
+    let server = Server::start_by(&scene, &["sh", "-c", serve], &[]);
+    scene.one(&["deploy", "wait.json"]);
+    let id = scene.one(&["start", "wait"])["execution"].as_str().expect("an id").to_owned();
+    // Digits that do not repeat, so that they cannot be made smaller.
+    let noise: String =
+        (0..300_000u64).map(|at| (at.wrapping_mul(6_364_136_223_846_793_005) >> 33).to_string()).collect();
+    let scene = scene.file("large.json", &format!("\"{noise}\""));
+    let refused = scene.on_data(&["start", "wait", "--input", "@large.json"]);
+    refused.fails(1, &["the store cannot be written", "start it again with the same name"]);
+    let ready = server.get("/readyz");
+    assert!(ready.starts_with("HTTP/1.1 503 ") && ready.contains("application/problem+json"), "{ready}");
+    assert!(server.get("/healthz").starts_with("HTTP/1.1 200 OK"));
+    assert_eq!(scene.one(&["show", &id])["status"], "RUNNING");
 }

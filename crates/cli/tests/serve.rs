@@ -12,7 +12,7 @@ const WAITS: &str = r#"{"StartAt": "W", "States": {"W": {"Type": "Wait", "Second
 
 /// Everything that can be done to an execution that waits.
 fn the_life_of_an_execution(scene: &Scene) {
-    assert_eq!(scene.one(&["deploy", "wait.json"])["deployed"]["machine"], "wait");
+    assert_eq!(scene.one(&["deploy", "wait.json"])["machine"], "wait");
     let started = scene.one(&["start", "wait", "--name", "a", "--input", r#"{"x": 1}"#]);
     assert_eq!(started["fresh"], true);
     let id = started["execution"].as_str().expect("an id");
@@ -36,11 +36,11 @@ fn the_life_of_an_execution(scene: &Scene) {
     assert_eq!((listed.len(), &listed[0]["name"]), (1, &"a".into()));
 
     let stopped = scene.one(&["stop", "a", "--error", "Enough", "--cause", "by a test"]);
-    assert_eq!(stopped["taken"]["status"], "ABORTED");
+    assert_eq!(stopped["status"], "ABORTED");
     let shown = scene.one(&["show", "a"]);
     assert_eq!((&shown["status"], &shown["error"]), (&"ABORTED".into(), &"Enough".into()));
     scene.on_data(&["stop", "a"]).fails(1, &["is not stopped: "]);
-    assert_eq!(scene.one(&["redrive", "a"])["taken"]["status"], "RUNNING");
+    assert_eq!(scene.one(&["redrive", "a"])["status"], "RUNNING");
     scene.one(&["stop", "a"]);
 
     let kinds: Vec<String> = scene
@@ -58,9 +58,9 @@ fn the_life_of_an_execution(scene: &Scene) {
     assert_eq!((&checked["executions"], &checked["findings"]), (&1.into(), &serde_json::json!([])));
     // The last one to end stays until something else happens.
     scene.one(&["start", "wait", "--name", "b"]);
-    assert_eq!(scene.one(&["cleanup", "--older-than", "0s", "--dry-run"])["swept"]["executions"], 1);
-    assert_eq!(scene.one(&["cleanup", "--older-than", "1h"])["swept"]["executions"], 0);
-    assert_eq!(scene.one(&["cleanup", "--older-than", "0s"])["swept"]["executions"], 1);
+    assert_eq!(scene.one(&["cleanup", "--older-than", "0s", "--dry-run"])["executions"], 1);
+    assert_eq!(scene.one(&["cleanup", "--older-than", "1h"])["executions"], 0);
+    assert_eq!(scene.one(&["cleanup", "--older-than", "0s"])["executions"], 1);
     scene.on_data(&["show", id]).fails(1, &["there is no execution"]);
 }
 

@@ -8,13 +8,48 @@ mod ask;
 mod listen;
 mod request;
 
-pub use answer::{Answer, LedgerEntry, Listed, Page, Place, Shown, Standing, Starting, StatsAnswer, Table};
+pub use answer::{
+    Answer, Deployed, LedgerEntry, Listed, Page, Place, Shown, Standing, Starting, StatsAnswer, Swept, Table,
+    Taken,
+};
 pub use ask::{Connection, connect};
 pub use listen::{Listener, SOCKET};
 pub use request::{LedgerQuestion, Request, Resolving};
 
+use perdura_engine::LedgerStatus;
+
 /// The longest line, either way: an input of 64 MiB has room in it.
 const LINE_BYTES_MAX: usize = 160 * 1024 * 1024;
+
+/// A ledger status as people write it.
+pub fn ledger_word(status: LedgerStatus) -> &'static str {
+    match status {
+        LedgerStatus::Pending => "pending",
+        LedgerStatus::Completed => "completed",
+        LedgerStatus::Failed => "failed",
+        LedgerStatus::Uncertain => "uncertain",
+    }
+}
+
+/// The same on the wire and in `--json`.
+pub(crate) mod word {
+    use super::{LedgerStatus, ledger_word};
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    const ALL: [LedgerStatus; 4] =
+        [LedgerStatus::Pending, LedgerStatus::Completed, LedgerStatus::Failed, LedgerStatus::Uncertain];
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+    pub(crate) fn serialize<S: Serializer>(status: &LedgerStatus, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(ledger_word(*status))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<LedgerStatus, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        let found = ALL.into_iter().find(|status| ledger_word(*status) == word);
+        found.ok_or_else(|| D::Error::custom(format!("{word} is no status of the ledger")))
+    }
+}
 
 /// Instants as text on the wire and in `--json`.
 pub(crate) mod iso {

@@ -44,7 +44,12 @@ impl Scene {
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_perdura"));
+        self.command_of(env!("CARGO_BIN_EXE_perdura"), arguments)
+    }
+
+    /// Another program, in the folder of the test.
+    pub(crate) fn command_of(&self, program: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command
             .args(arguments)
             .current_dir(&self.folder)

@@ -19,9 +19,21 @@ pub(crate) struct Server {
 impl Server {
     /// Starts it, and waits until it says that it is ready.
     pub(crate) fn start(scene: &Scene, more: &[&str]) -> Self {
+        Self::start_by(scene, &[], more)
+    }
+
+    /// The same, by another program, which is given the command as its last arguments.
+    pub(crate) fn start_by(scene: &Scene, by: &[&str], more: &[&str]) -> Self {
         let mut arguments = vec!["serve", "--listen", "127.0.0.1:0", "--data", "data", "--grace", "0s"];
         arguments.extend(more);
-        let mut command = scene.command(&arguments);
+        let mut command = match by {
+            [] => scene.command(&arguments),
+            [program, rest @ ..] => {
+                let mut command = scene.command_of(program, rest);
+                command.arg(env!("CARGO_BIN_EXE_perdura")).args(&arguments);
+                command
+            }
+        };
         command.stderr(std::fs::File::create(scene.path("serve.log")).expect("a log can be written"));
         let mut child = command.spawn().expect("perdura runs");
         let mut ready = String::new();

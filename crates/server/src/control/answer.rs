@@ -1,6 +1,6 @@
 //! What is answered. The same shapes are what `--json` prints.
 
-use super::iso;
+use super::{iso, word};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::{ExecutionId, Fault, LedgerStatus, Status, Timestamp};
@@ -21,19 +21,7 @@ pub enum Answer {
         version: String,
     },
     /// A definition is kept.
-    Deployed {
-        /// Its machine.
-        machine: Arc<str>,
-        /// Its machine's ARN.
-        arn: String,
-        /// Standard or Express.
-        kind: MachineType,
-        /// Which definition.
-        revision: u64,
-        /// When it was first given.
-        #[serde(with = "iso")]
-        created_at: Timestamp,
-    },
+    Deployed(Deployed),
     /// An execution is on disk.
     Started(Starting),
     /// A page of a list.
@@ -45,27 +33,55 @@ pub enum Answer {
     /// Rows of the ledger.
     Ledger(Page<LedgerEntry, ()>),
     /// An input was taken.
-    Taken {
-        /// By whom.
-        execution: ExecutionId,
-        /// Why it changed nothing, if it did not.
-        ignored: Option<Arc<str>>,
-        /// The execution's status after it.
-        status: Status,
-        /// It moves on by itself.
-        performs: bool,
-    },
+    Taken(Taken),
     /// How much there is.
     Stats(Box<StatsAnswer>),
     /// What was taken away, or would be.
-    Swept {
-        /// Executions with their histories.
-        executions: u64,
-        /// Rows of the ledger.
-        ledger: u64,
-        /// There is more.
-        more: bool,
-    },
+    Swept(Swept),
+}
+
+/// A definition that is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Deployed {
+    /// Its machine.
+    pub machine: Arc<str>,
+    /// Its machine's ARN.
+    pub arn: String,
+    /// Standard or Express.
+    pub kind: MachineType,
+    /// Which definition.
+    pub revision: u64,
+    /// When it was first given.
+    #[serde(with = "iso")]
+    pub created_at: Timestamp,
+}
+
+/// What came of an input.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Taken {
+    /// By whom it was taken.
+    pub execution: ExecutionId,
+    /// Why it changed nothing, if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignored: Option<Arc<str>>,
+    /// The execution's status after it.
+    pub status: Status,
+    /// It moves on by itself; otherwise when a server is started.
+    pub performs: bool,
+}
+
+/// What a slice of a sweep took away, or would.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Swept {
+    /// Executions with their histories.
+    pub executions: u64,
+    /// Rows of the ledger.
+    pub ledger: u64,
+    /// There is more.
+    pub more: bool,
 }
 
 /// An execution that is on disk.
@@ -211,6 +227,7 @@ pub struct LedgerEntry {
     /// Which key generation.
     pub round: u32,
     /// What is known.
+    #[serde(with = "word")]
     pub status: LedgerStatus,
     /// When it was first sent.
     #[serde(with = "iso")]

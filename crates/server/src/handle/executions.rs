@@ -1,7 +1,7 @@
 //! Executions: started, listed, shown, stopped, redriven.
 
 use super::find::find;
-use crate::control::{Answer, Listed, Page, Place, Shown, Standing, Starting};
+use crate::control::{Answer, Listed, Page, Place, Shown, Standing, Starting, Taken};
 use crate::data::Data;
 use crate::fold::{Folded, fold};
 use crate::{Refusal, names};
@@ -187,5 +187,5 @@ fn give<D: Data>(data: &mut D, which: &str, input: Input, done: &str) -> Result<
         Some(reason) => tracing::info!(%execution, %reason, "not {done}"),
     }
     let performs = data.performs();
-    Ok(Answer::Taken { execution, ignored: taken.ignored, status: taken.status, performs })
+    Ok(Answer::Taken(Taken { execution, ignored: taken.ignored, status: taken.status, performs }))
 }

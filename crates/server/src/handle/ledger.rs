@@ -2,7 +2,7 @@
 
 use super::executions::no_such;
 use super::find::find;
-use crate::control::{Answer, LedgerEntry, LedgerQuestion, Page, Resolving};
+use crate::control::{Answer, LedgerEntry, LedgerQuestion, Page, Resolving, Taken};
 use crate::data::Data;
 use crate::fold::{PAGE_BYTES, broken, fold};
 use crate::{Refusal, stuck};
@@ -182,7 +182,7 @@ pub(super) fn resolve<D: Data>(data: &mut D, resolving: Resolving) -> Result<Ans
     let by = address(data, execution, &key)?;
     let taken = data.input(execution, Input::Resolve { by, resolution, reason: reason.into() })?;
     let performs = data.performs();
-    Ok(Answer::Taken { execution, ignored: taken.ignored, status: taken.status, performs })
+    Ok(Answer::Taken(Taken { execution, ignored: taken.ignored, status: taken.status, performs }))
 }
 
 /// Who waits for the call under this key.

@@ -1,6 +1,6 @@
 //! Definitions.
 
-use crate::control::Answer;
+use crate::control::{Answer, Deployed};
 use crate::data::Data;
 use crate::{Refusal, names};
 use perdura_engine::Arns;
@@ -34,5 +34,5 @@ pub(super) fn deploy<D: Data>(
     let MachineRecord { name, kind, revision, created_at, .. } = data.deploy(&new, Arc::new(machine))?;
     tracing::info!(machine = %name, revision = revision.0, "deployed");
     let arn = Arns::default().machine(&name);
-    Ok(Answer::Deployed { machine: name, arn, kind, revision: revision.0, created_at })
+    Ok(Answer::Deployed(Deployed { machine: name, arn, kind, revision: revision.0, created_at }))
 }

@@ -1,10 +1,10 @@
 //! How much there is, and what is too old.
 
 use crate::Refusal;
-use crate::control::{Answer, StatsAnswer, Table};
+use crate::control::{Answer, StatsAnswer, Swept, Table, ledger_word};
 use crate::data::Data;
 use crate::retention::SLICE;
-use perdura_engine::{LedgerStatus, Timestamp};
+use perdura_engine::Timestamp;
 use perdura_store::{Retention, Stats, Totals};
 
 /// How long things are kept.
@@ -25,7 +25,7 @@ fn told(stats: Stats) -> StatsAnswer {
     let names = Totals::NAMES.iter().map(ToString::to_string);
     StatsAnswer {
         executions: executions.into_iter().map(|(status, count)| (status.name().to_owned(), count)).collect(),
-        ledger: ledger.into_iter().map(|(status, count)| (ledger_name(status).to_owned(), count)).collect(),
+        ledger: ledger.into_iter().map(|(status, count)| (ledger_word(status).to_owned(), count)).collect(),
         totals: names.zip(totals.values()).collect(),
         oldest_pending,
         repeated_share: share(&totals),
@@ -40,16 +40,6 @@ fn share(totals: &Totals) -> f64 {
     if all == 0 { 0.0 } else { (totals.steps_repeated + totals.outcomes_late) as f64 / all as f64 }
 }
 
-/// As the ledger's table has it.
-fn ledger_name(status: LedgerStatus) -> &'static str {
-    match status {
-        LedgerStatus::Pending => "pending",
-        LedgerStatus::Completed => "completed",
-        LedgerStatus::Failed => "failed",
-        LedgerStatus::Uncertain => "uncertain",
-    }
-}
-
 pub(super) fn cleanup<D: Data>(data: &mut D, kept: Kept, dry_run: bool) -> Result<Answer, Refusal> {
     if kept.ended_for_ms < 0 || kept.ledger_for_ms < 0 {
         return Err(Refusal::invalid("nothing is older than now"));
@@ -62,7 +52,7 @@ pub(super) fn cleanup<D: Data>(data: &mut D, kept: Kept, dry_run: bool) -> Resul
         bytes_max: kept.bytes_max,
     };
     let swept = data.sweep(&retention, SLICE, dry_run)?;
-    Ok(Answer::Swept { executions: swept.executions, ledger: swept.ledger, more: swept.more })
+    Ok(Answer::Swept(Swept { executions: swept.executions, ledger: swept.ledger, more: swept.more }))
 }
 
 #[cfg(test)]

@@ -1,0 +1,96 @@
+//! The rule of five minutes, on a store in memory and a clock that is moved on.
+
+use perdura_engine::asl::json::Payload;
+use perdura_engine::asl::machine::{Machine, MachineType};
+use perdura_engine::{ExecutionId, Input, Timestamp};
+use perdura_runtime::{Start, Started, Taken, View};
+use perdura_server::control::{Answer, LedgerQuestion, Request};
+use perdura_server::data::{Data, Deposit};
+use perdura_server::{Refusal, handle, stuck};
+use perdura_store::{Failure, MachineRecord, MemoryStore, NewMachine, Reader, Retention, Swept};
+use std::sync::Arc;
+
+/// The same data, seen so many minutes later.
+struct Later {
+    data: Deposit,
+    minutes: i64,
+}
+
+impl Data for Later {
+    fn now(&self) -> Timestamp {
+        self.data.now().after_ms(self.minutes * 60_000)
+    }
+
+    fn performs(&self) -> bool {
+        self.data.performs()
+    }
+
+    fn read<T>(&mut self, ask: impl FnOnce(&mut dyn Reader) -> Result<T, Failure>) -> Result<T, Failure> {
+        self.data.read(ask)
+    }
+
+    fn view(&mut self, execution: ExecutionId) -> Option<Box<View>> {
+        self.data.view(execution)
+    }
+
+    fn settle(&mut self, waits: u32) -> bool {
+        self.data.settle(waits)
+    }
+
+    fn deploy(&mut self, new: &NewMachine, machine: Arc<Machine>) -> Result<MachineRecord, Refusal> {
+        self.data.deploy(new, machine)
+    }
+
+    fn start(&mut self, start: Start) -> Result<Started, Refusal> {
+        self.data.start(start)
+    }
+
+    fn input(&mut self, execution: ExecutionId, input: Input) -> Result<Taken, Refusal> {
+        self.data.input(execution, input)
+    }
+
+    fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, Refusal> {
+        self.data.sweep(retention, most, dry_run)
+    }
+}
+
+/// Data with one execution, `n`, that has made a call.
+fn called() -> Later {
+    let mut data =
+        Later { data: Deposit::new(Box::new(MemoryStore::new(1))).expect("memory opens"), minutes: 0 };
+    let definition = r#"{"StartAt": "Call", "States": {"Call": {"Type": "Task", "End": true,
+        "Resource": "arn:aws:lambda:us-east-1:123456789012:function:f"}}}"#;
+    let deploy =
+        Request::Deploy { machine: "m".into(), kind: MachineType::Standard, definition: definition.into() };
+    handle(&mut data, deploy).expect("it is deployed");
+    let start = Request::Start {
+        machine: "m".into(),
+        name: Some("n".into()),
+        input: Payload::default(),
+        strict: false,
+    };
+    handle(&mut data, start).expect("it is started");
+    data
+}
+
+#[test]
+fn a_call_that_nobody_makes_is_stuck_after_five_minutes() {
+    let mut data = called();
+    for (minutes, expected) in [(0, 0), (4, 0), (6, 1)] {
+        data.minutes = minutes;
+        let question = LedgerQuestion { stuck: true, most: 10, ..LedgerQuestion::default() };
+        let Ok(Answer::Ledger(page)) = handle(&mut data, Request::Ledger(question)) else {
+            panic!("the ledger can be read")
+        };
+        assert_eq!(page.items.len(), expected, "after {minutes} minutes");
+    }
+}
+
+#[test]
+fn a_call_that_nobody_waits_for_is_not_stuck() {
+    let mut data = called();
+    let stop = Request::Stop { execution: "n".into(), error: None, cause: None };
+    handle(&mut data, stop).expect("it is stopped");
+    data.minutes = 6;
+    assert_eq!(stuck::stuck(&mut data).expect("the ledger can be read"), []);
+}
