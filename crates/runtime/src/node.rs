@@ -120,14 +120,19 @@ struct Slot {
 }
 
 impl Slot {
+    /// Nothing waits for it here, and no call of it is under way, or would be if this process performed.
+    fn is_idle(&self, running: &Running, performs: bool) -> bool {
+        let has_no_call = performs || running.execution.calls().next().is_none();
+        self.inbox.is_empty() && self.live.is_empty() && self.parked.is_none() && has_no_call
+    }
+
     /// It only waits, and for long: it need not be in memory.
-    fn is_at_rest(&self, moment: &Moment) -> bool {
-        let nothing_here = self.inbox.is_empty() && self.live.is_empty() && self.parked.is_none();
-        let rests = |running: &Running| {
-            running.turns > 0
-                && (running.execution.is_ended() || rests(&[], running.execution.next_wake(), moment))
-        };
-        nothing_here && self.running.as_deref().is_some_and(rests)
+    fn is_at_rest(&self, moment: &Moment, performs: bool) -> bool {
+        let Some(running) = &self.running else { return false };
+        let execution = &running.execution;
+        running.turns > 0
+            && self.is_idle(running, performs)
+            && (execution.is_ended() || rests(&[], execution.next_wake(), moment))
     }
 }
 
@@ -334,7 +339,7 @@ impl Node {
     fn show_to_readers(&mut self, moment: &Moment) {
         let is_unseen = |slot: &Slot| {
             let unseen = |running: &Running| running.is_unseen(moment.now);
-            slot.running.as_deref().is_some_and(unseen) || slot.is_at_rest(moment)
+            slot.running.as_deref().is_some_and(unseen) || slot.is_at_rest(moment, self.performs)
         };
         let mut unseen: Vec<ExecutionId> =
             self.slots.iter().filter(|(_, slot)| is_unseen(slot)).map(|(id, _)| *id).collect();
@@ -347,7 +352,7 @@ impl Node {
     /// Nothing is decided, but its rows are written.
     fn gather_as_it_is(&mut self, id: ExecutionId, moment: &Moment, is_stale: bool) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
-        let is_idle = slot.is_at_rest(moment);
+        let is_idle = slot.is_at_rest(moment, self.performs);
         let Some(running) = slot.running.take() else { return };
         let item = Item { running, decision: None, begun: None, is_idle, is_stale, moment: *moment };
         self.gathered.push(item);
@@ -395,7 +400,7 @@ impl Node {
             return self.make_ready(id);
         }
         slot.told = Some(reply);
-        let is_idle = slot.inbox.is_empty() && slot.live.is_empty();
+        let is_idle = slot.is_idle(&running, self.performs);
         let begun = slot.begun.take();
         self.gathered.push(Item {
             running,

@@ -61,9 +61,7 @@ impl Deposit {
                 expires_at: moment.now.after_ms(LEASE_FOR_MS),
                 store: &mut *self.store,
                 live: Live::default(),
-                // What is under way is taken up, although nothing is performed: an execution whose call nobody
-                // seems to make would be put to sleep, and no process would make it again.
-                performs: true,
+                performs: false,
             };
             self.node = Some(Node::open(opening)?);
         }
