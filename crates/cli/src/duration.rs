@@ -32,7 +32,7 @@ pub(crate) fn say(ms: i64) -> String {
     let seconds = ms / 1000;
     match seconds {
         0 if ms > 0 => format!("{ms} ms"),
-        0..60 if ms % 1000 != 0 => format!("{seconds}.{} s", ms % 1000 / 100),
+        0..60 if ms % 1000 >= 100 => format!("{seconds}.{} s", ms % 1000 / 100),
         0..60 => format!("{seconds} s"),
         60..3600 => pair(seconds / 60, "min", seconds % 60, "s"),
         3600..86_400 => pair(seconds / 3600, "h", seconds / 60 % 60, "min"),

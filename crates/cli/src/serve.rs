@@ -9,8 +9,7 @@ use crate::run::config::Config;
 use crate::terminal;
 use anyhow::{Context, Result};
 use commands::Commands;
-use perdura_engine::ExecutionId;
-use perdura_runtime::{Door, Opener, Options, RealWorld, Runtime, Steps};
+use perdura_runtime::{Opener, Options, RealWorld, Runtime, Steps};
 use perdura_server::control::Listener;
 use perdura_server::data::Served;
 use perdura_server::http::{self, Health};
@@ -55,7 +54,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
         let watch = Arc::new(stuck::Watch::default());
         let address = listener.local_addr()?;
         let health = Health { door: door.clone(), watch: watch.clone() };
-        tell_ready(arguments, &address.to_string(), taken_up(&door).await, began)?;
+        tell_ready(arguments, &address.to_string(), runtime.taken_up(), began)?;
         tokio::select! {
             biased;
             () = signalled(signals) => Ok(()),
@@ -92,18 +91,9 @@ pub(crate) fn opener(folder: &Path, store: SqliteStore) -> Opener {
     })
 }
 
-/// How many executions are in memory after the first look around.
-async fn taken_up(door: &Door) -> u64 {
-    // The node counts after it has answered; so the second answer comes after the first count.
-    for _ in 0..2 {
-        door.view(ExecutionId::from_random(0)).await;
-    }
-    door.gauges().in_memory
-}
-
-fn tell_ready(arguments: &ServeArguments, address: &str, taken_up: u64, began: Instant) -> Result<()> {
+fn tell_ready(arguments: &ServeArguments, address: &str, taken_up: usize, began: Instant) -> Result<()> {
     let took = duration::say(retention::ms(began.elapsed()));
-    let count = crate::definition::plural(usize::try_from(taken_up).unwrap_or(usize::MAX), "execution");
+    let count = crate::definition::plural(taken_up, "execution");
     let data = arguments.data.display();
     terminal::print(
         format!("perdura serves {data} on http://{address}: {count} taken up in {took}\n").as_bytes(),

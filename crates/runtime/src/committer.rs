@@ -3,7 +3,7 @@
 //! An execution and its decision are handed over together and come back together, after the commit. So nobody can
 //! see a state that is not on disk: memory follows the disk by ownership, not by care.
 
-use crate::running::{Mark, Running, SEEN_AFTER_MS};
+use crate::running::{Mark, MarkRow, Running, SEEN_AFTER_MS};
 use perdura_engine::{
     Decision, Effect, EffectKey, EventKind, ExecutionId, Fault, LedgerStatus, Moment, Note, Record, Status,
     Timestamp, Turn, Wake,
@@ -258,6 +258,7 @@ impl Draft {
             self.write_turn(running, begun.as_deref(), &turn, held);
             done.ignored = read_notes(&turn, running, &mut self.ledger, &mut held.totals, &mut done.remarks);
             done.effects = running.execution.commit(decision);
+            held.totals.started += u64::from(begun.is_some());
         }
         count_status(&done.effects, &mut held.totals);
         let is_ended = running.execution.is_ended();
@@ -376,8 +377,7 @@ fn count_status(effects: &[Effect], totals: &mut Totals) {
     for effect in effects {
         if let Effect::Publish { status } = effect {
             match status {
-                Status::Created => {}
-                Status::Running => totals.started += 1,
+                Status::Created | Status::Running => {}
                 Status::Succeeded => totals.succeeded += 1,
                 Status::Failed | Status::Aborted | Status::TimedOut => totals.failed += 1,
             }
@@ -454,14 +454,15 @@ fn mark(
         LedgerStatus::Pending => {
             totals.steps_sent += 1;
             if known.is_none() {
-                let mark = Mark { key: key.clone(), status, started_at: at, is_written: false };
+                let mark = Mark { key: key.clone(), status, started_at: at, row: MarkRow::None };
                 running.marks.push(mark);
             }
         }
         LedgerStatus::Completed => {
             totals.steps_completed += 1;
-            let written =
-                known.map_or(running.has_ledger_rows, |known| running.marks.swap_remove(known).is_written);
+            let written = known.map_or(running.has_ledger_rows, |known| {
+                running.marks.swap_remove(known).row != MarkRow::None
+            });
             if written {
                 ledger.push(LedgerChange::Drop { key: key.readable().into() });
             }
@@ -487,8 +488,8 @@ fn mark(
 fn write_pending(running: &mut Running, ledger: &mut Vec<LedgerChange>, before: Option<Timestamp>) {
     let id = running.id();
     for mark in &mut running.marks {
-        if !mark.is_written && before.is_none_or(|before| mark.started_at <= before) {
-            mark.is_written = true;
+        if mark.row != MarkRow::Written && before.is_none_or(|before| mark.started_at <= before) {
+            mark.row = MarkRow::Written;
             running.has_ledger_rows = true;
             ledger.push(LedgerChange::Put(Box::new(ledger_row(id, &mark.key, mark.status, mark.started_at))));
         }

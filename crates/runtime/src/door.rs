@@ -7,8 +7,9 @@ use crate::runtime::{Event, Shared};
 use crate::watch::Reading;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{ExecutionId, Input};
-use perdura_store::{CommitError, Failure, MachineRecord, NewMachine, Reader, Retention, Store, Swept};
-use std::path::Path;
+use perdura_store::{
+    CommitError, Failure, MachineId, MachineRecord, NewMachine, Reader, Retention, Store, Swept,
+};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -77,6 +78,11 @@ impl Door {
         self.ask(|reply| Message::Show { execution, reply }).await.flatten()
     }
 
+    /// The execution in memory that has this name.
+    pub async fn named(&self, machine: MachineId, name: Arc<str>) -> Option<ExecutionId> {
+        self.ask(|reply| Message::Named { machine, name, reply }).await.flatten()
+    }
+
     /// Reads from the store, beside everything else. It waits for the disk: not for an async thread.
     pub fn read<T>(&self, ask: impl FnOnce(&mut dyn Reader) -> Result<T, Failure>) -> Result<T, Failure> {
         let pooled = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -96,11 +102,6 @@ impl Door {
     /// Takes a slice of what is too old. It waits for the disk.
     pub fn sweep(&self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, CommitError> {
         self.with_store(|store| store.sweep(retention, most, dry_run))
-    }
-
-    /// Copies everything to a new file. It waits for the disk; commits go on.
-    pub fn backup(&self, file: &Path) -> Result<(), Failure> {
-        self.with_store(|store| Ok(store.backup(file)?)).map_err(failure)
     }
 
     /// What can be seen of the node.

@@ -6,7 +6,7 @@ use perdura_engine::{
     Arns, By, EffectKey, Execution, ExecutionId, Fault, Identity, Input, Limits, Outcome, Status, Timestamp,
     Wake,
 };
-use perdura_store::{MachineRecord, RevisionId};
+use perdura_store::{MachineId, MachineRecord, RevisionId};
 use std::fmt;
 use std::sync::Arc;
 
@@ -74,6 +74,15 @@ pub enum Message {
         execution: ExecutionId,
         /// Told at its next rest.
         reply: Reply<Option<Box<View>>>,
+    },
+    /// Somebody knows the name of an execution that is in memory.
+    Named {
+        /// Of which machine.
+        machine: MachineId,
+        /// Its name.
+        name: Arc<str>,
+        /// Told who that is.
+        reply: Reply<Option<ExecutionId>>,
     },
     /// A definition was stored.
     Deployed {

@@ -275,6 +275,9 @@ impl Node {
             Message::Answer { execution, by, outcome } => self.answer(execution, by, outcome, moment),
             Message::Watch { execution, reply } => self.watch(execution, reply),
             Message::Show { execution, reply } => self.show(execution, reply),
+            Message::Named { machine, name, reply } => {
+                reply.send(self.names.get(&(machine, name)).copied());
+            }
             Message::Deployed { record, machine } => self.library.put(record, machine),
         }
     }

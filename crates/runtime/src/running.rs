@@ -51,8 +51,16 @@ pub(crate) struct Mark {
     pub(crate) key: EffectKey,
     pub(crate) status: LedgerStatus,
     pub(crate) started_at: Timestamp,
-    /// The table has a row for it.
-    pub(crate) is_written: bool,
+    pub(crate) row: MarkRow,
+}
+
+/// Whether the ledger table has a row for an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MarkRow {
+    None,
+    /// Another process may have written one.
+    Perhaps,
+    Written,
 }
 
 impl Running {
@@ -85,7 +93,7 @@ impl Running {
     pub(crate) fn is_unseen(&self, now: Timestamp) -> bool {
         let seen_before = Timestamp(now.0.saturating_sub(SEEN_AFTER_MS));
         (!self.is_listed && self.since <= seen_before)
-            || self.marks.iter().any(|mark| !mark.is_written && mark.started_at <= seen_before)
+            || self.marks.iter().any(|mark| mark.row != MarkRow::Written && mark.started_at <= seen_before)
     }
 
     /// Its row, without content.
@@ -265,7 +273,7 @@ impl Fold {
             key,
             status: LedgerStatus::Pending,
             started_at: sent_at(strand),
-            is_written: false,
+            row: MarkRow::Perhaps,
         };
         running.marks = running.execution.calls().map(mark).collect();
         Ok(running)

@@ -91,6 +91,7 @@ fn closed() -> Failure {
 pub struct Runtime {
     door: Door,
     events: Sender<Event>,
+    taken_up: usize,
     node: Option<JoinHandle<()>>,
     writer: Option<JoinHandle<()>>,
 }
@@ -117,6 +118,8 @@ impl Runtime {
             pause: REOPEN_AFTER,
         };
         let opened = turner.open(Live::default())?;
+        shared.gauges.set_node(&opened.node, &opened.committer);
+        let taken_up = opened.node.in_memory();
         let writer = {
             let (shared, events) = (shared.clone(), events.clone());
             spawn("perdura-writer", move || {
@@ -129,7 +132,12 @@ impl Runtime {
         };
         let node = spawn("perdura-node", move || turner.run(opened))?;
         let door = Door::new(events.clone(), shared, options.arrivals_max);
-        Ok(Self { door, events, node: Some(node), writer: Some(writer) })
+        Ok(Self { door, events, taken_up, node: Some(node), writer: Some(writer) })
+    }
+
+    /// How many executions ran when the store was opened, and go on.
+    pub fn taken_up(&self) -> usize {
+        self.taken_up
     }
 
     /// The way in.
@@ -448,6 +456,7 @@ fn refuse(message: Message, why: &Unavailable) {
         Message::Input { reply, .. } => reply.send(Err(InputError::Unavailable(why.clone()))),
         Message::Watch { reply, .. } => reply.send(Err(InputError::Unavailable(why.clone()))),
         Message::Show { reply, .. } => reply.send(None),
+        Message::Named { reply, .. } => reply.send(None),
         Message::Answer { .. } | Message::Deployed { .. } => {}
     }
 }

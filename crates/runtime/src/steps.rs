@@ -1,7 +1,7 @@
 //! Steps as async Rust functions of this program: `arn:perdura:step:::NAME`.
 
 use crate::clock::RealClock;
-use crate::world::{Order, World};
+use crate::world::{Answer, Order, World};
 use perdura_engine::asl::error::RUNTIME;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::{Resource, Target};
@@ -102,7 +102,31 @@ impl Performer for Nowhere {
     }
 }
 
-type UnderWay = Mutex<HashMap<(ExecutionId, StrandId), (EffectKey, AbortHandle)>>;
+/// Steps under way, by who waits for them. Whoever takes an entry out has the answer, and the only one.
+type UnderWay = Mutex<HashMap<(ExecutionId, StrandId), (EffectKey, Answer, AbortHandle)>>;
+
+/// One step under way. Dropped without an end, by a panic, it says that nobody knows.
+struct Attempt {
+    place: (ExecutionId, StrandId),
+    key: EffectKey,
+    under_way: Arc<UnderWay>,
+}
+
+impl Attempt {
+    /// Its answer, unless it was cancelled.
+    fn take(&self) -> Option<Answer> {
+        let mut table = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_ours = table.get(&self.place).is_some_and(|(key, _, _)| *key == self.key);
+        let (_, answer, _) = is_ours.then(|| table.remove(&self.place)).flatten()?;
+        Some(answer)
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        drop(self.take());
+    }
+}
 
 /// The world as it is: real clocks, the steps of this program, and another performer for the rest.
 pub struct RealWorld {
@@ -133,22 +157,18 @@ impl RealWorld {
         let Order { call, answer } = order;
         let place = (answer.execution(), call.strand);
         let future = step(StepCall { execution: place.0, key: call.key.clone(), input: call.input });
-        let under_way = self.under_way.clone();
-        let key = call.key.clone();
+        let attempt = Attempt { place, key: call.key.clone(), under_way: self.under_way.clone() };
         let mut table = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         let task = self.handle.spawn(async move {
             let outcome = match future.await {
                 Ok(output) => Outcome::Succeeded { output },
                 Err(StepError { fault, certainty }) => Outcome::Failed { fault, certainty },
             };
-            let mut table = under_way.lock().unwrap_or_else(PoisonError::into_inner);
-            if table.get(&place).is_some_and(|(of, _)| *of == key) {
-                table.remove(&place);
+            if let Some(answer) = attempt.take() {
+                answer.send(outcome);
             }
-            drop(table);
-            answer.send(outcome);
         });
-        table.insert(place, (call.key, task.abort_handle()));
+        table.insert(place, (call.key, answer, task.abort_handle()));
     }
 }
 
@@ -170,15 +190,14 @@ impl World for RealWorld {
 
     fn cancel(&self, execution: ExecutionId, strand: StrandId, key: &EffectKey) {
         let mut table = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        match table.get(&(execution, strand)) {
-            Some((of, task)) if of == key => {
-                task.abort();
-                table.remove(&(execution, strand));
-            }
-            _ => {
-                drop(table);
-                self.policies.elsewhere.cancel(execution, strand, key);
-            }
+        let place = (execution, strand);
+        if table.get(&place).is_none_or(|(of, _, _)| of != key) {
+            drop(table);
+            return self.policies.elsewhere.cancel(execution, strand, key);
+        }
+        if let Some((_, answer, task)) = table.remove(&place) {
+            answer.withdraw();
+            task.abort();
         }
     }
 

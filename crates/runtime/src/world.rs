@@ -56,6 +56,12 @@ impl Answer {
         self.deliver(outcome);
     }
 
+    /// The call was cancelled: nothing of it is to arrive. A retry may have the same key, and must not be given what
+    /// came of an attempt that was called off.
+    pub fn withdraw(mut self) {
+        self.to = None;
+    }
+
     fn deliver(&mut self, outcome: Outcome) {
         let Some(to) = self.to.take() else { return };
         let by = By::Key { strand: self.strand, key: self.key.clone() };

@@ -15,7 +15,7 @@ use crate::Refusal;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{ExecutionId, Input, Timestamp};
 use perdura_runtime::{Start, Started, Taken, View};
-use perdura_store::{Failure, MachineRecord, NewMachine, Reader, Retention, Swept};
+use perdura_store::{Failure, MachineId, MachineRecord, NewMachine, Reader, Retention, Swept};
 use std::sync::Arc;
 
 /// What can be asked of the data. Every answer is given after the commit. Calls wait for the disk.
@@ -32,8 +32,8 @@ pub trait Data {
     /// An execution that is in memory, with the calls that are under way.
     fn view(&mut self, execution: ExecutionId) -> Option<Box<View>>;
 
-    /// Waits a little, if readers may not see yet all that runs; `false`: by now they see it.
-    fn settle(&mut self, waits: u32) -> bool;
+    /// The execution in memory that has this name; readers see it after a second.
+    fn named(&mut self, machine: MachineId, name: &str) -> Option<ExecutionId>;
 
     /// Keeps a definition that was read already.
     fn deploy(&mut self, new: &NewMachine, machine: Arc<Machine>) -> Result<MachineRecord, Refusal>;

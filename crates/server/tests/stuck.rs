@@ -7,7 +7,7 @@ use perdura_runtime::{Start, Started, Taken, View};
 use perdura_server::control::{Answer, LedgerQuestion, Request};
 use perdura_server::data::{Data, Deposit};
 use perdura_server::{Refusal, handle, stuck};
-use perdura_store::{Failure, MachineRecord, MemoryStore, NewMachine, Reader, Retention, Swept};
+use perdura_store::{Failure, MachineId, MachineRecord, MemoryStore, NewMachine, Reader, Retention, Swept};
 use std::sync::Arc;
 
 /// The same data, seen so many minutes later.
@@ -33,8 +33,8 @@ impl Data for Later {
         self.data.view(execution)
     }
 
-    fn settle(&mut self, waits: u32) -> bool {
-        self.data.settle(waits)
+    fn named(&mut self, machine: MachineId, name: &str) -> Option<ExecutionId> {
+        self.data.named(machine, name)
     }
 
     fn deploy(&mut self, new: &NewMachine, machine: Arc<Machine>) -> Result<MachineRecord, Refusal> {

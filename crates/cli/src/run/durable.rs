@@ -266,8 +266,7 @@ impl Performer for Mine {
         let is_meant = |order: &mut Order| {
             order.answer.execution() == execution && order.call.strand == strand && order.call.key == *key
         };
-        // What comes of it is told to nobody.
-        self.orders().left.extract_if(.., is_meant).for_each(std::mem::forget);
+        self.orders().left.extract_if(.., is_meant).for_each(|order| order.answer.withdraw());
         self.0.commands.cancel(execution, strand, key);
     }
 

@@ -96,7 +96,7 @@ impl Inner {
 
     async fn run(&self, job: Job) {
         let Job { number, function, payload, shape, call, answer, group } = job;
-        let Ok(_place) = self.places.acquire().await else { return std::mem::forget(answer) };
+        let Ok(_place) = self.places.acquire().await else { return answer.withdraw() };
         let execution = answer.execution();
         let (step, key, function_name) = (call.key.step(), &call.key, &call.resource.arn);
         tracing::debug!(%execution, step, %key, function = %function_name, "calls");
@@ -124,8 +124,7 @@ impl Inner {
         };
         let place = (execution, call.strand, call.key.clone());
         if !self.is_waited_for(&place, number) {
-            // A retry may have the same key, and must not be given what came of an attempt that was called off.
-            return std::mem::forget(answer);
+            return answer.withdraw();
         }
         let took_ms = i64::try_from(began.elapsed().as_millis()).unwrap_or(i64::MAX);
         tell(execution, &call.key, took_ms, &outcome);

@@ -5,7 +5,7 @@ use crate::Refusal;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{ExecutionId, Input, Timestamp};
 use perdura_runtime::{RealClock, Start, Started, Taken, View};
-use perdura_store::{Failure, MachineRecord, NewMachine, Reader, Retention, Swept};
+use perdura_store::{Failure, MachineId, MachineRecord, NewMachine, Reader, Retention, Swept};
 use std::sync::Arc;
 
 /// A reader beside everybody else.
@@ -42,8 +42,8 @@ impl Data for Beside {
         None
     }
 
-    fn settle(&mut self, _: u32) -> bool {
-        false
+    fn named(&mut self, _: MachineId, _: &str) -> Option<ExecutionId> {
+        None
     }
 
     fn deploy(&mut self, _: &NewMachine, _: Arc<Machine>) -> Result<MachineRecord, Refusal> {

@@ -12,7 +12,9 @@ use perdura_engine::{Destinations, ExecutionId, Input, Moment, Policy, Timestamp
 use perdura_runtime::{
     Committer, Live, Message, Node, Opening, RealClock, Reply, Start, Started, Taken, View,
 };
-use perdura_store::{CommitError, Failure, MachineRecord, NewMachine, Reader, Retention, Store, Swept};
+use perdura_store::{
+    CommitError, Failure, MachineId, MachineRecord, NewMachine, Reader, Retention, Store, Swept,
+};
 use std::sync::{Arc, mpsc};
 
 /// For how long the Shards are taken: longer than any command holds them.
@@ -148,8 +150,8 @@ impl Data for Deposit {
         None
     }
 
-    fn settle(&mut self, _: u32) -> bool {
-        false
+    fn named(&mut self, machine: MachineId, name: &str) -> Option<ExecutionId> {
+        self.ask(|reply| Message::Named { machine, name: name.into(), reply }).ok().flatten()
     }
 
     fn deploy(&mut self, new: &NewMachine, _: Arc<Machine>) -> Result<MachineRecord, Refusal> {

@@ -5,14 +5,9 @@ use crate::Refusal;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{ExecutionId, Input, Timestamp};
 use perdura_runtime::{Door, RealClock, Start, Started, Taken, View};
-use perdura_store::{Failure, MachineRecord, NewMachine, Reader, Retention, Swept};
+use perdura_store::{Failure, MachineId, MachineRecord, NewMachine, Reader, Retention, Swept};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::runtime::Handle;
-
-/// Readers of the tables see what has run for a second, and the tables follow once a second.
-const WAITS_MAX: u32 = 25;
-const WAIT: Duration = Duration::from_millis(100);
 
 /// A door, for threads that may wait.
 #[derive(Clone)]
@@ -51,12 +46,8 @@ impl Data for Served {
         self.handle.block_on(self.door.view(execution))
     }
 
-    fn settle(&mut self, waits: u32) -> bool {
-        let may_be_unseen = waits < WAITS_MAX && self.door.gauges().in_memory > 0;
-        if may_be_unseen {
-            std::thread::sleep(WAIT);
-        }
-        may_be_unseen
+    fn named(&mut self, machine: MachineId, name: &str) -> Option<ExecutionId> {
+        self.handle.block_on(self.door.named(machine, name.into()))
     }
 
     fn deploy(&mut self, new: &NewMachine, machine: Arc<Machine>) -> Result<MachineRecord, Refusal> {

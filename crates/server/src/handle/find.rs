@@ -3,7 +3,6 @@
 use crate::Refusal;
 use crate::data::Data;
 use perdura_engine::ExecutionId;
-use perdura_store::{Failure, MachineRecord, Reader};
 use std::str::FromStr;
 use uuid::Uuid;
 
@@ -13,54 +12,31 @@ pub(super) fn find<D: Data>(data: &mut D, which: &str) -> Result<ExecutionId, Re
         Meant::Id(id) => return Ok(id),
         Meant::Name { machine, name } => (machine, name),
     };
-    let mut waits = 0;
-    loop {
-        if let Some(id) = look(data, which, machine, name)? {
-            return Ok(id);
-        }
-        // One that has only begun is not in the tables yet.
-        if !data.settle(waits) {
-            break;
-        }
-        waits += 1;
+    let machines = data.read(|reader| match machine {
+        Some(machine) => Ok(reader.machine(machine)?.into_iter().collect()),
+        None => reader.machines(),
+    })?;
+    let mut found = Vec::new();
+    for machine in machines {
+        // One that has only begun is not in the tables yet; one that is no longer in memory is.
+        let in_memory = data.named(machine.machine, name);
+        let id = match in_memory {
+            Some(id) => Some(id),
+            None => data.read(|reader| reader.named(machine.machine, name))?,
+        };
+        found.extend(id.map(|id| (machine, id)));
     }
-    Err(Refusal::not_found(format!("there is no execution {which:?}")).but("`perdura ps` lists them"))
-}
-
-fn look<D: Data>(
-    data: &mut D,
-    which: &str,
-    machine: Option<&str>,
-    name: &str,
-) -> Result<Option<ExecutionId>, Refusal> {
-    let found = data.read(|reader| named(reader, machine, name))?;
     match &found[..] {
-        [] => Ok(None),
-        [(_, id)] => Ok(Some(*id)),
+        [(_, id)] => Ok(*id),
+        [] => {
+            Err(Refusal::not_found(format!("there is no execution {which:?}")).but("`perdura ps` lists them"))
+        }
         several => {
             let names: Vec<String> = several.iter().map(|(of, _)| format!("{}/{name}", of.name)).collect();
             Err(Refusal::conflict(format!("several executions are called {which:?}"))
                 .but(format!("say which one: {}", names.join(", "))))
         }
     }
-}
-
-fn named(
-    reader: &mut dyn Reader,
-    machine: Option<&str>,
-    name: &str,
-) -> Result<Vec<(MachineRecord, ExecutionId)>, Failure> {
-    let machines = match machine {
-        Some(machine) => reader.machine(machine)?.into_iter().collect(),
-        None => reader.machines()?,
-    };
-    let mut found = Vec::new();
-    for machine in machines {
-        if let Some(id) = reader.named(machine.machine, name)? {
-            found.push((machine, id));
-        }
-    }
-    Ok(found)
 }
 
 #[derive(Debug, PartialEq)]
