@@ -42,14 +42,9 @@ impl Clock {
         self.now = self.now.max(now);
     }
 
-    /// Somebody steps the clock on the wall.
-    pub(crate) fn step_wall(&mut self, by_ms: i64) {
-        self.wall_ahead += by_ms;
-    }
-
-    /// How far the wall is ahead of true time.
-    pub(crate) fn ahead(&self) -> i64 {
-        self.wall_ahead
+    /// Somebody sets the clock on the wall: so far ahead of true time.
+    pub(crate) fn set_wall(&mut self, ahead_ms: i64) {
+        self.wall_ahead = ahead_ms;
     }
 
     /// What the wall says.

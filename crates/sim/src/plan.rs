@@ -56,8 +56,8 @@ pub(crate) enum Fault {
     Pause(usize, i64),
     /// A process stands still, and another one is begun in its place.
     Replace(usize, i64),
-    /// The clock on the wall is stepped.
-    StepWall(i64),
+    /// The clock on the wall is set so far ahead of true time, or behind.
+    SetWall(i64),
     /// The disk is full for a while.
     DiskFull(i64),
 }
@@ -206,7 +206,7 @@ impl Plan {
                 1 => Fault::Restart(process),
                 2 => Fault::Pause(process, dice.between(500..=40_000)),
                 3 => Fault::Replace(process, dice.between(500..=20_000)),
-                4 => Fault::StepWall(dice.between(-3_600_000..=3_600_000)),
+                4 => Fault::SetWall(dice.between(-3_600_000..=3_600_000)),
                 _ => Fault::DiskFull(dice.between(200..=15_000)),
             };
             self.faults.push((at, fault));

@@ -84,8 +84,6 @@ pub struct Sim {
     dice: Dice,
     /// Keys of calls that left, for the sabotage of repeated ones.
     called: BTreeSet<String>,
-    /// Callbacks that somebody answers already.
-    answered: BTreeSet<String>,
     over: bool,
 }
 
@@ -135,7 +133,6 @@ impl Sim {
             ears: Ears::default(),
             dice: Dice::new(seed, "chance"),
             called: BTreeSet::new(),
-            answered: BTreeSet::new(),
             over: false,
             plan,
             disk,

@@ -30,7 +30,10 @@ impl Sim {
         if request.told.is_some() || self.is_given_up(request) {
             return;
         }
-        let patience = self.dice.between(2_000..=9_000);
+        let patience = match request.wish {
+            Wish::Watch(_) => 60_000,
+            Wish::Start(_) | Wish::Input(..) => self.dice.between(2_000..=9_000),
+        };
         self.after(patience, Happening::Ask(number));
         let serving: Vec<usize> =
             (0..self.processes.len()).filter(|process| self.processes[*process].serves()).collect();
@@ -133,10 +136,8 @@ impl Sim {
         self.say(|| format!("{} arrives, and the answer is {answered:?}", call.key));
         let place = By::Key { strand: call.strand, key: call.key.clone() };
         let is_callback = matches!(call.resource.target, Target::Service { pattern: Pattern::Callback, .. });
-        if is_callback
-            && self.receiver.kept.contains_key(&call.key)
-            && self.answered.insert(call.key.readable().to_owned())
-        {
+        // Whoever gets the same message again gives the same answer again.
+        if is_callback && self.receiver.kept.contains_key(&call.key) {
             self.call_back(&call);
         }
         match answered {

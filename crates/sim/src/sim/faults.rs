@@ -29,7 +29,7 @@ impl Sim {
                 self.processes[process].paused_until = self.clock.now() + for_ms;
             }
             Fault::Replace(process, for_ms) => self.replace(process, for_ms),
-            Fault::StepWall(by_ms) => self.step_wall(by_ms),
+            Fault::SetWall(ahead_ms) => self.set_wall(ahead_ms),
             Fault::DiskFull(for_ms) => {
                 self.facts.count("full disks");
                 let until = self.clock.now() + for_ms;
@@ -40,7 +40,8 @@ impl Sim {
 
     /// A process stands still, and another of the same name is begun: its Lease is taken over at once.
     fn replace(&mut self, process: usize, for_ms: i64) {
-        if !matches!(self.processes[process].state, State::Up(_)) {
+        let is_up = matches!(self.processes[process].state, State::Up(_));
+        if !is_up || self.processes[process].is_replaced {
             return;
         }
         self.facts.count("replacements");
@@ -53,11 +54,10 @@ impl Sim {
         self.after(pause, Happening::Boot(new));
     }
 
-    pub(super) fn step_wall(&mut self, by_ms: i64) {
+    pub(super) fn set_wall(&mut self, ahead_ms: i64) {
         self.facts.count("clock steps");
-        self.clock.step_wall(by_ms);
-        let ahead = self.clock.ahead();
-        self.facts.walls.push((self.clock.now(), ahead));
+        self.clock.set_wall(ahead_ms);
+        self.facts.walls.push((self.clock.now(), ahead_ms));
         // Whoever sleeps by the wall looks at it again.
         for process in 0..self.processes.len() {
             let life = Life { process, boot: self.processes[process].boot };
@@ -104,9 +104,9 @@ impl Sim {
             self.disk().now = now;
         }
         if self.dice.in_thousand(self.plan.weather.step) {
-            let by_ms = self.dice.between(-3_600_000..=3_600_000);
-            self.say(|| format!("the clock is stepped by {by_ms} ms"));
-            self.step_wall(by_ms);
+            let ahead_ms = self.dice.between(-3_600_000..=3_600_000);
+            self.say(|| format!("the clock on the wall is set {ahead_ms} ms ahead"));
+            self.set_wall(ahead_ms);
         }
     }
 

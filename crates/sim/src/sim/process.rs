@@ -199,9 +199,12 @@ impl Sim {
         if !self.lives(life, || Happening::Step(life)) {
             return;
         }
+        if !matches!(self.processes[life.process].state, State::Up(_)) {
+            return;
+        }
         let State::Up(mut up) = std::mem::replace(&mut self.processes[life.process].state, State::Down)
         else {
-            return;
+            unreachable!("it was just seen to be up");
         };
         if up.steps_at.is_some_and(|planned| planned <= self.clock.now()) {
             up.steps_at = None;
@@ -350,8 +353,10 @@ impl Sim {
         }
         self.processes[life.process].lose();
         self.say(|| format!("{life:?} ended as it was asked to"));
-        let pause = self.dice.between(10..=3_000);
-        self.after(pause, Happening::Boot(life.process));
+        if !self.processes[life.process].is_replaced {
+            let pause = self.dice.between(10..=3_000);
+            self.after(pause, Happening::Boot(life.process));
+        }
     }
 
     pub(super) fn perform(&mut self, life: Life, deed: Deed) {
