@@ -4,6 +4,7 @@
 //! late answers come. Such executions are compared with a run without faults.
 
 use crate::dice::{Dice, hash};
+use std::fmt::Write as _;
 
 /// A machine and what its executions begin with.
 pub(crate) struct Script {
@@ -46,12 +47,16 @@ fn bulky(dice: &mut Dice) -> String {
     format!(r#"{{"n":0,"end":{},"pad":"{pad}"}}"#, dice.between(2..=7))
 }
 
+fn heaps(dice: &mut Dice) -> String {
+    format!(r#"{{"n":0,"end":{}}}"#, dice.between(6..=9))
+}
+
 /// Text that does not compress well.
 pub(crate) fn noise(seed: u64, bytes: usize) -> String {
     let mut dice = Dice::new(seed, "noise");
     let mut text = String::with_capacity(bytes + 16);
     while text.len() < bytes {
-        text.push_str(&format!("{:016x}", dice.bits()));
+        write!(text, "{:016x}", dice.bits()).expect("text can be written to");
     }
     text
 }
@@ -203,6 +208,8 @@ pub(crate) fn scripts() -> Vec<Script> {
         script("limited", limited.into(), small),
         Script { weight: 3, ..script("bulky", counting("grow"), bulky) },
         Script { weight: 1, ..script("long", counting("add"), many_rounds) },
+        // Only where the plan asks for it: each Turn is more than a megabyte.
+        Script { weight: 0, ..script("heap", counting("heap"), heaps) },
         restless("shaky", retried("shaky", ""), small),
         restless("hasty", retried("shaky", r#""TimeoutSeconds":5,"#), small),
         restless(
@@ -224,8 +231,13 @@ pub(crate) fn result_of(step: &str, input: &serde_json::Value) -> serde_json::Va
     };
     result.remove("results");
     result.insert("n".into(), (n + 1).into());
-    if step == "grow" {
-        result.insert("pad".into(), noise(hash(step.as_bytes()) ^ n.unsigned_abs(), 30_000).into());
+    let bytes = match step {
+        "grow" => 30_000,
+        "heap" => 200_000,
+        _ => 0,
+    };
+    if bytes > 0 {
+        result.insert("pad".into(), noise(hash(step.as_bytes()) ^ n.unsigned_abs(), bytes).into());
     }
     result.into()
 }

@@ -50,6 +50,14 @@ pub(crate) struct Observed {
     pub(crate) epochs: BTreeMap<Shard, Epoch>,
     /// Successful commits.
     pub(crate) commits: u64,
+    /// Parts of long histories.
+    pub(crate) segments: u64,
+    /// Executions that left memory with a snapshot.
+    pub(crate) snapshots: u64,
+    /// Executions that fell asleep.
+    pub(crate) sleepers: u64,
+    /// Executions of which the journal was freed while they ran.
+    pub(crate) taken_down: u64,
     /// What should not have happened.
     pub(crate) complaints: Vec<String>,
 }
@@ -68,6 +76,13 @@ impl Observed {
                 ));
             }
             *epoch = part.lease.epoch().max(*epoch);
+            self.segments += part.segments.len() as u64;
+            for row in &part.rows {
+                let Some(content) = &row.content else { continue };
+                self.snapshots += u64::from(content.state.is_some());
+                self.sleepers += u64::from(!row.awake && row.ended_at.is_none());
+                self.taken_down += u64::from(row.awake);
+            }
             if part.position.is_none() {
                 continue;
             }

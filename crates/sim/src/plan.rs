@@ -99,6 +99,9 @@ impl Plan {
             calm_from,
         };
         plan.draw_starts(&mut dice);
+        if dice.in_thousand(20) {
+            plan.draw_heap(&mut dice);
+        }
         plan.draw_weather(&mut Dice::new(seed, "weather"));
         plan.draw_faults(&mut Dice::new(seed, "faults planned"));
         plan
@@ -142,6 +145,23 @@ impl Plan {
                 let again = self.again(number as usize, dice);
                 self.starts.push(again);
             }
+        }
+    }
+
+    /// So much is written while one waits for an answer that the journal has to be freed of it.
+    fn draw_heap(&mut self, dice: &mut Dice) {
+        for (number, (name, at)) in [("slow", 0), ("heap", 500), ("heap", 1_000)].into_iter().enumerate() {
+            let script = self.scripts.iter().position(|script| script.name == name);
+            let script = script.expect("it is one of the scripts");
+            self.starts.push(PlannedStart {
+                at,
+                script,
+                name: Some(format!("h{number}").into()),
+                input: (self.scripts[script].input)(dice).into(),
+                turn_states_max: 1_000,
+                stopped_after: None,
+                redriven: 0,
+            });
         }
     }
 

@@ -23,6 +23,8 @@ pub enum Sabotage {
     SleepersForgotten,
     /// The process's clocks run ahead of what they say later.
     ClockAhead,
+    /// Processes are woken long after they asked to be.
+    WokenLate,
     /// A call is made once more after its answer was taken.
     CalledAfterwards,
     /// The receiver does not honour keys.
@@ -33,7 +35,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::NoFence,
         Self::EffectsFirst,
         Self::RepliesFirst,
@@ -44,6 +46,7 @@ impl Sabotage {
         Self::RowsForgotten,
         Self::SleepersForgotten,
         Self::ClockAhead,
+        Self::WokenLate,
         Self::CalledAfterwards,
         Self::KeysIgnored,
         Self::LedgerForgotten,

@@ -279,6 +279,10 @@ impl Sim {
         let mut counts = self.facts.counts.clone();
         counts.extend(disk.faults.iter().map(|(what, times)| (*what, *times)));
         counts.insert("commits", disk.observed.commits);
+        counts.insert("segments", disk.observed.segments);
+        counts.insert("snapshots", disk.observed.snapshots);
+        counts.insert("sleepers", disk.observed.sleepers);
+        counts.insert("runners taken down", disk.observed.taken_down);
         counts.insert("Turns", disk.observed.turns.len() as u64);
         counts.insert("executions", disk.observed.executions().len() as u64);
         counts

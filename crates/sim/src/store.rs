@@ -152,6 +152,7 @@ impl SimStore {
                 | Sabotage::ResumeForgotten
                 | Sabotage::SleepersForgotten
                 | Sabotage::ClockAhead
+                | Sabotage::WokenLate
                 | Sabotage::CalledAfterwards
                 | Sabotage::KeysIgnored => {}
             }
@@ -300,10 +301,10 @@ struct SimReader {
 impl SimReader {
     fn may_fail(&self) -> Result<(), Failure> {
         let rate = lock(&self.disk).rates.read_fails;
-        match lock(&self.disk).strikes(rate, "a read failed") {
-            true => Err(failure("reading", FailureKind::Io)),
-            false => Ok(()),
+        if lock(&self.disk).strikes(rate, "a read failed") {
+            return Err(failure("reading", FailureKind::Io));
         }
+        Ok(())
     }
 }
 

@@ -58,12 +58,14 @@ impl Verdict {
 
     /// For people: the seed, what does not hold, and how to see it again.
     pub fn report(&self, sabotage: Option<Sabotage>) -> String {
-        let mut report = format!("seed {} breaks {:?}\n", self.seed, self.broken());
-        for (promise, what) in self.complaints.iter().take(20) {
-            report.push_str(&format!("  {promise:?}: {what}\n"));
-        }
-        report.push_str(&format!("replay it with: {}\n", replay_command(self.seed, sabotage)));
-        report
+        let found = self.complaints.iter().take(20).map(|(promise, what)| format!("  {promise:?}: {what}\n"));
+        format!(
+            "seed {} breaks {:?}\n{}replay it with: {}\n",
+            self.seed,
+            self.broken(),
+            found.collect::<String>(),
+            replay_command(self.seed, sabotage)
+        )
     }
 }
 

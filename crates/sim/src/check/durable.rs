@@ -3,7 +3,7 @@
 use super::Evidence;
 use crate::clients::{Request, Told, Wish};
 use crate::history::History;
-use perdura_engine::{EventKind, ExecutionId, Input, Note};
+use perdura_engine::{EventKind, Execution, ExecutionId, Input, Note};
 use perdura_runtime::{Ending, StartError};
 use std::collections::BTreeMap;
 
@@ -96,7 +96,7 @@ fn redrives_are_there(evidence: &Evidence<'_>, histories: &BTreeMap<ExecutionId,
     let mut complaints = Vec::new();
     for (id, times) in taken {
         let redrives =
-            histories.get(&id).and_then(|history| history.execution.as_ref()).map_or(0, |it| it.redrives());
+            histories.get(&id).and_then(|history| history.execution.as_ref()).map_or(0, Execution::redrives);
         if redrives < times {
             complaints.push(format!("{id} was redriven {times} times and knows of {redrives}"));
         }

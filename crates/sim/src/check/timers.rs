@@ -3,7 +3,7 @@
 use super::Evidence;
 use crate::clock::Clock;
 use crate::history::History;
-use crate::observed::{SeenTurn, ends_wait};
+use crate::observed::{Observed, SeenTurn, ends_wait};
 use perdura_engine::{Note, Record, StrandId, Timestamp};
 use std::collections::BTreeMap;
 
@@ -51,7 +51,18 @@ fn of_one(evidence: &Evidence<'_>, history: &History) -> Vec<String> {
             }
         }
     }
+    if history.execution.as_ref().is_none_or(perdura_engine::Execution::is_ended) {
+        return complaints;
+    }
+    for rest in resting.values() {
+        let now = SeenTurn { at: evidence.sim.clock.now(), ..last_of(&disk.observed, history) };
+        complaints.extend(judge(evidence, *rest, &now).map(|what| format!("{}: still, {what}", history.id)));
+    }
     complaints
+}
+
+fn last_of(observed: &Observed, history: &History) -> SeenTurn {
+    observed.turns[&(history.id, history.turns.len() as u64)]
 }
 
 fn judge(evidence: &Evidence<'_>, rest: Rest, seen: &SeenTurn) -> Option<String> {

@@ -247,8 +247,9 @@ impl Sim {
             Some(self.clock.until_steady(steady, up.renews_at)),
             up.closes_by.map(|by| by - now),
         ];
+        let late = if self.sabotage == Some(Sabotage::WokenLate) { 20_000 } else { 0 };
         // What is due and was not done waits for the writer; it is looked at again when that is done.
-        waits.into_iter().flatten().min().map(|wait| now + wait.max(1))
+        waits.into_iter().flatten().min().map(|wait| now + wait.max(1) + late)
     }
 
     fn hand_over(&mut self, life: Life, up: &mut Up) -> Option<String> {
