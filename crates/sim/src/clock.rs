@@ -69,12 +69,12 @@ impl Clock {
 
     /// How long until a process's steady clock says this.
     pub(crate) fn until_steady(&self, of: Steady, at: Timestamp) -> i64 {
-        at.0 - self.steady(of).0
+        at.0.saturating_sub(self.steady(of).0)
     }
 
     /// How long until the wall says this, if nobody steps it.
     pub(crate) fn until_wall(&self, at: Timestamp) -> i64 {
-        at.0 - self.wall().0
+        at.0.saturating_sub(self.wall().0)
     }
 
     /// What the wall would say at a time of the simulation if nobody had stepped it.
