@@ -5,11 +5,9 @@ use crate::clients::{Request, RequestId, Told, Wish};
 use crate::observed::Life;
 use crate::receiver::payload;
 use crate::sabotage::Sabotage;
-use perdura_engine::asl::machine::Machine;
 use perdura_engine::asl::resource::{Pattern, Target};
-use perdura_engine::{Arns, By, Certainty, ExecutionId, Fault, Identity, Input, Limits, Outcome, Status};
-use perdura_runtime::{Message, Naming, NamingOf, Start};
-use std::sync::Arc;
+use perdura_engine::{Arns, By, Certainty, ExecutionId, Fault, Input, Limits, Outcome, Status};
+use perdura_runtime::{Message, Naming, Start};
 
 impl Sim {
     pub(super) fn request(&mut self, wish: Wish, about: usize, mark: Option<String>) -> RequestId {
@@ -49,6 +47,7 @@ impl Sim {
             Wish::Start(planned) => Message::Start {
                 start: Box::new(self.start_of(planned)),
                 reply: self.ears.reply(number, Told::Started),
+                ending: None,
             },
             Wish::Input(execution, input) => {
                 Message::Input { execution, input, reply: self.ears.reply(number, Told::Taken) }
@@ -67,7 +66,7 @@ impl Sim {
             name: planned.name.clone(),
             input: payload(planned.input.to_string()),
             limits: Limits { turn_states_max: planned.turn_states_max, ..Limits::GENEROUS },
-            naming: naming(),
+            naming: Naming::new(Arns::default()),
         }
     }
 
@@ -181,22 +180,4 @@ impl Sim {
             self.after(at, Happening::Ask(request));
         }
     }
-}
-
-fn naming() -> Naming {
-    Naming(Arc::new(|of: NamingOf<'_>| {
-        let arns = Arns::default();
-        Identity {
-            id: of.id,
-            arn: arns.execution(&of.record.name, &of.name, of.record.kind, "").into(),
-            name: of.name,
-            machine_arn: arns.machine(&of.record.name).into(),
-            machine_name: of.record.name.clone(),
-            role_arn: "".into(),
-            kind: of.record.kind,
-            flow: Machine::TOP,
-            input: of.input,
-            limits: of.limits,
-        }
-    }))
 }

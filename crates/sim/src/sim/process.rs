@@ -7,11 +7,13 @@ use crate::observed::Life;
 use crate::sabotage::Sabotage;
 use crate::store::SimStore;
 use perdura_engine::{Call, ExecutionId, Moment};
-use perdura_runtime::{Committed, Committer, Deed, Item, Live, Message, Node, Opening, Unavailable};
+use perdura_runtime::{Committed, Committer, Deed, Live, Message, Node, Opening, Prepared, Unavailable};
 use perdura_store::{CommitError, Store};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+/// How many executions one commit takes at most.
+const GROUP_MAX: usize = 1_024;
 /// For how long a Lease is good.
 const LEASE_FOR_MS: i64 = 10_000;
 
@@ -39,9 +41,11 @@ pub(super) enum State {
 pub(super) struct Up {
     node: Node,
     store: SimStore,
-    committer: Option<Committer>,
-    writing: Option<(Committer, Vec<Item>)>,
-    reported: Option<(Committer, Result<Committed, CommitError>)>,
+    committer: Committer,
+    /// A group is being written, or its writer has not said yet what came of it.
+    is_writing: bool,
+    writing: Option<Prepared>,
+    reported: Option<Result<Committed, CommitError>>,
     renews_at: perdura_engine::Timestamp,
     /// The next step that is queued.
     steps_at: Option<i64>,
@@ -141,6 +145,7 @@ impl Sim {
             expires_at: moment.now.after_ms(LEASE_FOR_MS),
             store: &mut store,
             live: live.clone(),
+            performs: true,
         };
         let opened = Node::open(opening);
         self.processes[life.process].state = State::Reopening(live);
@@ -163,7 +168,8 @@ impl Sim {
         let up = Up {
             node,
             store,
-            committer: Some(committer),
+            committer,
+            is_writing: false,
             writing: None,
             reported: None,
             renews_at,
@@ -216,11 +222,15 @@ impl Sim {
         self.dawdle(life);
         up.node.wake(&self.moment(life));
         self.dawdle(life);
-        up.node.decide(&mut || self.moment(life));
+        let room = GROUP_MAX.saturating_sub(up.committer.gathered());
+        for item in up.node.decide(room, &mut || self.moment(life)) {
+            up.committer.add(item);
+        }
         let failed = self.hand_over(life, &mut up);
         let ends = up.closes_by.is_some_and(|by| {
-            up.committer.is_some()
+            !up.is_writing
                 && !up.node.has_work()
+                && up.committer.gathered() == 0
                 && (up.node.live_calls() == 0 || self.clock.now() >= by)
         });
         let goes_on_at = self.goes_on_at(life, &up);
@@ -236,7 +246,7 @@ impl Sim {
 
     fn goes_on_at(&self, life: Life, up: &Up) -> Option<i64> {
         let now = self.clock.now();
-        if up.node.has_work() && up.committer.is_some() {
+        if up.node.has_work() && up.committer.gathered() < GROUP_MAX {
             return Some(now);
         }
         let steady = self.processes[life.process].steady?;
@@ -253,24 +263,24 @@ impl Sim {
     }
 
     fn hand_over(&mut self, life: Life, up: &mut Up) -> Option<String> {
-        let mut committer = up.committer.take()?;
+        if up.is_writing {
+            return None;
+        }
         let moment = self.moment(life);
         if moment.steady >= up.renews_at {
             up.renews_at = moment.steady.after_ms(LEASE_FOR_MS / 2);
-            for lease in committer.leases() {
+            for lease in up.committer.leases() {
                 if let Err(error) = up.store.renew(lease, moment.now.after_ms(LEASE_FOR_MS)) {
                     return Some(error.to_string());
                 }
             }
         }
-        match up.node.hand_over() {
-            None => up.committer = Some(committer),
-            Some(items) => {
-                up.writing = Some((committer, items));
-                let slow = self.is_rough() && self.dice.in_thousand(self.plan.weather.slow_commit);
-                let takes = if slow { self.dice.between(10..=3_000) } else { self.dice.between(0..=4) };
-                self.after(takes, Happening::Commit(life));
-            }
+        if let Some(prepared) = up.committer.hand_over() {
+            up.is_writing = true;
+            up.writing = Some(prepared);
+            let slow = self.is_rough() && self.dice.in_thousand(self.plan.weather.slow_commit);
+            let takes = if slow { self.dice.between(10..=3_000) } else { self.dice.between(0..=4) };
+            self.after(takes, Happening::Commit(life));
         }
         None
     }
@@ -280,13 +290,13 @@ impl Sim {
             return;
         }
         let State::Up(up) = &mut self.processes[life.process].state else { return };
-        let Some((mut committer, items)) = up.writing.take() else { return };
-        let result = committer.commit(&mut up.store, items);
+        let Some(prepared) = up.writing.take() else { return };
+        let result = prepared.write(&mut up.store);
         let line = match &result {
             Ok(_) => "committed".to_owned(),
             Err(error) => format!("could not commit: {error}"),
         };
-        up.reported = Some((committer, result));
+        up.reported = Some(result);
         self.say(|| format!("{life:?} {line}"));
         if self.dies(life, "after a commit") {
             return;
@@ -300,8 +310,8 @@ impl Sim {
             return;
         }
         let State::Up(up) = &mut self.processes[life.process].state else { return };
-        let Some((committer, result)) = up.reported.take() else { return };
-        up.committer = Some(committer);
+        let Some(result) = up.reported.take() else { return };
+        up.is_writing = false;
         let committed = match result {
             Ok(committed) => committed,
             Err(error) => return self.fail(life, &error.to_string()),
@@ -344,13 +354,11 @@ impl Sim {
     fn end(&mut self, life: Life) {
         let process = &mut self.processes[life.process];
         let State::Up(up) = std::mem::replace(&mut process.state, State::Down) else { return };
-        let Up { node, mut store, committer, .. } = *up;
+        let Up { node, mut store, mut committer, .. } = *up;
         node.abandon(&Unavailable::Closing);
-        if let Some(mut committer) = committer {
-            for lease in committer.leases() {
-                // One that was fenced has nothing to give back.
-                let _ = store.release(lease);
-            }
+        for lease in committer.leases() {
+            // One that was fenced has nothing to give back.
+            let _ = store.release(lease);
         }
         self.processes[life.process].lose();
         self.say(|| format!("{life:?} ended as it was asked to"));
@@ -432,6 +440,7 @@ impl Sim {
             expires_at: moment.now.after_ms(LEASE_FOR_MS),
             store: &mut store,
             live: Live::default(),
+            performs: true,
         };
         match Node::open(opening) {
             Ok((node, _)) => {
