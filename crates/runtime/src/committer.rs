@@ -460,9 +460,11 @@ fn mark(
         }
         LedgerStatus::Completed => {
             totals.steps_completed += 1;
-            let written =
-                known.map_or(running.has_ledger_rows, |known| running.marks.swap_remove(known).is_written);
-            if written {
+            if let Some(known) = known {
+                running.marks.swap_remove(known);
+            }
+            // An earlier attempt under this key, or another process, may have left a row.
+            if running.has_ledger_rows {
                 ledger.push(LedgerChange::Drop { key: key.readable().into() });
             }
         }
