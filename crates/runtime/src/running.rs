@@ -267,7 +267,10 @@ impl Fold {
             started_at: sent_at(strand),
             is_written: false,
         };
-        running.marks = running.execution.calls().map(mark).collect();
+        // One that has ended stands where it stood, but has nothing under way.
+        if !running.execution.is_ended() {
+            running.marks = running.execution.calls().map(mark).collect();
+        }
         Ok(running)
     }
 }
