@@ -68,6 +68,9 @@ impl Node {
         for queued in slot.inbox.drain(..) {
             queued.reply.refuse(InputError::Parked(reason.clone()));
         }
+        for show in slot.shows.drain(..) {
+            show.send(None);
+        }
         let wake = std::mem::take(&mut slot.wake);
         slot.parked = Some(reason);
         self.parked += 1;
@@ -85,7 +88,8 @@ impl Node {
     pub(super) fn show(&mut self, id: ExecutionId, reply: Reply<Option<Box<View>>>) {
         match self.slots.get_mut(&id) {
             None => reply.send(None),
-            Some(slot) => match slot.view() {
+            // What nobody has on disk yet is not shown: a start under the same name waits for the first one's commit.
+            Some(slot) => match slot.view().filter(|view| view.turns > 0 || view.parked.is_some()) {
                 Some(view) => reply.send(Some(Box::new(view))),
                 None if slot.parked.is_some() => reply.send(None),
                 None => slot.shows.push(reply),
