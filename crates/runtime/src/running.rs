@@ -83,6 +83,10 @@ impl Running {
 
     /// Whether the tables should be told of it.
     pub(crate) fn is_unseen(&self, now: Timestamp) -> bool {
+        // One whose first Turn is not on disk yet does not exist for anybody.
+        if self.turns == 0 {
+            return false;
+        }
         let seen_before = Timestamp(now.0.saturating_sub(SEEN_AFTER_MS));
         (!self.is_listed && self.since <= seen_before)
             || self.marks.iter().any(|mark| !mark.is_written && mark.started_at <= seen_before)
