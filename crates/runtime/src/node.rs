@@ -234,6 +234,9 @@ impl Node {
             committer.hold(lease, &recovery);
             for (execution, what) in &recovery.damaged {
                 tracing::error!(execution = execution.map(tracing::field::display), what, "damaged");
+                if let Some(execution) = execution {
+                    node.park_unreadable(*execution, what.as_str().into());
+                }
             }
             for stored in recovery.executions {
                 node.recover(stored, &mut committer, &mut live);

@@ -45,6 +45,10 @@ impl Node {
         let Some((row, unsegmented_from)) = self.reader.row(id).map_err(unavailable)? else {
             return Err(InputError::Unknown);
         };
+        // It is in some node's memory, and this is not the one: what the row holds is not all.
+        if row.awake {
+            return Err(InputError::Unavailable(Unavailable::Elsewhere));
+        }
         let stored = Recovered { execution: id, row: Some(row), unsegmented_from, turns: Vec::new() };
         let rebuilt = rebuild(stored, &mut self.library, &mut *self.reader, &self.rebuilding);
         Ok(rebuilt.map_err(|damage| damage.0.into()))
