@@ -259,7 +259,7 @@ impl Node {
                 }
                 self.make_ready(id);
             }
-            Err(damage) => self.park_unreadable(id, damage.0.into()),
+            Err(unreadable) => self.park_unreadable(id, unreadable.to_string().into()),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Node, Queued, ReplyTo, Slot};
 use crate::message::{InputError, Reply, Unavailable, View};
-use crate::running::{Running, rebuild};
+use crate::running::{Running, Unreadable, rebuild};
 use perdura_engine::{ExecutionId, Input, Moment, Wake};
 use perdura_store::{Recovered, Shard};
 use std::sync::Arc;
@@ -51,7 +51,11 @@ impl Node {
         }
         let stored = Recovered { execution: id, row: Some(row), unsegmented_from, turns: Vec::new() };
         let rebuilt = rebuild(stored, &mut self.library, &mut *self.reader, &self.rebuilding);
-        Ok(rebuilt.map_err(|damage| damage.0.into()))
+        match rebuilt {
+            Ok(running) => Ok(Ok(running)),
+            Err(Unreadable::Damaged(damage)) => Ok(Err(damage.0.into())),
+            Err(Unreadable::Unavailable(failure)) => Err(unavailable(failure)),
+        }
     }
 
     /// Gives a rebuilt execution its place.
