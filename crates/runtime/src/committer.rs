@@ -3,7 +3,7 @@
 //! An execution and its decision are handed over together and come back together, after the commit. So nobody can
 //! see a state that is not on disk: memory follows the disk by ownership, not by care.
 
-use crate::running::{Mark, MarkRow, Running, SEEN_AFTER_MS};
+use crate::running::{Mark, Running, SEEN_AFTER_MS};
 use perdura_engine::{
     Decision, Effect, EffectKey, EventKind, ExecutionId, Fault, LedgerStatus, Moment, Note, Record, Status,
     Timestamp, Turn, Wake,
@@ -454,16 +454,17 @@ fn mark(
         LedgerStatus::Pending => {
             totals.steps_sent += 1;
             if known.is_none() {
-                let mark = Mark { key: key.clone(), status, started_at: at, row: MarkRow::None };
+                let mark = Mark { key: key.clone(), status, started_at: at, is_written: false };
                 running.marks.push(mark);
             }
         }
         LedgerStatus::Completed => {
             totals.steps_completed += 1;
-            let written = known.map_or(running.has_ledger_rows, |known| {
-                running.marks.swap_remove(known).row != MarkRow::None
-            });
-            if written {
+            if let Some(known) = known {
+                running.marks.swap_remove(known);
+            }
+            // An earlier attempt under this key, or another process, may have left a row.
+            if running.has_ledger_rows {
                 ledger.push(LedgerChange::Drop { key: key.readable().into() });
             }
         }
@@ -488,8 +489,8 @@ fn mark(
 fn write_pending(running: &mut Running, ledger: &mut Vec<LedgerChange>, before: Option<Timestamp>) {
     let id = running.id();
     for mark in &mut running.marks {
-        if mark.row != MarkRow::Written && before.is_none_or(|before| mark.started_at <= before) {
-            mark.row = MarkRow::Written;
+        if !mark.is_written && before.is_none_or(|before| mark.started_at <= before) {
+            mark.is_written = true;
             running.has_ledger_rows = true;
             ledger.push(LedgerChange::Put(Box::new(ledger_row(id, &mark.key, mark.status, mark.started_at))));
         }

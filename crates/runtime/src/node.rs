@@ -93,6 +93,8 @@ pub struct Node {
     gathered: Vec<Item>,
     timers: Timers,
     stale: Vec<ExecutionId>,
+    /// Sleepers whose time has come and that could not be read.
+    unread: Vec<ExecutionId>,
     /// Starts for which there is no room in memory yet.
     waiting: VecDeque<WaitingStart>,
     shows_at: Timestamp,
@@ -226,6 +228,7 @@ impl Node {
             ready: VecDeque::new(),
             gathered: Vec::new(),
             stale: Vec::new(),
+            unread: Vec::new(),
             waiting: VecDeque::new(),
             shows_at: moment.steady.after_ms(SHOW_EVERY_MS),
             parked: 0,
@@ -236,6 +239,9 @@ impl Node {
             committer.hold(lease, &recovery);
             for (execution, what) in &recovery.damaged {
                 tracing::error!(execution = execution.map(tracing::field::display), what, "damaged");
+                if let Some(execution) = execution {
+                    node.park_unreadable(*execution, what.as_str().into());
+                }
             }
             for stored in recovery.executions {
                 node.recover(stored, &mut committer, &mut live);
@@ -258,7 +264,7 @@ impl Node {
                 }
                 self.make_ready(id);
             }
-            Err(damage) => self.park_unreadable(id, damage.0.into()),
+            Err(unreadable) => self.park_unreadable(id, unreadable.to_string().into()),
         }
     }
 
@@ -317,12 +323,18 @@ impl Node {
         if let Err(failure) = self.timers.read_ahead(moment, &mut *self.reader) {
             tracing::error!(%failure, "sleepers cannot be read");
         }
-        let mut woken = 0;
-        while woken < WAKE_AT_ONCE
+        let mut due = std::mem::take(&mut self.unread);
+        while due.len() < WAKE_AT_ONCE
             && let Some(id) = self.timers.pop_due(moment)
         {
-            woken += 1;
-            self.queue(id, Input::Timer, ReplyTo::Nobody, moment);
+            due.push(id);
+        }
+        for id in due {
+            match self.awake(id, moment) {
+                // Its timer is spent: without this it would sleep until the next restart.
+                Err(InputError::Unavailable(Unavailable::Store(_))) => self.unread.push(id),
+                Ok(()) | Err(_) => self.queue(id, Input::Timer, ReplyTo::Nobody, moment),
+            }
         }
         while self.slots.len() < IN_MEMORY_MAX
             && let Some((start, reply, ending)) = self.waiting.pop_front()
@@ -423,7 +435,7 @@ impl Node {
     /// When it wants to be woken, if nothing else happens.
     pub fn next_wake(&self) -> Wake {
         let mut wake = self.timers.next();
-        if !self.slots.is_empty() {
+        if !self.slots.is_empty() || !self.unread.is_empty() {
             wake.steady = Some(wake.steady.map_or(self.shows_at, |at| at.min(self.shows_at)));
         }
         wake

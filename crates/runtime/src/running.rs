@@ -4,7 +4,9 @@ use crate::committer::panic_text;
 use crate::library::Library;
 use perdura_engine::{Destinations, EffectKey, Execution, ExecutionId, LedgerStatus, Timestamp};
 use perdura_store::record::{self, Begun, Damage, TurnBody};
-use perdura_store::{Content, MachineId, Position, Reader, Recovered, RevisionId, Row, StoredTurn};
+use perdura_store::{
+    Content, Failure, FailureKind, MachineId, Position, Reader, Recovered, RevisionId, Row, StoredTurn,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -51,16 +53,8 @@ pub(crate) struct Mark {
     pub(crate) key: EffectKey,
     pub(crate) status: LedgerStatus,
     pub(crate) started_at: Timestamp,
-    pub(crate) row: MarkRow,
-}
-
-/// Whether the ledger table has a row for an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MarkRow {
-    None,
-    /// Another process may have written one.
-    Perhaps,
-    Written,
+    /// This process has written a row for it.
+    pub(crate) is_written: bool,
 }
 
 impl Running {
@@ -91,9 +85,13 @@ impl Running {
 
     /// Whether the tables should be told of it.
     pub(crate) fn is_unseen(&self, now: Timestamp) -> bool {
+        // One whose first Turn is not on disk yet does not exist for anybody.
+        if self.turns == 0 {
+            return false;
+        }
         let seen_before = Timestamp(now.0.saturating_sub(SEEN_AFTER_MS));
         (!self.is_listed && self.since <= seen_before)
-            || self.marks.iter().any(|mark| mark.row != MarkRow::Written && mark.started_at <= seen_before)
+            || self.marks.iter().any(|mark| !mark.is_written && mark.started_at <= seen_before)
     }
 
     /// Its row, without content.
@@ -140,7 +138,7 @@ pub(crate) fn rebuild(
     library: &mut Library,
     reader: &mut dyn Reader,
     rebuilding: &Rebuilding,
-) -> Result<Running, Damage> {
+) -> Result<Running, Unreadable> {
     let base = stored.turns.first().map(|(position, _)| *position);
     let newer: Vec<StoredTurn> = stored.turns.into_iter().map(|(_, turn)| turn).collect();
     let content = stored.row.as_ref().and_then(|row| row.content.clone());
@@ -165,6 +163,43 @@ pub(crate) fn rebuild(
     Ok(running)
 }
 
+/// Why an execution could not be rebuilt.
+#[derive(Debug)]
+pub(crate) enum Unreadable {
+    /// What is stored is not what was written.
+    Damaged(Damage),
+    /// The store could not be read; it may be another time.
+    Unavailable(Failure),
+}
+
+impl From<Damage> for Unreadable {
+    fn from(damage: Damage) -> Self {
+        Self::Damaged(damage)
+    }
+}
+
+impl From<Failure> for Unreadable {
+    fn from(failure: Failure) -> Self {
+        match failure.kind {
+            FailureKind::Corrupt => Self::Damaged(Damage(failure.to_string())),
+            FailureKind::DiskFull
+            | FailureKind::ReadOnly
+            | FailureKind::Held
+            | FailureKind::Newer
+            | FailureKind::Io => Self::Unavailable(failure),
+        }
+    }
+}
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Damaged(damage) => formatter.write_str(&damage.0),
+            Self::Unavailable(failure) => failure.fmt(formatter),
+        }
+    }
+}
+
 /// What a rebuilt execution is given beside what is stored.
 pub(crate) struct Rebuilding {
     pub(crate) destinations: Arc<dyn Destinations>,
@@ -185,7 +220,7 @@ impl Fold {
         content: &Content,
         library: &mut Library,
         reader: &mut dyn Reader,
-    ) -> Result<(), Damage> {
+    ) -> Result<(), Unreadable> {
         self.tail = Some(Tail { first: content.tail_from, bytes: Vec::new() });
         if let Some(state) = &content.state {
             let machine = library.find(row.revision, reader)?.1.clone();
@@ -205,9 +240,7 @@ impl Fold {
         } else if content.tail_from > 1 {
             let mut from = 1;
             while from < content.tail_from {
-                let turns = reader
-                    .turns(row.execution, from, READ_BYTES)
-                    .map_err(|failure| Damage(failure.to_string()))?;
+                let turns = reader.turns(row.execution, from, READ_BYTES)?;
                 let Some(last) = turns.last() else { break };
                 from = last.number + 1;
                 for turn in turns.iter().filter(|turn| turn.number < content.tail_from) {
@@ -273,9 +306,12 @@ impl Fold {
             key,
             status: LedgerStatus::Pending,
             started_at: sent_at(strand),
-            row: MarkRow::Perhaps,
+            is_written: false,
         };
-        running.marks = running.execution.calls().map(mark).collect();
+        // One that has ended stands where it stood, but has nothing under way.
+        if !running.execution.is_ended() {
+            running.marks = running.execution.calls().map(mark).collect();
+        }
         Ok(running)
     }
 }

@@ -46,12 +46,12 @@ impl Timers {
         for (line, before, after) in
             [(&mut self.steady, before.steady, after.steady), (&mut self.wall, before.wall, after.wall)]
         {
-            if before == after {
-                continue;
-            }
-            if let Some(at) = before {
+            if before != after
+                && let Some(at) = before
+            {
                 line.near.remove(&Due { at, execution });
             }
+            // Also one that stays as it was: it may have gone off early, if the wall was stepped back meanwhile.
             line.near.extend(after.map(|at| Due { at, execution }));
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Node, Queued, ReplyTo, Slot};
 use crate::message::{InputError, Reply, Unavailable, View};
-use crate::running::{Running, rebuild};
+use crate::running::{Running, Unreadable, rebuild};
 use perdura_engine::{ExecutionId, Input, Moment, Wake};
 use perdura_store::{Recovered, Shard};
 use std::sync::Arc;
@@ -45,9 +45,17 @@ impl Node {
         let Some((row, unsegmented_from)) = self.reader.row(id).map_err(unavailable)? else {
             return Err(InputError::Unknown);
         };
+        // It is in some node's memory, and this is not the one: what the row holds is not all.
+        if row.awake {
+            return Err(InputError::Unavailable(Unavailable::Elsewhere));
+        }
         let stored = Recovered { execution: id, row: Some(row), unsegmented_from, turns: Vec::new() };
         let rebuilt = rebuild(stored, &mut self.library, &mut *self.reader, &self.rebuilding);
-        Ok(rebuilt.map_err(|damage| damage.0.into()))
+        match rebuilt {
+            Ok(running) => Ok(Ok(running)),
+            Err(Unreadable::Damaged(damage)) => Ok(Err(damage.0.into())),
+            Err(Unreadable::Unavailable(failure)) => Err(unavailable(failure)),
+        }
     }
 
     /// Gives a rebuilt execution its place.
@@ -68,6 +76,9 @@ impl Node {
         for queued in slot.inbox.drain(..) {
             queued.reply.refuse(InputError::Parked(reason.clone()));
         }
+        for show in slot.shows.drain(..) {
+            show.send(None);
+        }
         let wake = std::mem::take(&mut slot.wake);
         slot.parked = Some(reason);
         self.parked += 1;
@@ -85,7 +96,8 @@ impl Node {
     pub(super) fn show(&mut self, id: ExecutionId, reply: Reply<Option<Box<View>>>) {
         match self.slots.get_mut(&id) {
             None => reply.send(None),
-            Some(slot) => match slot.view() {
+            // What nobody has on disk yet is not shown: a start under the same name waits for the first one's commit.
+            Some(slot) => match slot.view().filter(|view| view.turns > 0 || view.parked.is_some()) {
                 Some(view) => reply.send(Some(Box::new(view))),
                 None if slot.parked.is_some() => reply.send(None),
                 None => slot.shows.push(reply),

@@ -1,0 +1,146 @@
+//! What must hold after any run. Each promise is a function from what happened to complaints, so that it can be shown
+//! a run with a safeguard missing and be seen to object.
+
+mod durable;
+mod legal;
+mod same;
+mod timers;
+
+use crate::clients::{Told, Wish};
+use crate::history::{History, read_all};
+use crate::receiver::step_place;
+use crate::sim::Sim;
+use perdura_engine::{EffectKey, Note};
+use perdura_store::{LedgerFilter, LedgerRow, Stats, Store};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use durable::acknowledged_is_durable;
+pub use legal::histories_legal;
+pub use same::same_as_without_faults;
+pub use timers::timers;
+
+/// A promise that a run can break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Promise {
+    /// Every execution that was acknowledged is there and has come to its end.
+    NothingLost,
+    /// What a reply said is still so.
+    AcknowledgedIsDurable,
+    /// A receiver that honours keys has applied each step once, and every time with the same bytes.
+    AppliedOncePerKey,
+    /// A completed step is not called again, and nothing is called that is not on record.
+    CompletedNeverRunsAgain,
+    /// Histories, rows, ledger and totals agree with each other.
+    HistoriesLegal,
+    /// No wait ends early, and none is lost.
+    Timers,
+    /// What is deterministic came out as without faults.
+    SameAsWithoutFaults,
+}
+
+/// What a checker looks at.
+pub struct Evidence<'a> {
+    /// The run.
+    pub(crate) sim: &'a Sim,
+    /// Everything that began.
+    pub(crate) histories: Vec<History>,
+    /// The ledger's table.
+    pub(crate) ledger: Vec<LedgerRow>,
+    /// The store's own counts.
+    pub(crate) stats: Stats,
+}
+
+impl<'a> Evidence<'a> {
+    /// Of a run that is over.
+    pub fn of(sim: &'a Sim) -> Self {
+        let mut reader = sim.memory.reader().expect("a store in memory can be read");
+        let ledger =
+            reader.ledger(&LedgerFilter::default(), u32::MAX).expect("a store in memory can be read");
+        let stats = reader.stats().expect("a store in memory can be read");
+        Self { sim, histories: read_all(sim), ledger, stats }
+    }
+}
+
+/// Every execution that began has ended, everybody was answered, and a new process finds nothing to do.
+pub fn nothing_lost(evidence: &Evidence<'_>) -> Vec<String> {
+    let facts = &evidence.sim.facts;
+    let mut complaints = Vec::new();
+    if !facts.is_quiet {
+        complaints.push("the run never came to rest".to_owned());
+        complaints.extend(facts.restless.iter().cloned());
+    }
+    let there: BTreeSet<_> = evidence.histories.iter().map(|history| history.id).collect();
+    for request in &evidence.sim.requests {
+        match (&request.wish, &request.told) {
+            (Wish::Start(_), Some(Told::Started(Ok(started)))) if !there.contains(&started.execution) => {
+                complaints.push(format!("{} was acknowledged and is not there", started.execution));
+            }
+            (_, Some(told @ (Told::Taken(Err(_)) | Told::Ended(Err(_))))) => {
+                complaints.push(format!("{:?} was answered with {told:?}", request.wish));
+            }
+            _ => {}
+        }
+    }
+    if facts.parked_at_last > 0 {
+        complaints.push(format!("{} executions cannot be read by a new process", facts.parked_at_last));
+    }
+    if facts.is_quiet && facts.in_memory_at_last > 0 {
+        complaints
+            .push(format!("all have ended, and a new process takes {} into memory", facts.in_memory_at_last));
+    }
+    complaints
+}
+
+/// Each key was applied once with the same bytes, each step under one of its keys only, and every key is on record.
+pub fn applied_once_per_key(evidence: &Evidence<'_>) -> Vec<String> {
+    let receiver = &evidence.sim.receiver;
+    let mut complaints = receiver.complaints.clone();
+    let on_record: BTreeSet<&EffectKey> = evidence.histories.iter().flat_map(keys_of).collect();
+    let mut steps: BTreeMap<&str, u32> = BTreeMap::new();
+    for (key, kept) in &receiver.kept {
+        if kept.applied > 1 {
+            complaints.push(format!("{key} was applied {} times", kept.applied));
+        }
+        if !on_record.contains(key) {
+            complaints.push(format!("{key} was called and is on no record"));
+        }
+        *steps.entry(step_place(key)).or_default() += kept.applied;
+    }
+    for (step, applied) in steps {
+        if applied > 1 {
+            complaints.push(format!("{step} was applied under {applied} keys"));
+        }
+    }
+    complaints
+}
+
+fn keys_of(history: &History) -> impl Iterator<Item = &EffectKey> {
+    history.turns.iter().flat_map(perdura_engine::Turn::notes).filter_map(|note| match note {
+        Note::Ledger { key, .. } => Some(key),
+        _ => None,
+    })
+}
+
+/// Nothing is put on record again after it was completed, and each call that left was put on record by the process
+/// that made it, before it left.
+pub fn completed_never_runs_again(evidence: &Evidence<'_>) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let disk = evidence.sim.disk.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for (key, seen) in &disk.observed.keys {
+        if seen.ordered_after_completion {
+            complaints.push(format!("{key} was ordered again after it was completed"));
+        }
+    }
+    let mut left: BTreeMap<_, u32> = BTreeMap::new();
+    for call in &evidence.sim.facts.left {
+        let times = left.entry((call.by, &call.key)).or_default();
+        *times += 1;
+        if *times > call.ordered {
+            complaints.push(format!(
+                "{:?} made {} for time {times} at {} and had put it on record {} times",
+                call.by, call.key, call.at, call.ordered
+            ));
+        }
+    }
+    complaints
+}

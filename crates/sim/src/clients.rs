@@ -1,0 +1,80 @@
+//! Those who ask: they start executions, watch, stop, redrive and answer by token, and ask again when nobody answers.
+
+use perdura_engine::{ExecutionId, Input};
+use perdura_runtime::{Ending, InputError, Reply, StartError, Started, Taken};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Which request.
+pub(crate) type RequestId = usize;
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub(crate) enum Wish {
+    /// One of the planned starts.
+    Start(usize),
+    /// Something for an execution.
+    Input(ExecutionId, Input),
+    /// To hear of its end.
+    Watch(ExecutionId),
+}
+
+/// What was answered.
+#[derive(Clone, Debug)]
+pub(crate) enum Told {
+    /// To a start.
+    Started(Result<Started, StartError>),
+    /// To an input.
+    Taken(Result<Taken, InputError>),
+    /// To one who watches.
+    Ended(Result<Ending, InputError>),
+}
+
+/// A request and what came of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    /// What is asked for.
+    pub(crate) wish: Wish,
+    /// The answer that counts.
+    pub(crate) told: Option<Told>,
+    /// How often it was sent.
+    pub(crate) sent: u32,
+    /// Which planned start it is about.
+    pub(crate) about: usize,
+    /// A mark that its input leaves in the history.
+    pub(crate) mark: Option<String>,
+}
+
+/// Answers that were given and not heard yet.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ears(Arc<Mutex<Vec<(RequestId, Told)>>>);
+
+impl Ears {
+    /// A reply that is heard.
+    pub(crate) fn reply<T: Send + 'static>(&self, request: RequestId, told: fn(T) -> Told) -> Reply<T> {
+        let ears = self.clone();
+        Reply::new(move |answer| ears.lock().push((request, told(answer))))
+    }
+
+    /// What was said since.
+    pub(crate) fn hear(&self) -> Vec<(RequestId, Told)> {
+        std::mem::take(&mut *self.lock())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(RequestId, Told)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Told {
+    /// Whether it says that nobody knows, or not now: then one asks again.
+    pub(crate) fn is_for_later(&self) -> bool {
+        match self {
+            Self::Started(Err(StartError::Unavailable(_)))
+            | Self::Taken(Err(InputError::Unavailable(_) | InputError::Unknown))
+            | Self::Ended(Err(InputError::Unavailable(_) | InputError::Unknown)) => true,
+            Self::Started(Ok(_) | Err(StartError::Exists(_) | StartError::NoMachine))
+            | Self::Taken(Ok(_) | Err(InputError::Parked(_)))
+            | Self::Ended(Ok(_) | Err(InputError::Parked(_))) => false,
+        }
+    }
+}

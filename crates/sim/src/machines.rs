@@ -1,0 +1,243 @@
+//! The machines that are run: small ones, each for a way in which something could get lost or doubled.
+//!
+//! A machine is *steadfast* if its events and its output follow from its input alone, whatever crashes and however
+//! late answers come. Such executions are compared with a run without faults.
+
+use crate::dice::{Dice, hash};
+use std::fmt::Write as _;
+
+/// A machine and what its executions begin with.
+pub(crate) struct Script {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// As it is deployed.
+    pub(crate) definition: String,
+    /// Its events follow from its input alone.
+    pub(crate) steadfast: bool,
+    /// How often it is chosen.
+    pub(crate) weight: u32,
+    /// Of what size.
+    pub(crate) input: fn(&mut Dice) -> String,
+}
+
+fn small(dice: &mut Dice) -> String {
+    format!(r#"{{"n":{}}}"#, dice.below(1_000))
+}
+
+fn items(dice: &mut Dice) -> String {
+    let items: Vec<String> = (0..=dice.below(7)).map(|n| format!(r#"{{"n":{n}}}"#)).collect();
+    format!(r#"{{"n":0,"items":[{}]}}"#, items.join(","))
+}
+
+fn until(dice: &mut Dice) -> String {
+    let at = crate::clock::Clock::unstepped(dice.between(0..=900_000));
+    format!(r#"{{"n":1,"until":"{at}"}}"#)
+}
+
+fn rounds(dice: &mut Dice) -> String {
+    format!(r#"{{"n":0,"end":{}}}"#, dice.between(5..=25))
+}
+
+fn many_rounds(dice: &mut Dice) -> String {
+    format!(r#"{{"n":0,"end":{}}}"#, dice.between(200..=400))
+}
+
+fn bulky(dice: &mut Dice) -> String {
+    let pad = noise(dice.bits(), 30_000);
+    format!(r#"{{"n":0,"end":{},"pad":"{pad}"}}"#, dice.between(2..=7))
+}
+
+fn heaps(dice: &mut Dice) -> String {
+    format!(r#"{{"n":0,"end":{}}}"#, dice.between(6..=9))
+}
+
+/// Text that does not compress well.
+pub(crate) fn noise(seed: u64, bytes: usize) -> String {
+    let mut dice = Dice::new(seed, "noise");
+    let mut text = String::with_capacity(bytes + 16);
+    while text.len() < bytes {
+        write!(text, "{:016x}", dice.bits()).expect("text can be written to");
+    }
+    text
+}
+
+fn task(step: &str, rest: &str) -> String {
+    format!(r#"{{"Type":"Task","Resource":"arn:perdura:step:::{step}",{rest}}}"#)
+}
+
+fn machine(start: &str, states: &[(&str, String)]) -> String {
+    let states: Vec<String> = states.iter().map(|(name, state)| format!(r#""{name}":{state}"#)).collect();
+    format!(r#"{{"StartAt":"{start}","States":{{{}}}}}"#, states.join(","))
+}
+
+fn sequence() -> String {
+    let mut states: Vec<(String, String)> =
+        (0..9).map(|at| (format!("S{at}"), task("add", &format!(r#""Next":"S{}""#, at + 1)))).collect();
+    states.push(("S9".into(), task("add", r#""End":true"#)));
+    let states: Vec<(&str, String)> =
+        states.iter().map(|(name, state)| (name.as_str(), state.clone())).collect();
+    machine("S0", &states)
+}
+
+fn parallel() -> String {
+    let branch = machine("A", &[("A", task("add", r#""Next":"B""#)), ("B", task("slow", r#""End":true"#))]);
+    let waits = machine(
+        "W",
+        &[("W", r#"{"Type":"Wait","Seconds":2,"Next":"C"}"#.into()), ("C", task("add", r#""End":true"#))],
+    );
+    let fan = format!(
+        r#"{{"Type":"Parallel","Branches":[{branch},{waits},{branch}],"ResultPath":"$.results","Next":"Last"}}"#
+    );
+    machine("Fan", &[("Fan", fan), ("Last", task("add", r#""End":true"#))])
+}
+
+fn map() -> String {
+    let each =
+        machine("Each", &[("Each", task("add", r#""Next":"Then""#)), ("Then", task("add", r#""End":true"#))]);
+    let map = format!(
+        r#"{{"Type":"Map","ItemsPath":"$.items","MaxConcurrency":2,"ItemProcessor":{each},"ResultPath":"$.results","Next":"Last"}}"#
+    );
+    machine("Map", &[("Map", map), ("Last", task("add", r#""End":true"#))])
+}
+
+fn nested() -> String {
+    let leaf = machine(
+        "Leaf",
+        &[
+            ("Leaf", task("add", r#""Next":"Rest""#)),
+            ("Rest", r#"{"Type":"Wait","Seconds":1,"End":true}"#.into()),
+        ],
+    );
+    let map = format!(r#"{{"Type":"Map","ItemsPath":"$.items","ItemProcessor":{leaf},"End":true}}"#);
+    let branch = machine("Inner", &[("Inner", map)]);
+    let other = machine("Other", &[("Other", task("slow", r#""End":true"#))]);
+    machine(
+        "Outer",
+        &[("Outer", format!(r#"{{"Type":"Parallel","Branches":[{branch},{other}],"End":true}}"#))],
+    )
+}
+
+fn counting(step: &str) -> String {
+    machine(
+        "Work",
+        &[
+            ("Work", task(step, r#""Next":"More""#)),
+            (
+                "More",
+                r#"{"Type":"Choice","Choices":[{"Variable":"$.n","NumericLessThanPath":"$.end","Next":"Work"}],"Default":"Done"}"#.into(),
+            ),
+            ("Done", r#"{"Type":"Succeed"}"#.into()),
+        ],
+    )
+}
+
+const RETRY_ALL: &str =
+    r#""Retry":[{"ErrorEquals":["States.ALL"],"IntervalSeconds":1,"MaxAttempts":6,"BackoffRate":1.5}]"#;
+
+fn callback(rest: &str) -> String {
+    let ask = format!(
+        r#"{{"Type":"Task","Resource":"arn:aws:states:::sqs:sendMessage.waitForTaskToken","Parameters":{{"QueueUrl":"q","MessageBody":{{"n.$":"$.n","token.$":"$$.Task.Token"}}}},{rest}"Next":"Then"}}"#
+    );
+    machine("Ask", &[("Ask", ask), ("Then", task("add", r#""End":true"#))])
+}
+
+fn waits() -> String {
+    machine(
+        "First",
+        &[
+            ("First", r#"{"Type":"Wait","Seconds":3,"Next":"A"}"#.into()),
+            ("A", task("add", r#""Next":"Second""#)),
+            ("Second", r#"{"Type":"Wait","Seconds":95,"Next":"B"}"#.into()),
+            ("B", task("add", r#""Next":"Third""#)),
+            ("Third", r#"{"Type":"Wait","Seconds":1,"End":true}"#.into()),
+        ],
+    )
+}
+
+fn chance() -> String {
+    machine(
+        "Draw",
+        &[
+            ("Draw", r#"{"Type":"Pass","Parameters":{"n":1,"id.$":"States.UUID()"},"Next":"Use"}"#.into()),
+            (
+                "Use",
+                task(
+                    "shaky",
+                    &format!(
+                        r#""Parameters":{{"n":1,"id.$":"$.id","again.$":"States.UUID()","at.$":"$$.State.EnteredTime"}},{RETRY_ALL},"End":true"#
+                    ),
+                ),
+            ),
+        ],
+    )
+}
+
+fn script(name: &'static str, definition: String, input: fn(&mut Dice) -> String) -> Script {
+    Script { name, definition, steadfast: true, weight: 10, input }
+}
+
+fn restless(name: &'static str, definition: String, input: fn(&mut Dice) -> String) -> Script {
+    Script { name, definition, steadfast: false, weight: 10, input }
+}
+
+/// All of them.
+pub(crate) fn scripts() -> Vec<Script> {
+    let caught = task(
+        "fail",
+        r#""Catch":[{"ErrorEquals":["Refused"],"ResultPath":"$.error","Next":"After"}],"Next":"After""#,
+    );
+    let until_then = r#"{"Type":"Wait","TimestampPath":"$.until","Next":"After"}"#;
+    let after = || ("After", task("add", r#""End":true"#));
+    let retried = |step: &str, rest: &str| {
+        machine("Try", &[("Try", task(step, &format!(r#"{RETRY_ALL},{rest}"Next":"After""#))), after()])
+    };
+    let limited =
+        r#"{"TimeoutSeconds":20,"StartAt":"W","States":{"W":{"Type":"Wait","Seconds":1000,"End":true}}}"#;
+    vec![
+        script("sequence", sequence(), small),
+        script("parallel", parallel(), small),
+        script("map", map(), items),
+        script("nested", nested(), items),
+        script("flaky", retried("flaky", ""), small),
+        script("caught", machine("Try", &[("Try", caught), after()]), small),
+        script("waits", waits(), small),
+        script("until", machine("Until", &[("Until", until_then.into()), after()]), until),
+        script("callback", callback(""), small),
+        script("loop", counting("add"), rounds),
+        script("slow", machine("Slow", &[("Slow", task("sluggish", r#""Next":"After""#)), after()]), small),
+        script("limited", limited.into(), small),
+        Script { weight: 3, ..script("bulky", counting("grow"), bulky) },
+        Script { weight: 1, ..script("long", counting("add"), many_rounds) },
+        // Only where the plan asks for it: each Turn is more than a megabyte.
+        Script { weight: 0, ..script("heap", counting("heap"), heaps) },
+        restless("shaky", retried("shaky", ""), small),
+        restless("hasty", retried("shaky", r#""TimeoutSeconds":5,"#), small),
+        restless(
+            "silent",
+            callback(&format!(r#""HeartbeatSeconds":10,"TimeoutSeconds":120,{RETRY_ALL},"#)),
+            small,
+        ),
+        restless("chance", chance(), small),
+        restless("failing", machine("Try", &[("Try", task("fail", r#""Next":"After""#)), after()]), small),
+    ]
+}
+
+/// What a step gives for an input: a function of the two, and of nothing else.
+pub(crate) fn result_of(step: &str, input: &serde_json::Value) -> serde_json::Value {
+    let n = input.get("n").and_then(serde_json::Value::as_i64).unwrap_or(0);
+    let mut result = match input {
+        serde_json::Value::Object(members) => members.clone(),
+        _ => serde_json::Map::new(),
+    };
+    result.remove("results");
+    result.insert("n".into(), (n + 1).into());
+    let bytes = match step {
+        "grow" => 30_000,
+        "heap" => 200_000,
+        _ => 0,
+    };
+    if bytes > 0 {
+        result.insert("pad".into(), noise(hash(step.as_bytes()) ^ n.unsigned_abs(), bytes).into());
+    }
+    result.into()
+}

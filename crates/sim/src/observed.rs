@@ -1,0 +1,141 @@
+//! What the store was given, Turn by Turn, at the moment it said yes: the truth that everything else is held against.
+
+use crate::dice::hash;
+use perdura_engine::{EffectKey, EventKind, ExecutionId, LedgerStatus, Note, Record, Turn};
+use perdura_store::record::{self, TurnBody};
+use perdura_store::{Epoch, Group, Shard};
+use std::collections::BTreeMap;
+
+/// One life of one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Life {
+    /// Which process.
+    pub(crate) process: usize,
+    /// How often it was begun.
+    pub(crate) boot: u32,
+}
+
+/// A Turn that the store said it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SeenTurn {
+    /// Of its bytes.
+    pub(crate) hash: u64,
+    /// In which commit.
+    pub(crate) commit: u64,
+    /// Who committed it.
+    pub(crate) by: Life,
+    /// When.
+    pub(crate) at: i64,
+}
+
+/// What is known of a key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SeenKey {
+    /// How often each life put the call on record.
+    pub(crate) ordered: BTreeMap<Life, u32>,
+    /// It was completed.
+    pub(crate) completed: bool,
+    /// It was put on record again after that.
+    pub(crate) ordered_after_completion: bool,
+}
+
+/// All of it.
+#[derive(Debug, Default)]
+pub(crate) struct Observed {
+    /// By execution and number.
+    pub(crate) turns: BTreeMap<(ExecutionId, u64), SeenTurn>,
+    /// By key.
+    pub(crate) keys: BTreeMap<EffectKey, SeenKey>,
+    /// The newest Epoch under which each Shard was written.
+    pub(crate) epochs: BTreeMap<Shard, Epoch>,
+    /// Successful commits.
+    pub(crate) commits: u64,
+    /// Parts of long histories.
+    pub(crate) segments: u64,
+    /// Executions that left memory with a snapshot.
+    pub(crate) snapshots: u64,
+    /// Executions that fell asleep.
+    pub(crate) sleepers: u64,
+    /// Executions of which the journal was freed while they ran.
+    pub(crate) taken_down: u64,
+    /// What should not have happened.
+    pub(crate) complaints: Vec<String>,
+}
+
+impl Observed {
+    /// A group was promised to be on disk.
+    pub(crate) fn see(&mut self, group: &Group, by: Life, at: i64) {
+        self.commits += 1;
+        for part in &group.parts {
+            let epoch = self.epochs.entry(part.lease.shard()).or_default();
+            if part.lease.epoch() < *epoch {
+                self.complaints.push(format!(
+                    "a commit under epoch {} of {} was taken after epoch {epoch}",
+                    part.lease.epoch(),
+                    part.lease.shard()
+                ));
+            }
+            *epoch = part.lease.epoch().max(*epoch);
+            self.segments += part.segments.len() as u64;
+            for row in &part.rows {
+                let Some(content) = &row.content else { continue };
+                self.snapshots += u64::from(content.state.is_some());
+                self.sleepers += u64::from(!row.awake && row.ended_at.is_none());
+                self.taken_down += u64::from(row.awake);
+            }
+            if part.position.is_none() {
+                continue;
+            }
+            let (_, turns) = record::read_journal(&part.journal).expect("what is committed can be read");
+            for (execution, turn) in turns {
+                let seen = SeenTurn { hash: hash(&turn.body), commit: self.commits, by, at };
+                let body = TurnBody::read(&turn.body).expect("what is committed can be read");
+                if self.turns.insert((execution, turn.number), seen).is_some() {
+                    self.complaints.push(format!("Turn {} of {execution} was committed twice", turn.number));
+                }
+                self.see_turn(&body.turn, by);
+            }
+        }
+    }
+
+    fn see_turn(&mut self, turn: &Turn, by: Life) {
+        for record in &turn.records {
+            match record {
+                Record::Note(Note::Ledger { key, status, .. }) => {
+                    let seen = self.keys.entry(key.clone()).or_default();
+                    match status {
+                        LedgerStatus::Pending => order(seen, by),
+                        LedgerStatus::Completed => seen.completed = true,
+                        LedgerStatus::Failed | LedgerStatus::Uncertain => {}
+                    }
+                }
+                Record::Note(Note::Repeated { key, .. }) => {
+                    order(self.keys.entry(key.clone()).or_default(), by);
+                }
+                Record::Note(_) | Record::Event(_) => {}
+            }
+        }
+    }
+
+    /// Whether this execution's beginning is on disk.
+    pub(crate) fn has_begun(&self, execution: ExecutionId) -> bool {
+        self.turns.contains_key(&(execution, 1))
+    }
+
+    /// Everybody who has begun.
+    pub(crate) fn executions(&self) -> Vec<ExecutionId> {
+        self.turns.keys().filter(|(_, number)| *number == 1).map(|(execution, _)| *execution).collect()
+    }
+}
+
+fn order(seen: &mut SeenKey, by: Life) {
+    *seen.ordered.entry(by).or_default() += 1;
+    if seen.completed {
+        seen.ordered_after_completion = true;
+    }
+}
+
+/// Whether an event ends a Wait.
+pub(crate) fn ends_wait(kind: &EventKind) -> bool {
+    matches!(kind, EventKind::StateExited { state_type: perdura_engine::StateType::Wait, .. })
+}

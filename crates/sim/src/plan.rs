@@ -1,0 +1,235 @@
+//! What is asked for and what goes wrong, drawn from the seed before anything runs.
+
+use crate::dice::Dice;
+use crate::machines::{Script, scripts};
+use crate::receiver::Manners;
+use crate::store::Rates;
+use std::sync::Arc;
+
+/// Everything about a run that its seed decides beforehand.
+pub(crate) struct Plan {
+    /// The machines.
+    pub(crate) scripts: Vec<Script>,
+    /// Only machines whose events follow from their input; the run is compared with one without faults.
+    pub(crate) steadfast: bool,
+    /// How many processes share the store.
+    pub(crate) processes: usize,
+    /// Into how many Shards it is divided.
+    pub(crate) shards: u16,
+    /// Those who start executions.
+    pub(crate) starts: Vec<PlannedStart>,
+    /// What goes wrong at a time of its own.
+    pub(crate) faults: Vec<(i64, Fault)>,
+    /// What goes wrong by chance.
+    pub(crate) weather: Weather,
+    /// After this nothing goes wrong any more.
+    pub(crate) calm_from: i64,
+}
+
+/// An execution to be started.
+#[derive(Clone, Debug)]
+pub(crate) struct PlannedStart {
+    /// When.
+    pub(crate) at: i64,
+    /// Which machine.
+    pub(crate) script: usize,
+    /// Under which name; without one it is not asked for twice.
+    pub(crate) name: Option<Arc<str>>,
+    /// With what.
+    pub(crate) input: Arc<str>,
+    /// How many states one Turn may enter.
+    pub(crate) turn_states_max: u32,
+    /// How long after it began somebody stops it.
+    pub(crate) stopped_after: Option<i64>,
+    /// How often somebody redrives it after it failed.
+    pub(crate) redriven: u32,
+}
+
+/// Something that goes wrong at its time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fault {
+    /// A process dies.
+    Crash(usize),
+    /// A process is asked to end, and is begun again.
+    Restart(usize),
+    /// A process stands still.
+    Pause(usize, i64),
+    /// A process stands still, and another one is begun in its place.
+    Replace(usize, i64),
+    /// The clock on the wall is set so far ahead of true time, or behind.
+    SetWall(i64),
+    /// The disk is full for a while.
+    DiskFull(i64),
+}
+
+/// What goes wrong by chance, in a thousand.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Weather {
+    /// A process dies at a boundary: before or after a commit, a reply, a call.
+    pub(crate) crash: u32,
+    /// A process stands still in the middle of its work.
+    pub(crate) hang: u32,
+    /// The clock is stepped in the middle of a process's work.
+    pub(crate) step: u32,
+    /// A commit takes long.
+    pub(crate) slow_commit: u32,
+    /// The disk.
+    pub(crate) disk: Rates,
+    /// Those who are called.
+    pub(crate) manners: Manners,
+}
+
+impl Plan {
+    /// From a seed.
+    pub(crate) fn of(seed: u64) -> Self {
+        let mut dice = Dice::new(seed, "plan");
+        let scripts = scripts();
+        let steadfast = dice.in_thousand(500);
+        let processes = if dice.in_thousand(400) { 2 } else { 1 };
+        let shards = if processes == 1 { dice.between(1..=3) as u16 } else { 1 };
+        let calm_from = dice.between(20_000..=400_000);
+        let mut plan = Self {
+            scripts,
+            steadfast,
+            processes,
+            shards,
+            starts: Vec::new(),
+            faults: Vec::new(),
+            weather: Weather::default(),
+            calm_from,
+        };
+        plan.draw_starts(&mut dice);
+        if dice.in_thousand(20) {
+            plan.draw_heap(&mut dice);
+        }
+        plan.draw_weather(&mut Dice::new(seed, "weather"));
+        plan.draw_faults(&mut Dice::new(seed, "faults planned"));
+        plan
+    }
+
+    /// The same, with nothing going wrong.
+    pub(crate) fn without_faults(mut self) -> Self {
+        self.faults.clear();
+        self.weather = Weather::default();
+        self.processes = 1;
+        self
+    }
+
+    fn draw_starts(&mut self, dice: &mut Dice) {
+        let weights: u32 = self.scripts.iter().map(|script| script.weight).sum();
+        for number in 0..dice.between(2..=9) {
+            let script = loop {
+                let mut at = dice.below(u64::from(weights)) as u32;
+                let drawn = self.scripts.iter().position(|script| {
+                    let found = at < script.weight;
+                    at = at.saturating_sub(script.weight);
+                    found
+                });
+                let drawn = drawn.expect("the weights add up");
+                if self.scripts[drawn].steadfast || !self.steadfast {
+                    break drawn;
+                }
+            };
+            let named = self.steadfast || dice.in_thousand(700);
+            let start = PlannedStart {
+                at: dice.between(0..=self.calm_from / 2),
+                script,
+                name: named.then(|| format!("e{number}").into()),
+                input: (self.scripts[script].input)(dice).into(),
+                turn_states_max: *dice.pick(&[3, 20, 1_000]),
+                stopped_after: None,
+                redriven: 0,
+            };
+            self.starts.push(self.vary(start, dice));
+            if dice.in_thousand(250) {
+                let again = self.again(number as usize, dice);
+                self.starts.push(again);
+            }
+        }
+    }
+
+    /// So much is written while one waits for an answer that the journal has to be freed of it.
+    fn draw_heap(&mut self, dice: &mut Dice) {
+        for (number, (name, at)) in [("slow", 0), ("heap", 500), ("heap", 1_000)].into_iter().enumerate() {
+            let script = self.scripts.iter().position(|script| script.name == name);
+            let script = script.expect("it is one of the scripts");
+            self.starts.push(PlannedStart {
+                at,
+                script,
+                name: Some(format!("h{number}").into()),
+                input: (self.scripts[script].input)(dice).into(),
+                turn_states_max: 1_000,
+                stopped_after: None,
+                redriven: 0,
+            });
+        }
+    }
+
+    fn vary(&self, mut start: PlannedStart, dice: &mut Dice) -> PlannedStart {
+        if !self.steadfast {
+            start.stopped_after = dice.in_thousand(150).then(|| dice.between(0..=40_000));
+            start.redriven = u32::from(dice.in_thousand(500)) * dice.between(1..=2) as u32;
+        }
+        start
+    }
+
+    /// Somebody asks for the same again, or for something else under the same name.
+    fn again(&self, number: usize, dice: &mut Dice) -> PlannedStart {
+        let name: Arc<str> = format!("e{number}").into();
+        let first = self.starts.iter().rfind(|start| start.name.as_deref() == Some(&*name));
+        let mut again = first.unwrap_or_else(|| self.starts.last().expect("one was just drawn")).clone();
+        again.at += dice.between(0..=20_000);
+        again.stopped_after = None;
+        again.redriven = 0;
+        if !self.steadfast && again.name.is_some() && dice.in_thousand(300) {
+            again.input = r#"{"n":-1,"items":[],"end":0,"until":"2026-01-01T00:00:00Z"}"#.into();
+        }
+        again
+    }
+
+    fn draw_weather(&mut self, dice: &mut Dice) {
+        // Each seed has a few kinds of trouble rather than a little of all.
+        let mut rate = |of_thousand: u32, most: i64| {
+            if dice.in_thousand(of_thousand) { dice.between(1..=most) as u32 } else { 0 }
+        };
+        self.weather = Weather {
+            crash: rate(700, 60),
+            hang: rate(300, 30),
+            step: rate(250, 20),
+            slow_commit: rate(400, 200),
+            disk: Rates {
+                fails_before: rate(350, 80),
+                fails_after: rate(350, 80),
+                busy: rate(300, 300),
+                read_fails: rate(200, 50),
+            },
+            manners: Manners {
+                silent: rate(500, 300),
+                lost: rate(500, 300),
+                unsure_done: rate(500, 300),
+                unsure: rate(500, 300),
+                slow: rate(400, 200),
+            },
+        };
+    }
+
+    fn draw_faults(&mut self, dice: &mut Dice) {
+        let kinds: Vec<u64> = (0..6).filter(|_| dice.in_thousand(450)).collect();
+        if kinds.is_empty() {
+            return;
+        }
+        for _ in 0..dice.between(1..=8) {
+            let at = dice.between(0..=self.calm_from);
+            let process = dice.below(self.processes as u64) as usize;
+            let fault = match dice.pick(&kinds) {
+                0 => Fault::Crash(process),
+                1 => Fault::Restart(process),
+                2 => Fault::Pause(process, dice.between(500..=40_000)),
+                3 => Fault::Replace(process, dice.between(500..=20_000)),
+                4 => Fault::SetWall(dice.between(-3_600_000..=3_600_000)),
+                _ => Fault::DiskFull(dice.between(200..=15_000)),
+            };
+            self.faults.push((at, fault));
+        }
+    }
+}

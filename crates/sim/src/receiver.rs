@@ -1,0 +1,177 @@
+//! Those who are called: they honour keys, and are slow, silent, refusing or broken as the seed wants it.
+//!
+//! A key is applied once. Its first bytes and its first result are remembered, refusals included, and every later
+//! delivery gets that result.
+
+use crate::dice::{Dice, hash};
+use crate::machines::result_of;
+use perdura_engine::asl::json::Payload;
+use perdura_engine::asl::resource::{Pattern, Target};
+use perdura_engine::{Call, Certainty, EffectKey, Fault, Outcome};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How well those who are called behave, in a thousand.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Manners {
+    /// The answer never comes, though it was done.
+    pub(crate) silent: u32,
+    /// The call is lost on its way.
+    pub(crate) lost: u32,
+    /// It was done, and the answer says that nobody knows.
+    pub(crate) unsure_done: u32,
+    /// It was not done, and the answer says that nobody knows.
+    pub(crate) unsure: u32,
+    /// The answer takes long.
+    pub(crate) slow: u32,
+}
+
+/// What was done under a key.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    /// The first bytes that came with it.
+    pub(crate) bytes: Arc<str>,
+    /// How often it was applied: once, by those who honour keys.
+    pub(crate) applied: u32,
+    /// How often it came.
+    pub(crate) deliveries: u32,
+    /// The first result.
+    pub(crate) first: Outcome,
+}
+
+/// An answer and when it leaves.
+pub(crate) type Answered = (i64, Outcome);
+
+/// All who are called.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    /// By key.
+    pub(crate) kept: BTreeMap<EffectKey, Kept>,
+    /// What should not have happened.
+    pub(crate) complaints: Vec<String>,
+    /// How they behave while faults are on.
+    pub(crate) manners: Manners,
+    /// Faults are on.
+    pub(crate) misbehaves: bool,
+    honours_keys: bool,
+    dice: Dice,
+}
+
+impl Receiver {
+    /// With nothing done yet.
+    pub(crate) fn new(seed: u64, honours_keys: bool) -> Self {
+        Self {
+            kept: BTreeMap::new(),
+            complaints: Vec::new(),
+            manners: Manners::default(),
+            misbehaves: false,
+            honours_keys,
+            dice: Dice::new(seed, "receiver"),
+        }
+    }
+
+    /// A call arrives. `None`: it is never answered.
+    pub(crate) fn deliver(&mut self, call: &Call) -> Option<Answered> {
+        let manners = if self.misbehaves { self.manners } else { Manners::default() };
+        let can_fail = may_fail(call);
+        if can_fail && self.dice.in_thousand(manners.lost) {
+            return None;
+        }
+        if can_fail && !self.kept.contains_key(&call.key) && self.dice.in_thousand(manners.unsure) {
+            return Some((self.delay(call), unsure()));
+        }
+        let outcome = self.apply(call);
+        if can_fail && self.dice.in_thousand(manners.silent) {
+            return None;
+        }
+        let says = if can_fail && self.dice.in_thousand(manners.unsure_done) { unsure() } else { outcome };
+        let mut delay = self.delay(call);
+        if self.dice.in_thousand(manners.slow) {
+            delay += self.dice.between(1_000..=15_000);
+        }
+        Some((delay, says))
+    }
+
+    fn delay(&mut self, call: &Call) -> i64 {
+        match step_of(call) {
+            "slow" => self.dice.between(100..=3_000),
+            "sluggish" => self.dice.between(20_000..=70_000),
+            _ => self.dice.between(0..=40),
+        }
+    }
+
+    fn apply(&mut self, call: &Call) -> Outcome {
+        if let Some(kept) = self.kept.get_mut(&call.key) {
+            kept.deliveries += 1;
+            if kept.bytes != *call.input.text() {
+                let complaint = format!("{} came again with other bytes: {}", call.key, call.input.text());
+                self.complaints.push(complaint);
+            }
+            if !self.honours_keys && matches!(kept.first, Outcome::Succeeded { .. }) {
+                kept.applied += 1;
+                return result(call, kept.applied);
+            }
+            return kept.first.clone();
+        }
+        let outcome = result(call, 1);
+        let applied = u32::from(matches!(outcome, Outcome::Succeeded { .. } | Outcome::Submitted { .. }));
+        let kept = Kept { bytes: call.input.text().clone(), applied, deliveries: 1, first: outcome.clone() };
+        self.kept.insert(call.key.clone(), kept);
+        outcome
+    }
+}
+
+/// Only steps whose machines expect it get an answer that says that nobody knows.
+fn may_fail(call: &Call) -> bool {
+    step_of(call) == "shaky"
+}
+
+fn step_of(call: &Call) -> &str {
+    match &call.resource.target {
+        Target::Step { name } => name,
+        Target::Function { .. } | Target::Activity { .. } | Target::Service { .. } => "",
+    }
+}
+
+fn unsure() -> Outcome {
+    Outcome::Failed {
+        fault: Fault::new("Unsure", "The connection was lost."),
+        certainty: Certainty::Ambiguous,
+    }
+}
+
+fn result(call: &Call, times: u32) -> Outcome {
+    if let Target::Service { pattern: Pattern::Callback, .. } = call.resource.target {
+        return Outcome::Submitted { output: payload(r#"{"MessageId":"1"}"#.into()) };
+    }
+    let step = step_of(call);
+    let refuses = match step {
+        "fail" => true,
+        "flaky" => u64::from(round_of(&call.key)) <= hash(call.input.text().as_bytes()) % 3,
+        _ => false,
+    };
+    if refuses {
+        let fault = Fault::new("Refused", "Not this time.");
+        return Outcome::Failed { fault, certainty: Certainty::Refused };
+    }
+    let input: serde_json::Value = serde_json::from_str(call.input.text()).expect("a payload is JSON");
+    let mut result = result_of(step, &input);
+    if times > 1 {
+        result["times"] = times.into();
+    }
+    Outcome::Succeeded { output: payload(result.to_string()) }
+}
+
+/// Text that is known to be JSON.
+pub(crate) fn payload(text: String) -> Payload {
+    Payload::from_text(text).expect("the simulation writes valid JSON")
+}
+
+fn round_of(key: &EffectKey) -> u32 {
+    key.readable().rsplit(':').next().and_then(|round| round.parse().ok()).unwrap_or(1)
+}
+
+/// A key without its round: the step that it belongs to.
+pub(crate) fn step_place(key: &EffectKey) -> &str {
+    key.readable().rsplit_once(':').map_or(key.readable(), |(step, _)| step)
+}

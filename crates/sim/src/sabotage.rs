@@ -1,0 +1,62 @@
+//! Safeguards that can be taken out on purpose: a checker counts only once it was seen to object.
+
+/// Which safeguard is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sabotage {
+    /// The store takes commits under an old Epoch.
+    NoFence,
+    /// Effects leave before their Turn is on disk; replies wait for it.
+    EffectsFirst,
+    /// Replies are sent before their Turn is on disk; effects wait for it.
+    RepliesFirst,
+    /// A call that is made again gets another key.
+    NewKeyOnRepeat,
+    /// A call that is made again carries other bytes.
+    NewBytesOnRepeat,
+    /// The journal drops rows that running executions need.
+    JournalDropped,
+    /// What was under way before a crash is not taken up again.
+    ResumeForgotten,
+    /// Rows of executions that fall asleep are not written.
+    RowsForgotten,
+    /// Sleepers are never found.
+    SleepersForgotten,
+    /// The process's clocks run ahead of what they say later.
+    ClockAhead,
+    /// Processes are woken long after they asked to be.
+    WokenLate,
+    /// A call is made once more after its answer was taken.
+    CalledAfterwards,
+    /// The receiver does not honour keys.
+    KeysIgnored,
+    /// Changes of the ledger table are not written.
+    LedgerForgotten,
+}
+
+impl Sabotage {
+    /// All of them.
+    pub const ALL: [Self; 14] = [
+        Self::NoFence,
+        Self::EffectsFirst,
+        Self::RepliesFirst,
+        Self::NewKeyOnRepeat,
+        Self::NewBytesOnRepeat,
+        Self::JournalDropped,
+        Self::ResumeForgotten,
+        Self::RowsForgotten,
+        Self::SleepersForgotten,
+        Self::ClockAhead,
+        Self::WokenLate,
+        Self::CalledAfterwards,
+        Self::KeysIgnored,
+        Self::LedgerForgotten,
+    ];
+}
+
+impl std::str::FromStr for Sabotage {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|one| format!("{one:?}") == name).ok_or(())
+    }
+}

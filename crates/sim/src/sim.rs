@@ -1,0 +1,311 @@
+//! One run: a queue of what happens when, and one thing after the other.
+//!
+//! The runtime's node and committer are the real ones. This drives them as the threads of the runtime do, with true
+//! time, processes, disks and those who are called made of numbers; so a process can die between any two lines.
+
+mod asking;
+mod faults;
+mod process;
+
+use crate::clients::{Ears, Request, RequestId, Wish};
+use crate::clock::Clock;
+use crate::dice::Dice;
+use crate::facts::Facts;
+use crate::observed::Life;
+use crate::plan::{Fault, Plan};
+use crate::receiver::Receiver;
+use crate::sabotage::Sabotage;
+use crate::store::{Disk, SharedDisk, SimStore};
+use perdura_engine::asl::machine::MachineType;
+use perdura_engine::{By, Call, Destinations, ExecutionId, Outcome, Policy, Timestamp};
+use perdura_runtime::{Deed, Message};
+use perdura_store::{MemoryStore, NewMachine, RevisionId, Store};
+use process::Process;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// After the faults end, this much time is enough for everything to end.
+const PATIENCE_MS: i64 = 8 * 3_600_000;
+/// More happenings than this are a run that goes nowhere.
+const HAPPENINGS_MAX: u64 = 400_000;
+/// How often it is looked whether everything has ended.
+const LOOK_EVERY_MS: i64 = 20_000;
+
+/// Something that happens at its time.
+enum Happening {
+    /// A process goes on.
+    Step(Life),
+    /// Its writer writes.
+    Commit(Life),
+    /// Its writer is done.
+    Report(Life),
+    /// It does what a committed Turn asks for.
+    Perform(Life, Deed),
+    /// What was promised is written (only where a safeguard is missing).
+    Keep(Life),
+    /// A call reaches those who are called.
+    Deliver(Box<Letter>),
+    /// Their answer reaches the process that called.
+    Answer(Life, ExecutionId, By, Outcome),
+    /// Somebody asks, or asks again.
+    Ask(RequestId),
+    /// A process begins.
+    Boot(usize),
+    /// A process opens its store again.
+    Reopen(Life),
+    /// Something goes wrong.
+    Fault(Fault),
+    /// Is everything over?
+    Look,
+}
+
+/// A call on its way.
+struct Letter {
+    by: Life,
+    execution: ExecutionId,
+    call: Call,
+}
+
+/// A run in the making.
+pub struct Sim {
+    pub(crate) plan: Plan,
+    pub(crate) clock: Clock,
+    pub(crate) disk: SharedDisk,
+    pub(crate) memory: MemoryStore,
+    pub(crate) receiver: Receiver,
+    pub(crate) facts: Facts,
+    pub(crate) requests: Vec<Request>,
+    pub(crate) revisions: Vec<RevisionId>,
+    sabotage: Option<Sabotage>,
+    queue: BTreeMap<(i64, u64), Happening>,
+    queued: u64,
+    processes: Vec<Process>,
+    ears: Ears,
+    dice: Dice,
+    /// Keys of calls that left, for the sabotage of repeated ones.
+    called: BTreeSet<String>,
+    over: bool,
+}
+
+/// Whoever is called has the default policy.
+struct Everybody;
+
+impl Destinations for Everybody {
+    fn policy(
+        &self,
+        _: &perdura_engine::asl::resource::Resource,
+        _: &perdura_engine::asl::json::Payload,
+    ) -> Policy {
+        Policy::default()
+    }
+}
+
+/// How a run is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Setting {
+    /// Which safeguard is missing.
+    pub sabotage: Option<Sabotage>,
+    /// Nothing goes wrong.
+    pub without_faults: bool,
+    /// A trace for people is kept.
+    pub traces: bool,
+}
+
+impl Sim {
+    /// Everything from one number.
+    pub fn from_seed(seed: u64, setting: Setting) -> Self {
+        let mut plan = Plan::of(seed);
+        if setting.without_faults {
+            plan = plan.without_faults();
+        }
+        let disk: SharedDisk = Arc::new(Mutex::new(Disk::new(seed, setting.sabotage)));
+        let memory = MemoryStore::new(plan.shards);
+        let mut sim = Self {
+            receiver: Receiver::new(seed, setting.sabotage != Some(Sabotage::KeysIgnored)),
+            clock: Clock::new(seed),
+            facts: Facts::new(setting.traces),
+            requests: Vec::new(),
+            revisions: Vec::new(),
+            sabotage: setting.sabotage,
+            queue: BTreeMap::new(),
+            queued: 0,
+            processes: Vec::new(),
+            ears: Ears::default(),
+            dice: Dice::new(seed, "chance"),
+            called: BTreeSet::new(),
+            over: false,
+            plan,
+            disk,
+            memory,
+        };
+        sim.prepare();
+        sim
+    }
+
+    fn prepare(&mut self) {
+        self.facts.walls.push((0, 0));
+        for script in &self.plan.scripts {
+            let new = NewMachine {
+                name: script.name.into(),
+                kind: MachineType::Standard,
+                definition: script.definition.as_str().into(),
+                at: Timestamp(0),
+            };
+            let record = self.memory.deploy(&new).expect("a store in memory takes what it is given");
+            self.revisions.push(record.revision);
+        }
+        {
+            let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+            disk.rates = self.plan.weather.disk;
+            disk.fails = true;
+        }
+        self.receiver.manners = self.plan.weather.manners;
+        self.receiver.misbehaves = true;
+        for number in 0..self.plan.processes {
+            let holder: Arc<str> = format!("node-{number}").into();
+            self.processes.push(Process::new(holder));
+            self.after(number as i64 * 50, Happening::Boot(number));
+        }
+        for about in 0..self.plan.starts.len() {
+            let request = self.request(Wish::Start(about), about, None);
+            self.at(self.plan.starts[about].at, Happening::Ask(request));
+        }
+        for (at, fault) in self.plan.faults.clone() {
+            self.at(at, Happening::Fault(fault));
+        }
+        self.at(self.plan.calm_from + LOOK_EVERY_MS, Happening::Look);
+    }
+
+    /// Runs until everything has ended, or for so long that something must be lost.
+    pub fn run(&mut self) {
+        let mut happenings = 0;
+        while !self.over
+            && happenings < HAPPENINGS_MAX
+            && let Some(((at, _), happening)) = self.queue.pop_first()
+        {
+            happenings += 1;
+            self.clock.advance_to(at);
+            if self.clock.now() > self.plan.calm_from + PATIENCE_MS {
+                break;
+            }
+            self.become_calm();
+            self.disk().now = self.clock.now();
+            self.happen(happening);
+            self.hear();
+        }
+        self.close();
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        match happening {
+            Happening::Step(life) => self.step(life),
+            Happening::Commit(life) => self.commit(life),
+            Happening::Report(life) => self.report(life),
+            Happening::Perform(life, deed) => self.perform(life, deed),
+            Happening::Keep(life) => self.keep_promises(life),
+            Happening::Deliver(letter) => self.deliver(*letter),
+            Happening::Answer(life, execution, by, outcome) => {
+                self.post(life, Message::Answer { execution, by, outcome });
+            }
+            Happening::Ask(request) => self.ask(request),
+            Happening::Boot(process) => self.boot(process),
+            Happening::Reopen(life) => self.reopen(life),
+            Happening::Fault(fault) => self.strike(fault),
+            Happening::Look => self.look(),
+        }
+    }
+
+    /// Whether things may go wrong at the moment.
+    fn is_rough(&self) -> bool {
+        self.clock.now() < self.plan.calm_from
+    }
+
+    fn become_calm(&mut self) {
+        if !self.is_rough() {
+            self.receiver.misbehaves = false;
+            self.disk().fails = false;
+        }
+    }
+
+    /// Ends when every execution that began has ended, and everybody has been answered.
+    fn look(&mut self) {
+        self.facts.restless = self.who_is_restless();
+        if self.facts.restless.is_empty() {
+            self.facts.is_quiet = true;
+            self.over = true;
+        } else {
+            self.after(LOOK_EVERY_MS, Happening::Look);
+        }
+    }
+
+    fn who_is_restless(&mut self) -> Vec<String> {
+        let mut restless = Vec::new();
+        let mut reader = self.memory.reader().expect("a store in memory can be read");
+        let executions = self.disk().observed.executions();
+        for id in executions {
+            match reader.row(id).expect("a store in memory can be read") {
+                Some((row, _)) if row.ended_at.is_some() => {}
+                Some((row, _)) => {
+                    restless.push(format!(
+                        "{id} has not ended: {:?}, awake {}, {:?}",
+                        row.status, row.awake, row.wake
+                    ));
+                }
+                None => restless.push(format!("{id} has not ended and has no row")),
+            }
+        }
+        for (number, request) in self.requests.iter().enumerate() {
+            if request.told.is_none() && !self.is_given_up(request) {
+                restless.push(format!("request {number} was never answered: {:?}", request.wish));
+            }
+        }
+        restless
+    }
+
+    /// The last process dies, and one more is begun to see what is there.
+    fn close(&mut self) {
+        for number in 0..self.processes.len() {
+            self.facts.say(self.clock.now(), || format!("process {number} ends with the simulation"));
+            self.processes[number].lose();
+        }
+        self.disk().full_until = 0;
+        self.disk().fails = false;
+        self.open_at_last();
+    }
+
+    /// How often what happened, and what went wrong.
+    pub(crate) fn counts(&self) -> BTreeMap<&'static str, u64> {
+        let disk = self.disk();
+        let mut counts = self.facts.counts.clone();
+        counts.extend(disk.faults.iter().map(|(what, times)| (*what, *times)));
+        counts.insert("commits", disk.observed.commits);
+        counts.insert("segments", disk.observed.segments);
+        counts.insert("snapshots", disk.observed.snapshots);
+        counts.insert("sleepers", disk.observed.sleepers);
+        counts.insert("runners taken down", disk.observed.taken_down);
+        counts.insert("Turns", disk.observed.turns.len() as u64);
+        counts.insert("executions", disk.observed.executions().len() as u64);
+        counts
+    }
+
+    fn disk(&self) -> MutexGuard<'_, Disk> {
+        self.disk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn handle(&self, life: Life) -> SimStore {
+        SimStore::new(Box::new(self.memory.clone()), self.disk.clone(), life)
+    }
+
+    fn at(&mut self, at: i64, happening: Happening) {
+        self.queued += 1;
+        self.queue.insert((at.max(self.clock.now()), self.queued), happening);
+    }
+
+    fn after(&mut self, ms: i64, happening: Happening) {
+        self.at(self.clock.now() + ms, happening);
+    }
+
+    fn say(&mut self, line: impl FnOnce() -> String) {
+        self.facts.say(self.clock.now(), line);
+    }
+}

@@ -1,0 +1,183 @@
+//! Requests on their way in, what is answered, and the calls on their way out.
+
+use super::{Happening, Letter, Sim};
+use crate::clients::{Request, RequestId, Told, Wish};
+use crate::observed::Life;
+use crate::receiver::payload;
+use crate::sabotage::Sabotage;
+use perdura_engine::asl::resource::{Pattern, Target};
+use perdura_engine::{Arns, By, Certainty, ExecutionId, Fault, Input, Limits, Outcome, Status};
+use perdura_runtime::{Message, Naming, Start};
+
+impl Sim {
+    pub(super) fn request(&mut self, wish: Wish, about: usize, mark: Option<String>) -> RequestId {
+        self.requests.push(Request { wish, told: None, sent: 0, about, mark });
+        self.requests.len() - 1
+    }
+
+    /// A start without a name is not repeated: nobody could tell the second from the first.
+    pub(super) fn is_given_up(&self, request: &Request) -> bool {
+        match request.wish {
+            Wish::Start(planned) => self.plan.starts[planned].name.is_none() && request.sent > 0,
+            Wish::Input(..) | Wish::Watch(_) => false,
+        }
+    }
+
+    pub(super) fn ask(&mut self, number: RequestId) {
+        let request = &self.requests[number];
+        if request.told.is_some() || self.is_given_up(request) {
+            return;
+        }
+        let patience = match request.wish {
+            Wish::Watch(_) => 60_000,
+            Wish::Start(_) | Wish::Input(..) => self.dice.between(2_000..=9_000),
+        };
+        self.after(patience, Happening::Ask(number));
+        let serving: Vec<usize> =
+            (0..self.processes.len()).filter(|process| self.processes[*process].serves()).collect();
+        if serving.is_empty() {
+            return;
+        }
+        let process = *self.dice.pick(&serving);
+        let life = Life { process, boot: self.processes[process].boot };
+        self.requests[number].sent += 1;
+        let wish = self.requests[number].wish.clone();
+        self.say(|| format!("request {number} to process {process}: {wish:?}"));
+        let message = match wish {
+            Wish::Start(planned) => Message::Start {
+                start: Box::new(self.start_of(planned)),
+                reply: self.ears.reply(number, Told::Started),
+                ending: None,
+            },
+            Wish::Input(execution, input) => {
+                Message::Input { execution, input, reply: self.ears.reply(number, Told::Taken) }
+            }
+            Wish::Watch(execution) => {
+                Message::Watch { execution, reply: self.ears.reply(number, Told::Ended) }
+            }
+        };
+        self.post(life, message);
+    }
+
+    fn start_of(&self, planned: usize) -> Start {
+        let planned = &self.plan.starts[planned];
+        Start {
+            revision: self.revisions[planned.script],
+            name: planned.name.clone(),
+            input: payload(planned.input.to_string()),
+            limits: Limits { turn_states_max: planned.turn_states_max, ..Limits::GENEROUS },
+            naming: Naming::new(Arns::default()),
+        }
+    }
+
+    /// What was answered since the last time.
+    pub(super) fn hear(&mut self) {
+        if self.sabotage == Some(Sabotage::EffectsFirst) && self.disk().has_promises() {
+            return;
+        }
+        for (number, told) in self.ears.hear() {
+            self.say(|| format!("request {number} is answered: {told:?}"));
+            if told.is_for_later() || self.requests[number].told.is_some() {
+                continue;
+            }
+            self.requests[number].told = Some(told.clone());
+            match told {
+                Told::Started(Ok(started)) => {
+                    self.facts.count("starts acknowledged");
+                    if !self.disk().observed.has_begun(started.execution) {
+                        let complaint =
+                            format!("{} was acknowledged before it was on disk", started.execution);
+                        self.facts.complaints.push(complaint);
+                    }
+                    self.follow_up(number, started.execution, started.fresh);
+                }
+                Told::Ended(Ok(ending)) => self.after_end(number, ending.status),
+                Told::Started(Err(_)) | Told::Taken(_) | Told::Ended(Err(_)) => {}
+            }
+        }
+    }
+
+    /// The one who started it may watch it, and somebody may stop it.
+    fn follow_up(&mut self, number: RequestId, execution: ExecutionId, fresh: bool) {
+        let about = self.requests[number].about;
+        let planned = self.plan.starts[about].clone();
+        if planned.redriven > 0 || fresh {
+            let watch = self.request(Wish::Watch(execution), about, None);
+            let soon = self.dice.between(0..=500);
+            self.after(soon, Happening::Ask(watch));
+        }
+        if let Some(after) = planned.stopped_after {
+            let mark = format!("mark-{number}-stop");
+            let fault = Fault::new("Stopped", mark.as_str());
+            let stop = self.request(Wish::Input(execution, Input::Stop { fault }), about, Some(mark));
+            self.after(after, Happening::Ask(stop));
+        }
+    }
+
+    fn after_end(&mut self, number: RequestId, status: Status) {
+        self.facts.count("endings told");
+        let Wish::Watch(execution) = self.requests[number].wish else { return };
+        let about = self.requests[number].about;
+        let failed = matches!(status, Status::Failed | Status::Aborted | Status::TimedOut);
+        if failed && self.plan.starts[about].redriven > 0 {
+            self.plan.starts[about].redriven -= 1;
+            let redrive = self.request(Wish::Input(execution, Input::Redrive), about, None);
+            let soon = self.dice.between(0..=10_000);
+            self.after(soon, Happening::Ask(redrive));
+        }
+    }
+
+    /// A call reaches those who are called.
+    pub(super) fn deliver(&mut self, letter: Letter) {
+        let Letter { by, execution, call } = letter;
+        let answered = self.receiver.deliver(&call);
+        self.facts.count("deliveries");
+        self.say(|| format!("{} arrives, and the answer is {answered:?}", call.key));
+        let place = By::Key { strand: call.strand, key: call.key.clone() };
+        let is_callback = matches!(call.resource.target, Target::Service { pattern: Pattern::Callback, .. });
+        // Whoever gets the same message again gives the same answer again.
+        if is_callback && self.receiver.kept.contains_key(&call.key) {
+            self.call_back(&call);
+        }
+        match answered {
+            Some((after, outcome)) => self.after(after, Happening::Answer(by, execution, place, outcome)),
+            // A connection without an end breaks after a while.
+            None if call.timeout_seconds.is_none() => {
+                let fault = Fault::new("Unsure", "The connection broke.");
+                let outcome = Outcome::Failed { fault, certainty: Certainty::Ambiguous };
+                let after = self.dice.between(20_000..=60_000);
+                self.after(after, Happening::Answer(by, execution, place, outcome));
+            }
+            None => {}
+        }
+    }
+
+    /// Somebody outside got a token, and will answer by it: with signs of life before, and sometimes twice.
+    fn call_back(&mut self, call: &perdura_engine::Call) {
+        let Some(token) = call.token else { return };
+        let input: serde_json::Value = serde_json::from_str(call.input.text()).expect("a payload is JSON");
+        let body = &input["MessageBody"];
+        let n = body["n"].as_i64().unwrap_or(0);
+        let by = By::Token(token);
+        let mut at = self.dice.between(0..=2_000);
+        if call.heartbeat_seconds.is_some() {
+            for _ in 0..self.dice.between(0..=4) {
+                at += self.dice.between(500..=12_000);
+                let beat = Input::Heartbeat { by: by.clone() };
+                let request = self.request(Wish::Input(token.execution, beat), 0, None);
+                self.after(at, Happening::Ask(request));
+            }
+        } else if self.dice.in_thousand(300) {
+            at += self.dice.between(1_000..=30_000);
+        }
+        let times = if self.dice.in_thousand(200) { 2 } else { 1 };
+        for _ in 0..times {
+            at += self.dice.between(0..=1_500);
+            let output = payload(format!(r#"{{"n":{}}}"#, n + 1));
+            let input = Input::TaskOutcome { by: by.clone(), outcome: Outcome::Succeeded { output } };
+            let mark = Some(format!("token {}", token.strand.0));
+            let request = self.request(Wish::Input(token.execution, input), 0, mark);
+            self.after(at, Happening::Ask(request));
+        }
+    }
+}

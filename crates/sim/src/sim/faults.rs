@@ -1,0 +1,134 @@
+//! What goes wrong.
+
+use super::process::{Process, State};
+use super::{Happening, Sim};
+use crate::observed::Life;
+use crate::plan::Fault;
+use crate::sabotage::Sabotage;
+use perdura_engine::{Call, EffectKey};
+use perdura_runtime::Live;
+
+impl Sim {
+    pub(super) fn strike(&mut self, fault: Fault) {
+        if !self.is_rough() {
+            return;
+        }
+        self.say(|| format!("{fault:?}"));
+        match fault {
+            Fault::Crash(process) => self.crash(process, "at any time"),
+            Fault::Restart(process) => {
+                if let State::Up(up) = &mut self.processes[process].state {
+                    up.closes_by = Some(self.clock.now() + 3_000);
+                    self.facts.count("graceful restarts");
+                    let life = Life { process, boot: self.processes[process].boot };
+                    self.after(3_000, Happening::Step(life));
+                }
+            }
+            Fault::Pause(process, for_ms) => {
+                self.facts.count("pauses");
+                self.processes[process].paused_until = self.clock.now() + for_ms;
+            }
+            Fault::Replace(process, for_ms) => self.replace(process, for_ms),
+            Fault::SetWall(ahead_ms) => self.set_wall(ahead_ms),
+            Fault::DiskFull(for_ms) => {
+                self.facts.count("full disks");
+                let until = self.clock.now() + for_ms;
+                self.disk().full_until = until;
+            }
+        }
+    }
+
+    /// A process stands still, and another of the same name is begun: its Lease is taken over at once.
+    fn replace(&mut self, process: usize, for_ms: i64) {
+        let is_up = matches!(self.processes[process].state, State::Up(_));
+        if !is_up || self.processes[process].is_replaced {
+            return;
+        }
+        self.facts.count("replacements");
+        self.processes[process].paused_until = self.clock.now() + for_ms;
+        self.processes[process].is_replaced = true;
+        let holder = self.processes[process].holder.clone();
+        self.processes.push(Process::new(holder));
+        let new = self.processes.len() - 1;
+        let pause = self.dice.between(0..=1_000);
+        self.after(pause, Happening::Boot(new));
+    }
+
+    pub(super) fn set_wall(&mut self, ahead_ms: i64) {
+        self.facts.count("clock steps");
+        self.clock.set_wall(ahead_ms);
+        self.facts.walls.push((self.clock.now(), ahead_ms));
+        // Whoever sleeps by the wall looks at it again.
+        for process in 0..self.processes.len() {
+            let life = Life { process, boot: self.processes[process].boot };
+            self.after(0, Happening::Step(life));
+        }
+    }
+
+    /// A process may die here.
+    pub(super) fn dies(&mut self, life: Life, place: &'static str) -> bool {
+        let dies = self.is_rough() && self.dice.in_thousand(self.plan.weather.crash);
+        if dies {
+            self.crash(life.process, place);
+        }
+        dies
+    }
+
+    pub(super) fn crash(&mut self, process: usize, place: &'static str) {
+        if matches!(self.processes[process].state, State::Down) {
+            return;
+        }
+        self.facts.count("crashes");
+        self.facts.count(place);
+        self.say(|| format!("process {process} crashes {place}"));
+        self.processes[process].lose();
+        self.disk().lose_promises();
+        if self.processes[process].is_replaced {
+            return;
+        }
+        let pause = self.dice.between(0..=5_000);
+        self.after(pause, Happening::Boot(process));
+    }
+
+    /// Time passes in the middle of a process's work, or the clock is stepped.
+    pub(super) fn dawdle(&mut self, life: Life) {
+        if !self.is_rough() {
+            return;
+        }
+        if self.dice.in_thousand(self.plan.weather.hang) {
+            let hangs_for = self.dice.between(1..=4_000);
+            self.facts.count("hangs");
+            self.say(|| format!("{life:?} hangs for {hangs_for} ms"));
+            self.clock.advance_to(self.clock.now() + hangs_for);
+            let now = self.clock.now();
+            self.disk().now = now;
+        }
+        if self.dice.in_thousand(self.plan.weather.step) {
+            let ahead_ms = self.dice.between(-3_600_000..=3_600_000);
+            self.say(|| format!("the clock on the wall is set {ahead_ms} ms ahead"));
+            self.set_wall(ahead_ms);
+        }
+    }
+
+    /// For sabotage: what is under way, as if this process did it.
+    pub(super) fn calls_on_record(&mut self) -> Live {
+        debug_assert_eq!(self.sabotage, Some(Sabotage::ResumeForgotten));
+        let mut live = Live::default();
+        for history in crate::history::read_all(self) {
+            if let Some(execution) = history.execution {
+                let calls: Vec<_> = execution.calls().collect();
+                if !calls.is_empty() {
+                    live.insert(history.id, calls);
+                }
+            }
+        }
+        live
+    }
+
+    /// For sabotage: a key that nobody put on record.
+    pub(super) fn another_key(&mut self, call: &Call) -> EffectKey {
+        let number = 1_000 + self.dice.below(1_000_000);
+        let text = format!("{}:{number}", crate::receiver::step_place(&call.key));
+        serde_json::from_value(serde_json::Value::String(text)).expect("a key is text")
+    }
+}

@@ -1,0 +1,375 @@
+//! A store that fails on purpose, around one that does not.
+//!
+//! It fails as disks fail: before anything is written, or after all of it is; for a moment, or until somebody makes
+//! room. It never writes half of a commit, because the stores behind it do not; their own tests hold them to that.
+
+use crate::dice::Dice;
+use crate::observed::{Life, Observed};
+use crate::sabotage::Sabotage;
+use perdura_engine::{ExecutionId, Timestamp};
+use perdura_store::{
+    After, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Lease, LedgerFilter, LedgerRow,
+    MachineId, MachineRecord, NewMachine, Part, Position, Reader, Recovered, Recovery, Retention, RevisionId,
+    Row, Shard, Stats, Store, StoredTurn, Summary, Swept,
+};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// How often something goes wrong, in a thousand.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rates {
+    /// Nothing is written, and an error says so.
+    pub(crate) fails_before: u32,
+    /// All is written, and an error says otherwise.
+    pub(crate) fails_after: u32,
+    /// Nothing is written; it is to be offered again.
+    pub(crate) busy: u32,
+    /// A read fails.
+    pub(crate) read_fails: u32,
+}
+
+/// What the disk is like at the moment.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    /// Rates while faults are on.
+    pub(crate) rates: Rates,
+    /// Faults are on.
+    pub(crate) fails: bool,
+    /// No room until then.
+    pub(crate) full_until: i64,
+    /// True time.
+    pub(crate) now: i64,
+    /// The truth.
+    pub(crate) observed: Observed,
+    /// How often each kind of fault happened.
+    pub(crate) faults: BTreeMap<&'static str, u64>,
+    /// Commits that were promised and are not written yet.
+    lazy: Vec<Group>,
+    dice: Dice,
+    sabotage: Option<Sabotage>,
+    newest: BTreeMap<Shard, (Lease, Position)>,
+}
+
+impl Disk {
+    /// A disk that works until told otherwise.
+    pub(crate) fn new(seed: u64, sabotage: Option<Sabotage>) -> Self {
+        Self {
+            rates: Rates::default(),
+            fails: false,
+            full_until: 0,
+            now: 0,
+            observed: Observed::default(),
+            faults: BTreeMap::new(),
+            lazy: Vec::new(),
+            dice: Dice::new(seed, "disk"),
+            sabotage,
+            newest: BTreeMap::new(),
+        }
+    }
+
+    /// Counts a fault.
+    pub(crate) fn fault(&mut self, what: &'static str) {
+        *self.faults.entry(what).or_default() += 1;
+    }
+
+    /// The power fails: what was promised and not written is gone.
+    pub(crate) fn lose_promises(&mut self) {
+        self.lazy.clear();
+    }
+
+    /// Whether something was promised and is not written.
+    pub(crate) fn has_promises(&self) -> bool {
+        !self.lazy.is_empty()
+    }
+
+    fn is_full(&self) -> bool {
+        self.now < self.full_until
+    }
+
+    fn strikes(&mut self, rate: u32, what: &'static str) -> bool {
+        let strikes = self.fails && self.dice.in_thousand(rate);
+        if strikes {
+            self.fault(what);
+        }
+        strikes
+    }
+
+    fn is_lazy(&self) -> bool {
+        matches!(self.sabotage, Some(Sabotage::EffectsFirst | Sabotage::RepliesFirst))
+    }
+}
+
+/// What all handles share.
+pub(crate) type SharedDisk = Arc<Mutex<Disk>>;
+
+/// One process's handle.
+pub(crate) struct SimStore {
+    inner: Box<dyn Store>,
+    disk: SharedDisk,
+    life: Life,
+}
+
+impl SimStore {
+    /// Around a store.
+    pub(crate) fn new(inner: Box<dyn Store>, disk: SharedDisk, life: Life) -> Self {
+        Self { inner, disk, life }
+    }
+
+    fn disk(&self) -> MutexGuard<'_, Disk> {
+        lock(&self.disk)
+    }
+
+    /// Writes what was promised.
+    pub(crate) fn keep_promises(&mut self) -> Result<(), CommitError> {
+        let groups = std::mem::take(&mut self.disk().lazy);
+        for group in groups {
+            self.inner.commit(&group)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, group: &Group) -> Result<(), CommitError> {
+        let sabotage = self.disk().sabotage;
+        let Some(sabotage) = sabotage else { return self.inner.commit(group) };
+        let mut spoiled = Group { parts: group.parts.iter().map(copy).collect() };
+        for part in &mut spoiled.parts {
+            match sabotage {
+                Sabotage::NoFence => {
+                    if let Some((lease, last)) = self.disk().newest.get(&part.lease.shard()) {
+                        part.lease = lease.clone();
+                        part.position = part.position.map(|_| last.next());
+                        part.keep_from = part.keep_from.min(last.next());
+                    }
+                }
+                Sabotage::JournalDropped => part.keep_from = part.position.unwrap_or(part.keep_from),
+                Sabotage::RowsForgotten => part.rows.retain(|row| row.ended_at.is_some()),
+                Sabotage::LedgerForgotten => part.ledger.clear(),
+                Sabotage::EffectsFirst
+                | Sabotage::RepliesFirst
+                | Sabotage::NewKeyOnRepeat
+                | Sabotage::NewBytesOnRepeat
+                | Sabotage::ResumeForgotten
+                | Sabotage::SleepersForgotten
+                | Sabotage::ClockAhead
+                | Sabotage::WokenLate
+                | Sabotage::CalledAfterwards
+                | Sabotage::KeysIgnored => {}
+            }
+        }
+        if self.disk().is_lazy() {
+            self.disk().lazy.push(spoiled);
+            return Ok(());
+        }
+        self.inner.commit(&spoiled)?;
+        for part in &spoiled.parts {
+            if let Some(position) = part.position
+                && let Some((_, last)) = self.disk().newest.get_mut(&part.lease.shard())
+            {
+                *last = position;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn copy(part: &Part) -> Part {
+    Part {
+        lease: part.lease.clone(),
+        position: part.position,
+        journal: part.journal.clone(),
+        keep_from: part.keep_from,
+        rows: part.rows.clone(),
+        segments: part.segments.clone(),
+        ledger: part.ledger.clone(),
+        totals: part.totals,
+    }
+}
+
+fn lock(disk: &SharedDisk) -> MutexGuard<'_, Disk> {
+    disk.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn failure(what: &str, kind: FailureKind) -> Failure {
+    Failure { what: what.into(), why: "the simulation wants it so".into(), kind }
+}
+
+impl Store for SimStore {
+    fn shards(&self) -> u16 {
+        self.inner.shards()
+    }
+
+    fn acquire(
+        &mut self,
+        holder: &Arc<str>,
+        now: Timestamp,
+        expires_at: Timestamp,
+    ) -> Result<Vec<Lease>, CommitError> {
+        if self.disk().is_full() {
+            return Err(CommitError::Lost(failure("taking the shards", FailureKind::DiskFull)));
+        }
+        let leases = self.inner.acquire(holder, now, expires_at)?;
+        if self.disk().sabotage == Some(Sabotage::NoFence) {
+            for lease in &leases {
+                let recovery = self.inner.recover(lease)?;
+                let last = Position(recovery.next.0 - 1);
+                self.disk().newest.insert(lease.shard(), (lease.clone(), last));
+            }
+        }
+        let mut disk = self.disk();
+        let rate = disk.rates.fails_after;
+        if disk.strikes(rate, "the shards were taken and nobody was told") {
+            return Err(CommitError::Lost(failure("taking the shards", FailureKind::Io)));
+        }
+        Ok(leases)
+    }
+
+    fn renew(&mut self, lease: &mut Lease, expires_at: Timestamp) -> Result<(), CommitError> {
+        if self.disk().is_full() {
+            return Err(CommitError::Lost(failure("renewing", FailureKind::DiskFull)));
+        }
+        self.inner.renew(lease, expires_at)
+    }
+
+    fn release(&mut self, lease: &Lease) -> Result<(), CommitError> {
+        self.inner.release(lease)
+    }
+
+    fn recover(&mut self, lease: &Lease) -> Result<Recovery, CommitError> {
+        self.inner.recover(lease)
+    }
+
+    fn commit(&mut self, group: &Group) -> Result<(), CommitError> {
+        {
+            let mut disk = self.disk();
+            let rates = disk.rates;
+            if disk.is_full() {
+                disk.fault("the disk was full");
+                return Err(CommitError::Lost(failure("committing", FailureKind::DiskFull)));
+            }
+            if disk.strikes(rates.busy, "the store was busy") {
+                return Err(CommitError::Busy);
+            }
+            if disk.strikes(rates.fails_before, "a commit failed with nothing written") {
+                return Err(CommitError::Lost(failure("committing", FailureKind::Io)));
+            }
+        }
+        match self.write(group) {
+            Ok(()) => {}
+            Err(error @ CommitError::Fenced { .. }) => {
+                self.disk().fault("a commit was fenced");
+                return Err(error);
+            }
+            Err(error @ (CommitError::Busy | CommitError::Lost(_))) => {
+                let complaint = format!("the store refused a commit: {error}");
+                self.disk().observed.complaints.push(complaint);
+                return Err(error);
+            }
+        }
+        let mut disk = self.disk();
+        let (now, rates) = (disk.now, disk.rates);
+        disk.observed.see(group, self.life, now);
+        if disk.strikes(rates.fails_after, "a commit was written and nobody was told") {
+            return Err(CommitError::Lost(failure("committing", FailureKind::Io)));
+        }
+        Ok(())
+    }
+
+    fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError> {
+        self.inner.deploy(machine)
+    }
+
+    fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, CommitError> {
+        self.inner.sweep(retention, most, dry_run)
+    }
+
+    fn backup(&self, file: &Path) -> Result<(), Failure> {
+        self.inner.backup(file)
+    }
+
+    fn reader(&self) -> Result<Box<dyn Reader>, Failure> {
+        Ok(Box::new(SimReader { inner: self.inner.reader()?, disk: self.disk.clone() }))
+    }
+}
+
+/// A reader that fails now and then.
+struct SimReader {
+    inner: Box<dyn Reader>,
+    disk: SharedDisk,
+}
+
+impl SimReader {
+    fn may_fail(&self) -> Result<(), Failure> {
+        let rate = lock(&self.disk).rates.read_fails;
+        if lock(&self.disk).strikes(rate, "a read failed") {
+            return Err(failure("reading", FailureKind::Io));
+        }
+        Ok(())
+    }
+}
+
+impl Reader for SimReader {
+    fn revision(&mut self, revision: RevisionId) -> Result<Option<MachineRecord>, Failure> {
+        self.inner.revision(revision)
+    }
+
+    fn machine(&mut self, name: &str) -> Result<Option<MachineRecord>, Failure> {
+        self.inner.machine(name)
+    }
+
+    fn machines(&mut self) -> Result<Vec<MachineRecord>, Failure> {
+        self.inner.machines()
+    }
+
+    fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Failure> {
+        self.may_fail()?;
+        self.inner.named(machine, name)
+    }
+
+    fn execution(&mut self, execution: ExecutionId) -> Result<Option<Recovered>, Failure> {
+        self.may_fail()?;
+        self.inner.execution(execution)
+    }
+
+    fn row(&mut self, execution: ExecutionId) -> Result<Option<(Row, u64)>, Failure> {
+        self.may_fail()?;
+        self.inner.row(execution)
+    }
+
+    fn due(
+        &mut self,
+        shard: Shard,
+        clock: Clock,
+        after: Option<Due>,
+        until: Timestamp,
+        most: u32,
+    ) -> Result<Vec<Due>, Failure> {
+        self.may_fail()?;
+        if lock(&self.disk).sabotage == Some(Sabotage::SleepersForgotten) {
+            return Ok(Vec::new());
+        }
+        self.inner.due(shard, clock, after, until, most)
+    }
+
+    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
+        self.inner.list(filter, after, most)
+    }
+
+    fn turns(
+        &mut self,
+        execution: ExecutionId,
+        from: u64,
+        bytes_max: usize,
+    ) -> Result<Vec<StoredTurn>, Failure> {
+        self.may_fail()?;
+        self.inner.turns(execution, from, bytes_max)
+    }
+
+    fn ledger(&mut self, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Failure> {
+        self.inner.ledger(filter, most)
+    }
+
+    fn stats(&mut self) -> Result<Stats, Failure> {
+        self.inner.stats()
+    }
+}

@@ -1,0 +1,76 @@
+//! One seed, judged.
+
+use crate::check::{self, Evidence, Promise};
+use crate::sabotage::Sabotage;
+use crate::sim::{Setting, Sim};
+use std::collections::BTreeMap;
+
+/// What came of a seed.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// Which.
+    pub seed: u64,
+    /// What does not hold.
+    pub complaints: Vec<(Promise, String)>,
+    /// How often what happened.
+    pub counts: BTreeMap<&'static str, u64>,
+    /// What happened, line by line, if it was asked for.
+    pub trace: Vec<String>,
+}
+
+/// Runs a seed and judges it; a deterministic one is also run without faults.
+pub fn judge(seed: u64, setting: Setting) -> Verdict {
+    let mut sim = Sim::from_seed(seed, setting);
+    sim.run();
+    let evidence = Evidence::of(&sim);
+    let mut complaints = Vec::new();
+    let mut add = |promise, found: Vec<String>| {
+        complaints.extend(found.into_iter().map(|what| (promise, what)));
+    };
+    add(Promise::NothingLost, check::nothing_lost(&evidence));
+    add(Promise::AcknowledgedIsDurable, check::acknowledged_is_durable(&evidence));
+    add(Promise::AppliedOncePerKey, check::applied_once_per_key(&evidence));
+    add(Promise::CompletedNeverRunsAgain, check::completed_never_runs_again(&evidence));
+    add(Promise::HistoriesLegal, check::histories_legal(&evidence));
+    add(Promise::Timers, check::timers(&evidence));
+    if sim.plan.steadfast {
+        let mut calm = Sim::from_seed(seed, Setting { without_faults: true, sabotage: None, traces: false });
+        calm.run();
+        add(Promise::SameAsWithoutFaults, check::same_as_without_faults(&evidence, &Evidence::of(&calm)));
+    }
+    let counts = sim.counts();
+    Verdict { seed, complaints, counts, trace: sim.facts.lines().to_vec() }
+}
+
+impl Verdict {
+    /// Whether everything holds.
+    pub fn is_good(&self) -> bool {
+        self.complaints.is_empty()
+    }
+
+    /// Which promises were broken.
+    pub fn broken(&self) -> Vec<Promise> {
+        let mut broken: Vec<Promise> = self.complaints.iter().map(|(promise, _)| *promise).collect();
+        broken.sort_unstable();
+        broken.dedup();
+        broken
+    }
+
+    /// For people: the seed, what does not hold, and how to see it again.
+    pub fn report(&self, sabotage: Option<Sabotage>) -> String {
+        let found = self.complaints.iter().take(20).map(|(promise, what)| format!("  {promise:?}: {what}\n"));
+        format!(
+            "seed {} breaks {:?}\n{}replay it with: {}\n",
+            self.seed,
+            self.broken(),
+            found.collect::<String>(),
+            replay_command(self.seed, sabotage)
+        )
+    }
+}
+
+/// The command that runs a seed again, with its trace.
+pub fn replay_command(seed: u64, sabotage: Option<Sabotage>) -> String {
+    let sabotage = sabotage.map(|sabotage| format!(" --sabotage {sabotage:?}")).unwrap_or_default();
+    format!("cargo run --release -p perdura-sim -- --seed {seed} --trace{sabotage}")
+}

@@ -1,0 +1,124 @@
+//! Each checker is shown a run with its safeguard missing, and must object.
+
+use perdura_sim::check::Promise;
+use perdura_sim::{Sabotage, Setting, judge};
+
+/// How many seeds a checker gets to notice.
+const SEEDS: u64 = 60;
+
+/// With the safeguard missing, the promise is broken within a few seeds; which one is printed.
+fn check(sabotage: Sabotage, broken: Promise) {
+    let setting = Setting { sabotage: Some(sabotage), ..Setting::default() };
+    let noticed = (0..SEEDS).find(|seed| judge(*seed, setting).broken().contains(&broken));
+    match noticed {
+        Some(seed) => println!("{sabotage:?} breaks {broken:?} at seed {seed}"),
+        None => panic!("{sabotage:?} does not break {broken:?} in {SEEDS} seeds"),
+    }
+}
+
+#[test]
+fn a_store_without_a_fence_makes_histories_illegal() {
+    check(Sabotage::NoFence, Promise::HistoriesLegal);
+}
+
+#[test]
+fn a_store_without_a_fence_loses_what_was_acknowledged() {
+    check(Sabotage::NoFence, Promise::AcknowledgedIsDurable);
+}
+
+#[test]
+fn a_store_without_a_fence_runs_steps_again() {
+    check(Sabotage::NoFence, Promise::CompletedNeverRunsAgain);
+}
+
+#[test]
+fn effects_before_the_commit_are_on_no_record() {
+    check(Sabotage::EffectsFirst, Promise::AppliedOncePerKey);
+}
+
+#[test]
+fn effects_before_the_commit_run_again_though_completed() {
+    check(Sabotage::EffectsFirst, Promise::CompletedNeverRunsAgain);
+}
+
+#[test]
+fn replies_before_the_commit_are_not_durable() {
+    check(Sabotage::RepliesFirst, Promise::AcknowledgedIsDurable);
+}
+
+#[test]
+fn replies_before_the_commit_lose_executions() {
+    check(Sabotage::RepliesFirst, Promise::NothingLost);
+}
+
+#[test]
+fn a_new_key_for_a_repeated_call_is_noticed() {
+    check(Sabotage::NewKeyOnRepeat, Promise::AppliedOncePerKey);
+}
+
+#[test]
+fn other_bytes_under_the_same_key_are_noticed() {
+    check(Sabotage::NewBytesOnRepeat, Promise::AppliedOncePerKey);
+}
+
+#[test]
+fn a_journal_dropped_too_early_loses_executions() {
+    check(Sabotage::JournalDropped, Promise::NothingLost);
+}
+
+#[test]
+fn a_journal_dropped_too_early_makes_histories_illegal() {
+    check(Sabotage::JournalDropped, Promise::HistoriesLegal);
+}
+
+#[test]
+fn a_forgotten_resume_loses_executions() {
+    check(Sabotage::ResumeForgotten, Promise::NothingLost);
+}
+
+#[test]
+fn a_forgotten_row_loses_executions() {
+    check(Sabotage::RowsForgotten, Promise::NothingLost);
+}
+
+#[test]
+fn a_forgotten_sleeper_is_a_lost_timer() {
+    check(Sabotage::SleepersForgotten, Promise::Timers);
+}
+
+#[test]
+fn a_clock_that_runs_ahead_ends_waits_early() {
+    check(Sabotage::ClockAhead, Promise::Timers);
+}
+
+#[test]
+fn a_process_that_is_woken_late_ends_waits_late() {
+    check(Sabotage::WokenLate, Promise::Timers);
+}
+
+#[test]
+fn a_call_after_its_answer_is_noticed() {
+    check(Sabotage::CalledAfterwards, Promise::CompletedNeverRunsAgain);
+}
+
+#[test]
+fn a_receiver_that_ignores_keys_applies_twice() {
+    check(Sabotage::KeysIgnored, Promise::AppliedOncePerKey);
+}
+
+#[test]
+fn a_receiver_that_ignores_keys_gives_other_outputs() {
+    check(Sabotage::KeysIgnored, Promise::SameAsWithoutFaults);
+}
+
+#[test]
+fn a_ledger_that_is_not_written_is_noticed() {
+    check(Sabotage::LedgerForgotten, Promise::HistoriesLegal);
+}
+
+#[test]
+fn every_sabotage_is_known_by_its_name() {
+    for sabotage in Sabotage::ALL {
+        assert_eq!(format!("{sabotage:?}").parse(), Ok(sabotage));
+    }
+}

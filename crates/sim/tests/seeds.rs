@@ -1,0 +1,77 @@
+//! Five hundred seeds. A failing one prints what does not hold and how to run it again.
+
+use perdura_sim::{Setting, judge};
+use std::collections::BTreeMap;
+
+/// Runs a slice of the seeds; the slices are tests of their own, so that they run beside each other.
+fn check(slice: u64) -> BTreeMap<&'static str, u64> {
+    let mut counts: BTreeMap<&'static str, u64> = BTreeMap::new();
+    for seed in slice * 125..(slice + 1) * 125 {
+        let verdict = judge(seed, Setting::default());
+        assert!(verdict.is_good(), "{}", verdict.report(None));
+        for (what, times) in verdict.counts {
+            *counts.entry(what).or_default() += times;
+        }
+    }
+    counts
+}
+
+/// A simulation in which nothing goes wrong proves nothing.
+fn each_happened(counts: &BTreeMap<&'static str, u64>) {
+    for what in [
+        "a commit failed with nothing written",
+        "a commit was fenced",
+        "a commit was written and nobody was told",
+        "a read failed",
+        "after a call",
+        "after a commit",
+        "before a call",
+        "before a commit",
+        "calls made again",
+        "clock steps",
+        "full disks",
+        "graceful restarts",
+        "hangs",
+        "pauses",
+        "replacements",
+        "segments",
+        "sleepers",
+        "snapshots",
+        "standbys",
+        "the store was busy",
+    ] {
+        assert!(counts.get(what).copied().unwrap_or(0) > 0, "never happened: {what}\n{counts:#?}");
+    }
+}
+
+#[test]
+fn everything_holds_whatever_goes_wrong_1() {
+    each_happened(&check(0));
+}
+
+#[test]
+fn everything_holds_whatever_goes_wrong_2() {
+    each_happened(&check(1));
+}
+
+#[test]
+fn everything_holds_whatever_goes_wrong_3() {
+    each_happened(&check(2));
+}
+
+#[test]
+fn everything_holds_whatever_goes_wrong_4() {
+    each_happened(&check(3));
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    for seed in 0..20 {
+        let setting = Setting { traces: true, ..Setting::default() };
+        let first = judge(seed, setting);
+        let second = judge(seed, setting);
+        assert!(!first.trace.is_empty());
+        assert_eq!(first.trace, second.trace, "seed {seed}");
+        assert_eq!(first.counts, second.counts, "seed {seed}");
+    }
+}
