@@ -261,10 +261,10 @@ impl Turner {
             for item in opened.node.decide(room, &mut || world.moment()) {
                 opened.committer.add(item);
             }
-            self.shared.gauges.set_node(&opened.node, &opened.committer);
             if let Some(stop) = self.hand_over(opened, &moment) {
                 return stop;
             }
+            self.shared.gauges.set_node(&opened.node, &opened.committer);
             if let Some(by) = self.closing
                 && !opened.is_writing
                 && !opened.node.has_work()

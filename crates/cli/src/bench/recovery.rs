@@ -29,7 +29,6 @@ const POLL: Duration = Duration::from_millis(1);
 
 pub(crate) fn bench(arguments: &BenchArguments) -> Result<Report> {
     let receiver = Receiver::listen()?;
-    let mut in_flight = 0;
     for round in 0..arguments.rounds {
         let mut child = start(arguments, &receiver, "load")?;
         let before = receiver.seen(|seen| seen.keys.len());
@@ -44,13 +43,16 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<Report> {
         }
         child.kill().context("cannot kill the process")?;
         child.wait()?;
-        in_flight = arguments.concurrency as u64;
     }
     let repeats = receiver.seen(super::receiver::Seen::repeats);
     let began = Instant::now();
     let mut child = start(arguments, &receiver, "drain")?;
     let output = child.stdout.take().context("its output is piped")?;
-    BufReader::new(output).lines().next().ok_or_else(|| anyhow!("the process ended without a word"))??;
+    let mut lines = BufReader::new(output).lines();
+    let mut line =
+        || lines.next().ok_or_else(|| anyhow!("the process ended without a word"))?.context("its words end");
+    let in_flight = line()?.parse().context("it says how many it took up")?;
+    line()?;
     let done_after_ms = began.elapsed().as_secs_f64() * 1000.0;
     child.wait()?;
     let repeated_after_last_kill = receiver.seen(super::receiver::Seen::repeats) - repeats;
@@ -131,6 +133,7 @@ pub(crate) fn child(arguments: &BenchArguments) -> Result<ExitCode> {
     let calls = Arc::new(Calls { address, idle: Mutex::default() });
     let stage = Stage::open(&arguments.data, steps(calls.clone()))?;
     if arguments.what.as_deref() == Some("drain") {
+        terminal::print(format!("{}\n", stage.runtime.taken_up()).as_bytes())?;
         while stage.runtime.door().gauges().in_memory > 0 {
             std::thread::sleep(POLL);
         }

@@ -1,6 +1,7 @@
 //! A server on a free port, and the commands that reach it.
 
 use super::{Ended, Scene};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command};
@@ -51,6 +52,20 @@ impl Server {
         self.child.wait().expect("it ends").code()
     }
 
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until it can write.
+    pub(crate) fn until_ready(&self) {
+        let began = Instant::now();
+        while !self.get("/readyz").starts_with("HTTP/1.1 200 ") {
+            assert!(began.elapsed() < PATIENCE, "it never became ready: {}", self.get("/readyz"));
+            std::thread::yield_now();
+        }
+    }
+
     /// What a GET gives: head and body.
     pub(crate) fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).expect("the server listens");
@@ -73,6 +88,13 @@ impl Drop for Server {
 pub(crate) fn kill(id: u32, signal: &str) {
     let sent = Command::new("kill").args([signal, &id.to_string()]).status();
     assert!(sent.expect("kill runs").success());
+}
+
+/// Files may be as large as the disk allows again.
+pub(crate) fn lift_limit_of_files(id: u32) {
+    let pid = Pid::from_raw(id.cast_signed()).expect("a process has a number");
+    let no_limit = Rlimit { current: None, maximum: None };
+    prlimit(Some(pid), Resource::Fsize, no_limit).expect("the limit of one's own process can be lifted");
 }
 
 impl Scene {
