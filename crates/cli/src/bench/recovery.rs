@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore};
 
 const STEPS: usize = 10;
 const POLL: Duration = Duration::from_millis(1);
@@ -130,7 +130,7 @@ fn applied_twice(receiver: &Receiver) -> u64 {
 /// The process that is killed, or the one that finishes.
 pub(crate) fn child(arguments: &BenchArguments) -> Result<ExitCode> {
     let address = arguments.receiver.context("--receiver is needed")?;
-    let calls = Arc::new(Calls { address, idle: Mutex::default() });
+    let calls = Arc::new(Calls { address, places: Semaphore::new(64), idle: Mutex::default() });
     let stage = Stage::open(&arguments.data, steps(calls.clone()))?;
     if arguments.what.as_deref() == Some("drain") {
         terminal::print(format!("{}\n", stage.runtime.taken_up()).as_bytes())?;
@@ -187,6 +187,8 @@ fn steps(calls: Arc<Calls>) -> Steps {
 /// Connections to the receiver.
 struct Calls {
     address: SocketAddr,
+    /// More at once than a listener takes in would wait for a second try.
+    places: Semaphore,
     idle: Mutex<Vec<tokio::io::BufStream<TcpStream>>>,
 }
 
@@ -198,6 +200,7 @@ impl Calls {
     }
 
     async fn say(&self, line: &str) -> Result<()> {
+        let _place = self.places.acquire().await?;
         let idle = self.idle.lock().await.pop();
         let mut stream = if let Some(stream) = idle { stream } else { self.connect().await? };
         stream.write_all(format!("{line}\n").as_bytes()).await?;
