@@ -112,7 +112,7 @@ impl Plan {
 
     /// Whether more is written than the journal keeps. It takes a while, so few seeds are.
     pub(crate) fn is_heavy(seed: u64) -> bool {
-        Dice::new(seed, "heavy").in_thousand(8)
+        Dice::new(seed, "heavy").in_thousand(2)
     }
 
     /// The same, with nothing going wrong.
