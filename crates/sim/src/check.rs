@@ -11,7 +11,7 @@ use crate::history::{History, read_all};
 use crate::receiver::step_place;
 use crate::sim::Sim;
 use perdura_engine::{EffectKey, Note};
-use perdura_store::{LedgerFilter, LedgerRow, Stats, Store};
+use perdura_store::{LedgerFilter, LedgerRow, Stats};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use durable::acknowledged_is_durable;
@@ -53,10 +53,9 @@ pub struct Evidence<'a> {
 impl<'a> Evidence<'a> {
     /// Of a run that is over.
     pub fn of(sim: &'a Sim) -> Self {
-        let mut reader = sim.memory.reader().expect("a store in memory can be read");
-        let ledger =
-            reader.ledger(&LedgerFilter::default(), u32::MAX).expect("a store in memory can be read");
-        let stats = reader.stats().expect("a store in memory can be read");
+        let mut reader = sim.home.reader();
+        let ledger = reader.ledger(&LedgerFilter::default(), u32::MAX).expect("what was written can be read");
+        let stats = reader.stats().expect("what was written can be read");
         Self { sim, histories: read_all(sim), ledger, stats }
     }
 }

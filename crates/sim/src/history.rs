@@ -5,7 +5,7 @@ use crate::sim::Sim;
 use perdura_engine::{Execution, ExecutionId, Turn};
 use perdura_runtime::read_definition;
 use perdura_store::record::TurnBody;
-use perdura_store::{Reader, Row, Store};
+use perdura_store::{Reader, Row};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(crate) struct History {
 
 /// All that began.
 pub(crate) fn read_all(sim: &Sim) -> Vec<History> {
-    let mut reader = sim.memory.reader().expect("a store in memory can be read");
+    let mut reader = sim.home.reader();
     let executions = sim.disk.lock().unwrap_or_else(std::sync::PoisonError::into_inner).observed.executions();
     executions.into_iter().map(|id| read_one(id, &mut *reader)).collect()
 }

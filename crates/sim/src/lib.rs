@@ -9,6 +9,7 @@ mod clock;
 mod dice;
 mod facts;
 mod history;
+mod home;
 mod machines;
 mod observed;
 mod plan;

@@ -48,7 +48,7 @@ fn bulky(dice: &mut Dice) -> String {
 }
 
 fn heaps(dice: &mut Dice) -> String {
-    format!(r#"{{"n":0,"end":{}}}"#, dice.between(6..=9))
+    format!(r#"{{"n":0,"end":{}}}"#, dice.between(11..=13))
 }
 
 /// Text that does not compress well.
@@ -115,6 +115,13 @@ fn nested() -> String {
         "Outer",
         &[("Outer", format!(r#"{{"Type":"Parallel","Branches":[{branch},{other}],"End":true}}"#))],
     )
+}
+
+/// Work, rest for so long that it leaves memory, and work again.
+fn resting(step: &str) -> String {
+    let rest = r#"{"Type":"Wait","Seconds":2,"Next":"Work"}"#;
+    let looped = counting(step).replace(r#""Next":"Work""#, r#""Next":"Rest""#);
+    looped.replacen(r#""States":{"#, &format!(r#""States":{{"Rest":{rest},"#), 1)
 }
 
 fn counting(step: &str) -> String {
@@ -206,7 +213,7 @@ pub(crate) fn scripts() -> Vec<Script> {
         script("loop", counting("add"), rounds),
         script("slow", machine("Slow", &[("Slow", task("sluggish", r#""Next":"After""#)), after()]), small),
         script("limited", limited.into(), small),
-        Script { weight: 3, ..script("bulky", counting("grow"), bulky) },
+        Script { weight: 4, ..script("bulky", resting("grow"), bulky) },
         Script { weight: 1, ..script("long", counting("add"), many_rounds) },
         // Only where the plan asks for it: each Turn is more than a megabyte.
         Script { weight: 0, ..script("heap", counting("heap"), heaps) },
@@ -217,6 +224,7 @@ pub(crate) fn scripts() -> Vec<Script> {
             callback(&format!(r#""HeartbeatSeconds":10,"TimeoutSeconds":120,{RETRY_ALL},"#)),
             small,
         ),
+        restless("careful", machine("Pay", &[("Pay", task("careful", r#""Next":"After""#)), after()]), small),
         restless("chance", chance(), small),
         restless("failing", machine("Try", &[("Try", task("fail", r#""Next":"After""#)), after()]), small),
     ]

@@ -16,6 +16,8 @@ pub(crate) struct Plan {
     pub(crate) processes: usize,
     /// Into how many Shards it is divided.
     pub(crate) shards: u16,
+    /// The data is in a file.
+    pub(crate) on_disk: bool,
     /// Those who start executions.
     pub(crate) starts: Vec<PlannedStart>,
     /// What goes wrong at a time of its own.
@@ -93,13 +95,14 @@ impl Plan {
             steadfast,
             processes,
             shards,
+            on_disk: Dice::new(seed, "home").in_thousand(40),
             starts: Vec::new(),
             faults: Vec::new(),
             weather: Weather::default(),
             calm_from,
         };
         plan.draw_starts(&mut dice);
-        if dice.in_thousand(20) {
+        if Self::is_heavy(seed) {
             plan.draw_heap(&mut dice);
         }
         plan.draw_weather(&mut Dice::new(seed, "weather"));
@@ -107,12 +110,23 @@ impl Plan {
         plan
     }
 
+    /// Whether more is written than the journal keeps. It takes a while, so few seeds are.
+    pub(crate) fn is_heavy(seed: u64) -> bool {
+        Dice::new(seed, "heavy").in_thousand(2)
+    }
+
     /// The same, with nothing going wrong.
     pub(crate) fn without_faults(mut self) -> Self {
         self.faults.clear();
         self.weather = Weather::default();
         self.processes = 1;
+        self.on_disk = false;
         self
+    }
+
+    /// Whether somebody has to look for calls that are held.
+    pub(crate) fn is_careful(&self) -> bool {
+        self.starts.iter().any(|start| self.scripts[start.script].name == "careful")
     }
 
     fn draw_starts(&mut self, dice: &mut Dice) {
@@ -150,7 +164,9 @@ impl Plan {
 
     /// So much is written while one waits for an answer that the journal has to be freed of it.
     fn draw_heap(&mut self, dice: &mut Dice) {
-        for (number, (name, at)) in [("slow", 0), ("heap", 500), ("heap", 1_000)].into_iter().enumerate() {
+        for (number, (name, at)) in
+            [("slow", 0), ("heap", 500), ("heap", 600), ("heap", 700)].into_iter().enumerate()
+        {
             let script = self.scripts.iter().position(|script| script.name == name);
             let script = script.expect("it is one of the scripts");
             self.starts.push(PlannedStart {

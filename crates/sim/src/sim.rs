@@ -11,15 +11,17 @@ use crate::clients::{Ears, Request, RequestId, Wish};
 use crate::clock::Clock;
 use crate::dice::Dice;
 use crate::facts::Facts;
+use crate::home::Home;
 use crate::observed::Life;
 use crate::plan::{Fault, Plan};
 use crate::receiver::Receiver;
 use crate::sabotage::Sabotage;
 use crate::store::{Disk, SharedDisk, SimStore};
-use perdura_engine::asl::machine::MachineType;
-use perdura_engine::{By, Call, Destinations, ExecutionId, Outcome, Policy, Timestamp};
+use perdura_engine::asl::json::Payload;
+use perdura_engine::asl::resource::{Resource, Target};
+use perdura_engine::{By, Call, Destinations, ExecutionId, Outcome, Policy, Uncertain};
 use perdura_runtime::{Deed, Message};
-use perdura_store::{MemoryStore, NewMachine, RevisionId, Store};
+use perdura_store::RevisionId;
 use process::Process;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -29,7 +31,7 @@ const PATIENCE_MS: i64 = 8 * 3_600_000;
 /// More happenings than this are a run that goes nowhere.
 const HAPPENINGS_MAX: u64 = 400_000;
 /// How often it is looked whether everything has ended.
-const LOOK_EVERY_MS: i64 = 20_000;
+pub(crate) const LOOK_EVERY_MS: i64 = 20_000;
 
 /// Something that happens at its time.
 enum Happening {
@@ -55,6 +57,8 @@ enum Happening {
     Reopen(Life),
     /// Something goes wrong.
     Fault(Fault),
+    /// Somebody looks for calls that are held, and says how they went.
+    Resolve,
     /// Is everything over?
     Look,
 }
@@ -71,7 +75,7 @@ pub struct Sim {
     pub(crate) plan: Plan,
     pub(crate) clock: Clock,
     pub(crate) disk: SharedDisk,
-    pub(crate) memory: MemoryStore,
+    pub(crate) home: Home,
     pub(crate) receiver: Receiver,
     pub(crate) facts: Facts,
     pub(crate) requests: Vec<Request>,
@@ -82,21 +86,21 @@ pub struct Sim {
     processes: Vec<Process>,
     ears: Ears,
     dice: Dice,
+    /// Calls that were held and that somebody has resolved, or is about to.
+    resolved: BTreeSet<(String, u64)>,
     /// Keys of calls that left, for the sabotage of repeated ones.
     called: BTreeSet<String>,
     over: bool,
 }
 
-/// Whoever is called has the default policy.
+/// Whoever is called may be called again, but for those who ask for care.
 struct Everybody;
 
 impl Destinations for Everybody {
-    fn policy(
-        &self,
-        _: &perdura_engine::asl::resource::Resource,
-        _: &perdura_engine::asl::json::Payload,
-    ) -> Policy {
-        Policy::default()
+    fn policy(&self, resource: &Resource, _: &Payload) -> Policy {
+        let is_careful = matches!(&resource.target, Target::Step { name } if &**name == "careful");
+        let uncertain = if is_careful { Uncertain::Hold } else { Uncertain::Retry };
+        Policy { uncertain, ..Policy::default() }
     }
 }
 
@@ -119,7 +123,7 @@ impl Sim {
             plan = plan.without_faults();
         }
         let disk: SharedDisk = Arc::new(Mutex::new(Disk::new(seed, setting.sabotage)));
-        let memory = MemoryStore::new(plan.shards);
+        let home = Home::new(plan.shards, plan.on_disk);
         let mut sim = Self {
             receiver: Receiver::new(seed, setting.sabotage != Some(Sabotage::KeysIgnored)),
             clock: Clock::new(seed),
@@ -132,27 +136,26 @@ impl Sim {
             processes: Vec::new(),
             ears: Ears::default(),
             dice: Dice::new(seed, "chance"),
+            resolved: BTreeSet::new(),
             called: BTreeSet::new(),
             over: false,
             plan,
             disk,
-            memory,
+            home,
         };
         sim.prepare();
         sim
     }
 
+    /// Whether this seed writes more than the journal keeps.
+    pub fn is_heavy(seed: u64) -> bool {
+        Plan::is_heavy(seed)
+    }
+
     fn prepare(&mut self) {
         self.facts.walls.push((0, 0));
         for script in &self.plan.scripts {
-            let new = NewMachine {
-                name: script.name.into(),
-                kind: MachineType::Standard,
-                definition: script.definition.as_str().into(),
-                at: Timestamp(0),
-            };
-            let record = self.memory.deploy(&new).expect("a store in memory takes what it is given");
-            self.revisions.push(record.revision);
+            self.revisions.push(self.home.deploy(script.name, &script.definition));
         }
         {
             let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
@@ -172,6 +175,9 @@ impl Sim {
         }
         for (at, fault) in self.plan.faults.clone() {
             self.at(at, Happening::Fault(fault));
+        }
+        if self.plan.is_careful() {
+            self.after(LOOK_EVERY_MS, Happening::Resolve);
         }
         self.at(self.plan.calm_from + LOOK_EVERY_MS, Happening::Look);
     }
@@ -211,6 +217,7 @@ impl Sim {
             Happening::Boot(process) => self.boot(process),
             Happening::Reopen(life) => self.reopen(life),
             Happening::Fault(fault) => self.strike(fault),
+            Happening::Resolve => self.resolve(),
             Happening::Look => self.look(),
         }
     }
@@ -240,10 +247,10 @@ impl Sim {
 
     fn who_is_restless(&mut self) -> Vec<String> {
         let mut restless = Vec::new();
-        let mut reader = self.memory.reader().expect("a store in memory can be read");
+        let mut reader = self.home.reader();
         let executions = self.disk().observed.executions();
         for id in executions {
-            match reader.row(id).expect("a store in memory can be read") {
+            match reader.row(id).expect("what was written can be read") {
                 Some((row, _)) if row.ended_at.is_some() => {}
                 Some((row, _)) => {
                     restless.push(format!(
@@ -268,6 +275,7 @@ impl Sim {
             self.facts.say(self.clock.now(), || format!("process {number} ends with the simulation"));
             self.processes[number].lose();
         }
+        self.home.reopen();
         self.disk().full_until = 0;
         self.disk().fails = false;
         self.open_at_last();
@@ -279,6 +287,8 @@ impl Sim {
         let mut counts = self.facts.counts.clone();
         counts.extend(disk.faults.iter().map(|(what, times)| (*what, *times)));
         counts.insert("commits", disk.observed.commits);
+        counts.insert("runs in a file", u64::from(self.plan.on_disk));
+        counts.insert("runs of two processes", u64::from(self.plan.processes > 1));
         counts.insert("segments", disk.observed.segments);
         counts.insert("snapshots", disk.observed.snapshots);
         counts.insert("sleepers", disk.observed.sleepers);
@@ -293,7 +303,7 @@ impl Sim {
     }
 
     fn handle(&self, life: Life) -> SimStore {
-        SimStore::new(Box::new(self.memory.clone()), self.disk.clone(), life)
+        SimStore::new(self.home.handle(), self.disk.clone(), life)
     }
 
     fn at(&mut self, at: i64, happening: Happening) {

@@ -1,6 +1,6 @@
 //! Five hundred seeds. A failing one prints what does not hold and how to run it again.
 
-use perdura_sim::{Setting, judge};
+use perdura_sim::{Setting, Sim, judge};
 use std::collections::BTreeMap;
 
 /// Runs a slice of the seeds; the slices are tests of their own, so that they run beside each other.
@@ -32,8 +32,11 @@ fn each_happened(counts: &BTreeMap<&'static str, u64>) {
         "full disks",
         "graceful restarts",
         "hangs",
+        "holds resolved",
         "pauses",
         "replacements",
+        "runs in a file",
+        "runs of two processes",
         "segments",
         "sleepers",
         "snapshots",
@@ -62,6 +65,14 @@ fn everything_holds_whatever_goes_wrong_3() {
 #[test]
 fn everything_holds_whatever_goes_wrong_4() {
     each_happened(&check(3));
+}
+
+#[test]
+fn the_journal_is_freed_of_those_who_wait_long() {
+    let seed = (0..1_000).find(|seed| Sim::is_heavy(*seed)).expect("some seeds are heavy");
+    let verdict = judge(seed, Setting::default());
+    assert!(verdict.is_good(), "{}", verdict.report(None));
+    assert!(verdict.counts["runners taken down"] > 0, "{:#?}", verdict.counts);
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Requests on their way in, what is answered, and the calls on their way out.
 
-use super::{Happening, Letter, Sim};
+use super::{Happening, LOOK_EVERY_MS, Letter, Sim};
 use crate::clients::{Request, RequestId, Told, Wish};
 use crate::observed::Life;
 use crate::receiver::payload;
 use crate::sabotage::Sabotage;
 use perdura_engine::asl::resource::{Pattern, Target};
-use perdura_engine::{Arns, By, Certainty, ExecutionId, Fault, Input, Limits, Outcome, Status};
+use perdura_engine::{Arns, By, Certainty, ExecutionId, Fault, Input, Limits, Outcome, Resolution, Status};
 use perdura_runtime::{Message, Naming, Start};
 
 impl Sim {
@@ -149,6 +149,29 @@ impl Sim {
                 self.after(after, Happening::Answer(by, execution, place, outcome));
             }
             None => {}
+        }
+    }
+
+    /// Somebody looks at the calls that are held, asks the receiver, and says how they went.
+    pub(super) fn resolve(&mut self) {
+        self.after(LOOK_EVERY_MS, Happening::Resolve);
+        for history in crate::history::read_all(self) {
+            let Some(execution) = &history.execution else { continue };
+            for (strand, key) in execution.held() {
+                if !self.resolved.insert((key.readable().to_owned(), execution.last_event().0)) {
+                    continue;
+                }
+                let done = self.receiver.kept.get(&key).map(|kept| kept.first.clone());
+                let resolution = match done {
+                    Some(Outcome::Succeeded { output }) => Resolution::Completed { output },
+                    _ => Resolution::Again,
+                };
+                self.facts.count("holds resolved");
+                let by = By::Key { strand, key };
+                let input = Input::Resolve { by, resolution, reason: "it was looked up".into() };
+                let request = self.request(Wish::Input(history.id, input), 0, None);
+                self.after(0, Happening::Ask(request));
+            }
         }
     }
 

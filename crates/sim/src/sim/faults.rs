@@ -83,6 +83,9 @@ impl Sim {
         self.say(|| format!("process {process} crashes {place}"));
         self.processes[process].lose();
         self.disk().lose_promises();
+        if self.processes.iter().all(|process| matches!(process.state, State::Down | State::Reopening(_))) {
+            self.home.reopen();
+        }
         if self.processes[process].is_replaced {
             return;
         }
