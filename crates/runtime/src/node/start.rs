@@ -36,7 +36,7 @@ impl Node {
                 }
             }
         }
-        let id = ExecutionId::from_random(moment.entropy);
+        let id = ExecutionId::beginning(moment.now, moment.entropy);
         let name = start.name.clone().unwrap_or_else(|| id.to_string().into());
         let identity = (start.naming.0)(NamingOf {
             id,
