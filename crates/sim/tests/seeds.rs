@@ -40,6 +40,7 @@ fn each_happened(counts: &BTreeMap<&'static str, u64>) {
         "segments",
         "sleepers",
         "snapshots",
+        "stalls",
         "standbys",
         "the store was busy",
     ] {
