@@ -71,6 +71,8 @@ pub(crate) struct Weather {
     pub(crate) crash: u32,
     /// A process stands still in the middle of its work.
     pub(crate) hang: u32,
+    /// A process stands still with a group in hand, for so long that another takes its Shards.
+    pub(crate) stall: u32,
     /// The clock is stepped in the middle of a process's work.
     pub(crate) step: u32,
     /// A commit takes long.
@@ -211,6 +213,7 @@ impl Plan {
         self.weather = Weather {
             crash: rate(700, 60),
             hang: rate(300, 30),
+            stall: rate(300, 25),
             step: rate(250, 20),
             slow_commit: rate(400, 200),
             disk: Rates {

@@ -40,6 +40,7 @@ fn each_happened(counts: &BTreeMap<&'static str, u64>) {
         "segments",
         "sleepers",
         "snapshots",
+        "stalls",
         "standbys",
         "the store was busy",
     ] {
@@ -70,7 +71,8 @@ fn everything_holds_whatever_goes_wrong_4() {
 #[test]
 fn the_journal_is_freed_of_those_who_wait_long() {
     let seed = (0..1_000).find(|seed| Sim::is_heavy(*seed)).expect("some seeds are heavy");
-    let verdict = judge(seed, Setting::default());
+    // A process that crashes begins to count anew, so whether it comes to that depends on the weather.
+    let verdict = judge(seed, Setting { without_faults: true, ..Setting::default() });
     assert!(verdict.is_good(), "{}", verdict.report(None));
     assert!(verdict.counts["runners taken down"] > 0, "{:#?}", verdict.counts);
 }

@@ -93,6 +93,31 @@ impl Sim {
         self.after(pause, Happening::Boot(process));
     }
 
+    /// A process may stand still here, until another has taken its Shards.
+    pub(super) fn stalls(&mut self, life: Life) -> bool {
+        let stalls = self.is_rough() && self.dice.in_thousand(self.plan.weather.stall);
+        if stalls && !self.processes[life.process].is_replaced {
+            self.say(|| format!("{life:?} stalls with a group in hand"));
+            self.facts.count("stalls");
+            let for_ms = self.dice.between(12_000..=25_000);
+            if self.plan.processes == 1 {
+                self.replace(life.process, for_ms);
+            }
+            self.processes[life.process].paused_until = self.clock.now() + for_ms;
+            return true;
+        }
+        false
+    }
+
+    /// Somebody was woken by the wall; now the clock there is set back before that is decided.
+    pub(super) fn take_back(&mut self, life: Life) {
+        if self.is_rough() && self.plan.weather.step > 0 && self.dice.in_thousand(300) {
+            let ahead_ms = self.dice.between(-3_600_000..=0);
+            self.say(|| format!("the clock on the wall is set {ahead_ms} ms ahead, while {life:?} wakes"));
+            self.set_wall(ahead_ms);
+        }
+    }
+
     /// Time passes in the middle of a process's work, or the clock is stepped.
     pub(super) fn dawdle(&mut self, life: Life) {
         if !self.is_rough() {

@@ -220,8 +220,12 @@ impl Sim {
             up.node.take(message, &self.moment(life));
         }
         self.dawdle(life);
+        let is_due = up.node.next_wake().wall.is_some_and(|at| at <= self.clock.wall());
         up.node.wake(&self.moment(life));
         self.dawdle(life);
+        if is_due {
+            self.take_back(life);
+        }
         let room = GROUP_MAX.saturating_sub(up.committer.gathered());
         for item in up.node.decide(room, &mut || self.moment(life)) {
             up.committer.add(item);
@@ -288,6 +292,9 @@ impl Sim {
     pub(super) fn commit(&mut self, life: Life) {
         if !self.lives(life, || Happening::Commit(life)) || self.dies(life, "before a commit") {
             return;
+        }
+        if self.stalls(life) {
+            return self.commit(life);
         }
         let State::Up(up) = &mut self.processes[life.process].state else { return };
         let Some(prepared) = up.writing.take() else { return };
