@@ -72,5 +72,5 @@ impl Verdict {
 /// The command that runs a seed again, with its trace.
 pub fn replay_command(seed: u64, sabotage: Option<Sabotage>) -> String {
     let sabotage = sabotage.map(|sabotage| format!(" --sabotage {sabotage:?}")).unwrap_or_default();
-    format!("cargo run --release -p perdura-sim -- --seed {seed} --trace{sabotage}")
+    format!("cargo run --release -p perdura-sim --example seeds -- --seed {seed} --trace{sabotage}")
 }

@@ -1,4 +1,4 @@
-//! Runs seeds, as many as wanted: `perdura-sim --seeds 0..1000000`, or one with its trace: `--seed 317 --trace`.
+//! Runs seeds, as many as wanted: `--seeds 0..1000000`, or one with its trace: `--seed 317 --trace`.
 
 use perdura_sim::{Setting, Verdict, judge};
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Instant;
 
-const USAGE: &str = "usage: perdura-sim [--seeds FROM..TO | --seed N] [--trace] [--without-faults] [--sabotage NAME] [--failures-max N]";
+const USAGE: &str = "usage: seeds [--seeds FROM..TO | --seed N] [--trace] [--without-faults] [--sabotage NAME] [--failures-max N]";
 
 struct Arguments {
     seeds: Range<u64>,
