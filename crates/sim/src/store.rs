@@ -13,7 +13,6 @@ use perdura_store::{
     Row, Shard, Stats, Store, StoredTurn, Summary, Swept,
 };
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// How often something goes wrong, in a thousand.
@@ -281,10 +280,6 @@ impl Store for SimStore {
 
     fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, CommitError> {
         self.inner.sweep(retention, most, dry_run)
-    }
-
-    fn backup(&self, file: &Path) -> Result<(), Failure> {
-        self.inner.backup(file)
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, Failure> {

@@ -15,7 +15,6 @@ use crate::store::{
 use perdura_engine::{ExecutionId, Timestamp};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Memory that is shared by all clones: a clone is another node on the same data.
@@ -191,14 +190,6 @@ impl Store for MemoryStore {
 
     fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, CommitError> {
         Ok(self.lock().sweep(retention, most, dry_run))
-    }
-
-    fn backup(&self, file: &Path) -> Result<(), Failure> {
-        Err(Failure {
-            what: format!("backing up to {}", file.display()),
-            why: "this store is in memory and has nothing on disk; start with a data directory".to_owned(),
-            kind: FailureKind::Io,
-        })
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, Failure> {

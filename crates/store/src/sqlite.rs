@@ -315,10 +315,6 @@ impl Store for SqliteStore {
         self.transact("sweeping", |connection| Ok(sweep::sweep(connection, retention, most, dry_run)?))
     }
 
-    fn backup(&self, file: &Path) -> Result<(), Failure> {
-        backup(&self.files.folder, file)
-    }
-
     fn reader(&self) -> Result<Box<dyn Reader>, Failure> {
         Ok(Box::new(SqliteReader::open(&self.files.folder)?))
     }

@@ -7,7 +7,6 @@ use crate::group::{Group, LedgerRow, MachineId, RevisionId, Row, Totals};
 use crate::lease::{Epoch, Lease, Position, Shard};
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
-use std::path::Path;
 use std::sync::Arc;
 
 /// Why a commit did not happen.
@@ -177,9 +176,6 @@ pub trait Store: Send {
 
     /// Takes a bounded slice of what is too old, at most `most` executions; a dry run only counts, all of it.
     fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, CommitError>;
-
-    /// Copies everything to a new file, while work goes on.
-    fn backup(&self, file: &Path) -> Result<(), Failure>;
 
     /// A view for reading, which sees every commit that was made before a call to it.
     fn reader(&self) -> Result<Box<dyn Reader>, Failure>;

@@ -5,7 +5,7 @@ mod stage;
 
 use folder::TempFolder;
 use perdura_engine::{LedgerStatus, Timestamp};
-use perdura_store::sqlite::{Checked, Finding, News, check, restore};
+use perdura_store::sqlite::{Checked, Finding, News, backup, check, restore};
 use perdura_store::{
     FailureKind, LedgerChange, LedgerFilter, LedgerRow, Part, Reader, Row, SqliteOptions, SqliteReader,
     SqliteStore, Store,
@@ -79,10 +79,10 @@ fn a_backup_is_complete_and_opens_while_the_original_goes_on() {
     let mut stage = busy();
     let elsewhere = TempFolder::new();
     let file = elsewhere.path().join("backup of today.db");
-    stage.store.backup(&file).unwrap();
+    backup(stage.folder.path(), &file).unwrap();
     let part = stage.turns(&[(who(9), 1, stage.begins(who(9)))]);
     stage.commit(part);
-    let again = stage.store.backup(&file).unwrap_err();
+    let again = backup(stage.folder.path(), &file).unwrap_err();
     assert!(again.why.contains("not overwritten"), "{again}");
     let names: Vec<_> =
         std::fs::read_dir(elsewhere.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -100,7 +100,7 @@ fn what_was_under_way_in_a_backup_is_uncertain_after_it_is_restored() {
     let stage = busy();
     let elsewhere = TempFolder::new();
     let file = elsewhere.path().join("backup.db");
-    stage.store.backup(&file).unwrap();
+    backup(stage.folder.path(), &file).unwrap();
     let new = TempFolder::new();
     let restored = restore(&file, new.path(), Timestamp(50)).unwrap();
     let mut expected = [key(who(2)), key(who(3))].map(|key| key.readable().to_owned());
@@ -129,7 +129,7 @@ fn a_folder_with_data_is_not_restored_into() {
     let stage = busy();
     let elsewhere = TempFolder::new();
     let file = elsewhere.path().join("backup.db");
-    stage.store.backup(&file).unwrap();
+    backup(stage.folder.path(), &file).unwrap();
     let new = TempFolder::new();
     restore(&file, new.path(), Timestamp(1)).unwrap();
     let failure = restore(&file, new.path(), Timestamp(2)).unwrap_err();
@@ -153,7 +153,7 @@ fn what_a_failed_restore_left_behind_does_not_reach_the_next() {
     let stage = busy();
     let elsewhere = TempFolder::new();
     let file = elsewhere.path().join("backup.db");
-    stage.store.backup(&file).unwrap();
+    backup(stage.folder.path(), &file).unwrap();
     let new = TempFolder::new();
     for (from, to) in [("perdura.db", "perdura.db.part"), ("perdura.db-wal", "perdura.db.part-wal")] {
         std::fs::copy(stage.folder.path().join(from), new.path().join(to)).unwrap();
