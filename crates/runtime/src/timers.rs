@@ -116,3 +116,20 @@ impl Line {
         [first, reads_at].into_iter().flatten().min()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timer_that_went_off_too_early_can_be_set_to_the_same_time() {
+        let execution = ExecutionId::from_random(1);
+        let wake = Wake { steady: None, wall: Some(Timestamp(5)) };
+        let mut timers = Timers::new(&[]);
+        timers.replace(execution, Wake::default(), wake);
+        let moment = Moment::at(Timestamp(5), 0);
+        assert_eq!(timers.pop_due(&moment), Some(execution));
+        timers.replace(execution, wake, wake);
+        assert_eq!(timers.pop_due(&moment), Some(execution));
+    }
+}

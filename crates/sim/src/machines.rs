@@ -30,7 +30,7 @@ fn items(dice: &mut Dice) -> String {
 }
 
 fn until(dice: &mut Dice) -> String {
-    let at = crate::clock::Clock::unstepped(dice.between(0..=900_000));
+    let at = crate::clock::Clock::unstepped(dice.between(0..=400_000));
     format!(r#"{{"n":1,"until":"{at}"}}"#)
 }
 
@@ -208,7 +208,10 @@ pub(crate) fn scripts() -> Vec<Script> {
         script("flaky", retried("flaky", ""), small),
         script("caught", machine("Try", &[("Try", caught), after()]), small),
         script("waits", waits(), small),
-        script("until", machine("Until", &[("Until", until_then.into()), after()]), until),
+        Script {
+            weight: 15,
+            ..script("until", machine("Until", &[("Until", until_then.into()), after()]), until)
+        },
         script("callback", callback(""), small),
         script("loop", counting("add"), rounds),
         script("slow", machine("Slow", &[("Slow", task("sluggish", r#""Next":"After""#)), after()]), small),
