@@ -103,12 +103,16 @@ impl Committer {
     }
 
     pub(crate) fn hold(&mut self, lease: Lease, recovery: &Recovery) {
+        let mut rows: BTreeMap<Position, u64> = BTreeMap::new();
+        for (position, turn) in recovery.executions.iter().flat_map(|execution| &execution.turns) {
+            *rows.entry(*position).or_default() += turn.body.len() as u64;
+        }
         let held = Held {
             next: recovery.next,
             totals: recovery.totals,
             bases: BTreeSet::new(),
-            rows: VecDeque::new(),
-            row_bytes: 0,
+            row_bytes: rows.values().sum(),
+            rows: rows.into_iter().collect(),
             credit: 0,
             lease,
         };

@@ -52,11 +52,14 @@ impl Door {
     pub async fn run(&self, start: Start) -> Result<(Started, Result<Ending, InputError>), StartError> {
         let closing = || Err(StartError::Unavailable(Unavailable::Closing));
         let (sender, ended) = oneshot::channel();
-        let ending = Some(Reply::new(move |ending| drop(sender.send(ending))));
+        let wanted = Arc::new(());
+        let ending = Some(Reply::while_wanted(&wanted, move |ending| drop(sender.send(ending))));
         let message = |reply| Message::Start { start: Box::new(start), reply, ending };
         let started = self.ask(message).await.unwrap_or_else(closing)?;
         let closed = Err(InputError::Unavailable(Unavailable::Closing));
-        Ok((started, ended.await.unwrap_or(closed)))
+        let ending = ended.await.unwrap_or(closed);
+        drop(wanted);
+        Ok((started, ending))
     }
 
     /// Gives an execution something: a stop, a redrive, a callback's answer, a resolution.
@@ -68,9 +71,12 @@ impl Door {
     /// Waits for an execution's end.
     pub async fn ending(&self, execution: ExecutionId) -> Result<Ending, InputError> {
         let (sender, answer) = oneshot::channel();
-        let reply = Reply::new(move |ending| drop(sender.send(ending)));
+        let wanted = Arc::new(());
+        let reply = Reply::while_wanted(&wanted, move |ending| drop(sender.send(ending)));
         self.send(Message::Watch { execution, reply });
-        answer.await.unwrap_or(Err(InputError::Unavailable(Unavailable::Closing)))
+        let ending = answer.await.unwrap_or(Err(InputError::Unavailable(Unavailable::Closing)));
+        drop(wanted);
+        ending
     }
 
     /// An execution that is in memory, as it was last committed.

@@ -8,20 +8,34 @@ use perdura_engine::{
 };
 use perdura_store::{MachineId, MachineRecord, RevisionId};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// Who is told what came of it; called once, after the commit.
-pub struct Reply<T>(Box<dyn FnOnce(T) + Send>);
+pub struct Reply<T> {
+    tell: Box<dyn FnOnce(T) + Send>,
+    /// Gone when nobody waits any more.
+    wanted: Option<Weak<()>>,
+}
 
 impl<T> Reply<T> {
     /// Calls this with the answer.
     pub fn new(tell: impl FnOnce(T) + Send + 'static) -> Self {
-        Self(Box::new(tell))
+        Self { tell: Box::new(tell), wanted: None }
+    }
+
+    /// The same, for as long as somebody holds on to what is wanted.
+    pub fn while_wanted(wanted: &Arc<()>, tell: impl FnOnce(T) + Send + 'static) -> Self {
+        Self { tell: Box::new(tell), wanted: Some(Arc::downgrade(wanted)) }
+    }
+
+    /// Whether somebody still waits for it.
+    pub fn is_wanted(&self) -> bool {
+        self.wanted.as_ref().is_none_or(|wanted| wanted.strong_count() > 0)
     }
 
     /// Answers.
     pub fn send(self, answer: T) {
-        (self.0)(answer);
+        (self.tell)(answer);
     }
 }
 

@@ -344,6 +344,10 @@ impl Node {
         if moment.steady >= self.shows_at {
             self.shows_at = moment.steady.after_ms(SHOW_EVERY_MS);
             self.show_to_readers(moment);
+            self.watchers.retain(|_, watchers| {
+                watchers.retain(Reply::is_wanted);
+                !watchers.is_empty()
+            });
         }
         for id in std::mem::take(&mut self.stale) {
             self.gather_as_it_is(id, moment, true);

@@ -21,6 +21,9 @@ use std::time::{Duration, Instant};
 const COMMIT_HERE: usize = 8;
 /// How many Turns one commit takes at most.
 const GROUP_MAX: usize = 1_024;
+/// With at most so many executions in memory, the next message is awaited awake, for so long.
+const LISTENS_FOR_FEW: usize = 4;
+const LISTENS_FOR: Duration = Duration::from_micros(60);
 /// How many messages are taken in before deciding.
 const TAKE_AT_ONCE: usize = 1_024;
 /// How long to wait before a store that failed is opened again, at first and at most.
@@ -239,7 +242,7 @@ impl Turner {
                     tracing::error!(%why, "nothing can be written; the store is opened again");
                     self.shared.set_trouble(Some(why.clone()));
                     let live = opened.node.abandon(&Unavailable::Store(why.clone()));
-                    match self.open_again(live, why) {
+                    match self.open_again(&live, why) {
                         Some(again) => opened = again,
                         None => return,
                     }
@@ -342,12 +345,14 @@ impl Turner {
         let mut next = if can_go_on {
             self.inbox.try_recv().ok()
         } else {
-            let most = self.idle_for(opened.node.next_wake());
-            match self.inbox.recv_timeout(most) {
-                Ok(event) => Some(event),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => unreachable!("the node holds a sender itself"),
-            }
+            self.listen(opened).or_else(|| {
+                let most = self.idle_for(opened.node.next_wake());
+                match self.inbox.recv_timeout(most) {
+                    Ok(event) => Some(event),
+                    Err(RecvTimeoutError::Timeout) => None,
+                    Err(RecvTimeoutError::Disconnected) => unreachable!("the node holds a sender itself"),
+                }
+            })
         };
         for _ in 0..TAKE_AT_ONCE {
             let Some(event) = next else { break };
@@ -361,6 +366,21 @@ impl Turner {
                 Event::Close { by } => self.closing = Some(by),
             }
             next = self.inbox.try_recv().ok();
+        }
+        None
+    }
+
+    /// With little to do, an answer may be on its way already: waiting awake for a moment is quicker than being woken.
+    fn listen(&self, opened: &Opened) -> Option<Event> {
+        if !(1..=LISTENS_FOR_FEW).contains(&opened.node.in_memory()) {
+            return None;
+        }
+        let began = Instant::now();
+        while began.elapsed() < LISTENS_FOR {
+            if let Ok(event) = self.inbox.try_recv() {
+                return Some(event);
+            }
+            std::hint::spin_loop();
         }
         None
     }
@@ -386,7 +406,7 @@ impl Turner {
     }
 
     /// Opens the store again until it works, answering everybody meanwhile.
-    fn open_again(&mut self, mut live: Live, mut why: Arc<str>) -> Option<Opened> {
+    fn open_again(&mut self, live: &Live, mut why: Arc<str>) -> Option<Opened> {
         let mut answers: VecDeque<Message> = VecDeque::new();
         loop {
             let until = Instant::now() + self.pause;
@@ -405,7 +425,7 @@ impl Turner {
             self.shared.store().take();
             let opened = (self.opener)().and_then(|store| {
                 *self.shared.store() = Some(store);
-                self.open(std::mem::take(&mut live))
+                self.open(live.clone())
             });
             match opened {
                 Ok(mut opened) => {

@@ -12,6 +12,8 @@ use uuid::Uuid;
 const HORIZON_MS: i64 = 60_000;
 /// How many are read at once.
 const PAGE: u32 = 4_096;
+/// How long to wait before trying again where they could not be read.
+const READ_AGAIN_MS: i64 = 1_000;
 /// With this many in memory, no more are read.
 const TIMERS_MAX: usize = 65_536;
 
@@ -20,6 +22,8 @@ const TIMERS_MAX: usize = 65_536;
 pub(crate) struct Timers {
     steady: Line,
     wall: Line,
+    /// Sleepers could not be read; they are tried again then.
+    reads_again_at: Option<Timestamp>,
 }
 
 /// The timers of one clock.
@@ -38,7 +42,7 @@ impl Timers {
             near: BTreeSet::new(),
             read: shards.iter().map(|shard| (*shard, NOTHING_READ)).collect(),
         };
-        Self { steady: line(Clock::Steady), wall: line(Clock::Wall) }
+        Self { steady: line(Clock::Steady), wall: line(Clock::Wall), reads_again_at: None }
     }
 
     /// An execution in memory has another wake than before.
@@ -70,8 +74,13 @@ impl Timers {
 
     /// Reads what the near future holds.
     pub(crate) fn read_ahead(&mut self, moment: &Moment, reader: &mut dyn Reader) -> Result<(), Failure> {
-        self.steady.read_ahead(moment.steady, reader)?;
-        self.wall.read_ahead(moment.now, reader)
+        if self.reads_again_at.is_some_and(|at| at > moment.steady) {
+            return Ok(());
+        }
+        let read = self.steady.read_ahead(moment.steady, reader);
+        let read = read.and_then(|()| self.wall.read_ahead(moment.now, reader));
+        self.reads_again_at = read.is_err().then(|| moment.steady.after_ms(READ_AGAIN_MS));
+        read
     }
 
     /// Takes one whose time has come.
@@ -81,6 +90,11 @@ impl Timers {
 
     /// When to look again: at the first timer, or when more are to be read.
     pub(crate) fn next(&self) -> Wake {
+        if let Some(again) = self.reads_again_at {
+            let first = |line: &Line| line.near.first().map(|due| due.at);
+            let steady = first(&self.steady).map_or(again, |at| at.min(again));
+            return Wake { steady: Some(steady), wall: first(&self.wall) };
+        }
         Wake { steady: self.steady.next(), wall: self.wall.next() }
     }
 }

@@ -5,7 +5,7 @@ use crate::message::{Ending, InputError, NamingOf, Reply, Start, StartError, Sta
 use crate::running::Running;
 use perdura_engine::{Execution, ExecutionId, Input, Moment};
 use perdura_store::record::Begun;
-use perdura_store::{Failure, MachineId};
+use perdura_store::{Failure, MachineId, Shard};
 use std::sync::Arc;
 
 impl Node {
@@ -36,7 +36,9 @@ impl Node {
                 }
             }
         }
-        let id = ExecutionId::beginning(moment.now, moment.entropy);
+        let Some(id) = self.draw_id(moment) else {
+            return reply.send(Err(StartError::Unavailable(Unavailable::Elsewhere)));
+        };
         let name = start.name.clone().unwrap_or_else(|| id.to_string().into());
         let identity = (start.naming.0)(NamingOf {
             id,
@@ -63,6 +65,14 @@ impl Node {
         self.slots.insert(id, slot);
         self.watchers.extend(ending.map(|ending| (id, vec![ending])));
         self.make_ready(id);
+    }
+
+    /// A new id on a Shard that is held here; `None` if there is none.
+    fn draw_id(&self, moment: &Moment) -> Option<ExecutionId> {
+        let id = |step: u128| ExecutionId::beginning(moment.now, moment.entropy.wrapping_add(step << 48));
+        let is_held = |id: &ExecutionId| self.shards.contains(&Shard::of(*id, self.shard_count));
+        // One in as many falls on a Shard as there are; so many in vain means that none is held.
+        (0..64 * u128::from(self.shard_count)).map(id).find(is_held)
     }
 
     fn has_name(&mut self, machine: MachineId, name: &Arc<str>) -> Result<Option<ExecutionId>, Failure> {
