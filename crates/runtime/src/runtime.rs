@@ -3,7 +3,7 @@
 //! While a commit is under way the next group gathers; nothing waits for a clock. A group of a few Turns is committed
 //! by the thread that decided it, because handing it over would cost more than it saves.
 
-use crate::committer::{Committed, Committer, Prepared};
+use crate::committer::{Committed, Committer, Prepared, panic_text};
 use crate::door::Door;
 use crate::message::{InputError, Message, StartError, Unavailable};
 use crate::node::{Deed, Live, Node, Opening};
@@ -12,6 +12,7 @@ use crate::world::{Answer, Order, World};
 use perdura_engine::{Moment, Timestamp, Wake};
 use perdura_store::{CommitError, Failure, Store};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -26,6 +27,9 @@ const TAKE_AT_ONCE: usize = 1_024;
 /// How long to wait before a store that failed is opened again, at first and at most.
 const REOPEN_AFTER: Duration = Duration::from_millis(100);
 const REOPEN_AFTER_MAX: Duration = Duration::from_secs(5);
+
+/// How long what is in hand is worked off after the time for closing is up.
+const FINISH_FOR: Duration = Duration::from_secs(1);
 
 /// Opens the store: at the beginning, and again after it failed.
 pub type Opener = Box<dyn FnMut() -> Result<Box<dyn Store>, Failure> + Send>;
@@ -74,10 +78,16 @@ impl Shared {
     fn commit(&self, prepared: Prepared) -> Result<Committed, CommitError> {
         let began = Instant::now();
         let turns = prepared.len() as u64;
-        let result = match self.store().as_deref_mut() {
+        let result = catch_unwind(AssertUnwindSafe(|| match self.store().as_deref_mut() {
             Some(store) => prepared.write(store),
             None => Err(CommitError::Lost(closed())),
-        };
+        }));
+        // Whoever waits for it must hear of it; what is on disk is read anew.
+        let result = result.unwrap_or_else(|panic| {
+            let why = panic_text(&*panic).to_string();
+            let kind = perdura_store::FailureKind::Io;
+            Err(CommitError::Lost(Failure { what: "writing panicked".into(), why, kind }))
+        });
         self.gauges.committed(turns, began.elapsed());
         result
     }
@@ -257,7 +267,7 @@ impl Turner {
             let moment = self.world.moment();
             opened.node.wake(&moment);
             let world = self.world.clone();
-            let room = GROUP_MAX.saturating_sub(opened.committer.gathered());
+            let room = if self.is_over() { 0 } else { GROUP_MAX.saturating_sub(opened.committer.gathered()) };
             for item in opened.node.decide(room, &mut || world.moment()) {
                 opened.committer.add(item);
             }
@@ -267,13 +277,18 @@ impl Turner {
             self.shared.gauges.set_node(&opened.node, &opened.committer);
             if let Some(by) = self.closing
                 && !opened.is_writing
-                && !opened.node.has_work()
                 && opened.committer.gathered() == 0
-                && (opened.node.live_calls() == 0 || Instant::now() >= by)
+                && (self.is_over()
+                    || !opened.node.has_work() && (opened.node.live_calls() == 0 || Instant::now() >= by))
             {
                 return Stop::Closed;
             }
         }
+    }
+
+    /// It closes, and has waited long enough: nothing more is decided. One that never rests must not hold up the end.
+    fn is_over(&self) -> bool {
+        self.closing.is_some_and(|by| Instant::now() >= by + FINISH_FOR)
     }
 
     fn hand_over(&mut self, opened: &mut Opened, moment: &Moment) -> Option<Stop> {
@@ -324,13 +339,17 @@ impl Turner {
         }
     }
 
+    /// A panic outside costs the call, whose answer is dropped and says so, not the node.
     fn perform(&self, deed: Deed) {
-        match deed {
+        let performed = catch_unwind(AssertUnwindSafe(|| match deed {
             Deed::Perform { execution, call } => {
                 let answer = Answer::new(execution, &call, self.events.clone());
                 self.world.perform(Order { call, answer });
             }
             Deed::Cancel { execution, strand, key } => self.world.cancel(execution, strand, &key),
+        }));
+        if let Err(panic) = performed {
+            tracing::error!(panic = &*panic_text(&*panic), "a call could not be handed over");
         }
     }
 
@@ -386,9 +405,14 @@ impl Turner {
     }
 
     /// Opens the store again until it works, answering everybody meanwhile.
-    fn open_again(&mut self, mut live: Live, mut why: Arc<str>) -> Option<Opened> {
+    fn open_again(&mut self, live: Live, mut why: Arc<str>) -> Option<Opened> {
         let mut answers: VecDeque<Message> = VecDeque::new();
         loop {
+            if self.closing.is_some() {
+                self.shared.store().take();
+                self.refuse_the_rest(&Unavailable::Closing);
+                return None;
+            }
             let until = Instant::now() + self.pause;
             self.pause = (self.pause * 2).min(REOPEN_AFTER_MAX);
             while let Ok(event) = self.inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
@@ -396,16 +420,19 @@ impl Turner {
                     Event::Message(answer @ Message::Answer { .. }) => answers.push_back(answer),
                     Event::Message(message) => refuse(message, &Unavailable::Store(why.clone())),
                     Event::Committed(_) => {}
-                    Event::Close { .. } => {
-                        self.shared.store().take();
-                        return None;
+                    Event::Close { by } => {
+                        self.closing = Some(by);
+                        break;
                     }
                 }
+            }
+            if self.closing.is_some() {
+                continue;
             }
             self.shared.store().take();
             let opened = (self.opener)().and_then(|store| {
                 *self.shared.store() = Some(store);
-                self.open(std::mem::take(&mut live))
+                self.open(live.clone())
             });
             match opened {
                 Ok(mut opened) => {
