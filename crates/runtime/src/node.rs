@@ -30,6 +30,8 @@ use std::sync::Arc;
 
 /// How many sleepers are woken at once.
 const WAKE_AT_ONCE: usize = 1_024;
+/// How many are woken even if as many are ready already.
+const WAKE_AT_LEAST: usize = 64;
 /// With this many executions in memory, starts wait.
 const IN_MEMORY_MAX: usize = 100_000;
 /// How often the tables for readers follow.
@@ -324,7 +326,9 @@ impl Node {
             tracing::error!(%failure, "sleepers cannot be read");
         }
         let mut due = std::mem::take(&mut self.unread);
-        while due.len() < WAKE_AT_ONCE
+        // Hardly more than can be decided soon: the others cost nothing where they are.
+        let most = WAKE_AT_ONCE.saturating_sub(self.ready.len()).max(WAKE_AT_LEAST);
+        while due.len() < most
             && let Some(id) = self.timers.pop_due(moment)
         {
             due.push(id);
@@ -381,6 +385,15 @@ impl Node {
             self.turn(id, &moment());
         }
         std::mem::take(&mut self.gathered)
+    }
+
+    /// Decides for the next that is ready: what is to be committed, one by one. `None`: there is nothing to decide.
+    pub fn decide_next(&mut self, moment: &mut dyn FnMut() -> Moment) -> Option<Item> {
+        while self.gathered.is_empty() {
+            let id = self.ready.pop_front()?;
+            self.turn(id, &moment());
+        }
+        self.gathered.pop()
     }
 
     /// One Turn, up to the commit.

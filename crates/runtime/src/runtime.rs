@@ -22,6 +22,8 @@ use std::time::{Duration, Instant};
 const COMMIT_HERE: usize = 8;
 /// How many Turns one commit takes at most.
 const GROUP_MAX: usize = 1_024;
+/// A commit of this many bytes, uncompressed, takes no more Turns: its journal row has to be read again as one.
+const GROUP_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// How many messages are taken in before deciding.
 const TAKE_AT_ONCE: usize = 1_024;
 /// How long to wait before a store that failed is opened again, at first and at most.
@@ -210,6 +212,13 @@ struct Opened {
     renews_at: Timestamp,
 }
 
+impl Opened {
+    /// The next group is not full yet.
+    fn has_room(&self) -> bool {
+        self.committer.gathered() < GROUP_MAX && self.committer.gathered_bytes() < GROUP_BYTES_MAX
+    }
+}
+
 impl Turner {
     fn open(&mut self, live: Live) -> Result<Opened, Failure> {
         let moment = self.world.moment();
@@ -265,10 +274,14 @@ impl Turner {
                 return stop;
             }
             let moment = self.world.moment();
-            opened.node.wake(&moment);
+            if opened.has_room() {
+                opened.node.wake(&moment);
+            }
             let world = self.world.clone();
-            let room = if self.is_over() { 0 } else { GROUP_MAX.saturating_sub(opened.committer.gathered()) };
-            for item in opened.node.decide(room, &mut || world.moment()) {
+            while opened.has_room()
+                && !self.is_over()
+                && let Some(item) = opened.node.decide_next(&mut || world.moment())
+            {
                 opened.committer.add(item);
             }
             if let Some(stop) = self.hand_over(opened, &moment) {
@@ -355,13 +368,15 @@ impl Turner {
 
     /// Waits for the next event, unless there is work, and takes in all that are there.
     fn take_in(&mut self, opened: &mut Opened) -> Option<Stop> {
-        let has_room = opened.committer.gathered() < GROUP_MAX;
+        let has_room = opened.has_room();
         let can_go_on =
             (opened.node.has_work() && has_room) || (opened.committer.gathered() > 0 && !opened.is_writing);
         let mut next = if can_go_on {
             self.inbox.try_recv().ok()
         } else {
-            let most = self.idle_for(opened.node.next_wake());
+            // While a full group waits for the one before it, timers can wait too.
+            let wake = if has_room { opened.node.next_wake() } else { Wake::default() };
+            let most = self.idle_for(wake);
             match self.inbox.recv_timeout(most) {
                 Ok(event) => Some(event),
                 Err(RecvTimeoutError::Timeout) => None,

@@ -246,3 +246,33 @@ fn a_call_under_way_is_not_made_again_however_often_the_store_fails() {
     assert_eq!(ending.status, Status::Succeeded);
     assert!(calls.try_recv().is_err(), "the call was made again");
 }
+
+#[test]
+fn a_group_of_large_turns_is_cut_before_its_journal_row_becomes_too_long_to_read() {
+    const MIB: usize = 1024 * 1024;
+    let stage = Stage::new(Steps::default());
+    let revision =
+        stage.deploy(r#"{"StartAt": "W", "States": {"W": {"Type": "Wait", "Seconds": 1, "End": true}}}"#);
+    let door = stage.runtime.door().clone();
+    // Nothing in it repeats, so that compressing it does not help.
+    let mut seed = 1u64;
+    let mut letters = move || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(b'!' + 2 + (seed >> 33) as u8 % 56)
+    };
+    let text: String = (0..MIB).map(|_| letters()).collect();
+    let input = format!("{text:?}");
+    stage.tokio.block_on(async {
+        let starts: Vec<_> = (0..24)
+            .map(|_| {
+                let (door, start) = (door.clone(), start(revision, &input));
+                tokio::spawn(async move { door.start(start).await })
+            })
+            .collect();
+        for start in starts {
+            start.await.unwrap().unwrap();
+        }
+    });
+    let longest = stage.faults.longest.load(Ordering::SeqCst);
+    assert!(longest < 20 * MIB, "{} MiB", longest / MIB);
+}
