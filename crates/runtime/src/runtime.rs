@@ -258,7 +258,7 @@ impl Turner {
                     tracing::error!(%why, "nothing can be written; the store is opened again");
                     self.shared.set_trouble(Some(why.clone()));
                     let live = opened.node.abandon(&Unavailable::Store(why.clone()));
-                    match self.open_again(live, why) {
+                    match self.open_again(&live, why) {
                         Some(again) => opened = again,
                         None => return,
                     }
@@ -420,7 +420,7 @@ impl Turner {
     }
 
     /// Opens the store again until it works, answering everybody meanwhile.
-    fn open_again(&mut self, live: Live, mut why: Arc<str>) -> Option<Opened> {
+    fn open_again(&mut self, live: &Live, mut why: Arc<str>) -> Option<Opened> {
         let mut answers: VecDeque<Message> = VecDeque::new();
         loop {
             if self.closing.is_some() {

@@ -4,11 +4,12 @@ use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::source::Source;
-use perdura_engine::{Arns, Limits, Policy, Status, Timestamp};
+use perdura_engine::{Arns, ExecutionId, Limits, Policy, Status, Timestamp};
 use perdura_runtime::{Naming, Nowhere, Options, RealWorld, Runtime, Start, Steps};
 use perdura_store::{
-    CommitError, Failure, FailureKind, Group, Lease, MachineRecord, MemoryStore, NewMachine, Reader,
-    Recovery, Retention, RevisionId, Store, Swept,
+    After, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Lease, LedgerFilter, LedgerRow,
+    MachineId, MachineRecord, MemoryStore, NewMachine, Reader, Recovered, Recovery, Retention, RevisionId,
+    Row, Shard, Stats, Store, StoredTurn, Summary, Swept,
 };
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,6 +24,7 @@ const HANGS: Duration = Duration::from_secs(20);
 struct Faults {
     commits: AtomicUsize,
     recoveries: AtomicUsize,
+    definitions: AtomicUsize,
     /// The longest journal row so far.
     longest: AtomicUsize,
 }
@@ -86,7 +88,67 @@ impl Store for Faulty {
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, Failure> {
-        self.inner.reader()
+        Ok(Box::new(FaultyReader { inner: self.inner.reader()?, faults: self.faults.clone() }))
+    }
+}
+
+/// A reader of definitions that fails when told to.
+struct FaultyReader {
+    inner: Box<dyn Reader>,
+    faults: Arc<Faults>,
+}
+
+impl Reader for FaultyReader {
+    fn revision(&mut self, revision: RevisionId) -> Result<Option<MachineRecord>, Failure> {
+        fails(&self.faults.definitions)?;
+        self.inner.revision(revision)
+    }
+
+    fn machine(&mut self, name: &str) -> Result<Option<MachineRecord>, Failure> {
+        self.inner.machine(name)
+    }
+
+    fn machines(&mut self) -> Result<Vec<MachineRecord>, Failure> {
+        self.inner.machines()
+    }
+
+    fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Failure> {
+        self.inner.named(machine, name)
+    }
+
+    fn execution(&mut self, execution: ExecutionId) -> Result<Option<Recovered>, Failure> {
+        self.inner.execution(execution)
+    }
+
+    fn row(&mut self, execution: ExecutionId) -> Result<Option<(Row, u64)>, Failure> {
+        self.inner.row(execution)
+    }
+
+    fn due(
+        &mut self,
+        shard: Shard,
+        clock: Clock,
+        after: Option<Due>,
+        until: Timestamp,
+        most: u32,
+    ) -> Result<Vec<Due>, Failure> {
+        self.inner.due(shard, clock, after, until, most)
+    }
+
+    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
+        self.inner.list(filter, after, most)
+    }
+
+    fn turns(&mut self, execution: ExecutionId, from: u64, most: usize) -> Result<Vec<StoredTurn>, Failure> {
+        self.inner.turns(execution, from, most)
+    }
+
+    fn ledger(&mut self, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Failure> {
+        self.inner.ledger(filter, most)
+    }
+
+    fn stats(&mut self) -> Result<Stats, Failure> {
+        self.inner.stats()
     }
 }
 
@@ -204,7 +266,7 @@ fn closing_ends_although_nothing_can_be_written_any_more() {
     let (sender, closed) = mpsc::channel();
     let runtime = stage.runtime;
     std::thread::spawn(move || {
-        runtime.close(Duration::from_secs(3600));
+        runtime.close(Duration::from_hours(1));
         sender.send(()).unwrap();
     });
     // Once it refuses what is new, it closes; the answer comes after that, and cannot be written.
@@ -275,4 +337,32 @@ fn a_group_of_large_turns_is_cut_before_its_journal_row_becomes_too_long_to_read
     });
     let longest = stage.faults.longest.load(Ordering::SeqCst);
     assert!(longest < 20 * MIB, "{} MiB", longest / MIB);
+}
+
+#[test]
+fn what_cannot_be_read_for_a_moment_while_the_store_is_opened_is_not_set_aside() {
+    let (call, calls) = mpsc::channel();
+    let call = std::sync::Mutex::new(call);
+    let steps = Steps::default().with("step", Policy::default(), move |input| {
+        let (sender, told) = tokio::sync::oneshot::channel();
+        call.lock().unwrap().send(sender).unwrap();
+        async move {
+            told.await.unwrap();
+            Ok(input.input)
+        }
+    });
+    let stage = Stage::new(steps);
+    let revision = stage.deploy(ONE_STEP);
+    let door = stage.runtime.door().clone();
+    let first = stage.tokio.block_on(door.start(start(revision, "1"))).unwrap();
+    let answer: tokio::sync::oneshot::Sender<()> = calls.recv_timeout(HANGS).unwrap();
+    stage.faults.definitions.store(1, Ordering::SeqCst);
+    stage.faults.commits.store(1, Ordering::SeqCst);
+    stage.tokio.block_on(door.start(start(revision, "2"))).unwrap_err();
+    while stage.tokio.block_on(door.start(start(revision, "3"))).is_err() {
+        std::thread::yield_now();
+    }
+    answer.send(()).unwrap();
+    let ending = stage.tokio.block_on(door.ending(first.execution)).unwrap();
+    assert_eq!((ending.status, door.gauges().parked), (Status::Succeeded, 0));
 }
