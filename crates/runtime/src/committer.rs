@@ -10,8 +10,8 @@ use perdura_engine::{
 };
 use perdura_store::record::{self, Begun, JournalWriter};
 use perdura_store::{
-    CommitError, Group, Lease, LedgerChange, LedgerRow, Part, Position, Recovery, Segment, Shard, Store,
-    Totals,
+    CommitError, Content, Group, Lease, LedgerChange, LedgerRow, Part, Position, Recovery, Segment, Shard,
+    Store, Totals,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -155,6 +155,11 @@ impl Committer {
         self.done.len()
     }
 
+    /// How large the next group is so far, before it is compressed.
+    pub fn gathered_bytes(&self) -> u64 {
+        self.drafts.values().map(|draft| draft.bytes + draft.content_bytes).sum()
+    }
+
     /// The next group, if there is one.
     pub fn hand_over(&mut self) -> Option<Prepared> {
         if self.done.is_empty() {
@@ -243,7 +248,10 @@ impl Held {
 struct Draft {
     journal: JournalWriter,
     turns: usize,
+    /// Of the journal.
     bytes: u64,
+    /// Of the rows.
+    content_bytes: u64,
     rows: Vec<perdura_store::Row>,
     segments: Vec<Segment>,
     ledger: Vec<LedgerChange>,
@@ -271,7 +279,9 @@ impl Draft {
             let mut row = running.row();
             row.awake = false;
             row.wake = if is_ended { Wake::default() } else { running.execution.next_wake() };
-            row.content = Some(running.content());
+            let content = running.content();
+            self.content_bytes += size(&content);
+            row.content = Some(content);
             self.rows.push(row);
             write_pending(running, &mut self.ledger, None);
             if is_ended && running.has_ledger_rows {
@@ -285,8 +295,8 @@ impl Draft {
         } else if is_stale {
             let mut row = running.row();
             let content = running.content();
-            held.credit -=
-                (content.tail.len() + content.state.as_ref().map_or(0, |state| state.bytes.len())) as i64;
+            self.content_bytes += size(&content);
+            held.credit -= size(&content) as i64;
             row.content = Some(content);
             self.rows.push(row);
             running.is_listed = true;
@@ -355,6 +365,10 @@ impl Draft {
         };
         (part, self.journal)
     }
+}
+
+fn size(content: &Content) -> u64 {
+    (content.tail.len() + content.state.as_ref().map_or(0, |state| state.bytes.len())) as u64
 }
 
 /// Its row is enough: the journal is not needed for it.

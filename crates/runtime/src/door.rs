@@ -22,7 +22,9 @@ const READERS_MAX: usize = 8;
 pub struct Door {
     events: Sender<Event>,
     shared: Arc<Shared>,
-    arrivals: Arc<Semaphore>,
+    /// Starts may have to wait for room in memory; what ends an execution and makes room must not wait behind them.
+    starts: Arc<Semaphore>,
+    others: Arc<Semaphore>,
     readers: Arc<Mutex<Vec<Box<dyn Reader>>>>,
 }
 
@@ -31,7 +33,8 @@ impl Door {
         // One is there from the beginning, so that there is something to read with while nothing can be written.
         let reader = shared.store().as_ref().and_then(|store| store.reader().ok());
         let readers = Arc::new(Mutex::new(reader.into_iter().collect()));
-        Self { events, shared, arrivals: Arc::new(Semaphore::new(arrivals_max)), readers }
+        let room = || Arc::new(Semaphore::new(arrivals_max));
+        Self { events, shared, starts: room(), others: room(), readers }
     }
 
     /// Keeps a definition that was read already. It waits for the disk: not for an async thread.
@@ -45,7 +48,7 @@ impl Door {
     pub async fn start(&self, start: Start) -> Result<Started, StartError> {
         let closing = || Err(StartError::Unavailable(Unavailable::Closing));
         let message = |reply| Message::Start { start: Box::new(start), reply, ending: None };
-        self.ask(message).await.unwrap_or_else(closing)
+        self.ask(&self.starts, message).await.unwrap_or_else(closing)
     }
 
     /// Starts an execution and waits for its end.
@@ -55,7 +58,7 @@ impl Door {
         let wanted = Arc::new(());
         let ending = Some(Reply::while_wanted(&wanted, move |ending| drop(sender.send(ending))));
         let message = |reply| Message::Start { start: Box::new(start), reply, ending };
-        let started = self.ask(message).await.unwrap_or_else(closing)?;
+        let started = self.ask(&self.starts, message).await.unwrap_or_else(closing)?;
         let closed = Err(InputError::Unavailable(Unavailable::Closing));
         let ending = ended.await.unwrap_or(closed);
         drop(wanted);
@@ -65,7 +68,9 @@ impl Door {
     /// Gives an execution something: a stop, a redrive, a callback's answer, a resolution.
     pub async fn input(&self, execution: ExecutionId, input: Input) -> Result<Taken, InputError> {
         let closing = || Err(InputError::Unavailable(Unavailable::Closing));
-        self.ask(|reply| Message::Input { execution, input, reply }).await.unwrap_or_else(closing)
+        self.ask(&self.others, |reply| Message::Input { execution, input, reply })
+            .await
+            .unwrap_or_else(closing)
     }
 
     /// Waits for an execution's end.
@@ -81,12 +86,12 @@ impl Door {
 
     /// An execution that is in memory, as it was last committed.
     pub async fn view(&self, execution: ExecutionId) -> Option<Box<View>> {
-        self.ask(|reply| Message::Show { execution, reply }).await.flatten()
+        self.ask(&self.others, |reply| Message::Show { execution, reply }).await.flatten()
     }
 
     /// The execution in memory that has this name.
     pub async fn named(&self, machine: MachineId, name: Arc<str>) -> Option<ExecutionId> {
-        self.ask(|reply| Message::Named { machine, name, reply }).await.flatten()
+        self.ask(&self.others, |reply| Message::Named { machine, name, reply }).await.flatten()
     }
 
     /// Reads from the store, beside everything else. It waits for the disk: not for an async thread.
@@ -136,8 +141,12 @@ impl Door {
     }
 
     /// Sends a message that is answered, once there is room for it. `None`: nobody is there to answer.
-    async fn ask<T: Send + 'static>(&self, message: impl FnOnce(Reply<T>) -> Message) -> Option<T> {
-        let permit: OwnedSemaphorePermit = self.arrivals.clone().acquire_owned().await.ok()?;
+    async fn ask<T: Send + 'static>(
+        &self,
+        room: &Arc<Semaphore>,
+        message: impl FnOnce(Reply<T>) -> Message,
+    ) -> Option<T> {
+        let permit: OwnedSemaphorePermit = room.clone().acquire_owned().await.ok()?;
         let (sender, answer) = oneshot::channel();
         let reply = Reply::new(move |value| {
             drop(permit);

@@ -1,5 +1,6 @@
 //! The definitions that are in use, read; the others are in the store.
 
+use crate::running::Unreadable;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::source::Source;
@@ -24,11 +25,10 @@ impl Library {
         &mut self,
         revision: RevisionId,
         reader: &mut dyn Reader,
-    ) -> Result<&(MachineRecord, Arc<Machine>), Damage> {
+    ) -> Result<&(MachineRecord, Arc<Machine>), Unreadable> {
         if !self.machines.contains_key(&revision) {
             let record = reader
-                .revision(revision)
-                .map_err(|failure| Damage(failure.to_string()))?
+                .revision(revision)?
                 .ok_or_else(|| Damage(format!("the definition {} is not stored", revision.0)))?;
             let machine = read_definition(&record)
                 .ok_or_else(|| Damage(format!("the definition of {} cannot be read", record.name)))?;

@@ -13,7 +13,7 @@ use crate::library::Library;
 use crate::message::{
     Ending, InputError, Message, Reply, Start, StartError, Started, Taken, Unavailable, View,
 };
-use crate::running::{Rebuilding, Running, rebuild};
+use crate::running::{Rebuilding, Running, Unreadable, rebuild};
 use crate::timers::Timers;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::Resource;
@@ -22,14 +22,16 @@ use perdura_engine::{
     Wake, decide,
 };
 use perdura_store::record::Begun;
-use perdura_store::{CommitError, MachineId, Reader, Shard, Store};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use perdura_store::{CommitError, Failure, MachineId, Reader, Shard, Store};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 /// How many sleepers are woken at once.
 const WAKE_AT_ONCE: usize = 1_024;
+/// How many are woken even if as many are ready already.
+const WAKE_AT_LEAST: usize = 64;
 /// With this many executions in memory, starts wait.
 const IN_MEMORY_MAX: usize = 100_000;
 /// How often the tables for readers follow.
@@ -115,7 +117,8 @@ struct Slot {
     /// Who is told when the commit under way is done.
     told: Option<ReplyTo>,
     shows: Vec<Reply<Option<Box<View>>>>,
-    live: Vec<(StrandId, EffectKey)>,
+    /// Calls that this process makes, until their answer is decided upon: a Turn before that must not repeat them.
+    live: BTreeSet<(StrandId, EffectKey)>,
     wake: Wake,
     is_ready: bool,
     parked: Option<Arc<str>>,
@@ -126,6 +129,13 @@ impl Slot {
     fn is_idle(&self, running: &Running, performs: bool) -> bool {
         let has_no_call = performs || running.execution.calls().next().is_none();
         self.inbox.is_empty() && self.live.is_empty() && self.parked.is_none() && has_no_call
+    }
+
+    /// A call is not under way any more.
+    fn answered(&mut self, by: &By) {
+        if let By::Key { strand, key } = by {
+            self.live.remove(&(*strand, key.clone()));
+        }
     }
 
     /// It only waits, and for long: it need not be in memory.
@@ -244,13 +254,18 @@ impl Node {
                 }
             }
             for stored in recovery.executions {
-                node.recover(stored, &mut committer, &mut live);
+                node.recover(stored, &mut committer, &mut live)?;
             }
         }
         Ok((node, committer))
     }
 
-    fn recover(&mut self, stored: perdura_store::Recovered, committer: &mut Committer, live: &mut Live) {
+    fn recover(
+        &mut self,
+        stored: perdura_store::Recovered,
+        committer: &mut Committer,
+        live: &mut Live,
+    ) -> Result<(), Failure> {
         let id = stored.execution;
         match rebuild(stored, &mut self.library, &mut *self.reader, &self.rebuilding) {
             Ok(running) => {
@@ -258,14 +273,17 @@ impl Node {
                 let is_ended = running.execution.is_ended();
                 self.install(running);
                 let slot = self.slots.get_mut(&id).expect("it was just installed");
-                slot.live = live.remove(&id).unwrap_or_default();
+                slot.live = live.remove(&id).into_iter().flatten().collect();
                 if !is_ended && self.performs {
                     slot.inbox.push_back(Queued { input: Input::Resume, reply: ReplyTo::Nobody });
                 }
                 self.make_ready(id);
             }
-            Err(unreadable) => self.park_unreadable(id, unreadable.to_string().into()),
+            Err(Unreadable::Damaged(damage)) => self.park_unreadable(id, damage.0.into()),
+            // The journal would go on without it, and forget what it needs: better not to open at all.
+            Err(Unreadable::Unavailable(failure)) => return Err(failure),
         }
+        Ok(())
     }
 
     /// Takes in what arrived.
@@ -290,9 +308,9 @@ impl Node {
 
     fn answer(&mut self, execution: ExecutionId, by: By, outcome: Outcome, moment: &Moment) {
         if let Some(slot) = self.slots.get_mut(&execution)
-            && let By::Key { strand, key } = &by
+            && slot.parked.is_some()
         {
-            slot.live.retain(|(of, live)| of != strand || live != key);
+            slot.answered(&by);
         }
         self.queue(execution, Input::TaskOutcome { by, outcome }, ReplyTo::Nobody, moment);
     }
@@ -324,7 +342,9 @@ impl Node {
             tracing::error!(%failure, "sleepers cannot be read");
         }
         let mut due = std::mem::take(&mut self.unread);
-        while due.len() < WAKE_AT_ONCE
+        // Hardly more than can be decided soon: the others cost nothing where they are.
+        let most = WAKE_AT_ONCE.saturating_sub(self.ready.len()).max(WAKE_AT_LEAST);
+        while due.len() < most
             && let Some(id) = self.timers.pop_due(moment)
         {
             due.push(id);
@@ -387,6 +407,15 @@ impl Node {
         std::mem::take(&mut self.gathered)
     }
 
+    /// Decides for the next that is ready: what is to be committed, one by one. `None`: there is nothing to decide.
+    pub fn decide_next(&mut self, moment: &mut dyn FnMut() -> Moment) -> Option<Item> {
+        while self.gathered.is_empty() {
+            let id = self.ready.pop_front()?;
+            self.turn(id, &moment());
+        }
+        self.gathered.pop()
+    }
+
     /// One Turn, up to the commit.
     fn turn(&mut self, id: ExecutionId, moment: &Moment) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
@@ -396,6 +425,9 @@ impl Node {
             slot.running = Some(running);
             return;
         };
+        if let Input::TaskOutcome { by, .. } = &input {
+            slot.answered(by);
+        }
         let decided = catch_unwind(AssertUnwindSafe(|| decide(&running.execution, &input, moment)));
         let decision = match decided {
             Ok(decision) => decision,
@@ -463,8 +495,12 @@ impl Node {
     /// The node goes down: everybody who waits is told, and what this process has under way is handed on.
     pub fn abandon(self, why: &Unavailable) -> Live {
         let mut live = Live::default();
-        for (id, slot) in self.slots {
-            for queued in slot.inbox {
+        for (id, mut slot) in self.slots {
+            for queued in std::mem::take(&mut slot.inbox) {
+                // Its answer is lost with this node, and it is made again.
+                if let Input::TaskOutcome { by, .. } = &queued.input {
+                    slot.answered(by);
+                }
                 queued.reply.refuse(InputError::Unavailable(why.clone()));
             }
             if let Some(reply) = slot.told {
@@ -474,7 +510,7 @@ impl Node {
                 reply.send(None);
             }
             if !slot.live.is_empty() {
-                live.insert(id, slot.live);
+                live.insert(id, slot.live.into_iter().collect());
             }
         }
         for (_, reply, _) in self.waiting {

@@ -260,7 +260,7 @@ impl Fold {
         turn: &StoredTurn,
         library: &mut Library,
         reader: &mut dyn Reader,
-    ) -> Result<(), Damage> {
+    ) -> Result<(), Unreadable> {
         let done = self.running.as_ref().map_or(0, |running| running.turns);
         if let Some(tail) = &mut self.tail
             && turn.number >= tail.first
@@ -271,7 +271,7 @@ impl Fold {
             return Ok(());
         }
         if turn.number != done + 1 {
-            return Err(Damage(format!("Turn {} is missing: {} comes next", done + 1, turn.number)));
+            return Err(Damage(format!("Turn {} is missing: {} comes next", done + 1, turn.number)).into());
         }
         let body = TurnBody::read(&turn.body)?;
         let running = match (&mut self.running, body.begun) {
@@ -281,8 +281,8 @@ impl Fold {
                 let execution = Execution::new(machine, begun.identity.clone());
                 none.insert(Running::new(&begun, execution, Timestamp(0)))
             }
-            (Some(_), Some(_)) => return Err(Damage(format!("Turn {} begins again", turn.number))),
-            (None, None) => return Err(Damage("the first Turn does not say who it is".into())),
+            (Some(_), Some(_)) => return Err(Damage(format!("Turn {} begins again", turn.number)).into()),
+            (None, None) => return Err(Damage("the first Turn does not say who it is".into()).into()),
         };
         // A Turn that was not decided on this state breaks what the engine holds to be so.
         catch_unwind(AssertUnwindSafe(|| running.execution.apply(&body.turn))).map_err(|panic| {

@@ -3,7 +3,7 @@
 //! While a commit is under way the next group gathers; nothing waits for a clock. A group of a few Turns is committed
 //! by the thread that decided it, because handing it over would cost more than it saves.
 
-use crate::committer::{Committed, Committer, Prepared};
+use crate::committer::{Committed, Committer, Prepared, panic_text};
 use crate::door::Door;
 use crate::message::{InputError, Message, StartError, Unavailable};
 use crate::node::{Deed, Live, Node, Opening};
@@ -12,6 +12,7 @@ use crate::world::{Answer, Order, World};
 use perdura_engine::{Moment, Timestamp, Wake};
 use perdura_store::{CommitError, Failure, Store};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -24,11 +25,16 @@ const GROUP_MAX: usize = 1_024;
 /// With at most so many executions in memory, the next message is awaited awake, for so long.
 const LISTENS_FOR_FEW: usize = 4;
 const LISTENS_FOR: Duration = Duration::from_micros(60);
+/// A commit of this many bytes, uncompressed, takes no more Turns: its journal row has to be read again as one.
+const GROUP_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// How many messages are taken in before deciding.
 const TAKE_AT_ONCE: usize = 1_024;
 /// How long to wait before a store that failed is opened again, at first and at most.
 const REOPEN_AFTER: Duration = Duration::from_millis(100);
 const REOPEN_AFTER_MAX: Duration = Duration::from_secs(5);
+
+/// How long what is in hand is worked off after the time for closing is up.
+const FINISH_FOR: Duration = Duration::from_secs(1);
 
 /// Opens the store: at the beginning, and again after it failed.
 pub type Opener = Box<dyn FnMut() -> Result<Box<dyn Store>, Failure> + Send>;
@@ -77,10 +83,16 @@ impl Shared {
     fn commit(&self, prepared: Prepared) -> Result<Committed, CommitError> {
         let began = Instant::now();
         let turns = prepared.len() as u64;
-        let result = match self.store().as_deref_mut() {
+        let result = catch_unwind(AssertUnwindSafe(|| match self.store().as_deref_mut() {
             Some(store) => prepared.write(store),
             None => Err(CommitError::Lost(closed())),
-        };
+        }));
+        // Whoever waits for it must hear of it; what is on disk is read anew.
+        let result = result.unwrap_or_else(|panic| {
+            let why = panic_text(&*panic).to_string();
+            let kind = perdura_store::FailureKind::Io;
+            Err(CommitError::Lost(Failure { what: "writing panicked".into(), why, kind }))
+        });
         self.gauges.committed(turns, began.elapsed());
         result
     }
@@ -203,6 +215,13 @@ struct Opened {
     renews_at: Timestamp,
 }
 
+impl Opened {
+    /// The next group is not full yet.
+    fn has_room(&self) -> bool {
+        self.committer.gathered() < GROUP_MAX && self.committer.gathered_bytes() < GROUP_BYTES_MAX
+    }
+}
+
 impl Turner {
     fn open(&mut self, live: Live) -> Result<Opened, Failure> {
         let moment = self.world.moment();
@@ -258,10 +277,14 @@ impl Turner {
                 return stop;
             }
             let moment = self.world.moment();
-            opened.node.wake(&moment);
+            if opened.has_room() {
+                opened.node.wake(&moment);
+            }
             let world = self.world.clone();
-            let room = GROUP_MAX.saturating_sub(opened.committer.gathered());
-            for item in opened.node.decide(room, &mut || world.moment()) {
+            while opened.has_room()
+                && !self.is_over()
+                && let Some(item) = opened.node.decide_next(&mut || world.moment())
+            {
                 opened.committer.add(item);
             }
             if let Some(stop) = self.hand_over(opened, &moment) {
@@ -270,13 +293,18 @@ impl Turner {
             self.shared.gauges.set_node(&opened.node, &opened.committer);
             if let Some(by) = self.closing
                 && !opened.is_writing
-                && !opened.node.has_work()
                 && opened.committer.gathered() == 0
-                && (opened.node.live_calls() == 0 || Instant::now() >= by)
+                && (self.is_over()
+                    || !opened.node.has_work() && (opened.node.live_calls() == 0 || Instant::now() >= by))
             {
                 return Stop::Closed;
             }
         }
+    }
+
+    /// It closes, and has waited long enough: nothing more is decided. One that never rests must not hold up the end.
+    fn is_over(&self) -> bool {
+        self.closing.is_some_and(|by| Instant::now() >= by + FINISH_FOR)
     }
 
     fn hand_over(&mut self, opened: &mut Opened, moment: &Moment) -> Option<Stop> {
@@ -327,27 +355,32 @@ impl Turner {
         }
     }
 
+    /// A panic outside costs the call, whose answer is dropped and says so, not the node.
     fn perform(&self, deed: Deed) {
-        match deed {
+        let performed = catch_unwind(AssertUnwindSafe(|| match deed {
             Deed::Perform { execution, call } => {
                 let answer = Answer::new(execution, &call, self.events.clone());
                 self.world.perform(Order { call, answer });
             }
             Deed::Cancel { execution, strand, key } => self.world.cancel(execution, strand, &key),
+        }));
+        if let Err(panic) = performed {
+            tracing::error!(panic = &*panic_text(&*panic), "a call could not be handed over");
         }
     }
 
     /// Waits for the next event, unless there is work, and takes in all that are there.
     fn take_in(&mut self, opened: &mut Opened) -> Option<Stop> {
-        let has_room = opened.committer.gathered() < GROUP_MAX;
+        let has_room = opened.has_room();
         let can_go_on =
             (opened.node.has_work() && has_room) || (opened.committer.gathered() > 0 && !opened.is_writing);
         let mut next = if can_go_on {
             self.inbox.try_recv().ok()
         } else {
             self.listen(opened).or_else(|| {
-                let most = self.idle_for(opened.node.next_wake());
-                match self.inbox.recv_timeout(most) {
+                // While a full group waits for the one before it, timers can wait too.
+                let wake = if has_room { opened.node.next_wake() } else { Wake::default() };
+                match self.inbox.recv_timeout(self.idle_for(wake)) {
                     Ok(event) => Some(event),
                     Err(RecvTimeoutError::Timeout) => None,
                     Err(RecvTimeoutError::Disconnected) => unreachable!("the node holds a sender itself"),
@@ -409,6 +442,11 @@ impl Turner {
     fn open_again(&mut self, live: &Live, mut why: Arc<str>) -> Option<Opened> {
         let mut answers: VecDeque<Message> = VecDeque::new();
         loop {
+            if self.closing.is_some() {
+                self.shared.store().take();
+                self.refuse_the_rest(&Unavailable::Closing);
+                return None;
+            }
             let until = Instant::now() + self.pause;
             self.pause = (self.pause * 2).min(REOPEN_AFTER_MAX);
             while let Ok(event) = self.inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
@@ -416,11 +454,14 @@ impl Turner {
                     Event::Message(answer @ Message::Answer { .. }) => answers.push_back(answer),
                     Event::Message(message) => refuse(message, &Unavailable::Store(why.clone())),
                     Event::Committed(_) => {}
-                    Event::Close { .. } => {
-                        self.shared.store().take();
-                        return None;
+                    Event::Close { by } => {
+                        self.closing = Some(by);
+                        break;
                     }
                 }
+            }
+            if self.closing.is_some() {
+                continue;
             }
             self.shared.store().take();
             let opened = (self.opener)().and_then(|store| {

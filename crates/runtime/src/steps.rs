@@ -11,7 +11,7 @@ use perdura_engine::{
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
@@ -102,24 +102,44 @@ impl Performer for Nowhere {
     }
 }
 
-/// Steps under way, by who waits for them. Whoever takes an entry out has the answer, and the only one.
-type UnderWay = Mutex<HashMap<(ExecutionId, StrandId), (EffectKey, Answer, AbortHandle)>>;
+/// Steps under way. Whoever takes an entry out has the answer, and the only one.
+#[derive(Default)]
+struct Table {
+    /// By who waits for them.
+    steps: HashMap<(ExecutionId, StrandId), UnderWay>,
+    /// How many there have been.
+    attempts: u64,
+}
 
-/// One step under way. Dropped without an end, by a panic, it says that nobody knows.
+/// One of them.
+struct UnderWay {
+    key: EffectKey,
+    /// Which attempt: a repetition has the same key.
+    attempt: u64,
+    answer: Answer,
+    /// There once its task is.
+    task: Option<AbortHandle>,
+}
+
+/// The task of one step. Dropped without an end, by a panic, it says that nobody knows.
 struct Attempt {
     place: (ExecutionId, StrandId),
-    key: EffectKey,
-    under_way: Arc<UnderWay>,
+    number: u64,
+    table: Arc<Mutex<Table>>,
 }
 
 impl Attempt {
     /// Its answer, unless it was cancelled.
     fn take(&self) -> Option<Answer> {
-        let mut table = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_ours = table.get(&self.place).is_some_and(|(key, _, _)| *key == self.key);
-        let (_, answer, _) = is_ours.then(|| table.remove(&self.place)).flatten()?;
-        Some(answer)
+        let mut table = lock(&self.table);
+        let is_ours = table.steps.get(&self.place).is_some_and(|step| step.attempt == self.number);
+        let step = is_ours.then(|| table.steps.remove(&self.place)).flatten()?;
+        Some(step.answer)
     }
+}
+
+fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
+    table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Attempt {
@@ -133,7 +153,7 @@ pub struct RealWorld {
     clock: RealClock,
     policies: Arc<Policies>,
     handle: Handle,
-    under_way: Arc<UnderWay>,
+    table: Arc<Mutex<Table>>,
 }
 
 /// Who performs what, and under which policy.
@@ -149,18 +169,20 @@ impl RealWorld {
             clock: RealClock::default(),
             policies: Arc::new(Policies { steps, elsewhere }),
             handle,
-            under_way: Arc::default(),
+            table: Arc::default(),
         }
     }
 
-    fn spawn(&self, step: &StepFunction, order: Order) {
+    /// The table is not locked while the task is made: where the runtime is gone, that drops the attempt at once.
+    fn spawn(&self, step: StepFunction, order: Order) {
         let Order { call, answer } = order;
         let place = (answer.execution(), call.strand);
-        let future = step(StepCall { execution: place.0, key: call.key.clone(), input: call.input });
-        let attempt = Attempt { place, key: call.key.clone(), under_way: self.under_way.clone() };
-        let mut table = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = self.enter(place, call.key.clone(), answer);
+        let attempt = Attempt { place, number, table: self.table.clone() };
+        let call = StepCall { execution: place.0, key: call.key, input: call.input };
         let task = self.handle.spawn(async move {
-            let outcome = match future.await {
+            // Also what a step does before it first waits belongs to its task, a panic above all.
+            let outcome = match step(call).await {
                 Ok(output) => Outcome::Succeeded { output },
                 Err(StepError { fault, certainty }) => Outcome::Failed { fault, certainty },
             };
@@ -168,7 +190,31 @@ impl RealWorld {
                 answer.send(outcome);
             }
         });
-        table.insert(place, (call.key, answer, task.abort_handle()));
+        if let Some(step) = lock(&self.table).steps.get_mut(&place).filter(|step| step.attempt == number) {
+            step.task = Some(task.abort_handle());
+        }
+    }
+
+    /// A new entry; which attempt it is.
+    fn enter(&self, place: (ExecutionId, StrandId), key: EffectKey, answer: Answer) -> u64 {
+        let mut table = lock(&self.table);
+        table.attempts += 1;
+        let attempt = table.attempts;
+        let before = table.steps.insert(place, UnderWay { key, attempt, answer, task: None });
+        if let Some(before) = before {
+            before.call_off();
+        }
+        attempt
+    }
+}
+
+impl UnderWay {
+    /// Nothing of it is to arrive.
+    fn call_off(self) {
+        self.answer.withdraw();
+        if let Some(task) = self.task {
+            task.abort();
+        }
     }
 }
 
@@ -182,22 +228,21 @@ impl World for RealWorld {
             return self.policies.elsewhere.perform(order);
         };
         if let Some((step, _)) = self.policies.steps.table.get(name) {
-            return self.spawn(&step.clone(), order);
+            return self.spawn(step.clone(), order);
         }
         let fault = Fault::new(RUNTIME, format!("This program has no step {name:?}."));
         order.answer.send(Outcome::NotStarted { fault, scheduled: false });
     }
 
     fn cancel(&self, execution: ExecutionId, strand: StrandId, key: &EffectKey) {
-        let mut table = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
         let place = (execution, strand);
-        if table.get(&place).is_none_or(|(of, _, _)| of != key) {
-            drop(table);
-            return self.policies.elsewhere.cancel(execution, strand, key);
-        }
-        if let Some((_, answer, task)) = table.remove(&place) {
-            answer.withdraw();
-            task.abort();
+        let mut table = lock(&self.table);
+        let is_ours = table.steps.get(&place).is_some_and(|step| step.key == *key);
+        let step = is_ours.then(|| table.steps.remove(&place)).flatten();
+        drop(table);
+        match step {
+            Some(step) => step.call_off(),
+            None => self.policies.elsewhere.cancel(execution, strand, key),
         }
     }
 

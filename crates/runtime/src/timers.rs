@@ -106,7 +106,11 @@ impl Line {
     fn read_ahead(&mut self, now: Timestamp, reader: &mut dyn Reader) -> Result<(), Failure> {
         let until = now.after_ms(HORIZON_MS);
         for (shard, read) in &mut self.read {
-            while read.at < now.after_ms(HORIZON_MS / 2) && self.near.len() < TIMERS_MAX {
+            // Timers of executions in memory must not crowd out those that sleep: what is due is read in any case.
+            while read.at < now.after_ms(HORIZON_MS / 2)
+                && (self.near.len() < TIMERS_MAX
+                    || (read.at <= now && self.near.first().is_none_or(|first| first.at > now)))
+            {
                 let page = reader.due(*shard, self.clock, Some(*read), until, PAGE)?;
                 *read = match page.last() {
                     Some(last) if page.len() == PAGE as usize => *last,
@@ -126,7 +130,8 @@ impl Line {
 
     fn next(&self) -> Option<Timestamp> {
         let first = self.near.first().map(|due| due.at);
-        let reads_at = self.read.iter().map(|(_, read)| read.at.after_ms(-HORIZON_MS / 2)).min();
+        let ahead_ms = if self.near.len() < TIMERS_MAX { HORIZON_MS / 2 } else { 0 };
+        let reads_at = self.read.iter().map(|(_, read)| read.at.after_ms(-ahead_ms)).min();
         [first, reads_at].into_iter().flatten().min()
     }
 }
@@ -134,6 +139,67 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perdura_engine::Status;
+    use perdura_store::{
+        Content, Group, MachineId, MemoryStore, Part, Position, RevisionId, Row, Store, Totals,
+    };
+
+    fn at(ms: i64) -> Moment {
+        Moment { now: Timestamp(ms), steady: Timestamp(ms), entropy: 0 }
+    }
+
+    /// A store in which these sleep until then.
+    fn asleep(sleepers: &[(u128, i64)]) -> MemoryStore {
+        let mut store = MemoryStore::new(1);
+        let lease = store.acquire(&"test".into(), Timestamp(0), Timestamp(1)).unwrap().remove(0);
+        let row = |(id, wake): &(u128, i64)| Row {
+            execution: ExecutionId::from_random(*id),
+            machine: MachineId(1),
+            revision: RevisionId(1),
+            name: None,
+            status: Status::Running,
+            awake: false,
+            started_at: Timestamp(0),
+            ended_at: None,
+            wake: Wake { steady: Some(Timestamp(*wake)), wall: None },
+            redrives: 0,
+            content: Some(Content { turns: 1, events: 1, state: None, tail_from: 1, tail: Vec::new() }),
+        };
+        let part = Part {
+            lease,
+            position: None,
+            journal: Vec::new(),
+            keep_from: Position(1),
+            rows: sleepers.iter().map(row).collect(),
+            segments: Vec::new(),
+            ledger: Vec::new(),
+            totals: None::<Totals>,
+        };
+        store.commit(&Group { parts: vec![part] }).unwrap();
+        store
+    }
+
+    #[test]
+    fn who_sleeps_is_woken_in_time_although_memory_is_full_of_timers() {
+        let store = asleep(&[(1, 5_000)]);
+        let mut reader = store.reader().unwrap();
+        let mut timers = Timers::new(&[Shard(0)]);
+        let far = Wake { steady: Some(Timestamp(1 << 40)), wall: None };
+        for id in 0..=TIMERS_MAX as u128 {
+            timers.replace(ExecutionId::from_random(1_000 + id), Wake::default(), far);
+        }
+        let mut now = 0;
+        loop {
+            timers.read_ahead(&at(now), &mut *reader).unwrap();
+            if timers.pop_due(&at(now)) == Some(ExecutionId::from_random(1)) {
+                break;
+            }
+            let next = timers.next().steady.unwrap().0;
+            assert!(next > now, "it looks again at {next}, and it is {now} already");
+            now = next;
+        }
+        assert_eq!(now, 5_000);
+    }
 
     #[test]
     fn a_timer_that_went_off_too_early_can_be_set_to_the_same_time() {

@@ -20,8 +20,8 @@ const LZ4: u8 = 1;
 const HEADER: usize = 6;
 /// Shorter content is not worth compressing.
 const WORTH_COMPRESSING: usize = 64;
-/// No blob is larger than this when opened: a size that says otherwise is damage.
-const BYTES_MAX: usize = 1 << 30;
+/// LZ4 makes nothing smaller than by this: a size that says otherwise is damage.
+const RATIO_MAX: usize = 256;
 
 /// Bytes that are not what was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,7 +76,7 @@ pub fn open(sealed: &[u8]) -> Result<Vec<u8>, Damage> {
         LZ4 => {
             let [l0, l1, l2, l3, block @ ..] = rest else { return damage("the record is cut off") };
             let length = u32::from_le_bytes([*l0, *l1, *l2, *l3]) as usize;
-            if length > BYTES_MAX {
+            if length / RATIO_MAX > block.len() {
                 return damage("the record claims an impossible size");
             }
             lz4_flex::block::decompress(block, length).map_err(|error| Damage(format!("the record: {error}")))

@@ -80,6 +80,9 @@ impl Node {
             show.send(None);
         }
         let wake = std::mem::take(&mut slot.wake);
+        for watcher in self.watchers.remove(&id).into_iter().flatten() {
+            watcher.send(Err(InputError::Parked(reason.clone())));
+        }
         slot.parked = Some(reason);
         self.parked += 1;
         self.timers.replace(id, wake, Wake::default());

@@ -4,7 +4,7 @@ use super::{Deed, Node, Queued, ReplyTo};
 use crate::committer::{Committed, Done};
 use crate::message::{Ending, Started, Taken};
 use perdura_engine::asl::error::RUNTIME;
-use perdura_engine::{By, Effect, ExecutionId, Fault, Input, MapRunOutcome, Note, Status};
+use perdura_engine::{By, Effect, ExecutionId, Fault, Input, MapRunOutcome, Note};
 use perdura_store::Shard;
 
 impl Node {
@@ -38,6 +38,7 @@ impl Node {
         }
         slot.running = Some(running);
         self.follow(id, effects, deeds);
+        self.tell_watchers(id);
         let Some(slot) = self.slots.get_mut(&id) else { return };
         if !slot.shows.is_empty()
             && let Some(view) = slot.view()
@@ -61,13 +62,12 @@ impl Node {
                 Effect::CallTask(call) => {
                     let live = (call.strand, call.key.clone());
                     // If this process makes that call already, its answer is on the way.
-                    if !slot.live.contains(&live) {
-                        slot.live.push(live);
+                    if slot.live.insert(live) {
                         deeds.push(Deed::Perform { execution: id, call });
                     }
                 }
                 Effect::CancelTask { strand, key } => {
-                    slot.live.retain(|(of, live)| *of != strand || *live != key);
+                    slot.live.remove(&(strand, key.clone()));
                     deeds.push(Deed::Cancel { execution: id, strand, key });
                 }
                 Effect::SetTimer { wake } => {
@@ -84,27 +84,24 @@ impl Node {
                     let input = Input::ChildOutcome { by, outcome: MapRunOutcome::Failed { fault } };
                     slot.inbox.push_back(Queued { input, reply: ReplyTo::Nobody });
                 }
-                Effect::StopMapRun { .. } => {}
+                Effect::StopMapRun { .. } | Effect::Publish { .. } => {}
                 Effect::Continue => {
                     slot.inbox.push_back(Queued { input: Input::Continue, reply: ReplyTo::Nobody });
                 }
-                Effect::Publish { status } => self.published(id, status),
             }
         }
     }
 
-    fn published(&mut self, id: ExecutionId, status: Status) {
-        match status {
-            Status::Created | Status::Running => {}
-            Status::Succeeded | Status::Failed | Status::Aborted | Status::TimedOut => {
-                let Some(watchers) = self.watchers.remove(&id) else { return };
-                let running = self.slots.get(&id).and_then(|slot| slot.running.as_ref());
-                let ending = running.and_then(|running| Ending::of(&running.execution));
-                let ending = ending.expect("what is published as ended has ended");
-                for watcher in watchers {
-                    watcher.send(Ok(ending.clone()));
-                }
-            }
+    /// If it has ended, those who wait for that are told. Also after a Turn that did not end it: one who came while it
+    /// was being committed could not be told at once.
+    fn tell_watchers(&mut self, id: ExecutionId) {
+        let running = self.slots.get(&id).and_then(|slot| slot.running.as_ref());
+        let is_ended = running.is_some_and(|running| running.execution.is_ended());
+        let Some(watchers) = is_ended.then(|| self.watchers.remove(&id)).flatten() else { return };
+        let ending = running.and_then(|running| Ending::of(&running.execution));
+        let ending = ending.expect("what has ended has an ending");
+        for watcher in watchers {
+            watcher.send(Ok(ending.clone()));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Node, Queued, ReplyTo, Slot};
 use crate::message::{Ending, InputError, NamingOf, Reply, Start, StartError, Started, Unavailable, View};
-use crate::running::Running;
+use crate::running::{Running, Unreadable};
 use perdura_engine::{Execution, ExecutionId, Input, Moment};
 use perdura_store::record::Begun;
 use perdura_store::{Failure, MachineId, Shard};
@@ -18,9 +18,13 @@ impl Node {
     ) {
         let (record, machine) = match self.library.find(start.revision, &mut *self.reader) {
             Ok((record, machine)) => (record.clone(), machine.clone()),
-            Err(damage) => {
+            Err(Unreadable::Damaged(damage)) => {
                 tracing::error!(what = damage.0, "a start names a definition that cannot be used");
                 return reply.send(Err(StartError::NoMachine));
+            }
+            Err(Unreadable::Unavailable(failure)) => {
+                let why = Unavailable::Store(failure.to_string().into());
+                return reply.send(Err(StartError::Unavailable(why)));
             }
         };
         if let Some(name) = &start.name {

@@ -1,0 +1,146 @@
+//! A node by hand: what arrives while a group is on its way to disk.
+
+use perdura_engine::asl::json::Payload;
+use perdura_engine::asl::machine::MachineType;
+use perdura_engine::asl::read::{ReadOptions, read};
+use perdura_engine::asl::resource::Resource;
+use perdura_engine::asl::source::Source;
+use perdura_engine::{
+    Arns, By, Call, Destinations, ExecutionId, Fault, Input, Limits, Moment, Outcome, Policy, Status,
+    Timestamp,
+};
+use perdura_runtime::{
+    Committer, Deed, Live, Message, Naming, Node, Opening, Prepared, Reply, Start, Unavailable,
+};
+use perdura_store::{MemoryStore, NewMachine, RevisionId, Store};
+use std::sync::{Arc, mpsc};
+
+struct Everywhere;
+
+impl Destinations for Everywhere {
+    fn policy(&self, _: &Resource, _: &Payload) -> Policy {
+        Policy::default()
+    }
+}
+
+fn moment() -> Moment {
+    Moment { now: Timestamp(1_000), steady: Timestamp(1_000), entropy: 7 }
+}
+
+fn open(store: &mut MemoryStore, live: Live) -> (Node, Committer) {
+    let opening = Opening {
+        holder: "test".into(),
+        destinations: Arc::new(Everywhere),
+        moment: moment(),
+        expires_at: Timestamp(60_000),
+        store,
+        live,
+        performs: true,
+    };
+    Node::open(opening).unwrap()
+}
+
+fn deploy(store: &mut MemoryStore, definition: &str) -> RevisionId {
+    assert!(read(&Source::new("test", definition), &ReadOptions::default()).machine.is_some());
+    let (name, kind) = ("test".into(), MachineType::Standard);
+    store
+        .deploy(&NewMachine { name, kind, definition: definition.into(), at: Timestamp(0) })
+        .unwrap()
+        .revision
+}
+
+/// The next group, not written yet.
+fn gather(node: &mut Node, committer: &mut Committer) -> Prepared {
+    for item in node.decide(10, &mut moment) {
+        committer.add(item);
+    }
+    committer.hand_over().expect("there is something to write")
+}
+
+/// Starts one; what is to be done after its first Turn.
+fn start(
+    node: &mut Node,
+    committer: &mut Committer,
+    place: (&mut MemoryStore, RevisionId),
+) -> (ExecutionId, Vec<Deed>) {
+    let (store, revision) = place;
+    let (sender, started) = mpsc::channel();
+    let start = Start {
+        revision,
+        name: None,
+        input: Payload::from_text("1").unwrap(),
+        limits: Limits::GENEROUS,
+        naming: Naming::new(Arns::default()),
+    };
+    let reply = Reply::new(move |answer| sender.send(answer).unwrap());
+    node.take(Message::Start { start: Box::new(start), reply, ending: None }, &moment());
+    let committed = gather(node, committer).write(store).unwrap();
+    let deeds = node.settle(committed);
+    (started.try_recv().unwrap().unwrap().execution, deeds)
+}
+
+fn call_of(deeds: Vec<Deed>) -> Call {
+    match deeds.into_iter().next() {
+        Some(Deed::Perform { call, .. }) => call,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_answer_that_comes_while_a_reopened_node_resumes_is_used_and_the_call_not_repeated() {
+    let mut store = MemoryStore::new(1);
+    let revision = deploy(
+        &mut store,
+        r#"{"StartAt": "A", "States": {"A": {"Type": "Task", "Resource": "arn:perdura:step:::a", "End": true}}}"#,
+    );
+    let (mut node, mut committer) = open(&mut store, Live::default());
+    let (execution, deeds) = start(&mut node, &mut committer, (&mut store, revision));
+    let call = call_of(deeds);
+    let live = node.abandon(&Unavailable::Closing);
+    let (mut node, mut committer) = open(&mut store, live);
+    let resuming = gather(&mut node, &mut committer);
+    let by = By::Key { strand: call.strand, key: call.key };
+    let outcome = Outcome::Succeeded { output: Payload::from_text("2").unwrap() };
+    node.take(Message::Answer { execution, by, outcome }, &moment());
+    let deeds = node.settle(resuming.write(&mut store).unwrap());
+    assert!(deeds.is_empty(), "{deeds:?}");
+    let committed = gather(&mut node, &mut committer).write(&mut store).unwrap();
+    node.settle(committed);
+    assert_eq!((node.in_memory(), node.live_calls()), (0, 0));
+}
+
+#[test]
+fn a_call_whose_answer_was_lost_with_the_node_is_made_again() {
+    let mut store = MemoryStore::new(1);
+    let revision = deploy(
+        &mut store,
+        r#"{"StartAt": "A", "States": {"A": {"Type": "Task", "Resource": "arn:perdura:step:::a", "End": true}}}"#,
+    );
+    let (mut node, mut committer) = open(&mut store, Live::default());
+    let (execution, deeds) = start(&mut node, &mut committer, (&mut store, revision));
+    let call = call_of(deeds);
+    let by = By::Key { strand: call.strand, key: call.key.clone() };
+    let outcome = Outcome::Succeeded { output: Payload::from_text("2").unwrap() };
+    node.take(Message::Answer { execution, by, outcome }, &moment());
+    let live = node.abandon(&Unavailable::Closing);
+    let (mut node, mut committer) = open(&mut store, live);
+    let committed = gather(&mut node, &mut committer).write(&mut store).unwrap();
+    assert_eq!(call_of(node.settle(committed)).key, call.key);
+}
+
+#[test]
+fn whoever_waits_for_an_end_is_told_also_if_it_came_before_and_something_is_being_written() {
+    let mut store = MemoryStore::new(1);
+    let revision = deploy(&mut store, r#"{"StartAt": "A", "States": {"A": {"Type": "Succeed"}}}"#);
+    let (mut node, mut committer) = open(&mut store, Live::default());
+    let (execution, _) = start(&mut node, &mut committer, (&mut store, revision));
+    let input = Input::Stop { fault: Fault::new("late", "it has ended") };
+    node.take(Message::Input { execution, input, reply: Reply::new(|_| {}) }, &moment());
+    let writing = gather(&mut node, &mut committer);
+    let (sender, told) = mpsc::channel();
+    let reply = Reply::new(move |ending| sender.send(ending).unwrap());
+    node.take(Message::Watch { execution, reply }, &moment());
+    node.settle(writing.write(&mut store).unwrap());
+    let ending = told.try_recv().expect("it was told").unwrap();
+    assert_eq!(ending.status, Status::Succeeded);
+}

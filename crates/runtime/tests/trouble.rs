@@ -1,0 +1,363 @@
+//! The runtime when steps, the store or the world around it do what they should not.
+
+use perdura_engine::asl::json::Payload;
+use perdura_engine::asl::machine::MachineType;
+use perdura_engine::asl::read::{ReadOptions, read};
+use perdura_engine::asl::source::Source;
+use perdura_engine::{Arns, ExecutionId, Limits, Policy, Status, Timestamp};
+use perdura_runtime::{Naming, Nowhere, Options, RealWorld, Runtime, Start, Steps};
+use perdura_store::{
+    After, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Lease, LedgerFilter, LedgerRow,
+    MachineId, MachineRecord, MemoryStore, NewMachine, Reader, Recovered, Recovery, Retention, RevisionId,
+    Row, Shard, Stats, Store, StoredTurn, Summary, Swept,
+};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+/// What takes longer than this hangs.
+const HANGS: Duration = Duration::from_secs(20);
+
+/// How often something is to fail from now on.
+#[derive(Default)]
+struct Faults {
+    commits: AtomicUsize,
+    recoveries: AtomicUsize,
+    definitions: AtomicUsize,
+    /// The longest journal row so far.
+    longest: AtomicUsize,
+}
+
+fn fails(count: &AtomicUsize) -> Result<(), Failure> {
+    let left = count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+    let failure = || Failure { what: "the test".into(), why: "it said so".into(), kind: FailureKind::Io };
+    left.map_or(Ok(()), |_| Err(failure()))
+}
+
+/// A store that fails when told to.
+struct Faulty {
+    inner: MemoryStore,
+    faults: Arc<Faults>,
+}
+
+impl Store for Faulty {
+    fn shards(&self) -> u16 {
+        self.inner.shards()
+    }
+
+    fn acquire(
+        &mut self,
+        holder: &Arc<str>,
+        now: Timestamp,
+        expires_at: Timestamp,
+    ) -> Result<Vec<Lease>, CommitError> {
+        self.inner.acquire(holder, now, expires_at)
+    }
+
+    fn renew(&mut self, lease: &mut Lease, expires_at: Timestamp) -> Result<(), CommitError> {
+        self.inner.renew(lease, expires_at)
+    }
+
+    fn release(&mut self, lease: &Lease) -> Result<(), CommitError> {
+        self.inner.release(lease)
+    }
+
+    fn recover(&mut self, lease: &Lease) -> Result<Recovery, CommitError> {
+        fails(&self.faults.recoveries)?;
+        self.inner.recover(lease)
+    }
+
+    fn commit(&mut self, group: &Group) -> Result<(), CommitError> {
+        fails(&self.faults.commits)?;
+        let longest = group.parts.iter().map(|part| part.journal.len()).max().unwrap_or(0);
+        self.faults.longest.fetch_max(longest, Ordering::SeqCst);
+        self.inner.commit(group)
+    }
+
+    fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError> {
+        self.inner.deploy(machine)
+    }
+
+    fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, CommitError> {
+        self.inner.sweep(retention, most, dry_run)
+    }
+
+    fn reader(&self) -> Result<Box<dyn Reader>, Failure> {
+        Ok(Box::new(FaultyReader { inner: self.inner.reader()?, faults: self.faults.clone() }))
+    }
+}
+
+/// A reader of definitions that fails when told to.
+struct FaultyReader {
+    inner: Box<dyn Reader>,
+    faults: Arc<Faults>,
+}
+
+impl Reader for FaultyReader {
+    fn revision(&mut self, revision: RevisionId) -> Result<Option<MachineRecord>, Failure> {
+        fails(&self.faults.definitions)?;
+        self.inner.revision(revision)
+    }
+
+    fn machine(&mut self, name: &str) -> Result<Option<MachineRecord>, Failure> {
+        self.inner.machine(name)
+    }
+
+    fn machines(&mut self) -> Result<Vec<MachineRecord>, Failure> {
+        self.inner.machines()
+    }
+
+    fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Failure> {
+        self.inner.named(machine, name)
+    }
+
+    fn execution(&mut self, execution: ExecutionId) -> Result<Option<Recovered>, Failure> {
+        self.inner.execution(execution)
+    }
+
+    fn row(&mut self, execution: ExecutionId) -> Result<Option<(Row, u64)>, Failure> {
+        self.inner.row(execution)
+    }
+
+    fn due(
+        &mut self,
+        shard: Shard,
+        clock: Clock,
+        after: Option<Due>,
+        until: Timestamp,
+        most: u32,
+    ) -> Result<Vec<Due>, Failure> {
+        self.inner.due(shard, clock, after, until, most)
+    }
+
+    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
+        self.inner.list(filter, after, most)
+    }
+
+    fn turns(&mut self, execution: ExecutionId, from: u64, most: usize) -> Result<Vec<StoredTurn>, Failure> {
+        self.inner.turns(execution, from, most)
+    }
+
+    fn ledger(&mut self, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Failure> {
+        self.inner.ledger(filter, most)
+    }
+
+    fn stats(&mut self) -> Result<Stats, Failure> {
+        self.inner.stats()
+    }
+}
+
+struct Stage {
+    tokio: tokio::runtime::Runtime,
+    faults: Arc<Faults>,
+    runtime: Runtime,
+}
+
+impl Stage {
+    fn new(steps: Steps) -> Self {
+        let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        let (inner, faults) = (MemoryStore::new(1), Arc::<Faults>::default());
+        let world = RealWorld::new(steps, Box::new(Nowhere), tokio.handle().clone());
+        let theirs = faults.clone();
+        let opener = Box::new(move || {
+            Ok(Box::new(Faulty { inner: inner.clone(), faults: theirs.clone() }) as Box<dyn Store>)
+        });
+        let runtime = Runtime::open(opener, Arc::new(world), &Options::default()).unwrap();
+        Self { tokio, faults, runtime }
+    }
+
+    fn deploy(&self, definition: &str) -> RevisionId {
+        let reading = read(&Source::new("test", definition), &ReadOptions::default());
+        let new = NewMachine {
+            name: "test".into(),
+            kind: MachineType::Standard,
+            definition: definition.into(),
+            at: Timestamp(0),
+        };
+        self.runtime.door().deploy(&new, Arc::new(reading.machine.unwrap())).unwrap().revision
+    }
+
+    /// Closes it, and fails if that takes too long.
+    fn close(self, grace: Duration) {
+        let (sender, closed) = mpsc::channel();
+        std::thread::spawn(move || {
+            self.runtime.close(grace);
+            sender.send(()).unwrap();
+        });
+        closed.recv_timeout(HANGS).expect("closing comes to an end");
+    }
+}
+
+fn start(revision: RevisionId, input: &str) -> Start {
+    Start {
+        revision,
+        name: None,
+        input: Payload::from_text(input).unwrap(),
+        limits: Limits::GENEROUS,
+        naming: Naming::new(Arns::default()),
+    }
+}
+
+const ONE_STEP: &str = r#"{"StartAt": "A", "States": {
+    "A": {"Type": "Task", "Resource": "arn:perdura:step:::step", "End": true}}}"#;
+
+const LOOP: &str = r#"{"StartAt": "A", "States": {
+    "A": {"Type": "Choice", "Choices": [{"Variable": "$", "NumericEquals": 1, "Next": "A"}], "Default": "B"},
+    "B": {"Type": "Succeed"}}}"#;
+
+#[test]
+fn a_step_that_panics_before_it_first_waits_fails_by_itself() {
+    let steps = Steps::default().with("step", Policy::default(), |call| {
+        assert!(&**call.input.text() != "1", "one");
+        async move { Ok(call.input) }
+    });
+    let stage = Stage::new(steps);
+    let revision = stage.deploy(ONE_STEP);
+    let door = stage.runtime.door().clone();
+    let endings = stage.tokio.block_on(async {
+        let (_, panicked) = door.run(start(revision, "1")).await.unwrap();
+        let (_, went_well) = door.run(start(revision, "2")).await.unwrap();
+        [panicked.unwrap().status, went_well.unwrap().status]
+    });
+    assert_eq!(endings, [Status::Failed, Status::Succeeded]);
+}
+
+#[test]
+fn a_call_after_the_end_of_the_runtime_for_steps_does_not_hold_up_the_node() {
+    let steps = Steps::default().with("step", Policy::default(), |call| async move { Ok(call.input) });
+    let mut stage = Stage::new(steps);
+    let revision = stage.deploy(ONE_STEP);
+    let other = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    std::mem::replace(&mut stage.tokio, other).shutdown_background();
+    stage.tokio.block_on(stage.runtime.door().start(start(revision, "1"))).unwrap();
+    stage.close(Duration::ZERO);
+}
+
+#[test]
+fn closing_ends_although_an_execution_never_rests() {
+    let stage = Stage::new(Steps::default());
+    let revision = stage.deploy(LOOP);
+    stage.tokio.block_on(stage.runtime.door().start(start(revision, "1"))).unwrap();
+    stage.close(Duration::ZERO);
+}
+
+#[test]
+fn closing_ends_although_nothing_can_be_written_any_more() {
+    let (answer, answers) = mpsc::channel();
+    let answer = std::sync::Mutex::new(answer);
+    let steps = Steps::default().with("step", Policy::default(), move |call| {
+        let (sender, told) = tokio::sync::oneshot::channel();
+        answer.lock().unwrap().send(sender).unwrap();
+        async move {
+            told.await.unwrap();
+            Ok(call.input)
+        }
+    });
+    let stage = Stage::new(steps);
+    let revision = stage.deploy(ONE_STEP);
+    stage.tokio.block_on(stage.runtime.door().start(start(revision, "1"))).unwrap();
+    let answer: tokio::sync::oneshot::Sender<()> = answers.recv_timeout(HANGS).unwrap();
+    let door = stage.runtime.door().clone();
+    let (sender, closed) = mpsc::channel();
+    let runtime = stage.runtime;
+    std::thread::spawn(move || {
+        runtime.close(Duration::from_hours(1));
+        sender.send(()).unwrap();
+    });
+    // Once it refuses what is new, it closes; the answer comes after that, and cannot be written.
+    while stage.tokio.block_on(door.start(start(revision, "1"))).is_ok() {
+        std::thread::yield_now();
+    }
+    stage.faults.commits.store(usize::MAX, Ordering::SeqCst);
+    stage.faults.recoveries.store(usize::MAX, Ordering::SeqCst);
+    answer.send(()).unwrap();
+    closed.recv_timeout(HANGS).expect("closing comes to an end");
+}
+
+#[test]
+fn a_call_under_way_is_not_made_again_however_often_the_store_fails() {
+    let (call, calls) = mpsc::channel();
+    let call = std::sync::Mutex::new(call);
+    let steps = Steps::default().with("step", Policy::default(), move |input| {
+        let (sender, told) = tokio::sync::oneshot::channel();
+        call.lock().unwrap().send(sender).unwrap();
+        async move {
+            told.await.unwrap();
+            Ok(input.input)
+        }
+    });
+    let stage = Stage::new(steps);
+    let revision = stage.deploy(ONE_STEP);
+    let door = stage.runtime.door().clone();
+    let first = stage.tokio.block_on(door.start(start(revision, "1"))).unwrap();
+    let answer: tokio::sync::oneshot::Sender<()> = calls.recv_timeout(HANGS).unwrap();
+    stage.faults.recoveries.store(1, Ordering::SeqCst);
+    stage.faults.commits.store(1, Ordering::SeqCst);
+    stage.tokio.block_on(door.start(start(revision, "2"))).unwrap_err();
+    while stage.tokio.block_on(door.start(start(revision, "3"))).is_err() {
+        std::thread::yield_now();
+    }
+    let _third = calls.recv_timeout(HANGS).unwrap();
+    answer.send(()).unwrap();
+    let ending = stage.tokio.block_on(door.ending(first.execution)).unwrap();
+    assert_eq!(ending.status, Status::Succeeded);
+    assert!(calls.try_recv().is_err(), "the call was made again");
+}
+
+#[test]
+fn a_group_of_large_turns_is_cut_before_its_journal_row_becomes_too_long_to_read() {
+    const MIB: usize = 1024 * 1024;
+    let stage = Stage::new(Steps::default());
+    let revision =
+        stage.deploy(r#"{"StartAt": "W", "States": {"W": {"Type": "Wait", "Seconds": 1, "End": true}}}"#);
+    let door = stage.runtime.door().clone();
+    // Nothing in it repeats, so that compressing it does not help.
+    let mut seed = 1u64;
+    let mut letters = move || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        char::from(b'!' + 2 + (seed >> 33) as u8 % 56)
+    };
+    let text: String = (0..MIB).map(|_| letters()).collect();
+    let input = format!("{text:?}");
+    stage.tokio.block_on(async {
+        let starts: Vec<_> = (0..24)
+            .map(|_| {
+                let (door, start) = (door.clone(), start(revision, &input));
+                tokio::spawn(async move { door.start(start).await })
+            })
+            .collect();
+        for start in starts {
+            start.await.unwrap().unwrap();
+        }
+    });
+    let longest = stage.faults.longest.load(Ordering::SeqCst);
+    assert!(longest < 20 * MIB, "{} MiB", longest / MIB);
+}
+
+#[test]
+fn what_cannot_be_read_for_a_moment_while_the_store_is_opened_is_not_set_aside() {
+    let (call, calls) = mpsc::channel();
+    let call = std::sync::Mutex::new(call);
+    let steps = Steps::default().with("step", Policy::default(), move |input| {
+        let (sender, told) = tokio::sync::oneshot::channel();
+        call.lock().unwrap().send(sender).unwrap();
+        async move {
+            told.await.unwrap();
+            Ok(input.input)
+        }
+    });
+    let stage = Stage::new(steps);
+    let revision = stage.deploy(ONE_STEP);
+    let door = stage.runtime.door().clone();
+    let first = stage.tokio.block_on(door.start(start(revision, "1"))).unwrap();
+    let answer: tokio::sync::oneshot::Sender<()> = calls.recv_timeout(HANGS).unwrap();
+    stage.faults.definitions.store(1, Ordering::SeqCst);
+    stage.faults.commits.store(1, Ordering::SeqCst);
+    stage.tokio.block_on(door.start(start(revision, "2"))).unwrap_err();
+    while stage.tokio.block_on(door.start(start(revision, "3"))).is_err() {
+        std::thread::yield_now();
+    }
+    answer.send(()).unwrap();
+    let ending = stage.tokio.block_on(door.ending(first.execution)).unwrap();
+    assert_eq!((ending.status, door.gauges().parked), (Status::Succeeded, 0));
+}
