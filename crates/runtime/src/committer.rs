@@ -3,7 +3,7 @@
 //! An execution and its decision are handed over together and come back together, after the commit. So nobody can
 //! see a state that is not on disk: memory follows the disk by ownership, not by care.
 
-use crate::running::{Mark, Running, SEEN_AFTER_MS};
+use crate::running::{Running, SEEN_AFTER_MS};
 use perdura_engine::{
     Decision, Effect, EffectKey, EventKind, ExecutionId, Fault, LedgerStatus, Moment, Note, Record, Status,
     Timestamp, Turn, Wake,
@@ -467,20 +467,14 @@ fn mark(
     totals: &mut Totals,
 ) {
     let at = turn.events().next().map_or(running.execution.last_at(), |event| event.at);
-    let known = running.marks.iter().position(|mark| mark.key == *key);
     match status {
         LedgerStatus::Pending => {
             totals.steps_sent += 1;
-            if known.is_none() {
-                let mark = Mark { key: key.clone(), status, started_at: at, is_written: false };
-                running.marks.push(mark);
-            }
+            running.marks.begin(key.clone(), at);
         }
         LedgerStatus::Completed => {
             totals.steps_completed += 1;
-            if let Some(known) = known {
-                running.marks.swap_remove(known);
-            }
+            running.marks.end(key);
             // An earlier attempt under this key, or another process, may have left a row.
             if running.has_ledger_rows {
                 ledger.push(LedgerChange::Drop { key: key.readable().into() });
@@ -491,7 +485,7 @@ fn mark(
                 LedgerStatus::Failed => totals.steps_failed += 1,
                 _ => totals.steps_uncertain += 1,
             }
-            let started_at = known.map_or(at, |known| running.marks.swap_remove(known).started_at);
+            let started_at = running.marks.end(key).unwrap_or(at);
             let error = fault.map(|fault| {
                 let parts = [fault.error.as_deref(), fault.cause.as_deref()];
                 parts.into_iter().flatten().collect::<Vec<_>>().join(": ").into()
@@ -506,12 +500,9 @@ fn mark(
 /// Attempts under way that readers should see: all, or those sent before.
 fn write_pending(running: &mut Running, ledger: &mut Vec<LedgerChange>, before: Option<Timestamp>) {
     let id = running.id();
-    for mark in &mut running.marks {
-        if !mark.is_written && before.is_none_or(|before| mark.started_at <= before) {
-            mark.is_written = true;
-            running.has_ledger_rows = true;
-            ledger.push(LedgerChange::Put(Box::new(ledger_row(id, &mark.key, mark.status, mark.started_at))));
-        }
+    for (at, key) in running.marks.take_unwritten(before) {
+        running.has_ledger_rows = true;
+        ledger.push(LedgerChange::Put(Box::new(ledger_row(id, &key, LedgerStatus::Pending, at))));
     }
 }
 

@@ -4,6 +4,7 @@ mod clock;
 mod committer;
 mod door;
 mod library;
+mod marks;
 mod message;
 mod node;
 mod running;

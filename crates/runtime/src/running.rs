@@ -2,7 +2,8 @@
 
 use crate::committer::panic_text;
 use crate::library::Library;
-use perdura_engine::{Destinations, EffectKey, Execution, ExecutionId, LedgerStatus, Timestamp};
+use crate::marks::Marks;
+use perdura_engine::{Destinations, Execution, ExecutionId, Timestamp};
 use perdura_store::record::{self, Begun, Damage, TurnBody};
 use perdura_store::{
     Content, Failure, FailureKind, MachineId, Position, Reader, Recovered, RevisionId, Row, StoredTurn,
@@ -30,7 +31,7 @@ pub(crate) struct Running {
     /// The first journal row that is needed to rebuild it; `None`: its row is enough.
     pub(crate) base: Option<Position>,
     /// Attempts that are under way.
-    pub(crate) marks: Vec<Mark>,
+    pub(crate) marks: Marks,
     /// The ledger table may have rows of it.
     pub(crate) has_ledger_rows: bool,
     /// Readers of the tables see that it runs.
@@ -47,16 +48,6 @@ pub(crate) struct Tail {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// An attempt under way, for the ledger.
-#[derive(Clone, Debug)]
-pub(crate) struct Mark {
-    pub(crate) key: EffectKey,
-    pub(crate) status: LedgerStatus,
-    pub(crate) started_at: Timestamp,
-    /// This process has written a row for it.
-    pub(crate) is_written: bool,
-}
-
 impl Running {
     /// One that begins now.
     pub(crate) fn new(begun: &Begun, execution: Execution, now: Timestamp) -> Self {
@@ -68,7 +59,7 @@ impl Running {
             turns: 0,
             tail: Tail { first: 1, bytes: Vec::new() },
             base: None,
-            marks: Vec::new(),
+            marks: Marks::default(),
             has_ledger_rows: false,
             is_listed: false,
             since: now,
@@ -90,8 +81,7 @@ impl Running {
             return false;
         }
         let seen_before = Timestamp(now.0.saturating_sub(SEEN_AFTER_MS));
-        (!self.is_listed && self.since <= seen_before)
-            || self.marks.iter().any(|mark| !mark.is_written && mark.started_at <= seen_before)
+        (!self.is_listed && self.since <= seen_before) || self.marks.has_unwritten(seen_before)
     }
 
     /// Its row, without content.
@@ -302,16 +292,15 @@ impl Fold {
             let step = running.execution.strand(strand).and_then(|strand| strand.step.as_ref());
             step.and_then(|step| step.sent.as_ref()).map_or(running.execution.last_at(), |sent| sent.at)
         };
-        let mark = |(strand, key)| Mark {
-            key,
-            status: LedgerStatus::Pending,
-            started_at: sent_at(strand),
-            is_written: false,
-        };
+        let mut marks = Marks::default();
         // One that has ended stands where it stood, but has nothing under way.
         if !running.execution.is_ended() {
-            running.marks = running.execution.calls().map(mark).collect();
+            for (strand, key) in running.execution.calls() {
+                let at = sent_at(strand);
+                marks.begin(key, at);
+            }
         }
+        running.marks = marks;
         Ok(running)
     }
 }
