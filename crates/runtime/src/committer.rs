@@ -88,6 +88,8 @@ struct Held {
     lease: Lease,
     next: Position,
     totals: Totals,
+    /// From here on the journal holds what could not be read.
+    kept_from: Option<Position>,
     /// Which journal row each running execution needs first.
     bases: BTreeSet<(Position, ExecutionId)>,
     /// The journal's rows and their sizes.
@@ -110,6 +112,7 @@ impl Committer {
         let held = Held {
             next: recovery.next,
             totals: recovery.totals,
+            kept_from: None,
             bases: BTreeSet::new(),
             row_bytes: rows.values().sum(),
             rows: rows.into_iter().collect(),
@@ -124,6 +127,14 @@ impl Committer {
         let shard = Shard::of(running.id(), self.count);
         if let (Some(held), Some(base)) = (self.shards.get_mut(&shard), running.base) {
             held.bases.insert((base, running.id()));
+        }
+    }
+
+    /// What could not be read may be readable to another version: the journal keeps it, whatever that costs.
+    pub(crate) fn keep_unreadable(&mut self, id: ExecutionId, from: Option<Position>) {
+        let shard = Shard::of(id, self.count);
+        if let (Some(held), Some(from)) = (self.shards.get_mut(&shard), from) {
+            held.kept_from = Some(held.kept_from.map_or(from, |kept| kept.min(from)));
         }
     }
 
@@ -357,7 +368,7 @@ impl Draft {
             lease: held.lease.clone(),
             position,
             journal: Vec::new(),
-            keep_from,
+            keep_from: held.kept_from.map_or(keep_from, |kept| kept.min(keep_from)),
             rows: self.rows,
             segments: self.segments,
             ledger: self.ledger,

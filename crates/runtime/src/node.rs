@@ -267,6 +267,7 @@ impl Node {
         live: &mut Live,
     ) -> Result<(), Failure> {
         let id = stored.execution;
+        let base = stored.turns.first().map(|(position, _)| *position);
         match rebuild(stored, &mut self.library, &mut *self.reader, &self.rebuilding) {
             Ok(running) => {
                 committer.rest_on_journal(&running);
@@ -279,7 +280,10 @@ impl Node {
                 }
                 self.make_ready(id);
             }
-            Err(Unreadable::Damaged(damage)) => self.park_unreadable(id, damage.0.into()),
+            Err(Unreadable::Damaged(damage)) => {
+                committer.keep_unreadable(id, base);
+                self.park_unreadable(id, damage.0.into());
+            }
             // The journal would go on without it, and forget what it needs: better not to open at all.
             Err(Unreadable::Unavailable(failure)) => return Err(failure),
         }

@@ -4,9 +4,10 @@ use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::source::Source;
-use perdura_engine::{Arns, Limits, Policy, Status};
+use perdura_engine::{Arns, ExecutionId, Limits, Policy, Status, Timestamp};
 use perdura_runtime::{Naming, Nowhere, Options, RealWorld, Runtime, Start, StartError, StepError, Steps};
-use perdura_store::{MemoryStore, NewMachine, RevisionId};
+use perdura_store::record::JournalWriter;
+use perdura_store::{Group, MemoryStore, NewMachine, Part, Position, RevisionId, Store, Totals};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -126,4 +127,34 @@ fn what_was_under_way_goes_on_after_a_restart_and_a_completed_step_does_not_run_
     let expected = format!("\"{}:B#1:1\"", started.execution);
     assert_eq!(&**ending.output.unwrap().text(), expected);
     assert_eq!(CALLS.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn what_cannot_be_read_stays_in_the_journal_for_a_version_that_can() {
+    let stage = Stage::new();
+    let mut store = stage.store.clone();
+    let lease = store.acquire(&"local".into(), Timestamp(0), Timestamp(1)).unwrap().remove(0);
+    let unreadable = ExecutionId::from_random(7);
+    let mut journal = JournalWriter::new(&Totals::default());
+    journal.push(unreadable, 1, b"what only a later version reads");
+    let part = Part {
+        lease,
+        position: Some(Position(1)),
+        journal: journal.seal(),
+        keep_from: Position(1),
+        rows: Vec::new(),
+        segments: Vec::new(),
+        ledger: Vec::new(),
+        totals: None,
+    };
+    store.commit(&Group { parts: vec![part] }).unwrap();
+    let runtime = stage.open(add());
+    let revision = Stage::deploy(&runtime, TWO_STEPS);
+    for _ in 0..3 {
+        let door = runtime.door();
+        stage.tokio.block_on(door.run(start(revision, None, "1"))).unwrap().1.unwrap();
+    }
+    drop(runtime);
+    let kept = stage.store.reader().unwrap().execution(unreadable).unwrap().unwrap();
+    assert_eq!(kept.turns.len(), 1);
 }
