@@ -436,9 +436,16 @@ impl Node {
         let decision = match decided {
             Ok(decision) => decision,
             Err(panic) => {
+                let reason = panic_text(&*panic);
+                let has_begun = running.turns > 0;
                 slot.running = Some(running);
-                reply.refuse(InputError::Parked(panic_text(&*panic)));
-                return self.park(id, panic_text(&*panic));
+                reply.refuse(InputError::Parked(reason.clone()));
+                self.park(id, reason);
+                if !has_begun {
+                    // Nothing of it is on disk: it never was.
+                    self.forget(id);
+                }
+                return;
             }
         };
         if decision.turn.records.is_empty() {

@@ -6,25 +6,29 @@ use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::asl::source::Source;
 use perdura_engine::{
-    Arns, By, Call, Destinations, ExecutionId, Fault, Input, Limits, Moment, Outcome, Policy, Status,
-    Timestamp,
+    Arns, By, Call, Certainty, Destinations, ExecutionId, Fault, Input, Limits, Moment, Outcome, Policy,
+    Status, Timestamp,
 };
 use perdura_runtime::{
-    Committer, Deed, Live, Message, Naming, Node, Opening, Prepared, Reply, Start, Unavailable,
+    Committer, Deed, InputError, Live, Message, Naming, Node, Opening, Prepared, Reply, Start, Unavailable,
 };
 use perdura_store::{MemoryStore, NewMachine, RevisionId, Store};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 
 struct Everywhere;
 
 impl Destinations for Everywhere {
-    fn policy(&self, _: &Resource, _: &Payload) -> Policy {
+    fn policy(&self, resource: &Resource, _: &Payload) -> Policy {
+        assert!(!resource.arn.ends_with(":broken"), "this policy is broken");
         Policy::default()
     }
 }
 
 fn moment() -> Moment {
-    Moment { now: Timestamp(1_000), steady: Timestamp(1_000), entropy: 7 }
+    static DRAWN: AtomicU64 = AtomicU64::new(0);
+    let entropy = u128::from(DRAWN.fetch_add(1, Ordering::Relaxed)) << 64;
+    Moment { now: Timestamp(1_000), steady: Timestamp(1_000), entropy }
 }
 
 fn open(store: &mut MemoryStore, live: Live) -> (Node, Committer) {
@@ -143,4 +147,36 @@ fn whoever_waits_for_an_end_is_told_also_if_it_came_before_and_something_is_bein
     node.settle(writing.write(&mut store).unwrap());
     let ending = told.try_recv().expect("it was told").unwrap();
     assert_eq!(ending.status, Status::Succeeded);
+}
+
+#[test]
+fn a_panic_parks_one_execution_and_the_others_go_on() {
+    let mut store = MemoryStore::new(1);
+    let task = |name| {
+        format!(
+            r#"{{"StartAt": "A", "States": {{"A": {{"Type": "Task", "Resource": "arn:perdura:step:::{name}", "End": true}}}}}}"#
+        )
+    };
+    let (broken, good) = (deploy(&mut store, &task("broken")), deploy(&mut store, &task("good")));
+    let (mut node, mut committer) = open(&mut store, Live::default());
+    let failed = |fault| Outcome::Failed { fault, certainty: Certainty::Ambiguous };
+    let mut answered = Vec::new();
+    for revision in [broken, good] {
+        let (execution, deeds) = start(&mut node, &mut committer, (&mut store, revision));
+        let call = call_of(deeds);
+        let by = By::Key { strand: call.strand, key: call.key };
+        node.take(Message::Answer { execution, by, outcome: failed(Fault::named("Lost")) }, &moment());
+        answered.push(execution);
+    }
+    let committed = gather(&mut node, &mut committer).write(&mut store).unwrap();
+    node.settle(committed);
+    assert_eq!((node.parked(), node.in_memory()), (1, 1), "the good one has failed and left");
+    let (sender, told) = mpsc::channel();
+    let reply = Reply::new(move |answer| sender.send(answer).unwrap());
+    node.take(Message::Input { execution: answered[0], input: Input::Timer, reply }, &moment());
+    assert_eq!(told.try_recv().unwrap(), Err(InputError::Parked("this policy is broken".into())));
+    // Another process takes it up where it was.
+    drop(node);
+    let (node, _) = open(&mut store, Live::default());
+    assert_eq!((node.in_memory(), node.has_work()), (1, true));
 }

@@ -90,6 +90,16 @@ impl Node {
         self.stale.push(id);
     }
 
+    /// One that has not begun is gone, and its name is free.
+    pub(super) fn forget(&mut self, id: ExecutionId) {
+        let Some(slot) = self.slots.remove(&id) else { return };
+        self.parked -= usize::from(slot.parked.is_some());
+        self.stale.retain(|stale| *stale != id);
+        if let Some(running) = slot.running.filter(|running| running.named) {
+            self.names.remove(&(running.machine, running.execution.identity().name.clone()));
+        }
+    }
+
     /// What is stored of it cannot be read.
     pub(super) fn park_unreadable(&mut self, id: ExecutionId, what: Arc<str>) {
         self.slots.insert(id, Slot::default());
