@@ -102,6 +102,20 @@ fn closed() -> Failure {
     Failure { what: "the store".into(), why: "it is closed".into(), kind: perdura_store::FailureKind::Io }
 }
 
+/// Says so, should the node's thread be ended by a mistake of ours.
+struct Alarm(Arc<Shared>);
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let why =
+                "a mistake in perdura ended the thread that decides: start it again, nothing on disk is lost";
+            tracing::error!(why);
+            self.0.set_trouble(Some(why.into()));
+        }
+    }
+}
+
 /// A node that runs.
 pub struct Runtime {
     door: Door,
@@ -145,7 +159,11 @@ impl Runtime {
                 }
             })?
         };
-        let node = spawn("perdura-node", move || turner.run(opened))?;
+        let alarm = Alarm(shared.clone());
+        let node = spawn("perdura-node", move || {
+            let _alarm = alarm;
+            turner.run(opened);
+        })?;
         let door = Door::new(events.clone(), shared, options.arrivals_max);
         Ok(Self { door, events, taken_up, node: Some(node), writer: Some(writer) })
     }

@@ -361,3 +361,18 @@ fn what_cannot_be_read_for_a_moment_while_the_store_is_opened_is_not_set_aside()
     let ending = stage.tokio.block_on(door.ending(first.execution)).unwrap();
     assert_eq!((ending.status, door.gauges().parked), (Status::Succeeded, 0));
 }
+
+#[test]
+fn a_mistake_that_ends_the_thread_that_decides_is_told() {
+    let stage = Stage::new(Steps::default());
+    let revision = stage.deploy(ONE_STEP);
+    let door = stage.runtime.door().clone();
+    let nameless = Start { naming: Naming(Arc::new(|_| panic!("there is no name"))), ..start(revision, "1") };
+    assert!(stage.tokio.block_on(door.start(nameless)).is_err());
+    let began = std::time::Instant::now();
+    while door.trouble().is_none() {
+        assert!(began.elapsed() < HANGS, "nobody is told");
+        std::thread::yield_now();
+    }
+    assert!(door.trouble().is_some_and(|why| why.contains("start it again")));
+}
