@@ -343,7 +343,7 @@ pub(crate) struct RedriveArguments {
 
 /// Take away what is too old: executions that ended long ago, and what the ledger kept of them.
 ///
-/// A server does so by itself, as its configuration says; see [retention] in perdura.toml.
+/// A server does so by itself, as its configuration says; see its section "retention" in perdura.toml.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
