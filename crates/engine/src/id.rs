@@ -180,7 +180,21 @@ impl Round {
 
 /// Under which an Effect is performed: `{execution}:{step}:{round}`. There is no second way to make one.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Arc<str>")]
 pub struct EffectKey(Arc<str>);
+
+/// As it was stored; anything else is not one of ours.
+impl TryFrom<Arc<str>> for EffectKey {
+    type Error = String;
+
+    fn try_from(text: Arc<str>) -> Result<Self, Self::Error> {
+        let parts = text.split_once(':').and_then(|(_, rest)| rest.rsplit_once(':'));
+        match parts.map(|(_, round)| round.parse::<u32>()) {
+            Some(Ok(_)) => Ok(Self(text)),
+            Some(Err(_)) | None => Err(format!("{text:?} is no key: it has no execution, step and round")),
+        }
+    }
+}
 
 impl EffectKey {
     /// The key of one round of one visit to a state at its place in Map and Parallel.
@@ -195,15 +209,14 @@ impl EffectKey {
 
     /// The step in it: `SendToGov#17`.
     pub fn step(&self) -> &str {
-        let from = self.0.find(':').map_or(0, |at| at + 1);
-        let to = self.0.rfind(':').unwrap_or(self.0.len());
-        self.0.get(from..to).unwrap_or_default()
+        let parts = self.0.split_once(':').and_then(|(_, rest)| rest.rsplit_once(':'));
+        parts.expect("a key has an execution, a step and a round").0
     }
 
     /// The round in it.
     pub fn round(&self) -> Round {
-        let digits = self.0.rsplit(':').next().unwrap_or_default();
-        Round(digits.parse().unwrap_or(Round::FIRST.0))
+        let round = self.0.rsplit_once(':').and_then(|(_, round)| round.parse().ok());
+        Round(round.expect("a key ends with its round"))
     }
 
     /// For the wire: a name-based UUID of the readable form, sent as `Idempotency-Key`.
@@ -350,6 +363,17 @@ mod tests {
     fn a_key_tells_its_step_and_its_round() {
         let key = key("Naïve [draft]: 50%", "[2:3][0]", 4, 12);
         assert_eq!((key.step(), key.round()), ("Naïve %5Bdraft%5D%3A 50%25[2:3][0]#4", Round(12)));
+    }
+
+    #[test]
+    fn only_what_has_three_parts_is_read_as_a_key() {
+        let key = key("Notify", "[2:3]", 1, 7);
+        let stored = serde_json::to_string(&key).unwrap();
+        assert_eq!(serde_json::from_str::<EffectKey>(&stored).unwrap(), key);
+        for wrong in ["", "a", "a:b", "a:1", "a:b:c", "a:b:-1"] {
+            let error = serde_json::from_value::<EffectKey>(wrong.into()).unwrap_err().to_string();
+            assert!(error.contains("is no key"), "{wrong}: {error}");
+        }
     }
 
     #[test]

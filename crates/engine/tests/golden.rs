@@ -120,8 +120,8 @@ fn what_is_absent_is_not_stored_and_reads_as_absent() {
     for text in [
         r#"{"Resting":{"strand":3,"until":9,"retry":null}}"#,
         r#"{"Resting":{"strand":3,"until":9,"retry":null,"wall":true}}"#,
-        r#"{"Ledger":{"key":"k","status":"Failed"}}"#,
-        r#"{"Ledger":{"strand":3,"key":"k","status":"Failed"}}"#,
+        r#"{"Ledger":{"key":"e:A#1:1","status":"Failed"}}"#,
+        r#"{"Ledger":{"strand":3,"key":"e:A#1:1","status":"Failed"}}"#,
         r#"{"LateOutcome":{"strand":3,"key":null,"succeeded":true}}"#,
         r#"{"LateOutcome":{"strand":3,"key":null,"succeeded":true,"lateness":"GivenUp"}}"#,
     ] {

@@ -501,7 +501,7 @@ fn mark(
                 let parts = [fault.error.as_deref(), fault.cause.as_deref()];
                 parts.into_iter().flatten().collect::<Vec<_>>().join(": ").into()
             });
-            let row = ledger_row(running.id(), key, status, started_at);
+            let row = LedgerRow::of(key, running.id(), status, started_at);
             ledger.push(LedgerChange::Put(Box::new(LedgerRow { completed_at: Some(at), error, ..row })));
             running.has_ledger_rows = true;
         }
@@ -513,27 +513,7 @@ fn write_pending(running: &mut Running, ledger: &mut Vec<LedgerChange>, before: 
     let id = running.id();
     for (at, key) in running.marks.take_unwritten(before) {
         running.has_ledger_rows = true;
-        ledger.push(LedgerChange::Put(Box::new(ledger_row(id, &key, LedgerStatus::Pending, at))));
-    }
-}
-
-fn ledger_row(
-    execution: ExecutionId,
-    key: &EffectKey,
-    status: LedgerStatus,
-    started_at: Timestamp,
-) -> LedgerRow {
-    LedgerRow {
-        key: key.readable().into(),
-        wire_key: key.wire(),
-        execution,
-        step: key.step().into(),
-        round: key.round().0,
-        status,
-        started_at,
-        completed_at: None,
-        result: None,
-        error: None,
+        ledger.push(LedgerChange::Put(Box::new(LedgerRow::of(&key, id, LedgerStatus::Pending, at))));
     }
 }
 

@@ -29,10 +29,14 @@ pub struct Door {
 }
 
 impl Door {
-    pub(crate) fn new(events: Sender<Event>, shared: Arc<Shared>, arrivals_max: usize) -> Self {
-        // One is there from the beginning, so that there is something to read with while nothing can be written.
-        let reader = shared.store().as_ref().and_then(|store| store.reader().ok());
-        let readers = Arc::new(Mutex::new(reader.into_iter().collect()));
+    /// One reader is there from the beginning, so that there is something to read with while nothing can be written.
+    pub(crate) fn new(
+        events: Sender<Event>,
+        shared: Arc<Shared>,
+        reader: Box<dyn Reader>,
+        arrivals_max: usize,
+    ) -> Self {
+        let readers = Arc::new(Mutex::new(vec![reader]));
         let room = || Arc::new(Semaphore::new(arrivals_max));
         Self { events, shared, starts: room(), others: room(), readers }
     }

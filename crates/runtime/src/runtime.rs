@@ -149,6 +149,7 @@ impl Runtime {
         let opened = turner.open(Live::default())?;
         shared.gauges.set_node(&opened.node, &opened.committer);
         let taken_up = opened.node.in_memory();
+        let reader = shared.store().as_ref().ok_or_else(closed)?.reader()?;
         let writer = {
             let (shared, events) = (shared.clone(), events.clone());
             spawn("perdura-writer", move || {
@@ -164,7 +165,7 @@ impl Runtime {
             let _alarm = alarm;
             turner.run(opened);
         })?;
-        let door = Door::new(events.clone(), shared, options.arrivals_max);
+        let door = Door::new(events.clone(), shared, reader, options.arrivals_max);
         Ok(Self { door, events, taken_up, node: Some(node), writer: Some(writer) })
     }
 

@@ -16,6 +16,9 @@ use perdura_store::{MemoryStore, NewMachine, RevisionId, Store};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 
+const ONE_STEP: &str =
+    r#"{"StartAt": "A", "States": {"A": {"Type": "Task", "Resource": "arn:perdura:step:::a", "End": true}}}"#;
+
 struct Everywhere;
 
 impl Destinations for Everywhere {
@@ -93,10 +96,7 @@ fn call_of(deeds: Vec<Deed>) -> Call {
 #[test]
 fn an_answer_that_comes_while_a_reopened_node_resumes_is_used_and_the_call_not_repeated() {
     let mut store = MemoryStore::new(1);
-    let revision = deploy(
-        &mut store,
-        r#"{"StartAt": "A", "States": {"A": {"Type": "Task", "Resource": "arn:perdura:step:::a", "End": true}}}"#,
-    );
+    let revision = deploy(&mut store, ONE_STEP);
     let (mut node, mut committer) = open(&mut store, Live::default());
     let (execution, deeds) = start(&mut node, &mut committer, (&mut store, revision));
     let call = call_of(deeds);
@@ -116,10 +116,7 @@ fn an_answer_that_comes_while_a_reopened_node_resumes_is_used_and_the_call_not_r
 #[test]
 fn a_call_whose_answer_was_lost_with_the_node_is_made_again() {
     let mut store = MemoryStore::new(1);
-    let revision = deploy(
-        &mut store,
-        r#"{"StartAt": "A", "States": {"A": {"Type": "Task", "Resource": "arn:perdura:step:::a", "End": true}}}"#,
-    );
+    let revision = deploy(&mut store, ONE_STEP);
     let (mut node, mut committer) = open(&mut store, Live::default());
     let (execution, deeds) = start(&mut node, &mut committer, (&mut store, revision));
     let call = call_of(deeds);

@@ -33,7 +33,7 @@ pub trait Data {
     fn view(&mut self, execution: ExecutionId) -> Option<Box<View>>;
 
     /// The execution in memory that has this name; readers see it after a second.
-    fn named(&mut self, machine: MachineId, name: &str) -> Option<ExecutionId>;
+    fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Refusal>;
 
     /// Keeps a definition that was read already.
     fn deploy(&mut self, new: &NewMachine, machine: Arc<Machine>) -> Result<MachineRecord, Refusal>;

@@ -33,7 +33,7 @@ impl Data for Later {
         self.data.view(execution)
     }
 
-    fn named(&mut self, machine: MachineId, name: &str) -> Option<ExecutionId> {
+    fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Refusal> {
         self.data.named(machine, name)
     }
 

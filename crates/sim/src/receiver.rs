@@ -147,7 +147,7 @@ fn result(call: &Call, times: u32) -> Outcome {
     let step = step_of(call);
     let refuses = match step {
         "fail" => true,
-        "flaky" => u64::from(round_of(&call.key)) <= hash(call.input.text().as_bytes()) % 3,
+        "flaky" => u64::from(call.key.round().0) <= hash(call.input.text().as_bytes()) % 3,
         _ => false,
     };
     if refuses {
@@ -165,10 +165,6 @@ fn result(call: &Call, times: u32) -> Outcome {
 /// Text that is known to be JSON.
 pub(crate) fn payload(text: String) -> Payload {
     Payload::from_text(text).expect("the simulation writes valid JSON")
-}
-
-fn round_of(key: &EffectKey) -> u32 {
-    key.readable().rsplit(':').next().and_then(|round| round.parse().ok()).unwrap_or(1)
 }
 
 /// A key without its round: the step that it belongs to.

@@ -5,7 +5,7 @@
 //! for readers of the tables, when it has run for a second.
 
 use crate::lease::{Lease, Position};
-use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp, Wake};
+use perdura_engine::{EffectKey, ExecutionId, LedgerStatus, Status, Timestamp, Wake};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -152,6 +152,24 @@ pub struct LedgerRow {
     pub result: Option<Arc<str>>,
     /// Error and cause.
     pub error: Option<Arc<str>>,
+}
+
+impl LedgerRow {
+    /// An attempt, as its key tells; how it was settled is added by whoever knows.
+    pub fn of(key: &EffectKey, execution: ExecutionId, status: LedgerStatus, started_at: Timestamp) -> Self {
+        Self {
+            key: key.readable().into(),
+            wire_key: key.wire(),
+            execution,
+            step: key.step().into(),
+            round: key.round().0,
+            status,
+            started_at,
+            completed_at: None,
+            result: None,
+            error: None,
+        }
+    }
 }
 
 /// What has happened on a Shard since it was made. Each journal row holds the newest.

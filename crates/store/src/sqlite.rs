@@ -121,9 +121,7 @@ impl SqliteStore {
         let meta = |key: &str| read::meta(&connection, key);
         let shards = meta("shards").map_err(|trouble| files.failure("reading", trouble))?;
         let restored_at = meta("restored_at").map_err(|trouble| files.failure("reading", trouble))?;
-        let shards = shards
-            .and_then(|shards| u16::try_from(shards).ok())
-            .ok_or_else(|| files.refusal("it does not say into how many Shards it is divided"))?;
+        let shards = shards_of(shards, &files)?;
         connection.wal_hook(Some(hook)).map_err(|error| files.failure("opening", error.into()))?;
         let restored_at = restored_at.map(Timestamp);
         Ok(Self { connection, files, options, shards, restored_at, lost: None, shared })
@@ -213,6 +211,12 @@ impl SqliteStore {
         self.lost = Some(lost.clone());
         CommitError::Lost(lost)
     }
+}
+
+/// Into how many Shards a file says it is divided.
+fn shards_of(said: Option<i64>, files: &Files) -> Result<u16, Failure> {
+    said.and_then(|shards| u16::try_from(shards).ok())
+        .ok_or_else(|| files.refusal("it does not say into how many Shards it is divided"))
 }
 
 /// Why a transaction is not to be committed.

@@ -1,5 +1,6 @@
 //! What a process costs, and how long things take.
 
+use anyhow::{Context, Result};
 use std::fs;
 use std::time::Duration;
 
@@ -10,11 +11,12 @@ pub(crate) fn cpu_time() -> Duration {
 }
 
 /// Memory of this process that is in RAM, in bytes; the file cache is not counted.
-pub(crate) fn resident_bytes() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+pub(crate) fn resident_bytes() -> Result<u64> {
+    let status =
+        fs::read_to_string("/proc/self/status").context("this system does not tell what is in RAM")?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-    let kib: u64 = line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0);
-    kib * 1024
+    let kib = line.and_then(|line| line.split_whitespace().next()).context("RssAnon is not told here")?;
+    Ok(kib.parse::<u64>().context("RssAnon is no number")? * 1024)
 }
 
 /// Durations, sorted when asked.

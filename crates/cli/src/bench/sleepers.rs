@@ -30,7 +30,7 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<Report> {
     let stage = Stage::open(&arguments.data, noop())?;
     let machine = stage.deploy("bench-sleepers", MACHINE)?;
     let left = Arc::new(AtomicU64::new(arguments.count));
-    let before = resident_bytes();
+    let before = resident_bytes()?;
     let began = Instant::now();
     let callers: Vec<_> = (0..arguments.concurrency)
         .map(|_| stage.tokio.spawn(caller(stage.runtime.door().clone(), machine.revision, left.clone())))
@@ -39,7 +39,7 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<Report> {
         stage.tokio.block_on(caller).context("a caller panicked")??;
     }
     let per_s = arguments.count as f64 / began.elapsed().as_secs_f64();
-    let grown = resident_bytes().saturating_sub(before);
+    let grown = resident_bytes()?.saturating_sub(before);
     stage.runtime.close(Duration::from_secs(10));
     let (restart_ms, reopened) = reopen_elsewhere(arguments)?;
     Ok(Report {
@@ -88,7 +88,7 @@ fn reopen_elsewhere(arguments: &BenchArguments) -> Result<(f64, Reopened)> {
 /// What the other process does.
 pub(crate) fn reopen(arguments: &BenchArguments) -> Result<ExitCode> {
     let stage = Stage::open(&arguments.data, noop())?;
-    let line = serde_json::to_string(&Reopened { resident_bytes: resident_bytes() })?;
+    let line = serde_json::to_string(&Reopened { resident_bytes: resident_bytes()? })?;
     terminal::print(format!("{line}\n").as_bytes())?;
     stage.runtime.close(Duration::ZERO);
     Ok(ExitCode::SUCCESS)

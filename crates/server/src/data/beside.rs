@@ -42,8 +42,8 @@ impl Data for Beside {
         None
     }
 
-    fn named(&mut self, _: MachineId, _: &str) -> Option<ExecutionId> {
-        None
+    fn named(&mut self, _: MachineId, _: &str) -> Result<Option<ExecutionId>, Refusal> {
+        Ok(None)
     }
 
     fn deploy(&mut self, _: &NewMachine, _: Arc<Machine>) -> Result<MachineRecord, Refusal> {

@@ -150,8 +150,8 @@ impl Data for Deposit {
         None
     }
 
-    fn named(&mut self, machine: MachineId, name: &str) -> Option<ExecutionId> {
-        self.ask(|reply| Message::Named { machine, name: name.into(), reply }).ok().flatten()
+    fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Refusal> {
+        self.ask(|reply| Message::Named { machine, name: name.into(), reply })
     }
 
     fn deploy(&mut self, new: &NewMachine, _: Arc<Machine>) -> Result<MachineRecord, Refusal> {

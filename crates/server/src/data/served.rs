@@ -46,8 +46,8 @@ impl Data for Served {
         self.handle.block_on(self.door.view(execution))
     }
 
-    fn named(&mut self, machine: MachineId, name: &str) -> Option<ExecutionId> {
-        self.handle.block_on(self.door.named(machine, name.into()))
+    fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Refusal> {
+        Ok(self.handle.block_on(self.door.named(machine, name.into())))
     }
 
     fn deploy(&mut self, new: &NewMachine, machine: Arc<Machine>) -> Result<MachineRecord, Refusal> {

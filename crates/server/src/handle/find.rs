@@ -19,7 +19,7 @@ pub(super) fn find<D: Data>(data: &mut D, which: &str) -> Result<ExecutionId, Re
     let mut found = Vec::new();
     for machine in machines {
         // One that has only begun is not in the tables yet; one that is no longer in memory is.
-        let in_memory = data.named(machine.machine, name);
+        let in_memory = data.named(machine.machine, name)?;
         let id = match in_memory {
             Some(id) => Some(id),
             None => data.read(|reader| reader.named(machine.machine, name))?,

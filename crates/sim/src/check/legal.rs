@@ -76,9 +76,15 @@ fn row_agrees(history: &History) -> Vec<String> {
 /// A snapshot is the fold of the Turns before it. Clocks of silence are not durable and are left out.
 fn state_agrees(row: &Row, history: &History, execution: &Execution) -> Option<String> {
     let state = row.content.as_ref()?.state.as_ref()?;
-    let bytes = record::open(&state.bytes).ok()?;
+    let bytes = match record::open(&state.bytes) {
+        Ok(bytes) => bytes,
+        Err(damage) => return Some(format!("its snapshot cannot be opened: {damage}")),
+    };
     let mut deserializer = serde_json::Deserializer::from_slice(&bytes);
-    let stored = Execution::deserialize(execution.machine().clone(), &mut deserializer).ok()?;
+    let stored = match Execution::deserialize(execution.machine().clone(), &mut deserializer) {
+        Ok(stored) => stored,
+        Err(error) => return Some(format!("its snapshot cannot be read: {error}")),
+    };
     let mut folded = Execution::new(execution.machine().clone(), execution.identity().clone());
     for turn in history.turns.iter().take(state.turn as usize) {
         folded.apply(turn);

@@ -65,7 +65,8 @@ pub fn check(folder: &Path, tell: &mut dyn FnMut(News)) -> Result<Checked, Failu
     let files = Files::of(folder);
     let reader = SqliteReader::on(files.clone())?;
     let connection = super::read::connect(&files)?;
-    let restored_at = super::read::meta(&connection, "restored_at").ok().flatten().map(Timestamp);
+    let restored_at = super::read::meta(&connection, "restored_at");
+    let restored_at = restored_at.map_err(|trouble| files.failure("reading", trouble))?.map(Timestamp);
     let mut check = Check {
         connection,
         reader,

@@ -122,7 +122,10 @@ impl Checkpointer {
         let theirs = desk.clone();
         let thread = std::thread::Builder::new()
             .name("perdura-checkpoint".to_owned())
-            .spawn(move || work(&connection, &files, &theirs))
+            .spawn(move || {
+                let _alarm = Alarm(&theirs);
+                work(&connection, &files, &theirs);
+            })
             .map_err(|error| Failure {
                 what: "starting the thread for checkpoints".to_owned(),
                 why: error.to_string(),
@@ -138,6 +141,21 @@ impl Drop for Checkpointer {
         if let Some(thread) = self.thread.take() {
             // A panic there has nothing more to tell: its connection is gone, and the log is as it was.
             let _ = thread.join();
+        }
+    }
+}
+
+/// Without this thread the log would grow for ever: should a mistake end it, no handle writes any more.
+struct Alarm<'d>(&'d Desk);
+
+impl Drop for Alarm<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail(Failure {
+                what: "the thread for checkpoints".to_owned(),
+                why: "a mistake in perdura ended it; the store is to be opened again".to_owned(),
+                kind: crate::store::FailureKind::Io,
+            });
         }
     }
 }

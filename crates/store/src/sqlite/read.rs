@@ -60,7 +60,7 @@ impl SqliteReader {
             });
         }
         let shards = meta(&connection, "shards").map_err(|trouble| files.failure("reading", trouble))?;
-        let shards = shards.and_then(|shards| u16::try_from(shards).ok()).unwrap_or(1);
+        let shards = super::shards_of(shards, &files)?;
         Ok(Self { connection, files, shards, beyond: Beyond::default() })
     }
 

@@ -152,25 +152,7 @@ pub(super) fn mark_turn(marks: &mut Marks, body: &TurnBody) {
 
 fn pending(execution: ExecutionId, marks: &Marks) -> Vec<LedgerRow> {
     let pending = marks.iter().filter(|(_, (status, _))| *status == LedgerStatus::Pending);
-    pending
-        .map(|(key, (_, since))| {
-            let mut parts = key.readable().rsplitn(2, ':');
-            let round = parts.next().and_then(|round| round.parse().ok()).unwrap_or(1);
-            let step = parts.next().and_then(|rest| rest.split_once(':')).map_or("", |(_, step)| step);
-            LedgerRow {
-                key: key.readable().into(),
-                wire_key: key.wire(),
-                execution,
-                step: step.into(),
-                round,
-                status: LedgerStatus::Pending,
-                started_at: *since,
-                completed_at: None,
-                result: None,
-                error: None,
-            }
-        })
-        .collect()
+    pending.map(|(key, (_, since))| LedgerRow::of(key, execution, LedgerStatus::Pending, *since)).collect()
 }
 
 fn mark(connection: &Connection, under_way: &[LedgerRow], at: Timestamp) -> Result<Restored, Trouble> {
