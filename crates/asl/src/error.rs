@@ -26,6 +26,8 @@ pub const INTRINSIC: &str = "States.IntrinsicFailure";
 pub const TOLERANCE_EXCEEDED: &str = "States.ExceedToleratedFailureThreshold";
 /// An item source could not be read.
 pub const ITEM_READER: &str = "States.ItemReaderFailed";
+/// Results could not be written.
+pub const RESULT_WRITER: &str = "States.ResultWriterFailed";
 
 /// Every reserved name; a definition may use no other that begins with `States.`, but for `States.Http.*`.
 pub const RESERVED: [&str; 16] = [
@@ -42,7 +44,7 @@ pub const RESERVED: [&str; 16] = [
     INTRINSIC,
     TOLERANCE_EXCEEDED,
     ITEM_READER,
-    "States.ResultWriterFailed",
+    RESULT_WRITER,
     DATA_LIMIT_EXCEEDED,
     RUNTIME,
 ];

@@ -16,11 +16,12 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("engine", &["asl"]),
     ("store", &["asl", "engine"]),
     ("runtime", &["asl", "engine", "store"]),
+    ("tasks", &["asl", "engine", "store", "runtime"]),
     ("idempotency", &[]),
     ("server", &["asl", "engine", "store", "runtime", "idempotency"]),
     ("perdura", &["asl", "engine", "store", "runtime"]),
     ("sim", &["asl", "engine", "store", "runtime"]),
-    ("cli", &["asl", "engine", "store", "runtime", "idempotency", "server", "perdura"]),
+    ("cli", &["asl", "engine", "store", "runtime", "tasks", "idempotency", "server", "perdura"]),
 ];
 
 /// The rooms that only compute.

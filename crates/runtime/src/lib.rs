@@ -3,6 +3,7 @@
 mod clock;
 mod committer;
 mod door;
+mod items;
 mod library;
 mod marks;
 mod message;
@@ -17,6 +18,7 @@ mod world;
 pub use clock::RealClock;
 pub use committer::{Committed, Committer, Item, Prepared};
 pub use door::Door;
+pub use items::{ChildResult, Fed, Feed, ReadOrder, Source, Unwanted, WriteOrder};
 pub use library::read_definition;
 pub use message::{
     Ending, InputError, Message, Naming, NamingOf, Reply, Start, StartError, Started, Taken, Unavailable,

@@ -1,6 +1,7 @@
 //! Steps as async Rust functions of this program: `arn:perdura:step:::NAME`.
 
 use crate::clock::RealClock;
+use crate::items::{ReadOrder, WriteOrder};
 use crate::world::{Answer, Order, World};
 use perdura_engine::asl::error::RUNTIME;
 use perdura_engine::asl::json::Payload;
@@ -82,6 +83,16 @@ pub trait Performer: Send + Sync + 'static {
 
     /// What is to be done when an outcome is unknown.
     fn policy(&self, resource: &Resource, input: &Payload) -> Policy;
+
+    /// Reads the items of a Map Run. It returns at once; the items come by the order's feed.
+    fn read(&self, order: ReadOrder) {
+        order.refuse();
+    }
+
+    /// Writes the results of a Map Run. It returns at once.
+    fn write(&self, order: WriteOrder) {
+        order.refuse();
+    }
 }
 
 /// Nobody: every call fails and says so.
@@ -244,6 +255,14 @@ impl World for RealWorld {
             Some(step) => step.call_off(),
             None => self.policies.elsewhere.cancel(execution, strand, key),
         }
+    }
+
+    fn read(&self, order: ReadOrder) {
+        self.policies.elsewhere.read(order);
+    }
+
+    fn write(&self, order: WriteOrder) {
+        self.policies.elsewhere.write(order);
     }
 
     fn destinations(&self) -> Arc<dyn Destinations> {

@@ -1,5 +1,6 @@
 //! The door to the world: time, chance, and everything that is done outside.
 
+use crate::items::{ReadOrder, WriteOrder};
 use crate::message::Message;
 use crate::runtime::Event;
 use perdura_engine::{
@@ -18,6 +19,12 @@ pub trait World: Send + Sync + 'static {
 
     /// Nobody waits for this call any more: what can be stopped should be.
     fn cancel(&self, execution: ExecutionId, strand: StrandId, key: &EffectKey);
+
+    /// Reads the items of a Map Run. It returns at once; the items come by the order's feed.
+    fn read(&self, order: ReadOrder);
+
+    /// Writes the results of a Map Run. It returns at once.
+    fn write(&self, order: WriteOrder);
 
     /// The policies of those who are called.
     fn destinations(&self) -> Arc<dyn Destinations>;

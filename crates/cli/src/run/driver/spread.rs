@@ -2,8 +2,7 @@
 
 use super::{Driver, ExecutionNo, entropy};
 use anyhow::Result;
-use perdura_engine::asl::error::ITEM_READER;
-
+use perdura_engine::asl::error::{ITEM_READER, RESULT_WRITER};
 use perdura_engine::asl::scope::Dice;
 use perdura_engine::{
     Arns, By, Child, EffectKey, Execution, Fault, Identity, Input, MapRun, MapRunOrder, MapRunOutcome,
@@ -132,7 +131,7 @@ fn unsupported(order: &MapRunOrder) -> Option<Fault> {
     }
     let writer = order.writer.as_ref().and_then(|writer| writer.resource.as_ref())?;
     let cause = format!("`perdura run` does not write results by {} yet", writer.arn);
-    Some(Fault::new("States.ResultWriterFailed", cause))
+    Some(Fault::new(RESULT_WRITER, cause))
 }
 
 /// Who a child is.
