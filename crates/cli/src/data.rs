@@ -29,6 +29,11 @@ impl Data {
         Ok(Self { folder: folder.to_owned(), way })
     }
 
+    /// Whether a server answers, so that executions move on.
+    pub(crate) fn is_served(&self) -> bool {
+        matches!(self.way, Way::Server(_))
+    }
+
     /// Asks. What is refused is an error.
     pub(crate) fn ask(&mut self, request: Request) -> Result<Answer> {
         loop {

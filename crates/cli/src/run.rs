@@ -4,11 +4,10 @@ mod clock;
 pub(crate) mod config;
 mod driver;
 mod durable;
-pub(crate) mod functions;
 pub(crate) mod input;
 mod lines;
 mod mock;
-pub(crate) mod process;
+mod outside;
 mod progress;
 mod screen;
 mod story;
@@ -22,8 +21,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use clock::Clock;
 use config::Config;
 use driver::{Driver, Ending, Message};
-use functions::Functions;
 use mock::Mocks;
+use outside::Outside;
 use perdura_asl::json::Payload;
 use perdura_asl::machine::Machine;
 use perdura_engine::{Arns, Execution, ExecutionId, Fault, Identity, Limits, Status};
@@ -57,7 +56,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
     if let Some(name) = &arguments.name {
         names::check("an execution", name).map_err(|refusal| anyhow!("--name is wrong: {refusal}"))?;
     }
-    let config = Config::find(arguments.config.as_deref(), &arguments.file)?;
+    let config = Config::find(&arguments.calls, &arguments.file)?;
     let mocks = match &arguments.mock {
         Some(mock) => Mocks::open(mock, &machine, &name)?,
         None => Mocks::default(),
@@ -67,10 +66,12 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
 
     let (sender, inbox) = mpsc::channel();
     listen(sender.clone())?;
-    let functions = Functions::new(config, limits.payload_bytes_max, sender);
+    let config_file = config.file_name();
+    let settings = perdura_tasks::Settings { strict: arguments.reading.strict, ..config.settings };
+    let outside = Outside::new(settings, sender)?;
     let clock = Clock::start(arguments.skip_time);
     let progress = Progress::new(arguments.quiet, clock.now());
-    let ending = Driver::new(clock, inbox, functions, mocks, progress).run(execution)?;
+    let ending = Driver::new(clock, inbox, outside, mocks, progress, config_file).run(execution)?;
     report(&ending, arguments.quiet)
 }
 

@@ -1,6 +1,5 @@
 //! `perdura serve`: the data is held, what runs is performed, and commands are answered, until a signal ends it.
 
-pub(crate) mod commands;
 pub(crate) mod logs;
 
 use crate::arguments::ServeArguments;
@@ -8,7 +7,6 @@ use crate::duration;
 use crate::run::config::Config;
 use crate::terminal;
 use anyhow::{Context, Result};
-use commands::Commands;
 use perdura_runtime::{Opener, Options, RealWorld, Runtime, Steps};
 use perdura_server::control::Listener;
 use perdura_server::data::Served;
@@ -32,7 +30,7 @@ const REST: Duration = Duration::from_millis(500);
 /// Serves until a signal comes.
 pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     logs::start(&arguments.log, arguments.log_format)?;
-    let config = Config::find(arguments.config.as_deref(), Path::new(""))?;
+    let config = Config::find(&arguments.calls, Path::new(""))?;
     let signals = listen_for_signals()?;
     let tokio = threads()?;
     let began = Instant::now();
@@ -41,8 +39,8 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     let listener = tokio
         .block_on(http::bind(arguments.listen))
         .with_context(|| format!("cannot listen on {}", arguments.listen))?;
-    let commands = Commands::new(&config, tokio.handle().clone());
-    let world = RealWorld::new(Steps::default(), Box::new(commands.clone()), tokio.handle().clone());
+    let tasks = config.tasks(false, tokio.handle().clone())?;
+    let world = RealWorld::new(Steps::default(), Box::new(tasks.clone()), tokio.handle().clone());
     let runtime = Runtime::open(opener(&arguments.data, store), Arc::new(world), &Options::default())
         .map_err(Refusal::from)?;
     let door = runtime.door().clone();
@@ -50,7 +48,9 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
         let control = Listener::open(&arguments.data).with_context(|| {
             format!("cannot open the control socket in {}; is the path too long?", arguments.data.display())
         })?;
-        let served = Served::new(door.clone(), tokio.handle().clone());
+        let settings = config.settings.clone();
+        let served = Served::new(door.clone(), tokio.handle().clone())
+            .with_doubts(Arc::new(move |machine| perdura_tasks::warnings(&settings, machine)));
         let watch = Arc::new(stuck::Watch::default());
         let address = listener.local_addr()?;
         let health = Health { door: door.clone(), watch: watch.clone() };
@@ -67,7 +67,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     let grace = arguments.grace;
     tracing::info!(grace = %duration::say(retention::ms(grace)), "shuts down; a second signal ends it at once");
     runtime.close(grace);
-    commands.kill_all();
+    tasks.end_all();
     tokio.shutdown_timeout(REST);
     tracing::info!("closed");
     Ok(ExitCode::SUCCESS)

@@ -9,8 +9,8 @@ mod listen;
 mod request;
 
 pub use answer::{
-    Answer, Deployed, LedgerEntry, Listed, Page, Place, Shown, Standing, Starting, StatsAnswer, Swept, Table,
-    Taken,
+    Answer, Deployed, Doubt, LedgerEntry, Listed, Page, Place, Shown, Standing, Starting, StatsAnswer, Swept,
+    Table, Taken,
 };
 pub use ask::{Connection, connect};
 pub use listen::{Listener, SOCKET};

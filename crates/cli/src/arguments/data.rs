@@ -1,6 +1,6 @@
 //! The commands that work on a data directory.
 
-use super::ReadingArguments;
+use super::{CallArguments, ReadingArguments};
 use crate::duration;
 use clap::{Args, Subcommand, ValueEnum};
 use std::net::SocketAddr;
@@ -42,9 +42,8 @@ pub(crate) struct ServeArguments {
     /// The data directory; it is made if it is not there.
     #[arg(long, value_name = "DIR", default_value = "./perdura-data")]
     pub(crate) data: PathBuf,
-    /// Where functions and retention are configured [default: perdura.toml here].
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) calls: CallArguments,
     /// How long calls under way are waited for at the end.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
     pub(crate) grace: Duration,
@@ -84,6 +83,8 @@ pub(crate) struct DeployArguments {
     /// The machine's name [default: that of the file].
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) calls: CallArguments,
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,
     #[command(flatten)]

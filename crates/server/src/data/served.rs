@@ -2,6 +2,7 @@
 
 use super::Data;
 use crate::Refusal;
+use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{ExecutionId, Input, Timestamp};
 use perdura_runtime::{Door, RealClock, Start, Started, Taken, View};
@@ -15,12 +16,22 @@ pub struct Served {
     door: Door,
     handle: Handle,
     clock: Arc<RealClock>,
+    doubts: Option<Doubts>,
 }
+
+/// Says what of a machine cannot be run here.
+pub type Doubts = Arc<dyn Fn(&Machine) -> Vec<Diagnostic> + Send + Sync>;
 
 impl Served {
     /// Waits on the given runtime, so it is not for one of its own threads.
     pub fn new(door: Door, handle: Handle) -> Self {
-        Self { door, handle, clock: Arc::default() }
+        Self { door, handle, clock: Arc::default(), doubts: None }
+    }
+
+    /// With somebody who knows what can be run here.
+    #[must_use]
+    pub fn with_doubts(self, doubts: Doubts) -> Self {
+        Self { doubts: Some(doubts), ..self }
     }
 
     /// The door.
@@ -48,6 +59,10 @@ impl Data for Served {
 
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Refusal> {
         Ok(self.handle.block_on(self.door.named(machine, name.into())))
+    }
+
+    fn doubts(&self, machine: &Machine) -> Option<Vec<Diagnostic>> {
+        self.doubts.as_ref().map(|doubts| doubts(machine))
     }
 
     fn deploy(&mut self, new: &NewMachine, machine: Arc<Machine>) -> Result<MachineRecord, Refusal> {
