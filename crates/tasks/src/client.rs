@@ -72,7 +72,8 @@ pub struct Incoming {
 pub enum CallError {
     /// The guard refused the address. Nothing was sent.
     #[error(
-        "{host} leads to {address}, which is not called: {reason}; if it is meant, name it in `allow` under [http] in perdura.toml"
+        "{host} leads to {address}, which is not called: {reason}; if it is meant, name it in `allow` under \
+         [http] in perdura.toml"
     )]
     Forbidden {
         /// The host as it was written.

@@ -106,7 +106,8 @@ fn tls(
     if taken == 0 {
         tracing::warn!(
             unreadable,
-            "no certificate authorities found: every https call will fail; install ca-certificates or set SSL_CERT_FILE"
+            "no certificate authorities found, so that every https call will fail; install ca-certificates or set \
+             SSL_CERT_FILE"
         );
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -82,7 +82,8 @@ fn only(server: &StandIn) -> Seen {
 #[tokio::test]
 async fn a_request_carries_what_the_definition_says_and_the_key() {
     let server = StandIn::start(|_, _| {
-        Act::Send("HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nX-Two: a\r\nX-Two: b\r\nContent-Length: 8\r\n\r\n{\"id\":1}".into())
+        let headers = "Content-Type: application/json\r\nX-Two: a\r\nX-Two: b\r\nContent-Length: 8";
+        Act::Send(format!("HTTP/1.1 201 Created\r\n{headers}\r\n\r\n{{\"id\":1}}"))
     })
     .await;
     let outcome = Setting::default()
