@@ -79,30 +79,30 @@
 //!
 //! # A step that needs a client
 //!
-//! A closure carries it along. It has no name of its own, so it is given one:
+//! [`Step::with`] hands it over as the first argument:
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-//! use perdura::{Context, Perdura, StepError, Workflow};
+//! use perdura::{Context, Perdura, Step, StepError, Workflow};
 //! use std::sync::{Arc, Mutex};
 //!
-//! let outbox: Arc<Mutex<Vec<(String, String)>>> = Arc::default(); // the mailer of this example
-//! let mailer = outbox.clone();
-//! let send = move |context: Context, to: String| {
-//!     let mailer = mailer.clone();
-//!     async move {
-//!         mailer.lock().unwrap().push((to, context.key().to_owned()));
-//!         Ok::<_, StepError>(())
-//!     }
-//! };
+//! type Mailer = Arc<Mutex<Vec<(String, String)>>>; // of this example: mails with their keys
 //!
-//! let welcome = Workflow::new("welcome").named("SendWelcome", send);
+//! async fn send_welcome(mailer: Mailer, context: Context, to: String) -> Result<(), StepError> {
+//!     mailer.lock().unwrap().push((to, context.key().to_owned()));
+//!     Ok(())
+//! }
+//!
+//! let mailer = Mailer::default();
+//! let welcome = Workflow::new("welcome").step(Step::with(mailer.clone(), send_welcome));
 //! let perdura = Perdura::in_memory().workflow(&welcome).await?;
 //! perdura.start(&welcome, "ana", "ana@example.org".into()).await?.await?;
-//! assert_eq!(outbox.lock().unwrap()[0].0, "ana@example.org");
+//! assert_eq!(mailer.lock().unwrap()[0].0, "ana@example.org");
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! # }).unwrap();
 //! ```
+//!
+//! A closure works too. It has no name of its own, so it is given one: `.named("SendWelcome", closure)`.
 //!
 //! # One step, one effect
 //!

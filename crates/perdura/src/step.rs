@@ -199,6 +199,40 @@ impl<I, O> Step<I, O> {
         function.into_step()
     }
 
+    /// A step of a function that needs something of the program, a client or a pool, as its first argument. It is
+    /// cloned for each call.
+    ///
+    /// ```
+    /// use perdura::{Context, Step, StepError, Workflow};
+    /// # #[derive(Clone)]
+    /// # struct Mailer;
+    /// # impl Mailer {
+    /// #     async fn send(&self, to: &str, key: &str) -> std::io::Result<String> { Ok(format!("{to} {key}")) }
+    /// # }
+    /// async fn send_email(mailer: Mailer, context: Context, to: String) -> Result<String, StepError> {
+    ///     Ok(mailer.send(&to, context.key()).await?)
+    /// }
+    ///
+    /// let mailer = Mailer;
+    /// let workflow = Workflow::new("welcome").step(Step::with(mailer, send_email));
+    /// # assert!(workflow.definition().contains("welcome.send_email"));
+    /// ```
+    pub fn with<C, F, Fut, E>(client: C, function: F) -> Self
+    where
+        C: Clone + Send + Sync + 'static,
+        F: Fn(C, Context, I) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<O, E>> + Send + 'static,
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize + 'static,
+        E: Into<StepError>,
+    {
+        let name = short_name::<F>();
+        let call = move |context: Context, input: I| function(client.clone(), context, input);
+        let mut step = call.into_step();
+        step.parts.name = name;
+        step
+    }
+
     /// Another name. A closure needs one; and a function may be renamed while its step keeps the name under which it
     /// is on record.
     ///
