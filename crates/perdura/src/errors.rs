@@ -75,8 +75,8 @@ pub enum StartError {
     /// Choose another name for the execution: this cannot be one.
     #[error("{0}")]
     Name(String),
-    /// Mend the input: it cannot be written as JSON.
-    #[error("the input cannot be written as JSON: {0}")]
+    /// Mend the input: it cannot be written as JSON, or is too large.
+    #[error("the input cannot be taken: {0}")]
     Input(String),
     /// The name stands for another input. Choose another name, or look at the one that has it.
     #[error("an execution of this name has another input: {execution}")]

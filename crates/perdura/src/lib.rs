@@ -128,6 +128,11 @@
 //! [`Workflow::from_definition`]. A list becomes such a definition too, so `perdura show`, `perdura history` and the
 //! other commands work on the data of a program like on any other, while the program is not running.
 //!
+//! # Where steps run
+//!
+//! On the tokio runtime in which the data was opened. Deciding and writing have threads of their own, so a step that
+//! blocks holds up other steps, and nothing else; what blocks for long belongs into `tokio::task::spawn_blocking`.
+//!
 //! # What is bounded
 //!
 //! Inputs and outputs have up to 64 MiB and nest up to a fixed depth; names have up to 80 characters. At most 4,096

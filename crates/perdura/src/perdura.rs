@@ -80,6 +80,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+fn payload(value: &impl Serialize, bytes_max: usize) -> Result<Payload, String> {
+    let text = serde_json::to_string(value).map_err(|error| error.to_string())?;
+    if text.len() > bytes_max {
+        return Err(format!("it has {} bytes, and the most is {bytes_max}", text.len()));
+    }
+    Payload::from_text(text).map_err(|error| error.to_string())
+}
+
 /// Keeps a definition. It waits for the disk.
 pub(crate) fn deploy(
     door: &Door,
@@ -234,13 +242,13 @@ impl Perdura {
         if let Some(why) = bad_name("execution", name) {
             return Err(StartError::Name(why));
         }
-        let text = serde_json::to_string(&input).map_err(|error| StartError::Input(error.to_string()))?;
-        let input = Payload::from_text(text).map_err(|error| StartError::Input(error.to_string()))?;
+        let limits = Limits::GENEROUS;
+        let input = payload(&input, limits.payload_bytes_max).map_err(StartError::Input)?;
         let start = Start {
             revision: self.known(workflow)?.revision,
             name: Some(name.into()),
             input: input.clone(),
-            limits: Limits::GENEROUS,
+            limits,
             naming: Naming::new(Arns::default()),
         };
         let door = &self.inner.door;
@@ -371,7 +379,7 @@ impl Perdura {
     }
 
     /// Calls of which nobody knows whether they were made, the oldest first: what is held, and what was given up in
-    /// doubt. [`Run::resolve`] ends a hold.
+    /// doubt; at most 1,000. [`Run::resolve`] ends a hold.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -437,5 +445,19 @@ impl Perdura {
 impl fmt::Debug for Perdura {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Perdura").field("steps", &self.inner.steps).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn an_input_that_cannot_be_taken_is_told_why() {
+        assert_eq!(payload(&"four", 6).map(|payload| payload.text().to_string()), Ok("\"four\"".into()));
+        assert_eq!(payload(&"five5", 6), Err("it has 7 bytes, and the most is 6".into()));
+        let no_json = BTreeMap::from([((1, 2), 3)]);
+        assert!(payload(&no_json, 100).unwrap_err().contains("key must be a string"));
     }
 }

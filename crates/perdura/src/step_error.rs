@@ -8,6 +8,9 @@ use std::fmt;
 const NAME_MAX: usize = 256;
 const CAUSE_MAX: usize = 32_768;
 
+/// The name of an error that was given none.
+const UNNAMED: &str = "States.TaskFailed";
+
 /// Why a step did not succeed.
 ///
 /// What matters most about a failure is whether the effect may have happened all the same, because that decides under
@@ -17,7 +20,7 @@ const CAUSE_MAX: usize = 32_768;
 /// |---|---|---|
 /// | [`StepError::refused`] | nothing was done; a retry gets a new key | the same |
 /// | [`StepError::uncertain`] | it may be done; a retry has the same key | the same |
-/// | `?` on any other error | it may be done; a retry has the same key | nothing was done |
+/// | `?` on any other error, [`StepError::other`] | it may be done; a retry has the same key | nothing was done |
 /// | a panic, a timeout, a lost process | it may be done; a retry has the same key | the same; repeating is harmless |
 ///
 /// `?` says nothing about the effect: the connection may have been lost before the request or before the answer. So
@@ -70,6 +73,20 @@ impl StepError {
     /// ```
     pub fn uncertain(name: impl Into<String>, cause: impl Into<String>) -> Self {
         Self::new(name.into(), cause.into(), Some(Certainty::Ambiguous))
+    }
+
+    /// An error that `?` does not take, because it is no [`Error`]: a text, or that of a crate which keeps errors of all
+    /// kinds in one type. Like `?`, it says nothing about the effect.
+    ///
+    /// ```
+    /// # use perdura::StepError;
+    /// fn read(text: &str) -> Result<u8, StepError> {
+    ///     text.parse().map_err(|_| StepError::other("the form has no number in it"))
+    /// }
+    /// assert_eq!(read("x").unwrap_err().cause(), "the form has no number in it");
+    /// ```
+    pub fn other(cause: impl fmt::Display) -> Self {
+        Self::new(UNNAMED.to_owned(), format!("{cause:#}"), None)
     }
 
     fn new(mut name: String, mut cause: String, said: Option<Certainty>) -> Self {
@@ -132,7 +149,7 @@ impl<E: Error> From<E> for StepError {
             cause.push_str(&source.to_string());
             next = source.source();
         }
-        Self::new("States.TaskFailed".to_owned(), cause, None)
+        Self::new(UNNAMED.to_owned(), cause, None)
     }
 }
 
@@ -153,6 +170,8 @@ mod tests {
             (StepError::uncertain("A", "b"), false, Certainty::Ambiguous),
             (unsaid(), true, Certainty::Ambiguous),
             (unsaid(), false, Certainty::Refused),
+            (StepError::other("reset"), true, Certainty::Ambiguous),
+            (StepError::other("reset"), false, Certainty::Refused),
         ] {
             assert_eq!(error.clone().into_runtime(has_effect).certainty, expected, "{error} {has_effect}");
         }
