@@ -28,11 +28,16 @@ struct MailService(Receiver);
 
 impl MailService {
     async fn send(&self, to: &str, text: &str, key: &str) -> io::Result<()> {
-        self.0.once(key, &format!("to {to}: {text}")).map(drop)
+        self.once(format!("to {to}: {text}"), key).await
     }
 
     async fn send_batch(&self, to: &[&str], text: &str, key: &str) -> io::Result<()> {
-        self.0.once(key, &format!("to {}: {text}", to.join(", "))).map(drop)
+        self.once(format!("to {}: {text}", to.join(", ")), key).await
+    }
+
+    async fn once(&self, what: String, key: &str) -> io::Result<()> {
+        let (receiver, key) = (self.0.clone(), key.to_owned());
+        tokio::task::spawn_blocking(move || receiver.once(&key, &what).map(drop)).await?
     }
 }
 
