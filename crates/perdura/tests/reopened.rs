@@ -4,7 +4,8 @@ mod common;
 
 use common::TempFolder;
 use perdura::{
-    Context, LedgerStatus, Perdura, RunError, SetupError, Status, Step, StepError, Verdict, Workflow,
+    Context, Entry, LedgerStatus, Perdura, Run, RunError, SetupError, Status, Step, StepError, Verdict,
+    Workflow,
 };
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -42,11 +43,14 @@ fn sending(keys: &Arc<Mutex<Vec<String>>>) -> Step<u32, u32> {
     Step::new(step).named("send")
 }
 
+/// What is said of the step.
+type Said = fn(Step<u32, u32>) -> Step<u32, u32>;
+
 /// A folder in which `first` stands in its step `send`, and the key under which it is called.
-async fn left_in_send() -> (TempFolder, Arc<Mutex<Vec<String>>>) {
+async fn left_in_send(said: Said) -> (TempFolder, Arc<Mutex<Vec<String>>>) {
     let folder = TempFolder::new();
     let (begun, keys) = (Arc::new(Notify::new()), Arc::default());
-    let workflow = Workflow::new("number").step(double).step(endless(&begun, &keys));
+    let workflow = Workflow::new("number").step(double).step(said(endless(&begun, &keys)));
     let perdura = Perdura::open(folder.path()).workflow(&workflow).await.unwrap();
     perdura.start(&workflow, "first", 4).await.map(drop).unwrap();
     begun.notified().await;
@@ -54,9 +58,20 @@ async fn left_in_send() -> (TempFolder, Arc<Mutex<Vec<String>>>) {
     (folder, keys)
 }
 
+/// The last call, once it is in doubt.
+async fn until_uncertain<O>(run: &Run<O>) -> Entry {
+    loop {
+        let last = run.ledger().await.unwrap().pop().unwrap();
+        if last.status == LedgerStatus::Uncertain {
+            return last;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
 #[tokio::test]
 async fn what_was_under_way_goes_on_under_the_same_key() {
-    let (folder, keys) = left_in_send().await;
+    let (folder, keys) = left_in_send(|step| step).await;
     let workflow = Workflow::new("number").step(double).step(sending(&keys));
     let perdura = Perdura::open(folder.path()).workflow(&workflow).await.unwrap();
     assert_eq!(perdura.taken_up(), 1);
@@ -68,8 +83,25 @@ async fn what_was_under_way_goes_on_under_the_same_key() {
 }
 
 #[tokio::test]
+async fn what_may_not_be_repeated_is_held_after_the_process_is_gone() {
+    let cases: [(&str, Said); 2] =
+        [("hold", |step| step.hold()), ("forgotten keys", |step| step.key_memory(Duration::ZERO))];
+    for (case, said) in cases {
+        let (folder, keys) = left_in_send(said).await;
+        let workflow = Workflow::new("number").step(double).step(said(sending(&keys)));
+        let perdura = Perdura::open(folder.path()).workflow(&workflow).await.unwrap();
+        let run = perdura.start(&workflow, "first", 4).await.unwrap();
+        let held = until_uncertain(&run).await;
+        assert_eq!(keys.lock().unwrap()[..], [held.wire_key], "{case}: it was not called again");
+        run.resolve(&held.key, Verdict::Completed(7.into()), "it is in their list").await.unwrap();
+        assert_eq!(run.await.unwrap(), 7, "{case}");
+        assert_eq!(keys.lock().unwrap().len(), 1, "{case}");
+    }
+}
+
+#[tokio::test]
 async fn a_changed_list_is_for_new_executions_and_old_ones_keep_theirs() {
-    let (folder, keys) = left_in_send().await;
+    let (folder, keys) = left_in_send(|step| step).await;
     let workflow = Workflow::new("number").step(double).step(show);
     // The function that the old revision needs stays registered.
     let opening = Perdura::open(folder.path()).workflow(&workflow).step("number.send", sending(&keys));
@@ -82,17 +114,11 @@ async fn a_changed_list_is_for_new_executions_and_old_ones_keep_theirs() {
 
 #[tokio::test]
 async fn a_step_that_is_gone_while_it_was_called_is_held() {
-    let (folder, keys) = left_in_send().await;
+    let (folder, keys) = left_in_send(|step| step).await;
     let without = Workflow::new("number").step(double);
     let perdura = Perdura::open(folder.path()).workflow(&without).await.unwrap();
     let run = perdura.find(&without, "first").await.unwrap().unwrap();
-    let held = loop {
-        let last = run.ledger().await.unwrap().pop().unwrap();
-        if last.status == LedgerStatus::Uncertain {
-            break last;
-        }
-        tokio::task::yield_now().await;
-    };
+    let held = until_uncertain(&run).await;
     assert_eq!(run.status().await.unwrap(), Status::Running);
     assert_eq!(held.wire_key, keys.lock().unwrap()[0]);
     drop(run);
