@@ -40,10 +40,11 @@ def error(name, cause):
 class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         key, size = self.headers.get("Idempotency-Key"), int(self.headers.get("Content-Length") or 0)
-        if not key or size > BODY_MAX:
+        body = self.rfile.read(min(size, BODY_MAX))
+        if not key or len(body) != size:
             status, answer = 400, error("BadRequest", "a request has an Idempotency-Key and at most 1 MiB")
         else:
-            status, answer = once(key, self.rfile.read(size).decode())
+            status, answer = once(key, body.decode(errors="replace"))
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(answer.encode())))

@@ -34,7 +34,7 @@ function once(key: string, request: string): Answer {
   const answer = JSON.stringify({ receipt: charges.size + 1 });
   const charge: Charge = { key, request, customer: order.customer, cents: order.cents, answer };
   writeSync(file, JSON.stringify(charge) + "\n");
-  fsyncSync(file); // what is answered is on disk
+  fsyncSync(file); // what is answered is on disk; if it cannot be, this ends the worker, and the next one looks again
   charges.set(key, charge);
   return { status: 200, body: answer };
 }
@@ -46,8 +46,10 @@ function error(status: number, errorType: string, errorMessage: string): Answer 
 async function answer(request: IncomingMessage): Promise<Answer> {
   const key = request.headers["idempotency-key"];
   let body = "";
-  for await (const part of request.setEncoding("utf8")) {
-    if ((body += part).length > bodyMax) break;
+  try {
+    for await (const part of request.setEncoding("utf8")) if (body.length <= bodyMax) body += part;
+  } catch {
+    return error(400, "HungUp", "the request is not complete"); // and nobody is there to read this
   }
   if (typeof key === "string" && key !== "" && body.length <= bodyMax) return once(key, body);
   return error(400, "BadRequest", "a request has an Idempotency-Key and at most 1 MiB");

@@ -37,6 +37,17 @@ const NAME_MAX: usize = 80;
 /// let workflow = Workflow::new("double").step(double).step(parse);
 /// ```
 ///
+/// Nor does a start with another input:
+///
+/// ```compile_fail,E0308
+/// # use perdura::{Perdura, Workflow};
+/// # async fn double(number: u32) -> Result<u32, std::num::ParseIntError> { Ok(number * 2) }
+/// # async fn start(perdura: Perdura) {
+/// let workflow = Workflow::new("double").step(double);
+/// perdura.start(&workflow, "first", "a text").await;
+/// # }
+/// ```
+///
 /// # A changed list
 ///
 /// The list is kept as a definition with a revision. Another list under the same name makes a new revision when it is
