@@ -20,6 +20,9 @@ const CLAIMS: u32 = 5;
 /// After which of its calls the program is killed, in each life; then it is left alone.
 const DEATHS: [usize; 6] = [1, 2, 3, 4, 1, 5];
 
+/// What the receiver is told when the program has ended.
+const ENDED: &str = "ended\n";
+
 #[derive(Clone, Serialize, Deserialize)]
 struct Claim {
     number: u32,
@@ -77,7 +80,7 @@ fn the_program() {
     });
 }
 
-/// The program, and a thread that calls the receiver without a word when it has ended.
+/// The program, and a thread that tells the receiver when it has ended.
 fn program(folder: &TempFolder, receiver: SocketAddr) -> (Child, JoinHandle<()>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "the_program", "--ignored"])
@@ -89,7 +92,7 @@ fn program(folder: &TempFolder, receiver: SocketAddr) -> (Child, JoinHandle<()>)
     let mut output = child.stdout.take().unwrap();
     let ended = std::thread::spawn(move || {
         std::io::copy(&mut output, &mut std::io::sink()).unwrap();
-        drop(TcpStream::connect(receiver).unwrap());
+        TcpStream::connect(receiver).unwrap().write_all(ENDED.as_bytes()).unwrap();
     });
     (child, ended)
 }
@@ -111,12 +114,19 @@ impl Receiver {
     }
 }
 
-/// The next call with its line; `None`: the program has ended.
+/// The next call with its line; `None`: the program has ended. A call that it could not finish is none.
 fn next_call(listener: &TcpListener) -> Option<(TcpStream, String)> {
-    let (stream, _) = listener.accept().unwrap();
-    let mut line = String::new();
-    BufReader::new(&stream).read_line(&mut line).unwrap();
-    line.ends_with('\n').then_some((stream, line))
+    loop {
+        let (stream, _) = listener.accept().unwrap();
+        let mut line = String::new();
+        BufReader::new(&stream).read_line(&mut line).unwrap();
+        if line == ENDED {
+            return None;
+        }
+        if line.ends_with('\n') {
+            return Some((stream, line));
+        }
+    }
 }
 
 #[test]
