@@ -10,6 +10,7 @@
 
 mod ask;
 mod batch;
+mod client;
 mod content;
 mod csv;
 mod entry;
@@ -28,12 +29,13 @@ mod settings;
 mod stores;
 mod unpack;
 mod walk;
+mod walker;
 mod web;
 mod writer;
 mod writing;
 
 pub use reader::read;
-pub use settings::{BucketSettings, ItemSettings, Secret};
+pub use settings::{BucketSettings, ItemSettings};
 pub use stores::{ItemStores, SettingsError};
 pub use writer::write;
 

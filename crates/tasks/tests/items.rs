@@ -5,8 +5,9 @@ mod scene;
 
 use perdura_engine::asl::json::Value;
 use perdura_runtime::{Feed, ReadOrder};
+use perdura_tasks::guard::Guard;
 use perdura_tasks::items::{BucketSettings, ITEM_BYTES_MAX, ItemSettings, ItemStores, read};
-use scene::{Taken, client, feed, folder, get, json, list, local, reader, stores, take};
+use scene::{Taken, feed, folder, get, json, list, local, reader, stores, take};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -306,6 +307,8 @@ fn settings_that_do_not_fit_are_refused_and_tell_no_secret() {
         (endpoint("s3.example.org"), "is not an http or https address"),
         (endpoint("ftp://s3.example.org"), "is not an http or https address"),
         (endpoint("http://s3.example.org"), "items.allow_http"),
+        (endpoint("https://169.254.169.254"), "is a link-local address"),
+        (url("https://[fd00:ec2::254]/"), "metadata service"),
         (endpoint("https://me:hidden@s3.example.org"), "is not an http or https address"),
         (url("http://example.org/"), "items.allow_http"),
         (inside(".."), "must be below items.local"),
@@ -320,7 +323,8 @@ fn settings_that_do_not_fit_are_refused_and_tell_no_secret() {
         (ItemSettings { local: Some(Path::new("/nowhere/at/all").into()), ..inside(".") }, "items.local"),
     ];
     for (settings, wanted) in table {
-        let refused = ItemStores::new(&settings, client()).map(|_| ()).expect_err(wanted).to_string();
+        let refused =
+            ItemStores::new(&settings, &Guard::default()).map(|_| ()).expect_err(wanted).to_string();
         assert!(refused.contains(wanted) && !refused.contains("hidden"), "{refused}");
     }
 }

@@ -91,7 +91,7 @@ impl Connector {
 
 /// Trusts the authorities that the system trusts. Where none are installed, calls over TLS fail and say so; plain
 /// calls need none.
-fn tls() -> Result<ClientConfig, rustls::Error> {
+pub(crate) fn tls() -> Result<ClientConfig, rustls::Error> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
     let (taken, unreadable) = roots.add_parsable_certificates(found.certs);

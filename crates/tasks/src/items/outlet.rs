@@ -64,8 +64,16 @@ impl Outlet {
         Ok(())
     }
 
-    /// Makes the file be there.
+    /// Makes the file be there, or takes back what was sent.
     pub(super) async fn finish(mut self) -> Result<(), PlaceError> {
+        let finished = self.finish_now().await;
+        if finished.is_err() {
+            self.discard().await;
+        }
+        finished
+    }
+
+    async fn finish_now(&mut self) -> Result<(), PlaceError> {
         let block = std::mem::take(&mut self.block);
         if let Target::S3 { store, path, upload: None } = &self.to {
             return store.put(path, block.into()).await.map(drop).map_err(|error| trouble(&error));
@@ -73,12 +81,13 @@ impl Outlet {
         if !block.is_empty() {
             self.send(block).await?;
         }
-        match self.to {
+        match &mut self.to {
             Target::S3 { upload, .. } => match upload {
-                Some(mut upload) => upload.complete().await.map(drop).map_err(|error| trouble(&error)),
+                Some(upload) => upload.complete().await.map(drop).map_err(|error| trouble(&error)),
                 None => Ok(()),
             },
             Target::Folder { file, unfinished, path } => {
+                let (file, unfinished, path) = (file.clone(), unfinished.clone(), path.clone());
                 let finish = move || {
                     file.sync_all()?;
                     fs::rename(&unfinished, &path)?;

@@ -19,8 +19,9 @@ use perdura_engine::Fault;
 use perdura_engine::asl::error::ITEM_READER;
 use perdura_engine::asl::json::Value;
 use perdura_runtime::{Feed, ReadOrder, Source, Unwanted};
+use std::convert::Infallible;
+use std::future::pending;
 use std::io::{self, Read};
-use std::pin::pin;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -160,22 +161,28 @@ impl Run<'_> {
             .name("items-parse".into())
             .spawn(work)
             .map_err(|error| failed(at, format!("there is no thread to parse with: {error}")))?;
-        let mut pump = pin!(pump);
-        let mut is_pumping = true;
-        loop {
-            tokio::select! {
-                biased;
-                told = parsed.recv() => match told {
-                    Some(Parsed::Items(batch)) => self.feed.give(batch).await?,
-                    Some(Parsed::End(done)) => {
-                        self.quota = done.map_err(|error| failed(at, error))?;
-                        return Ok(());
+        let feed = self.feed;
+        let drain = async {
+            loop {
+                match parsed.recv().await {
+                    Some(Parsed::Items(batch)) => feed.give(batch).await?,
+                    Some(Parsed::End(done)) => return done.map_err(|error| failed(at, error)),
+                    None => {
+                        return Err(failed(
+                            at,
+                            "the thread that parses it died; this is a mistake in perdura",
+                        ));
                     }
-                    None => return Err(failed(at, "the thread that parses it died; this is a mistake in perdura")),
-                },
-                () = &mut pump, if is_pumping => is_pumping = false,
+                }
             }
-        }
+        };
+        // Fetching goes on while the run makes room: a timer of the client must not find its answer unread.
+        self.quota = tokio::select! {
+            biased;
+            done = drain => done?,
+            never = pump => match never {},
+        };
+        Ok(())
     }
 
     /// The objects of a bucket, or the items in them. What tells one state of a bucket from another is known only at
@@ -283,20 +290,24 @@ impl Pass {
 }
 
 /// The side of a content that waits, and the one that a thread reads.
-fn split(content: Content) -> (impl Future<Output = ()>, Box<dyn Read + Send>) {
+fn split(content: Content) -> (impl Future<Output = Infallible>, Box<dyn Read + Send>) {
     let (sender, from) = mpsc::channel(1);
     let (fetched, bytes): (_, Box<dyn Read + Send>) = match content {
         Content::File(file) => (None, Box::new(file)),
         other => (Some(other), Box::new(Pieces { from, piece: Bytes::new() })),
     };
     let pump = async move {
-        let Some(mut content) = fetched else { return };
-        while let Some(piece) = content.next().await.transpose() {
-            let is_last = piece.is_err();
-            if sender.send(piece).await.is_err() || is_last {
-                return;
+        if let Some(mut content) = fetched {
+            while let Some(piece) = content.next().await.transpose() {
+                let is_last = piece.is_err();
+                if sender.send(piece).await.is_err() || is_last {
+                    break;
+                }
             }
         }
+        // The thread sees the end of the bytes when this is gone, and has the last word.
+        drop(sender);
+        pending().await
     };
     (pump, bytes)
 }

@@ -3,9 +3,9 @@
 //! Nothing is read from the environment here. Whoever starts the process may give the usual AWS variables as values,
 //! by [`ItemSettings::or_credentials`].
 
+use crate::connection::SecretText;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 
 /// The largest file that is read, unless configured otherwise: 100 GB.
@@ -29,9 +29,9 @@ pub struct ItemSettings {
     /// The public half of the credentials.
     pub access_key_id: Option<String>,
     /// The other half.
-    pub secret_access_key: Option<Secret>,
+    pub secret_access_key: Option<SecretText>,
     /// For credentials that expire.
-    pub session_token: Option<Secret>,
+    pub session_token: Option<SecretText>,
     /// Whether the bucket's name belongs into the path of the address, as most stores want it, and not into its host.
     /// If not said: into the path where an endpoint is given, into the host at Amazon's own.
     pub path_style: Option<bool>,
@@ -64,34 +64,11 @@ pub struct BucketSettings {
     /// The public half of the credentials there.
     pub access_key_id: Option<String>,
     /// The other half.
-    pub secret_access_key: Option<Secret>,
+    pub secret_access_key: Option<SecretText>,
     /// For credentials that expire.
-    pub session_token: Option<Secret>,
+    pub session_token: Option<SecretText>,
     /// As for the default store.
     pub path_style: Option<bool>,
-}
-
-/// A text that is never shown.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Keeps this.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// For the one who must send it.
-    pub(crate) fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("(secret)")
-    }
 }
 
 impl Default for ItemSettings {
@@ -119,8 +96,8 @@ impl ItemSettings {
     pub fn or_credentials(
         mut self,
         access_key_id: Option<String>,
-        secret_access_key: Option<Secret>,
-        session_token: Option<Secret>,
+        secret_access_key: Option<SecretText>,
+        session_token: Option<SecretText>,
     ) -> Self {
         if self.access_key_id.is_none() && self.secret_access_key.is_none() {
             self.access_key_id = access_key_id;
@@ -145,8 +122,8 @@ mod tests {
     fn a_secret_is_not_shown() {
         let settings = ItemSettings::default().or_credentials(
             Some("AKIDEXAMPLE".into()),
-            Some(Secret::new("hidden")),
-            Some(Secret::new("hidden too")),
+            Some(SecretText::new("hidden")),
+            Some(SecretText::new("hidden too")),
         );
         let shown = format!("{settings:?}");
         assert!(shown.contains("AKIDEXAMPLE") && !shown.contains("hidden"), "{shown}");
@@ -155,7 +132,8 @@ mod tests {
     #[test]
     fn configured_credentials_are_not_mixed_with_others() {
         let configured = ItemSettings { access_key_id: Some("ours".into()), ..ItemSettings::default() };
-        let settings = configured.or_credentials(Some("theirs".into()), Some(Secret::new("theirs")), None);
+        let settings =
+            configured.or_credentials(Some("theirs".into()), Some(SecretText::new("theirs")), None);
         assert_eq!(settings.access_key_id.as_deref(), Some("ours"));
         assert_eq!(settings.secret_access_key, None);
     }

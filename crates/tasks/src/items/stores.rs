@@ -1,14 +1,18 @@
 //! The configured stores, and which of them a bucket's name means.
 
+use super::client::client;
 use super::folder::Folder;
 use super::place::{Place, PlaceError};
 use super::s3::{Account, S3};
-use super::settings::{BucketSettings, ItemSettings, Secret};
+use super::settings::{BucketSettings, ItemSettings};
 use super::web::Web;
+use crate::connection::SecretText;
+use crate::guard::{Guard, Reason};
 use object_store::aws::AwsCredential;
 use reqwest::{Client, Url};
 use std::collections::BTreeMap;
 use std::io;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -35,6 +39,19 @@ pub enum SettingsError {
         /// What it says.
         text: String,
     },
+    /// An address that nobody may call.
+    #[error("{at}: \"{text}\" is not called: {reason}; if it is meant, allow it under [http]")]
+    Forbidden {
+        /// Which setting.
+        at: String,
+        /// What it says.
+        text: String,
+        /// What is wrong with it.
+        reason: Reason,
+    },
+    /// There is no client to call anything with.
+    #[error("no HTTP client: {0}")]
+    Client(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Plain HTTP where it is not allowed.
     #[error(
         "{at}: \"{text}\" would send data and credentials in the clear; use https, or set items.allow_http = true"
@@ -87,22 +104,30 @@ pub enum SettingsError {
     },
 }
 
+/// What addresses may be.
+#[derive(Clone, Copy)]
+struct Rules<'s> {
+    guard: &'s Guard,
+    allow_http: bool,
+}
+
 /// What of a table says where a store is.
 struct AccountSettings<'s> {
     at: String,
     endpoint: Option<&'s String>,
     region: Option<&'s String>,
     access_key_id: Option<&'s String>,
-    secret_access_key: Option<&'s Secret>,
-    session_token: Option<&'s Secret>,
+    secret_access_key: Option<&'s SecretText>,
+    session_token: Option<&'s SecretText>,
     path_style: Option<bool>,
-    allow_http: bool,
+    rules: Rules<'s>,
 }
 
 impl ItemStores {
-    /// Those of these settings. All requests go through the client, which decides what addresses may be reached; it
-    /// should have no timeout for whole answers, since a file may take long.
-    pub fn new(settings: &ItemSettings, client: Client) -> Result<Self, SettingsError> {
+    /// Those of these settings. Only what the guard lets through is ever reached.
+    pub fn new(settings: &ItemSettings, guard: &Guard) -> Result<Self, SettingsError> {
+        let client = client(guard).map_err(SettingsError::Client)?;
+        let rules = Rules { guard, allow_http: settings.allow_http };
         let local = match &settings.local {
             None => None,
             Some(folder) => Some(Folder::new(folder).map_err(|error| SettingsError::Folder {
@@ -119,10 +144,10 @@ impl ItemStores {
             secret_access_key: settings.secret_access_key.as_ref(),
             session_token: settings.session_token.as_ref(),
             path_style: settings.path_style,
-            allow_http: settings.allow_http,
+            rules,
         })?;
         let buckets = settings.buckets.iter().map(|(name, bucket)| {
-            let place = place(name, bucket, &client, local.as_ref(), settings.allow_http)?;
+            let place = place(name, bucket, &client, local.as_ref(), rules)?;
             Ok((name.clone(), place))
         });
         let buckets = buckets.collect::<Result<_, _>>()?;
@@ -165,14 +190,14 @@ fn place(
     settings: &BucketSettings,
     client: &Client,
     local: Option<&Folder>,
-    allow_http: bool,
+    rules: Rules<'_>,
 ) -> Result<Place, SettingsError> {
     let at = format!("items.buckets.\"{name}\"");
     let has_store = settings.endpoint.is_some() || settings.region.is_some();
     match (&settings.folder, &settings.url, has_store) {
         (Some(folder), None, false) => folder_below(&at, folder, local).map(Place::Folder),
         (None, Some(url), false) => {
-            let base = address(&format!("{at}.url"), url, allow_http)?;
+            let base = address(&format!("{at}.url"), url, rules)?;
             Ok(Place::Web(Web::new(client, base)))
         }
         (None, None, true) => {
@@ -184,7 +209,7 @@ fn place(
                 secret_access_key: settings.secret_access_key.as_ref(),
                 session_token: settings.session_token.as_ref(),
                 path_style: settings.path_style,
-                allow_http,
+                rules,
             })?;
             let account = account.ok_or_else(|| SettingsError::Kind { at: at.clone() })?;
             let there = settings.bucket.as_deref().unwrap_or(name);
@@ -231,19 +256,24 @@ fn account(settings: &AccountSettings<'_>) -> Result<Option<Arc<Account>>, Setti
             return Err(SettingsError::Credentials { at: settings.at.clone() });
         }
     };
-    let endpoint = address(&format!("{}.endpoint", settings.at), &endpoint, settings.allow_http)?;
+    let endpoint = address(&format!("{}.endpoint", settings.at), &endpoint, settings.rules)?;
     let is_path_style = settings.path_style.unwrap_or(settings.endpoint.is_some());
     Ok(Some(Arc::new(Account { endpoint, region, credential, is_path_style })))
 }
 
-fn address(at: &str, text: &str, allow_http: bool) -> Result<Url, SettingsError> {
+fn address(at: &str, text: &str, rules: Rules<'_>) -> Result<Url, SettingsError> {
     let (at, shown) = (at.to_owned(), text.to_owned());
-    match Url::parse(text) {
+    let url = match Url::parse(text) {
         Ok(url) if !url.username().is_empty() || url.password().is_some() => {
-            Err(SettingsError::Address { at, text: "(an address with a password)".into() })
+            return Err(SettingsError::Address { at, text: "(an address with a password)".into() });
         }
-        Ok(url) if url.scheme() == "https" || url.scheme() == "http" && allow_http => Ok(url),
-        Ok(url) if url.scheme() == "http" => Err(SettingsError::PlainHttp { at, text: shown }),
-        Ok(_) | Err(_) => Err(SettingsError::Address { at, text: shown }),
+        Ok(url) if url.scheme() == "https" || url.scheme() == "http" && rules.allow_http => url,
+        Ok(url) if url.scheme() == "http" => return Err(SettingsError::PlainHttp { at, text: shown }),
+        Ok(_) | Err(_) => return Err(SettingsError::Address { at, text: shown }),
+    };
+    let literal = url.host_str().and_then(|host| host.trim_matches(['[', ']']).parse::<IpAddr>().ok());
+    match literal.map_or(Ok(()), |address| rules.guard.judge(address)) {
+        Ok(()) => Ok(url),
+        Err(reason) => Err(SettingsError::Forbidden { at, text: shown, reason }),
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The first request asks for a range. A server that gives ranges is asked for one after the other, each under the
 //! condition that the file is still the same; one that does not sends the whole file, and a connection that breaks
-//! then is an error. Which addresses may be reached, and whether redirects are followed, is the client's business.
+//! then is an error. Redirects are not followed.
 
 use super::ask::{TRIES, ask, pause};
 use super::content::{BLOCK_BYTES, Content, Opened, check_encoding};
@@ -160,6 +160,9 @@ fn check(status: StatusCode) -> Result<(), PlaceError> {
         StatusCode::OK | StatusCode::PARTIAL_CONTENT => Ok(()),
         StatusCode::NOT_FOUND | StatusCode::GONE => Err(PlaceError::Missing),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(PlaceError::Denied),
+        other if other.is_redirection() => Err(PlaceError::Failed(format!(
+            "it answered {other}, and redirects are not followed: configure the address that it leads to"
+        ))),
         other => Err(PlaceError::Failed(format!("it answered {other}"))),
     }
 }

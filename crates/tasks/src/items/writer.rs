@@ -93,12 +93,8 @@ impl Run<'_> {
         }
         let manifest_key = format!("{}manifest.json", self.writing.folder);
         let manifest = self.manifest(&files).to_string();
-        let mut outlet = place.create(&manifest_key).await.map_err(|error| self.failed(error))?;
-        let done = match outlet.write(manifest.as_bytes()).await {
-            Ok(()) => outlet.finish().await,
-            Err(error) => Err(error),
-        };
-        done.map_err(|error| self.failed(error))?;
+        let outlet = place.create(&manifest_key).await.map_err(|error| self.failed(error))?;
+        end_with(outlet, &manifest).await.map_err(|error| self.failed(error))?;
         let details: Map =
             [("Bucket", Value::from(self.writing.bucket.clone())), ("Key", manifest_key.into())]
                 .into_iter()
@@ -192,10 +188,9 @@ impl<'w> Files<'w> {
 
     async fn close(&mut self) -> Result<(), PlaceError> {
         let key = self.key();
-        let Some((mut outlet, size)) = self.open.take() else { return Ok(()) };
+        let Some((outlet, size)) = self.open.take() else { return Ok(()) };
         let end = closing(self.output);
-        outlet.write(end.as_bytes()).await?;
-        outlet.finish().await?;
+        end_with(outlet, end).await?;
         self.done.push((key, size + end.len() as u64));
         Ok(())
     }
@@ -203,6 +198,17 @@ impl<'w> Files<'w> {
     async fn discard(self) {
         if let Some((outlet, _)) = self.open {
             outlet.discard().await;
+        }
+    }
+}
+
+/// Writes the last of a file, and makes it be there.
+async fn end_with(mut outlet: Outlet, text: &str) -> Result<(), PlaceError> {
+    match outlet.write(text.as_bytes()).await {
+        Ok(()) => outlet.finish().await,
+        Err(error) => {
+            outlet.discard().await;
+            Err(error)
         }
     }
 }

@@ -6,6 +6,7 @@ use perdura_engine::asl::json::{Payload, Value, parse};
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{Fault, ReaderOrder, Status, Timestamp, WriterOrder};
 use perdura_runtime::{ChildResult, Fed, Feed, ReadOrder, Reply, Source, WriteOrder};
+use perdura_tasks::guard::Guard;
 use perdura_tasks::items::{BucketSettings, ItemSettings, ItemStores, read, write};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,12 +45,6 @@ pub(crate) fn json(text: &str) -> Value {
     parse(text).expect("JSON")
 }
 
-pub(crate) fn client() -> reqwest::Client {
-    // The second of two tests finds it installed, which is as good.
-    drop(rustls::crypto::ring::default_provider().install_default());
-    reqwest::Client::builder().no_proxy().build().expect("a client")
-}
-
 /// An empty folder of this test alone.
 pub(crate) fn folder(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("items-{}-{name}", std::process::id()));
@@ -71,7 +66,7 @@ pub(crate) fn local(folder: &Path) -> ItemSettings {
 }
 
 pub(crate) fn stores(settings: &ItemSettings) -> ItemStores {
-    ItemStores::new(settings, client()).expect("settings that fit")
+    ItemStores::new(settings, &Guard::default()).expect("settings that fit")
 }
 
 pub(crate) fn reader(action: &str, arguments: &str, config: &str, max_items: Option<i64>) -> ReaderOrder {
