@@ -70,7 +70,7 @@ async fn buckets_are_listed_whole_and_manifests_followed() {
     for index in 0..1_001 {
         moto.put(&format!("many/n/{index:04}"), "x").await;
     }
-    moto.put("many/odd/a%20b%2Bc%26%C3%BC%25", "odd").await;
+    let headers = moto.put("many/odd/a%20b%2Bc%26%C3%BC%25", "odd").await;
     moto.put("many/odd/folder/", "").await;
     assert_eq!(list(&stores, "many", "n/", "{}").await.whole().len(), 1_001);
     assert_eq!(list(&stores, "many", "none", "{}").await.whole(), []);
@@ -84,7 +84,7 @@ async fn buckets_are_listed_whole_and_manifests_followed() {
     assert_eq!(keys, [Some("odd/a b+c&ü%"), Some("odd/folder/")]);
     let names: Vec<_> = odd[0].as_object().expect("an object").keys().map(|key| &**key).collect();
     assert_eq!(names, ["Etag", "Key", "LastModified", "Size", "StorageClass"]);
-    assert_eq!(odd[0].get("Etag"), Some(&Value::from("\"18a16d4530763ef43321d306c9f6ffed\"")));
+    assert_eq!(odd[0].get("Etag"), Some(&Value::from(headers["etag"].to_str().expect("text"))));
     assert_eq!(odd[0].get("Size"), Some(&Value::from(3)));
     assert_eq!(odd[0].get("StorageClass"), Some(&Value::from("STANDARD")));
     assert_eq!(list(&stores, "many", "odd", "{}").await.version(), version);

@@ -89,7 +89,8 @@ fn answer(head: &[String], body: &[u8], manner: Manner, number: usize) -> Vec<u8
         body.len(),
         part.len()
     );
-    let part = if manner == Manner::Breaks && number % 2 == 0 { &part[..part.len() / 2] } else { part };
+    let part =
+        if manner == Manner::Breaks && number.is_multiple_of(2) { &part[..part.len() / 2] } else { part };
     [head.as_bytes(), part].concat()
 }
 
