@@ -10,6 +10,8 @@
 
 mod connect;
 
+pub(crate) use connect::tls;
+
 use crate::guard::{Guard, Reason};
 use bytes::{Bytes, BytesMut};
 use connect::{Connector, Forbidden};
