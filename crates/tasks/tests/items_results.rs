@@ -6,11 +6,13 @@ mod scene;
 use perdura_engine::Status;
 use perdura_engine::asl::json::Value;
 use perdura_runtime::{ChildResult, Reply, WriteOrder};
+use perdura_store::{Failure, FailureKind};
 use perdura_tasks::items::{BucketSettings, ItemSettings, write};
 use scene::{MAP_RUN, child, folder, json, local, put, stores, writer};
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use tokio::sync::oneshot;
 
 const RUN: &str = "ad9b5f27-090b-3ac6-9beb-243cd77144a7";
 
@@ -167,4 +169,31 @@ async fn what_nobody_waits_for_is_not_finished() {
     };
     write(&stores(&local(&root)), order).await;
     assert!(!root.join(RUN).join("manifest.json").exists());
+}
+
+#[tokio::test]
+async fn results_that_cannot_be_read_back_leave_nothing() {
+    let root = folder("lost-results");
+    let failure =
+        || Failure { what: "reading".into(), why: "the disk is gone".into(), kind: FailureKind::Io };
+    let broken: [(Box<dyn Iterator<Item = Result<ChildResult, Failure>> + Send>, &str); 2] = [
+        (
+            Box::new(mixed().map(Ok).chain([Err(failure())])),
+            "they cannot be read back: reading: the disk is gone",
+        ),
+        (
+            Box::new(mixed().map(|child| if child.index == 3 { panic!("on purpose") } else { Ok(child) })),
+            "died",
+        ),
+    ];
+    for (results, wanted) in broken {
+        let (sender, receiver) = oneshot::channel();
+        let reply = Reply::new(move |written| sender.send(written).expect("somebody waits"));
+        let writer = writer(r#"{"Bucket": "local"}"#, "{}");
+        write(&stores(&local(&root)), WriteOrder { writer, map_run_arn: MAP_RUN.into(), results, reply })
+            .await;
+        let fault = receiver.await.expect("a reply").expect_err(wanted);
+        assert!(fault.cause.as_deref().is_some_and(|cause| cause.contains(wanted)), "{fault:?}");
+        assert_eq!(names(&root.join(RUN)), [] as [&str; 0]);
+    }
 }

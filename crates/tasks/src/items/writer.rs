@@ -42,8 +42,13 @@ pub async fn write(stores: &ItemStores, order: WriteOrder) {
     }));
 }
 
-/// One result on its way, or why there are no more.
-type Told = Result<(Class, Vec<String>), String>;
+/// What the thread that reads results tells.
+enum Told {
+    /// What one child adds to which files.
+    Entries(Class, Vec<String>),
+    /// All were told, or the rest cannot be read. A thread that dies says neither.
+    End(Result<(), String>),
+}
 
 /// Reads results on a thread of its own: each comes from a disk.
 fn tell(
@@ -53,12 +58,23 @@ fn tell(
     let (sender, receiver) = mpsc::channel(RESULTS_AHEAD);
     let transformation = writing.transformation;
     let work = move || {
+        let mut end = Ok(());
         for result in results {
-            let told = result.map(|child| entries(&child, transformation)).map_err(|error| error.to_string());
-            if sender.blocking_send(told).is_err() {
-                return;
+            match result {
+                Ok(child) => {
+                    let (class, texts) = entries(&child, transformation);
+                    if sender.blocking_send(Told::Entries(class, texts)).is_err() {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    end = Err(error.to_string());
+                    break;
+                }
             }
         }
+        // Refused only when nobody listens any more.
+        drop(sender.blocking_send(Told::End(end)));
     };
     match std::thread::Builder::new().name("results".into()).spawn(work) {
         Ok(_) => Ok(receiver),
@@ -112,11 +128,16 @@ impl Run<'_> {
         told: &mut mpsc::Receiver<Told>,
         files: &mut [Files<'_>; 3],
     ) -> Result<(), String> {
-        while let Some(told) = told.recv().await {
+        loop {
+            let (class, entries) = match told.recv().await {
+                Some(Told::Entries(class, entries)) => (class, entries),
+                Some(Told::End(Ok(()))) => break,
+                Some(Told::End(Err(error))) => return Err(format!("they cannot be read back: {error}")),
+                None => return Err("the thread that reads them died; this is a mistake in perdura".into()),
+            };
             if !self.reply.is_wanted() {
                 return Err("nobody waits for them any more".into());
             }
-            let (class, entries) = told.map_err(|error| format!("they cannot be read back: {error}"))?;
             let file =
                 files.iter_mut().find(|files| files.class == class).expect("there is one for each class");
             for entry in entries {
