@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 /// Keeps a definition.
 pub(crate) fn deploy(arguments: &DeployArguments) -> Result<ExitCode> {
-    let definition = Definition::open(&arguments.file, arguments.reading)?;
+    let definition = Definition::open(&arguments.file, arguments.reading.settled()?)?;
     if definition.reading.machine.is_none() {
         let paint = stderr_paint();
         let mut stderr = io::stderr().lock();
@@ -34,7 +34,7 @@ pub(crate) fn deploy(arguments: &DeployArguments) -> Result<ExitCode> {
         kind: arguments.reading.machine_type.into(),
         definition: text,
     };
-    let Answer::Deployed(deployed) = Data::reach(&arguments.data.data)?.ask(request)? else {
+    let Answer::Deployed(deployed) = Data::reach(&arguments.data.folder()?)?.ask(request)? else {
         bail!("the answer is none to this question");
     };
     if arguments.data.json {

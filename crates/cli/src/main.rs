@@ -5,6 +5,7 @@ mod backup;
 mod bench;
 mod check;
 mod cleanup;
+mod config;
 mod data;
 mod definition;
 mod deploy;
@@ -15,13 +16,16 @@ mod ledger;
 mod ps;
 mod run;
 mod serve;
+mod settings;
 mod show;
 mod start;
 mod stats;
 mod stop;
 mod table;
 mod terminal;
+mod trace;
 mod validate;
+mod watch;
 
 use arguments::{Arguments, Command};
 use clap::{CommandFactory, Parser};
@@ -35,7 +39,7 @@ const REFUSED: u8 = 2;
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Validate(arguments) => validate::validate(&arguments),
-        Command::Run(arguments) => run::run(&arguments),
+        Command::Run(arguments) => run::run(arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::Deploy(arguments) => deploy::deploy(&arguments),
@@ -43,6 +47,8 @@ fn main() -> ExitCode {
         Command::Ps(arguments) => ps::ps(&arguments),
         Command::Show(arguments) => show::show(&arguments),
         Command::History(arguments) => history::history(&arguments),
+        Command::Watch(arguments) => watch::watch(&arguments),
+        Command::Trace(arguments) => trace::trace(&arguments),
         Command::Ledger(arguments) => ledger::ledger(&arguments),
         Command::Stats(arguments) => stats::stats(&arguments),
         Command::Stop(arguments) => stop::stop(&arguments),
@@ -51,6 +57,7 @@ fn main() -> ExitCode {
         Command::Backup(arguments) => backup::backup(&arguments),
         Command::Restore(arguments) => backup::restore(&arguments),
         Command::Check(arguments) => check::check(&arguments),
+        Command::Config(arguments) => config::config(&arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "perdura", &mut script);

@@ -4,9 +4,10 @@ pub(crate) mod commands;
 pub(crate) mod logs;
 
 use crate::arguments::ServeArguments;
-use crate::duration;
+use crate::definition::plural;
 use crate::run::config::Config;
-use crate::terminal;
+use crate::settings::Settings;
+use crate::{duration, table, terminal};
 use anyhow::{Context, Result};
 use commands::Commands;
 use perdura_runtime::{Opener, Options, RealWorld, Runtime, Steps};
@@ -17,6 +18,7 @@ use perdura_server::{Refusal, retention, stuck};
 use perdura_store::{Failure, SqliteOptions, SqliteStore, Store};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -31,40 +33,42 @@ const REST: Duration = Duration::from_millis(500);
 
 /// Serves until a signal comes.
 pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
-    logs::start(&arguments.log, arguments.log_format)?;
-    let config = Config::find(arguments.config.as_deref(), Path::new(""))?;
+    let settings = Settings::load(arguments.settings.flags(), None)?;
+    logs::start(&settings.log(), settings.log_format()?)?;
+    let (folder, address, grace, keep) =
+        (settings.data(), settings.listen()?, settings.grace()?, settings.keep()?);
+    let config = Config::find(settings.file().map(|file| &*file.name), Path::new(""))?;
     let signals = listen_for_signals()?;
     let tokio = threads()?;
     let began = Instant::now();
     // Who is second learns first of all who has the data.
-    let store = SqliteStore::open(&arguments.data, SqliteOptions::default()).map_err(Refusal::from)?;
-    let listener = tokio
-        .block_on(http::bind(arguments.listen))
-        .with_context(|| format!("cannot listen on {}", arguments.listen))?;
+    let store = SqliteStore::open(&folder, SqliteOptions::default()).map_err(Refusal::from)?;
+    let listener =
+        tokio.block_on(http::bind(address)).with_context(|| format!("cannot listen on {address}"))?;
     let commands = Commands::new(&config, tokio.handle().clone());
     let world = RealWorld::new(Steps::default(), Box::new(commands.clone()), tokio.handle().clone());
-    let runtime = Runtime::open(opener(&arguments.data, store), Arc::new(world), &Options::default())
-        .map_err(Refusal::from)?;
+    let runtime =
+        Runtime::open(opener(&folder, store), Arc::new(world), &Options::default()).map_err(Refusal::from)?;
     let door = runtime.door().clone();
     tokio.block_on(async {
-        let control = Listener::open(&arguments.data).with_context(|| {
-            format!("cannot open the control socket in {}; is the path too long?", arguments.data.display())
+        let control = Listener::open(&folder).with_context(|| {
+            format!("cannot open the control socket in {}; is the path too long?", folder.display())
         })?;
         let served = Served::new(door.clone(), tokio.handle().clone());
         let watch = Arc::new(stuck::Watch::default());
         let address = listener.local_addr()?;
         let health = Health { door: door.clone(), watch: watch.clone() };
-        tell_ready(arguments, &address.to_string(), runtime.taken_up(), began)?;
+        let ready = Ready { folder: &folder, address, taken_up: runtime.taken_up(), took: began.elapsed() };
+        ready.tell(arguments.json)?;
         tokio::select! {
             biased;
             () = signalled(signals) => Ok(()),
             ended = http::serve(listener, health) => ended.context("the HTTP side ended"),
             () = control.serve(served.clone()) => Ok(()),
             () = stuck::watch(served.clone(), watch) => Ok(()),
-            () = retention::sweep(served, config.keep) => Ok(()),
+            () = retention::sweep(served, keep) => Ok(()),
         }
     })?;
-    let grace = arguments.grace;
     tracing::info!(grace = %duration::say(retention::ms(grace)), "shuts down; a second signal ends it at once");
     runtime.close(grace);
     commands.kill_all();
@@ -91,13 +95,31 @@ pub(crate) fn opener(folder: &Path, store: SqliteStore) -> Opener {
     })
 }
 
-fn tell_ready(arguments: &ServeArguments, address: &str, taken_up: usize, began: Instant) -> Result<()> {
-    let took = duration::say(retention::ms(began.elapsed()));
-    let count = crate::definition::plural(taken_up, "execution");
-    let data = arguments.data.display();
-    terminal::print(
-        format!("perdura serves {data} on http://{address}: {count} taken up in {took}\n").as_bytes(),
-    )
+/// What a server says when it can be asked.
+struct Ready<'a> {
+    folder: &'a Path,
+    address: SocketAddr,
+    taken_up: usize,
+    took: Duration,
+}
+
+impl Ready<'_> {
+    fn tell(&self, json: bool) -> Result<()> {
+        let Self { folder, address, taken_up, took } = self;
+        if json {
+            return table::print_json(&serde_json::json!({
+                "data": folder,
+                "address": format!("http://{address}"),
+                "executions": taken_up,
+                "tookMs": retention::ms(*took),
+            }));
+        }
+        let (count, took) = (plural(*taken_up, "execution"), duration::say(retention::ms(*took)));
+        let data = folder.display();
+        terminal::print(
+            format!("perdura serves {data} on http://{address}: {count} taken up in {took}\n").as_bytes(),
+        )
+    }
 }
 
 /// Whether a signal came. The second ends the process, should the first not have done it.

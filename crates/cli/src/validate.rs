@@ -13,12 +13,13 @@ use std::process::ExitCode;
 
 /// Reads each file and tells what is wrong. A file that cannot be read does not hide the others.
 pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode> {
+    let reading = arguments.reading.settled()?;
     let paint = terminal::stderr_paint();
     let mut stderr = io::stderr().lock();
     let mut counts = Counts::default();
     let mut unread = 0;
     for path in &arguments.files {
-        let definition = match Definition::open(path, arguments.reading) {
+        let definition = match Definition::open(path, reading) {
             Ok(definition) => definition,
             Err(error) => {
                 unread += 1;

@@ -7,6 +7,7 @@ mod answer;
 mod ask;
 mod listen;
 mod request;
+mod traced;
 
 pub use answer::{
     Answer, Deployed, LedgerEntry, Listed, Page, Place, Shown, Standing, Starting, StatsAnswer, Swept, Table,
@@ -15,6 +16,7 @@ pub use answer::{
 pub use ask::{Connection, connect};
 pub use listen::{Listener, SOCKET};
 pub use request::{LedgerQuestion, Request, Resolving};
+pub use traced::{TraceBy, Traced, TracedEvent, TracedExecution, TracedStep};
 
 use perdura_engine::LedgerStatus;
 

@@ -5,6 +5,7 @@ mod find;
 mod history;
 mod ledger;
 mod machines;
+mod trace;
 mod upkeep;
 
 use crate::Refusal;
@@ -29,6 +30,8 @@ pub fn handle<D: Data>(data: &mut D, request: Request) -> Result<Answer, Refusal
         }
         Request::Show { execution } => executions::show(data, &execution),
         Request::History { execution, from } => history::history(data, &execution, from.max(1)),
+        Request::Turns { execution, from } => history::turns(data, &execution, from.max(1)),
+        Request::Trace { key } => trace::trace(data, &key),
         Request::Ledger(question) => ledger::ledger(data, &question),
         Request::Resolve(resolving) => ledger::resolve(data, resolving),
         Request::Stats => upkeep::stats(data),

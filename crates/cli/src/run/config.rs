@@ -3,7 +3,7 @@
 use crate::document;
 use anyhow::{Context, Result, anyhow, bail};
 use perdura_engine::{Policy, Uncertain};
-use perdura_server::retention::{Keep, ms};
+use perdura_server::retention::ms;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,6 @@ pub(crate) struct Config {
     /// The file, where there is one.
     pub(crate) file: Option<PathBuf>,
     pub(crate) functions: BTreeMap<String, Function>,
-    pub(crate) keep: Keep,
 }
 
 /// One function.
@@ -36,21 +35,11 @@ pub(crate) struct Function {
     pub(crate) policy: Policy,
 }
 
+/// What else stands in the file is held to its names by [`crate::settings`].
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Written {
     #[serde(default)]
     functions: BTreeMap<String, WrittenFunction>,
-    #[serde(default)]
-    retention: WrittenRetention,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenRetention {
-    ended_days: Option<f64>,
-    ledger_hours: Option<f64>,
-    bytes_max: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -93,6 +82,7 @@ impl Config {
 }
 
 fn read(text: &str, folder: &Path) -> Result<Config> {
+    crate::settings::check_names(text)?;
     let written: Written =
         toml::from_str(text).map_err(|error| anyhow!("{}", error.to_string().trim_end()))?;
     let functions = written.functions.into_iter().map(|(name, written)| {
@@ -100,21 +90,7 @@ fn read(text: &str, folder: &Path) -> Result<Config> {
         Ok((name, function))
     });
     let functions = functions.collect::<Result<_>>()?;
-    let keep = written.retention.check().context("retention")?;
-    Ok(Config { file: None, functions, keep })
-}
-
-impl WrittenRetention {
-    fn check(self) -> Result<Keep> {
-        let usual = Keep::default();
-        let ended_for = self.ended_days.map(|days| time("ended_days", days, 86_400.0));
-        let ledger_for = self.ledger_hours.map(|hours| time("ledger_hours", hours, 3_600.0));
-        Ok(Keep {
-            ended_for: ended_for.transpose()?.unwrap_or(usual.ended_for),
-            ledger_for: ledger_for.transpose()?.unwrap_or(usual.ledger_for),
-            bytes_max: self.bytes_max,
-        })
-    }
+    Ok(Config { file: None, functions })
 }
 
 /// A time in the unit of its setting.
@@ -177,20 +153,17 @@ mod tests {
     }
 
     #[test]
-    fn policies_and_retention_have_their_units() {
-        let text = "[functions.pay]\ncommand = ['pay']\nuncertain = 'hold'\nkey_memory_hours = 0.5\n\
-                    [retention]\nended_days = 7\nbytes_max = 1000";
+    fn policies_have_their_units() {
+        let text = "[functions.pay]\ncommand = ['pay']\nuncertain = 'hold'\nkey_memory_hours = 0.5";
         let config = read(text, Path::new("/")).unwrap();
         let policy = Policy { uncertain: Uncertain::Hold, key_memory_ms: 1_800_000 };
         assert_eq!(config.functions["pay"].policy, policy);
-        let keep = Keep { ended_for: Duration::from_hours(7 * 24), bytes_max: Some(1000), ..Keep::default() };
-        assert_eq!(config.keep, keep);
     }
 
     #[test]
     fn mistakes_are_named() {
         for (text, expected) in [
-            ("[function.a]", "unknown field `function`"),
+            ("[function.a]", "line 1: there is no setting \"function\""),
             ("[functions.a]\ncommand = []", "functions.a: command is empty"),
             ("[functions.a]\ncommand = ['']", "functions.a: command is empty"),
             ("[functions.a]\ncommand = 'sh'", "expected a sequence"),
@@ -199,8 +172,7 @@ mod tests {
             ("[functions.a]\ncommand = ['sh']\ntimeout_seconds = nan", "timeout_seconds is NaN"),
             ("[functions.a", "TOML parse error at line 1"),
             ("[functions.a]\ncommand = ['sh']\nuncertain = 'guess'", "expected `retry` or `hold`"),
-            ("[retention]\nended_days = -1", "retention: ended_days is -1"),
-            ("[retention]\nended_hours = 1", "unknown field `ended_hours`"),
+            ("[retention]\nended_hours = 1", "line 2: there is no setting \"retention.ended_hours\""),
         ] {
             let error = format!("{:#}", read(text, Path::new("/")).unwrap_err());
             assert!(error.contains(expected), "{text}: {error}");

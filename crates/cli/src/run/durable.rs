@@ -2,7 +2,7 @@
 
 use super::driver::ExecutionNo;
 use super::progress::Progress;
-use super::{Ending, input, machine, report};
+use super::{Ending, Manner, input, machine, report};
 use crate::REFUSED;
 use crate::arguments::RunArguments;
 use crate::data;
@@ -84,7 +84,7 @@ pub(super) fn run(arguments: &RunArguments, folder: &Path) -> Result<ExitCode> {
                 watching.finish();
                 Ok(None)
             }
-            ended = watching.until_the_end() => ended.map(Some),
+            ended = watching.until_the_end() => ended.map(|ended| Some((id, ended))),
         }
     });
     // What others have under way in this data stays as it is on record.
@@ -92,8 +92,9 @@ pub(super) fn run(arguments: &RunArguments, folder: &Path) -> Result<ExitCode> {
     runtime.close(Duration::ZERO);
     mine.forget();
     tokio.shutdown_timeout(EVERY);
-    if let Some(ending) = ended? {
-        return report(&ending, arguments.quiet);
+    if let Some((id, ending)) = ended? {
+        let manner = Manner { quiet: arguments.quiet, json: arguments.json };
+        return report(id, &ending, manner);
     }
     terminal::tell(if arguments.name.is_some() {
         "left where it is; the same command goes on with it"

@@ -1,9 +1,9 @@
 //! What is answered. The same shapes are what `--json` prints.
 
-use super::{iso, word};
+use super::{Traced, iso, word};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
-use perdura_engine::{ExecutionId, Fault, LedgerStatus, Status, Timestamp};
+use perdura_engine::{ExecutionId, Fault, LedgerStatus, Status, Timestamp, Turn};
 use perdura_store::LedgerRow;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,6 +30,10 @@ pub enum Answer {
     Execution(Box<Shown>),
     /// A page of events, as `GetExecutionHistory` gives them; it goes on with this Turn.
     History(Page<Payload, u64>),
+    /// A page of Turns; it goes on with this one.
+    Turns(Page<Turn, u64>),
+    /// The story of a key.
+    Trace(Box<Traced>),
     /// Rows of the ledger.
     Ledger(Page<LedgerEntry, ()>),
     /// An input was taken.

@@ -56,6 +56,18 @@ pub enum Request {
         /// From this Turn on; 1 is the first.
         from: u64,
     },
+    /// A page of an execution's Turns.
+    Turns {
+        /// Whose.
+        execution: String,
+        /// From this one on; 1 is the first.
+        from: u64,
+    },
+    /// The story of a key, a token or an execution.
+    Trace {
+        /// As people read it, as it went over the wire, a task token, a `traceparent`, or an execution.
+        key: String,
+    },
     /// What was done under which key.
     Ledger(LedgerQuestion),
     /// Say how a call went of which nobody knows.
@@ -97,6 +109,8 @@ impl Request {
             | Self::List { .. }
             | Self::Show { .. }
             | Self::History { .. }
+            | Self::Turns { .. }
+            | Self::Trace { .. }
             | Self::Ledger(_)
             | Self::Stats => true,
             Self::Deploy { .. }
