@@ -14,8 +14,7 @@ pub(crate) fn config(arguments: &ConfigArguments) -> Result<ExitCode> {
     let mut flags = arguments.settings.flags();
     flags.extend(arguments.strict.then(|| (&STRICT, "true".to_owned())));
     let settings = Settings::load(flags, None)?;
-    (settings.listen()?, settings.grace()?, settings.log_format()?, settings.strict()?, settings.keep()?);
-    settings.telemetry()?;
+    settings.check()?;
     let decided: Vec<Decided> = TABLE.iter().map(|setting| settings.decide(setting)).collect();
     let elsewhere: Vec<(String, Origin)> = settings
         .file()

@@ -57,7 +57,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
         let served = Served::new(door.clone(), tokio.handle().clone());
         let watch = Arc::new(stuck::Watch::default());
         let address = listener.local_addr()?;
-        let health = Health { door: door.clone(), watch: watch.clone() };
+        let health = Health { door: door.clone(), watch: watch.clone(), spans: Arc::default() };
         let ready = Ready { folder: &folder, address, taken_up: runtime.taken_up(), took: began.elapsed() };
         ready.tell(arguments.json)?;
         tokio::select! {

@@ -34,6 +34,9 @@ const SECONDS_MAX: f64 = 100.0 * 366.0 * 86_400.0;
 /// What the command line said.
 pub(crate) type Flags = Vec<(&'static Setting, String)>;
 
+/// What a variable of the environment is set to.
+type Environment = Box<dyn Fn(&str) -> Option<String>>;
+
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
@@ -75,7 +78,7 @@ pub(crate) struct Telemetry {
 /// All settings of one command.
 pub(crate) struct Settings {
     flags: Flags,
-    environment: Box<dyn Fn(&str) -> Option<String>>,
+    environment: Environment,
     file: Option<File>,
 }
 
@@ -188,6 +191,16 @@ impl Settings {
         };
         let service = self.decide(&TELEMETRY_SERVICE).value.unwrap_or_default();
         Ok(Some(Telemetry { endpoint: endpoint.trim_end_matches('/').to_owned(), headers, service }))
+    }
+
+    /// Refuses what would be refused when it is used.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.listen()?;
+        self.grace()?;
+        self.log_format()?;
+        self.strict()?;
+        self.keep()?;
+        self.telemetry().map(drop)
     }
 
     fn parsed<T>(&self, setting: &'static Setting, parse: impl FnOnce(&str) -> Result<T>) -> Result<T> {

@@ -8,6 +8,8 @@ mod machines;
 mod trace;
 mod upkeep;
 
+pub(crate) use trace::resource;
+
 use crate::Refusal;
 use crate::control::{Answer, Request};
 use crate::data::Data;

@@ -12,6 +12,7 @@ use crate::Refusal;
 use crate::control::{Answer, LedgerEntry, TraceBy, Traced, TracedEvent, TracedExecution, TracedStep};
 use crate::data::Data;
 use crate::fold::{PAGE_BYTES, broken, fold};
+use crate::telemetry::span_of;
 use perdura_engine::{
     EffectKey, Event, EventKind, ExecutionId, Fault, Lateness, Note, Record, Resolved, Secret, StrandId,
     TaskFamily, TaskToken, Timestamp, Turn,
@@ -70,13 +71,6 @@ fn trace_parent(text: &str) -> Option<(ExecutionId, [u8; 8])> {
     let trace = is_right.then(|| u128::from_str_radix(trace, 16).ok()).flatten()?;
     let span = u64::from_str_radix(span, 16).ok()?;
     Some((ExecutionId::from_uuid(Uuid::from_u128(trace)), span.to_be_bytes()))
-}
-
-/// The first half of a key on the wire: what traces call the step's span.
-pub(crate) fn span_of(key: &EffectKey) -> [u8; 8] {
-    let mut span = [0; 8];
-    span.copy_from_slice(&key.wire().as_bytes()[..8]);
-    span
 }
 
 pub(super) fn trace<D: Data>(data: &mut D, text: &str) -> Result<Answer, Refusal> {
@@ -192,11 +186,11 @@ fn each_turn<T>(
     }
 }
 
+/// A call with the secrets of its tokens.
+type Secretive = (Vec<(StrandId, Secret)>, TracedStep);
+
 /// An execution and all that it sent.
-fn whole(
-    reader: &mut dyn Reader,
-    id: ExecutionId,
-) -> Result<(TracedExecution, Vec<(Vec<(StrandId, Secret)>, TracedStep)>), Refusal> {
+fn whole(reader: &mut dyn Reader, id: ExecutionId) -> Result<(TracedExecution, Vec<Secretive>), Refusal> {
     let (mut sent, mut calls) = (Sent::default(), Calls::default());
     each_turn::<()>(reader, id, &mut |turn, _| {
         sent.turn(id, turn);
@@ -261,7 +255,6 @@ impl Calls {
                 self.scheduled.insert(strand, (resource(&scheduled.family), scheduled.secret));
                 told("sent", None)
             }
-            EventKind::TaskStarted { worker: None, .. } => return,
             EventKind::TaskStarted { worker: Some(worker), .. } => told(&format!("taken by {worker}"), None),
             EventKind::TaskSubmitted { .. } => told("accepted", None),
             EventKind::TaskSucceeded { .. } => told("succeeded", None),
@@ -327,7 +320,7 @@ impl Calls {
         }
     }
 
-    fn step(&mut self, entry: LedgerEntry) -> (Vec<(StrandId, Secret)>, TracedStep) {
+    fn step(&mut self, entry: LedgerEntry) -> Secretive {
         let CallStory { resource, secrets, events } = self.by_key.remove(&entry.key).unwrap_or_default();
         let attempts = events.iter().filter(|event| &*event.what == "sent" || event.is_repeat()).count();
         (secrets, TracedStep { entry, resource, attempts: attempts as u64, events })
@@ -370,12 +363,5 @@ mod tests {
         ] {
             assert_eq!(Hand::of(&text), expected, "{text}");
         }
-    }
-
-    #[test]
-    fn a_span_is_the_first_half_of_the_key_on_the_wire() {
-        let key = EffectKey::try_from(Arc::from("0f0e0d0c-0b0a-4908-8706-050403020100:Charge#1:1")).unwrap();
-        let half = span_of(&key).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        assert_eq!(half, key.wire().simple().to_string()[..16]);
     }
 }
