@@ -2,3 +2,6 @@
 //!
 //! Every call comes with its key, and its Turn is on disk before it leaves. What a call means for a Step, refused, done
 //! or in doubt, is told here; what follows from that is decided by the engine.
+
+pub mod client;
+pub mod guard;
