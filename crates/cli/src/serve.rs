@@ -2,6 +2,7 @@
 
 pub(crate) mod commands;
 pub(crate) mod logs;
+mod traces;
 
 use crate::arguments::ServeArguments;
 use crate::definition::plural;
@@ -14,6 +15,7 @@ use perdura_runtime::{Opener, Options, RealWorld, Runtime, Steps};
 use perdura_server::control::Listener;
 use perdura_server::data::Served;
 use perdura_server::http::{self, Health};
+use perdura_server::telemetry::Exporter;
 use perdura_server::{Refusal, retention, stuck};
 use perdura_store::{Failure, SqliteOptions, SqliteStore, Store};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -38,6 +40,12 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     let (folder, address, grace, keep) =
         (settings.data(), settings.listen()?, settings.grace()?, settings.keep()?);
     let config = Config::find(settings.file().map(|file| &*file.name), Path::new(""))?;
+    let (ended, mut exporter) = match settings.telemetry()? {
+        Some(telemetry) => {
+            traces::exporter(&telemetry).map(|(ended, exporter)| (Some(ended), Some(exporter)))?
+        }
+        None => (None, None),
+    };
     let signals = listen_for_signals()?;
     let tokio = threads()?;
     let began = Instant::now();
@@ -57,7 +65,11 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
         let served = Served::new(door.clone(), tokio.handle().clone());
         let watch = Arc::new(stuck::Watch::default());
         let address = listener.local_addr()?;
-        let health = Health { door: door.clone(), watch: watch.clone(), spans: Arc::default() };
+        let health = Health {
+            door: door.clone(),
+            watch: watch.clone(),
+            spans: ended.as_ref().map(|ended| ended.counts().clone()).unwrap_or_default(),
+        };
         let ready = Ready { folder: &folder, address, taken_up: runtime.taken_up(), took: began.elapsed() };
         ready.tell(arguments.json)?;
         tokio::select! {
@@ -66,7 +78,8 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
             ended = http::serve(listener, health) => ended.context("the HTTP side ended"),
             () = control.serve(served.clone()) => Ok(()),
             () = stuck::watch(served.clone(), watch) => Ok(()),
-            () = retention::sweep(served, keep) => Ok(()),
+            () = retention::sweep(served.clone(), keep) => Ok(()),
+            () = export(exporter.as_mut(), &served) => Ok(()),
         }
     })?;
     tracing::info!(grace = %duration::say(retention::ms(grace)), "shuts down; a second signal ends it at once");
@@ -75,6 +88,14 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     tokio.shutdown_timeout(REST);
     tracing::info!("closed");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells of what ended, where somebody wants to know.
+async fn export(exporter: Option<&mut Exporter>, served: &Served) {
+    match exporter {
+        Some(exporter) => exporter.run(served).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Threads for what waits.
