@@ -4,6 +4,8 @@
 //! back, and says what is to be done outside. Threads, channels and clocks are elsewhere; so the same node runs on a
 //! real machine and in a simulation, and a crash is nothing but the loss of this value.
 
+mod activities;
+mod children;
 mod load;
 mod settle;
 mod start;
@@ -15,11 +17,13 @@ use crate::message::{
 };
 use crate::running::{Rebuilding, Running, Unreadable, rebuild};
 use crate::timers::Timers;
+use activities::{Activities, Handing};
+use children::{ChildOrder, ParentStep};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{
-    By, Call, Destinations, EffectKey, ExecutionId, Input, Moment, Outcome, Policy, StrandId, Timestamp,
-    Wake, decide,
+    By, Call, Destinations, Effect, EffectKey, ExecutionId, Input, Moment, Outcome, Policy, StrandId,
+    Timestamp, Wake, decide,
 };
 use perdura_store::record::Begun;
 use perdura_store::{CommitError, Failure, MachineId, Reader, Shard, Store};
@@ -89,7 +93,11 @@ pub struct Node {
     opened_at: Timestamp,
     performs: bool,
     slots: ById<Slot>,
-    watchers: ById<Vec<Reply<Result<Ending, InputError>>>>,
+    watchers: ById<Vec<Watcher>>,
+    activities: Activities,
+    errands: VecDeque<Errand>,
+    /// Up to whom the sleepers of an earlier process were resumed, for each Shard where there may be more.
+    resuming: Vec<(Shard, Option<ExecutionId>)>,
     names: BTreeMap<(MachineId, Arc<str>), ExecutionId>,
     ready: VecDeque<ExecutionId>,
     gathered: Vec<Item>,
@@ -101,6 +109,39 @@ pub struct Node {
     waiting: VecDeque<WaitingStart>,
     shows_at: Timestamp,
     parked: usize,
+}
+
+/// Who is told that an execution ended.
+enum Watcher {
+    /// Somebody outside.
+    Reply(Reply<Result<Ending, InputError>>),
+    /// A step of another execution here.
+    Step(ParentStep),
+}
+
+impl Watcher {
+    fn is_wanted(&self) -> bool {
+        match self {
+            Self::Reply(reply) => reply.is_wanted(),
+            Self::Step(_) => true,
+        }
+    }
+
+    /// Its end cannot be waited for here any more. A step is told when it is resumed.
+    fn refuse(self, error: InputError) {
+        match self {
+            Self::Reply(reply) => reply.send(Err(error)),
+            Self::Step(_) => {}
+        }
+    }
+}
+
+/// What a node does next of its own accord: what one execution means for another.
+enum Errand {
+    /// Something for an execution.
+    Input { execution: ExecutionId, input: Input, reply: ReplyTo },
+    /// A child to start.
+    Child(Box<ChildOrder>),
 }
 
 /// A start for which there is no room yet.
@@ -119,6 +160,8 @@ struct Slot {
     shows: Vec<Reply<Option<Box<View>>>>,
     /// Calls that this process makes, until their answer is decided upon: a Turn before that must not repeat them.
     live: BTreeSet<(StrandId, EffectKey)>,
+    /// Children that are being started, until that is decided upon.
+    starting: BTreeSet<(StrandId, EffectKey)>,
     wake: Wake,
     is_ready: bool,
     parked: Option<Arc<str>>,
@@ -128,13 +171,16 @@ impl Slot {
     /// Nothing waits for it here, and no call of it is under way, or would be if this process performed.
     fn is_idle(&self, running: &Running, performs: bool) -> bool {
         let has_no_call = performs || running.execution.calls().next().is_none();
-        self.inbox.is_empty() && self.live.is_empty() && self.parked.is_none() && has_no_call
+        let nothing_leaves = self.live.is_empty() && self.starting.is_empty();
+        self.inbox.is_empty() && nothing_leaves && self.parked.is_none() && has_no_call
     }
 
     /// A call is not under way any more.
     fn answered(&mut self, by: &By) {
         if let By::Key { strand, key } = by {
-            self.live.remove(&(*strand, key.clone()));
+            let place = (*strand, key.clone());
+            self.live.remove(&place);
+            self.starting.remove(&place);
         }
     }
 
@@ -159,12 +205,21 @@ enum ReplyTo {
     Nobody,
     Taken(Reply<Result<Taken, InputError>>),
     Started(Reply<Result<Started, StartError>>),
+    /// The step that started it.
+    Parent(Box<ParentStep>),
+    /// The worker that takes its task.
+    Worker(Box<Handing>),
 }
 
 impl ReplyTo {
     fn refuse(self, error: InputError) {
         match self {
-            Self::Nobody => {}
+            // A step makes its call again when it is resumed.
+            Self::Nobody | Self::Parent(_) => {}
+            Self::Worker(handing) => handing.refuse(match error {
+                InputError::Unavailable(why) => why,
+                InputError::Unknown | InputError::Parked(_) => Unavailable::Store(error.to_string().into()),
+            }),
             Self::Taken(reply) => reply.send(Err(error)),
             Self::Started(reply) => reply.send(Err(match error {
                 InputError::Unavailable(why) => StartError::Unavailable(why),
@@ -234,6 +289,9 @@ impl Node {
             performs,
             slots: ById::default(),
             watchers: ById::default(),
+            activities: Activities::default(),
+            errands: VecDeque::new(),
+            resuming: Vec::new(),
             names: BTreeMap::new(),
             ready: VecDeque::new(),
             gathered: Vec::new(),
@@ -243,6 +301,9 @@ impl Node {
             shows_at: moment.steady.after_ms(SHOW_EVERY_MS),
             parked: 0,
         };
+        if performs {
+            node.resuming = node.shards.iter().map(|shard| (*shard, None)).collect();
+        }
         let mut committer = Committer::new(node.shard_count);
         for lease in leases {
             let recovery = store.recover(&lease)?;
@@ -302,6 +363,7 @@ impl Node {
             }
             Message::Answer { execution, by, outcome } => self.answer(execution, by, outcome, moment),
             Message::Watch { execution, reply } => self.watch(execution, reply),
+            Message::Poll { activity, worker, reply } => self.poll(&activity, worker, reply),
             Message::Show { execution, reply } => self.show(execution, reply),
             Message::Named { machine, name, reply } => {
                 reply.send(self.names.get(&(machine, name)).copied());
@@ -360,6 +422,7 @@ impl Node {
                 Ok(()) | Err(_) => self.queue(id, Input::Timer, ReplyTo::Nobody, moment),
             }
         }
+        self.resume_the_waiting(moment);
         while self.slots.len() < IN_MEMORY_MAX
             && let Some((start, reply, ending)) = self.waiting.pop_front()
         {
@@ -369,9 +432,10 @@ impl Node {
             self.shows_at = moment.steady.after_ms(SHOW_EVERY_MS);
             self.show_to_readers(moment);
             self.watchers.retain(|_, watchers| {
-                watchers.retain(Reply::is_wanted);
+                watchers.retain(Watcher::is_wanted);
                 !watchers.is_empty()
             });
+            self.activities.forget_the_gone();
         }
         for id in std::mem::take(&mut self.stale) {
             self.gather_as_it_is(id, moment, true);
@@ -401,8 +465,28 @@ impl Node {
         self.gathered.push(item);
     }
 
+    /// Does what one execution meant for another.
+    fn run_errands(&mut self, moment: &Moment) {
+        while let Some(errand) = self.errands.pop_front() {
+            match errand {
+                Errand::Child(order) => self.start_child(*order, moment),
+                Errand::Input { execution, input, reply: ReplyTo::Worker(handing) } => {
+                    match self.awake(execution, moment) {
+                        Ok(()) => self.queue(execution, input, ReplyTo::Worker(handing), moment),
+                        Err(error) => {
+                            tracing::warn!(%execution, %error, "its task cannot be handed to a worker");
+                            self.not_handed_over(*handing);
+                        }
+                    }
+                }
+                Errand::Input { execution, input, reply } => self.queue(execution, input, reply, moment),
+            }
+        }
+    }
+
     /// Decides for those that are ready, at most so many; what comes of it is to be committed.
     pub fn decide(&mut self, most: usize, moment: &mut dyn FnMut() -> Moment) -> Vec<Item> {
+        self.run_errands(&moment());
         while self.gathered.len() < most
             && let Some(id) = self.ready.pop_front()
         {
@@ -413,6 +497,9 @@ impl Node {
 
     /// Decides for the next that is ready: what is to be committed, one by one. `None`: there is nothing to decide.
     pub fn decide_next(&mut self, moment: &mut dyn FnMut() -> Moment) -> Option<Item> {
+        if !self.errands.is_empty() {
+            self.run_errands(&moment());
+        }
         while self.gathered.is_empty() {
             let id = self.ready.pop_front()?;
             self.turn(id, &moment());
@@ -454,7 +541,7 @@ impl Node {
             let status = running.execution.status();
             slot.running = Some(running);
             if let ReplyTo::Taken(reply) = reply {
-                reply.send(Ok(Taken { ignored: None, status }));
+                reply.send(Ok(Taken { ignored: None, late: None, status }));
             }
             let mut deeds = Vec::new();
             self.follow(id, effects, &mut deeds);
@@ -462,7 +549,11 @@ impl Node {
             return self.make_ready(id);
         }
         slot.told = Some(reply);
-        let is_idle = slot.is_idle(&running, self.performs);
+        let is_taken = decision.effects.iter().any(|effect| match effect {
+            Effect::CallTask(call) => self.activities.has_poller(call),
+            _ => false,
+        });
+        let is_idle = !is_taken && slot.is_idle(&running, self.performs);
         let begun = slot.begun.take();
         self.gathered.push(Item {
             running,
@@ -476,13 +567,14 @@ impl Node {
 
     /// Whether there is something to decide.
     pub fn has_work(&self) -> bool {
-        !self.ready.is_empty() || !self.gathered.is_empty()
+        !self.ready.is_empty() || !self.gathered.is_empty() || !self.errands.is_empty()
     }
 
     /// When it wants to be woken, if nothing else happens.
     pub fn next_wake(&self) -> Wake {
         let mut wake = self.timers.next();
-        if !self.slots.is_empty() || !self.unread.is_empty() {
+        let is_quiet = self.slots.is_empty() && self.unread.is_empty() && self.watchers.is_empty();
+        if !is_quiet || !self.resuming.is_empty() || self.activities.counts().1 > 0 {
             wake.steady = Some(wake.steady.map_or(self.shows_at, |at| at.min(self.shows_at)));
         }
         wake
@@ -496,6 +588,11 @@ impl Node {
     /// How many calls this process has under way.
     pub fn live_calls(&self) -> usize {
         self.slots.values().map(|slot| slot.live.len()).sum()
+    }
+
+    /// How many tasks wait for a worker, and how many workers for a task.
+    pub fn activities(&self) -> (usize, usize) {
+        self.activities.counts()
     }
 
     /// How many executions are parked.
@@ -527,9 +624,15 @@ impl Node {
         for (_, reply, _) in self.waiting {
             reply.send(Err(StartError::Unavailable(why.clone())));
         }
-        for reply in self.watchers.into_values().flatten() {
-            reply.send(Err(InputError::Unavailable(why.clone())));
+        for errand in self.errands {
+            if let Errand::Input { reply, .. } = errand {
+                reply.refuse(InputError::Unavailable(why.clone()));
+            }
         }
+        for watcher in self.watchers.into_values().flatten() {
+            watcher.refuse(InputError::Unavailable(why.clone()));
+        }
+        self.activities.abandon(why);
         live
     }
 }

@@ -96,6 +96,7 @@ impl Running {
             started_at: self.execution.started_at(),
             ended_at: self.execution.ended_at(),
             wake: perdura_engine::Wake::default(),
+            waits: false,
             redrives: self.execution.redrives(),
             content: None,
         }
@@ -222,6 +223,7 @@ impl Fold {
                 machine: row.machine,
                 revision: row.revision,
                 named: row.name.is_some(),
+                parent: None,
                 identity: execution.identity().clone(),
             };
             let mut running = Running::new(&begun, execution, Timestamp(0));

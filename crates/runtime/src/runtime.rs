@@ -407,7 +407,8 @@ impl Turner {
             })
         };
         for _ in 0..TAKE_AT_ONCE {
-            let Some(event) = next else { break };
+            // Only what is taken in is received: what is left over stays in the channel.
+            let Some(event) = next.take().or_else(|| self.inbox.try_recv().ok()) else { break };
             match event {
                 Event::Message(message) => self.take(opened, message),
                 Event::Committed(result) => {
@@ -417,7 +418,6 @@ impl Turner {
                 }
                 Event::Close { by } => self.closing = Some(by),
             }
-            next = self.inbox.try_recv().ok();
         }
         None
     }
@@ -535,6 +535,7 @@ fn refuse(message: Message, why: &Unavailable) {
         Message::Start { reply, .. } => reply.send(Err(StartError::Unavailable(why.clone()))),
         Message::Input { reply, .. } => reply.send(Err(InputError::Unavailable(why.clone()))),
         Message::Watch { reply, .. } => reply.send(Err(InputError::Unavailable(why.clone()))),
+        Message::Poll { reply, .. } => reply.send(Err(why.clone())),
         Message::Show { reply, .. } => reply.send(None),
         Message::Named { reply, .. } => reply.send(None),
         Message::Answer { .. } | Message::Deployed { .. } => {}

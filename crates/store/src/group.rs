@@ -67,6 +67,8 @@ pub struct Row {
     pub ended_at: Option<Timestamp>,
     /// When it wants to be woken, if it sleeps.
     pub wake: Wake,
+    /// It sleeps while a worker or a child works for it: a new process has to resume it.
+    pub waits: bool,
     /// How often it was redriven.
     pub redrives: u32,
     /// Its content; `None`: all of it is in the journal, or the content that the row has stays as it is.

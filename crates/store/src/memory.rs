@@ -10,7 +10,8 @@ use crate::gather::{Journal, Standing};
 use crate::group::{Group, LedgerRow, MachineId, RevisionId, Row, Segment, Totals};
 use crate::lease::{Epoch, Lease, Position, Shard};
 use crate::store::{
-    CommitError, Failure, FailureKind, MachineRecord, NewMachine, Reader, Recovery, Retention, Store, Swept,
+    CommitError, Failure, FailureKind, MachineRecord, NewMachine, Reader, Recovery, Registered, Registry,
+    Retention, Store, Swept,
 };
 use perdura_engine::{ExecutionId, Timestamp};
 use std::collections::BTreeMap;
@@ -35,6 +36,7 @@ struct Memory {
     segments: BTreeMap<(ExecutionId, u64), Segment>,
     ledger: BTreeMap<Arc<str>, (LedgerRow, Option<Timestamp>)>,
     counters: BTreeMap<Shard, Totals>,
+    registry: BTreeMap<(Registry, Arc<str>), Registered>,
 }
 
 /// The newest grant of a Shard.
@@ -186,6 +188,15 @@ impl Store for MemoryStore {
 
     fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError> {
         Ok(self.lock().deploy(machine))
+    }
+
+    fn register(&mut self, entry: &Registered) -> Result<(), CommitError> {
+        self.lock().registry.insert((entry.kind, entry.name.clone()), entry.clone());
+        Ok(())
+    }
+
+    fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, CommitError> {
+        Ok(self.lock().registry.remove(&(kind, Arc::from(name))).is_some())
     }
 
     fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, CommitError> {

@@ -1,12 +1,24 @@
 //! A new execution, or the one that has its name already.
 
-use super::{Node, Queued, ReplyTo, Slot};
+use super::{Node, Queued, ReplyTo, Slot, Watcher};
 use crate::message::{Ending, InputError, NamingOf, Reply, Start, StartError, Started, Unavailable, View};
 use crate::running::{Running, Unreadable};
-use perdura_engine::{Execution, ExecutionId, Input, Moment};
+use perdura_engine::asl::machine::Machine;
+use perdura_engine::{EffectKey, Execution, ExecutionId, Identity, Input, Moment};
 use perdura_store::record::Begun;
-use perdura_store::{Failure, MachineId, Shard};
+use perdura_store::{Failure, MachineId, MachineRecord, Shard};
 use std::sync::Arc;
+
+/// Who is to begin.
+pub(super) struct NewExecution<'a> {
+    pub(super) record: &'a MachineRecord,
+    pub(super) machine: Arc<Machine>,
+    pub(super) identity: Identity,
+    /// Its name was given; otherwise it is its id.
+    pub(super) named: bool,
+    /// The step that starts it.
+    pub(super) parent: Option<EffectKey>,
+}
 
 impl Node {
     pub(super) fn start(
@@ -51,23 +63,28 @@ impl Node {
             input: start.input.clone(),
             limits: start.limits,
         });
-        let begun = Begun {
-            machine: record.machine,
-            revision: record.revision,
-            named: start.name.is_some(),
-            identity: identity.clone(),
-        };
+        self.watchers.extend(ending.map(|ending| (id, vec![Watcher::Reply(ending)])));
+        let named = start.name.is_some();
+        let new = NewExecution { record: &record, machine, identity, named, parent: None };
+        self.begin(new, ReplyTo::Started(reply), moment);
+    }
+
+    /// Gives a new execution its place, and its first input.
+    pub(super) fn begin(&mut self, new: NewExecution<'_>, reply: ReplyTo, moment: &Moment) {
+        let NewExecution { record, machine, identity, named, parent } = new;
+        let id = identity.id;
+        if named {
+            self.names.insert((record.machine, identity.name.clone()), id);
+        }
+        let (machine_id, revision) = (record.machine, record.revision);
+        let begun = Begun { machine: machine_id, revision, named, parent, identity: identity.clone() };
         let execution =
             Execution::new(machine, identity).with_destinations(self.rebuilding.destinations.clone());
         let running = Running::new(&begun, execution, moment.now);
-        if let Some(name) = &start.name {
-            self.names.insert((record.machine, name.clone()), id);
-        }
         let mut slot =
             Slot { running: Some(Box::new(running)), begun: Some(Box::new(begun)), ..Slot::default() };
-        slot.inbox.push_back(Queued { input: Input::Start, reply: ReplyTo::Started(reply) });
+        slot.inbox.push_back(Queued { input: Input::Start, reply });
         self.slots.insert(id, slot);
-        self.watchers.extend(ending.map(|ending| (id, vec![ending])));
         self.make_ready(id);
     }
 
@@ -79,7 +96,11 @@ impl Node {
         (0..64 * u128::from(self.shard_count)).map(id).find(is_held)
     }
 
-    fn has_name(&mut self, machine: MachineId, name: &Arc<str>) -> Result<Option<ExecutionId>, Failure> {
+    pub(super) fn has_name(
+        &mut self,
+        machine: MachineId,
+        name: &Arc<str>,
+    ) -> Result<Option<ExecutionId>, Failure> {
         match self.names.get(&(machine, name.clone())) {
             Some(id) => Ok(Some(*id)),
             None => self.reader.named(machine, name),
@@ -110,7 +131,7 @@ impl Node {
             match (&slot.parked, ending) {
                 (Some(reason), _) => reply.send(Err(InputError::Parked(reason.clone()))),
                 (None, Some(ending)) => reply.send(Ok(ending)),
-                (None, None) => self.watchers.entry(id).or_default().push(reply),
+                (None, None) => self.watchers.entry(id).or_default().push(Watcher::Reply(reply)),
             }
             return;
         }
@@ -119,7 +140,7 @@ impl Node {
             Ok(Err(what)) => reply.send(Err(InputError::Parked(what))),
             Ok(Ok(running)) => match Ending::of(&running.execution) {
                 Some(ending) => reply.send(Ok(ending)),
-                None => self.watchers.entry(id).or_default().push(reply),
+                None => self.watchers.entry(id).or_default().push(Watcher::Reply(reply)),
             },
         }
     }

@@ -62,7 +62,7 @@ pub(super) fn summary(row: &rusqlite::Row<'_>) -> Result<Summary, Trouble> {
 pub(super) fn row_of(connection: &Connection, execution: ExecutionId) -> Result<Option<Row>, Trouble> {
     let mut statement = connection.prepare_cached(
         "SELECT id, machine, revision, name, status, started_at, ended_at, redrives,
-             awake, wake_at, wake_wall_at, turns, events, tail_from, state_turn, tail, state
+             awake, wake_at, wake_wall_at, turns, events, tail_from, state_turn, tail, state, waits
          FROM execution WHERE id = ?1",
     )?;
     let mut rows = statement.query([id_of(execution)])?;
@@ -91,6 +91,7 @@ pub(super) fn row_of(connection: &Connection, execution: ExecutionId) -> Result<
         name: summary.name,
         status: summary.status,
         awake: row.get(8)?,
+        waits: row.get(17)?,
         started_at: summary.started_at,
         ended_at: summary.ended_at,
         wake: Wake { steady: time(9)?, wall: time(10)? },
