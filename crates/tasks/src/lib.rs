@@ -4,4 +4,6 @@
 //! or in doubt, is told here; what follows from that is decided by the engine.
 
 pub mod client;
+pub mod connection;
 pub mod guard;
+pub mod http;
