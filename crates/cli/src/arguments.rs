@@ -1,9 +1,19 @@
 //! The command line.
 
+mod activity;
+mod connection;
 mod data;
 mod follow;
 mod settings;
 
+pub(crate) use activity::{
+    ActivityArguments, ActivityCommand, ActivityListArguments, FailArguments, HeartbeatArguments,
+    PollArguments, SucceedArguments, WorkArguments,
+};
+pub(crate) use connection::{
+    ConnectionArguments, ConnectionCommand, ConnectionDeleteArguments, ConnectionListArguments,
+    ConnectionPutArguments, ConnectionShowArguments, KeyArguments,
+};
 pub(crate) use data::{
     BackupArguments, CheckArguments, CleanupArguments, DeployArguments, HistoryArguments, LedgerArguments,
     LedgerCommand, LogFormat, PsArguments, RedriveArguments, ResolveArguments, RestoreArguments,
@@ -57,6 +67,8 @@ pub(crate) enum Command {
     Backup(BackupArguments),
     Restore(RestoreArguments),
     Check(CheckArguments),
+    Activity(ActivityArguments),
+    Connection(ConnectionArguments),
     Config(ConfigArguments),
     /// Print a script that completes perdura's commands and options in a shell.
     #[command(after_help = "\

@@ -1,11 +1,13 @@
 //! The `perdura` command: what was asked for, and the exit code that says how it went.
 
+mod activity;
 mod arguments;
 mod backup;
 mod bench;
 mod check;
 mod cleanup;
 mod config;
+mod connection;
 mod data;
 mod definition;
 mod deploy;
@@ -57,6 +59,8 @@ fn main() -> ExitCode {
         Command::Backup(arguments) => backup::backup(&arguments),
         Command::Restore(arguments) => backup::restore(&arguments),
         Command::Check(arguments) => check::check(&arguments),
+        Command::Activity(arguments) => activity::activity(&arguments),
+        Command::Connection(arguments) => connection::connection(&arguments),
         Command::Config(arguments) => config::config(&arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();

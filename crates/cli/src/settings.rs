@@ -18,12 +18,13 @@ use crate::duration;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use perdura_server::retention::Keep;
+use perdura_tasks::connection::SealingKey;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use table::{
-    RETENTION_BYTES, RETENTION_ENDED, RETENTION_LEDGER, TELEMETRY_ENDPOINT, TELEMETRY_HEADERS,
-    TELEMETRY_SERVICE,
+    CONNECTION_KEY, RETENTION_BYTES, RETENTION_ENDED, RETENTION_LEDGER, TELEMETRY_ENDPOINT,
+    TELEMETRY_HEADERS, TELEMETRY_SERVICE,
 };
 
 /// Where functions and settings are, unless somebody says otherwise.
@@ -173,6 +174,21 @@ impl Settings {
         })
     }
 
+    /// The key that connections are sealed with; `None`: nobody gave one. A file that a flag or a variable names counts
+    /// before the key in the environment, and that before a file that the configuration names.
+    pub(crate) fn sealing_key(&self) -> Result<Option<SealingKey>> {
+        let file = self.decide(&CONNECTION_KEY_FILE);
+        let key = self.decide(&CONNECTION_KEY).value;
+        let read = match (file.value, file.origin, key) {
+            (Some(file), Origin::Flag(_) | Origin::Variable(_), _) | (Some(file), _, None) => {
+                SealingKey::from_file(Path::new(&file))
+            }
+            (_, _, Some(key)) => SealingKey::from_text(&key),
+            (None, _, None) => return Ok(None),
+        };
+        Ok(Some(read?))
+    }
+
     /// Where traces go; `None`: nowhere.
     pub(crate) fn telemetry(&self) -> Result<Option<Telemetry>> {
         let Some(endpoint) = self.decide(&TELEMETRY_ENDPOINT).value else { return Ok(None) };
@@ -200,6 +216,7 @@ impl Settings {
         self.log_format()?;
         self.strict()?;
         self.keep()?;
+        self.sealing_key()?;
         self.telemetry().map(drop)
     }
 

@@ -68,6 +68,7 @@ fn whose(traced: &Traced) -> Vec<(&'static str, String)> {
     if let Some(ended_at) = of.ended_at {
         pairs.push(("ended", format!("{ended_at}, after {}", duration::say(ended_at.0 - of.started_at.0))));
     }
+    pairs.extend(of.parent.iter().map(|key| ("started by", key.to_string())));
     pairs.extend(Some(("why", why(&of.fault))).filter(|(_, why)| !why.is_empty()));
     pairs
 }
@@ -80,6 +81,7 @@ fn call(step: &TracedStep) -> Vec<(&'static str, String)> {
         ("step", format!("{}, round {}", entry.step, entry.round)),
     ];
     pairs.extend(step.resource.iter().map(|resource| ("calls", resource.to_string())));
+    pairs.extend(step.child.iter().map(|child| ("started", child.to_string())));
     pairs.push(("status", ledger_word(entry.status).to_owned()));
     pairs.push(("attempts", step.attempts.to_string()));
     pairs.extend(entry.result.iter().map(|result| ("result", first_line(result))));

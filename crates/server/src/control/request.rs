@@ -72,6 +72,53 @@ pub enum Request {
     Ledger(LedgerQuestion),
     /// Say how a call went of which nobody knows.
     Resolve(Resolving),
+    /// Activities.
+    Activities,
+    /// Wait for a task of an activity, up to a minute.
+    Poll {
+        /// Its name or ARN.
+        activity: String,
+        /// Who asks.
+        worker: Option<String>,
+    },
+    /// A task is done.
+    Succeed {
+        /// Its token.
+        token: String,
+        /// Its result.
+        output: Payload,
+    },
+    /// A task failed.
+    Fail {
+        /// Its token.
+        token: String,
+        /// Why, as a name.
+        error: Option<String>,
+        /// Why, as a sentence.
+        cause: Option<String>,
+        /// It may have been done all the same: a retry keeps its key.
+        uncertain: bool,
+    },
+    /// A task is still worked on.
+    Heartbeat {
+        /// Its token.
+        token: String,
+    },
+    /// Keep a connection, in the place of one of this name.
+    PutConnection {
+        /// Its name.
+        name: String,
+        /// What it says, sealed.
+        #[serde(with = "super::hex")]
+        sealed: Vec<u8>,
+    },
+    /// Connections, as they are kept.
+    Connections,
+    /// Forget a connection.
+    DeleteConnection {
+        /// Its name.
+        name: String,
+    },
     /// How much there is.
     Stats,
     /// End an execution.
@@ -112,10 +159,19 @@ impl Request {
             | Self::Turns { .. }
             | Self::Trace { .. }
             | Self::Ledger(_)
+            | Self::Activities
+            | Self::Connections
+            // These two are for a server alone: nobody has to hold the data to be told that there is none.
+            | Self::Poll { .. }
+            | Self::Heartbeat { .. }
             | Self::Stats => true,
             Self::Deploy { .. }
             | Self::Start { .. }
             | Self::Resolve(_)
+            | Self::Succeed { .. }
+            | Self::Fail { .. }
+            | Self::PutConnection { .. }
+            | Self::DeleteConnection { .. }
             | Self::Stop { .. }
             | Self::Redrive { .. }
             | Self::Cleanup { .. } => false,

@@ -58,6 +58,9 @@ pub struct TracedExecution {
     /// Error and cause, once it ended badly.
     #[serde(flatten)]
     pub fault: Fault,
+    /// The key of the step that started it, which begins with the parent's id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Arc<str>>,
 }
 
 /// One key: its row of the ledger, and what happened under it.
@@ -72,6 +75,9 @@ pub struct TracedStep {
     pub resource: Option<Arc<str>>,
     /// How often it was sent under this key.
     pub attempts: u64,
+    /// The execution that it started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<ExecutionId>,
     /// In the order in which it happened.
     pub events: Vec<TracedEvent>,
 }

@@ -31,6 +31,8 @@ const ROWS_MAX: u32 = 10_000;
 /// How many executions are searched for it after that, and how many bytes of their record.
 const EXECUTIONS_MAX: usize = 10_000;
 const SEARCH_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// What starts another execution.
+const STARTS: &str = "states:startExecution";
 /// How many executions are listed at once.
 const PAGE: u32 = 500;
 
@@ -143,9 +145,9 @@ fn search(reader: &mut dyn Reader, wire: Uuid) -> Result<String, Refusal> {
         after = Some((last.started_at, last.execution));
         for summary in &page {
             seen += 1;
-            let found = each_turn(reader, summary.execution, &mut |turn, size| {
+            let found = each_turn(reader, summary.execution, &mut |body, size| {
                 bytes += size;
-                keys(turn).find(|key| key.wire() == wire).map(|key| key.readable().to_owned())
+                keys(&body.turn).find(|key| key.wire() == wire).map(|key| key.readable().to_owned())
             })?;
             if let Some(key) = found {
                 return Ok(key);
@@ -170,7 +172,7 @@ fn keys(turn: &Turn) -> impl Iterator<Item = &EffectKey> {
 fn each_turn<T>(
     reader: &mut dyn Reader,
     id: ExecutionId,
-    look: &mut dyn FnMut(&Turn, usize) -> Option<T>,
+    look: &mut dyn FnMut(&TurnBody, usize) -> Option<T>,
 ) -> Result<Option<T>, Refusal> {
     let mut from = 1;
     loop {
@@ -179,7 +181,7 @@ fn each_turn<T>(
         from = last.number + 1;
         for stored in &page {
             let body = TurnBody::read(&stored.body).map_err(|damage| broken(id, &damage))?;
-            if let Some(found) = look(&body.turn, stored.body.len()) {
+            if let Some(found) = look(&body, stored.body.len()) {
                 return Ok(Some(found));
             }
         }
@@ -191,10 +193,13 @@ type Secretive = (Vec<(StrandId, Secret)>, TracedStep);
 
 /// An execution and all that it sent.
 fn whole(reader: &mut dyn Reader, id: ExecutionId) -> Result<(TracedExecution, Vec<Secretive>), Refusal> {
-    let (mut sent, mut calls) = (Sent::default(), Calls::default());
-    each_turn::<()>(reader, id, &mut |turn, _| {
-        sent.turn(id, turn);
-        calls.turn(turn);
+    let (mut sent, mut calls, mut parent) = (Sent::default(), Calls::default(), None);
+    each_turn::<()>(reader, id, &mut |body, _| {
+        if let Some(begun) = &body.begun {
+            parent = begun.parent.as_ref().map(|key| key.readable().into());
+        }
+        sent.turn(id, &body.turn);
+        calls.turn(&body.turn);
         None
     })?;
     let execution = fold(reader, id)?.ok_or_else(|| no_such(id))?.execution;
@@ -208,8 +213,23 @@ fn whole(reader: &mut dyn Reader, id: ExecutionId) -> Result<(TracedExecution, V
         started_at: execution.started_at(),
         ended_at: execution.ended_at(),
         fault: execution.fault().clone(),
+        parent,
     };
-    Ok((told, sent.entries().into_iter().map(|entry| calls.step(entry)).collect()))
+    let mut steps: Vec<Secretive> = sent.entries().into_iter().map(|entry| calls.step(entry)).collect();
+    for (_, step) in &mut steps {
+        step.child = child(reader, step)?;
+    }
+    Ok((told, steps))
+}
+
+/// The execution that a step started: its id follows from the step's key.
+fn child(reader: &mut dyn Reader, step: &TracedStep) -> Result<Option<ExecutionId>, Refusal> {
+    let starts = step.resource.as_deref().is_some_and(|called| called.starts_with(STARTS));
+    let Some(key) = starts.then(|| EffectKey::try_from(step.entry.key.clone()).ok()).flatten() else {
+        return Ok(None);
+    };
+    let id = ExecutionId::of_child(&key, 0);
+    Ok((!reader.turns(id, 1, 1)?.is_empty()).then_some(id))
 }
 
 /// What happened under which key, in the order in which it happened.
@@ -323,7 +343,7 @@ impl Calls {
     fn step(&mut self, entry: LedgerEntry) -> Secretive {
         let CallStory { resource, secrets, events } = self.by_key.remove(&entry.key).unwrap_or_default();
         let attempts = events.iter().filter(|event| &*event.what == "sent" || event.is_repeat()).count();
-        (secrets, TracedStep { entry, resource, attempts: attempts as u64, events })
+        (secrets, TracedStep { entry, resource, attempts: attempts as u64, child: None, events })
     }
 }
 

@@ -191,7 +191,7 @@ fn read(reader: &mut dyn Reader, id: ExecutionId) -> Result<Vec<Span>, Refusal> 
         for turn in &page {
             let body = TurnBody::read(&turn.body).map_err(|damage| broken(id, &damage))?;
             if let (None, Some(begun)) = (&made, body.begun) {
-                made = Some(Spans::new(begun.identity, None));
+                made = Some(Spans::new(begun.identity, begun.parent.as_ref()));
             }
             if let Some(spans) = &mut made {
                 spans.turn(&body.turn);
