@@ -22,7 +22,7 @@ use children::{ChildOrder, ParentStep};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{
-    By, Call, Destinations, Effect, EffectKey, ExecutionId, Input, Moment, Outcome, Policy, StrandId,
+    By, Call, Destinations, Effect, EffectKey, ExecutionId, Input, Moment, Outcome, Policy, Status, StrandId,
     Timestamp, Wake, decide,
 };
 use perdura_store::record::Begun;
@@ -50,6 +50,13 @@ pub enum Deed {
         execution: ExecutionId,
         /// Which.
         call: Call,
+    },
+    /// Tell those who listen that an execution ended.
+    Publish {
+        /// Which.
+        execution: ExecutionId,
+        /// How.
+        status: Status,
     },
     /// Nobody waits for a call any more.
     Cancel {
@@ -182,6 +189,10 @@ impl Slot {
             self.live.remove(&place);
             self.starting.remove(&place);
         }
+    }
+
+    fn is_ended(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.execution.is_ended())
     }
 
     /// It only waits, and for long: it need not be in memory.

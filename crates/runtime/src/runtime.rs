@@ -381,6 +381,7 @@ impl Turner {
                 let answer = Answer::new(execution, &call, self.events.clone());
                 self.world.perform(Order { call, answer });
             }
+            Deed::Publish { execution, status } => self.world.publish(execution, status),
             Deed::Cancel { execution, strand, key } => self.world.cancel(execution, strand, &key),
         }));
         if let Err(panic) = performed {

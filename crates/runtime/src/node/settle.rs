@@ -103,6 +103,9 @@ impl Node {
                     let input = Input::ChildOutcome { by, outcome: MapRunOutcome::Failed { fault } };
                     slot.inbox.push_back(Queued { input, reply: ReplyTo::Nobody });
                 }
+                Effect::Publish { status } if slot.is_ended() => {
+                    deeds.push(Deed::Publish { execution: id, status });
+                }
                 Effect::StopMapRun { .. } | Effect::Publish { .. } => {}
                 Effect::Continue => {
                     slot.inbox.push_back(Queued { input: Input::Continue, reply: ReplyTo::Nobody });
