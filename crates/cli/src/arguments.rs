@@ -310,6 +310,15 @@ mod tests {
     }
 
     #[test]
+    fn the_docs_tell_of_every_command() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
+        let docs = std::fs::read_to_string(path).unwrap();
+        for (name, _) in whole().into_iter().filter(|(name, _)| name != "perdura") {
+            assert!(docs.contains(&format!("`{name}")), "docs/commands.md does not tell of {name}");
+        }
+    }
+
+    #[test]
     fn every_argument_is_explained() {
         for (name, command) in whole() {
             assert!(command.get_about().is_some(), "{name}");

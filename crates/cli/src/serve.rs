@@ -30,6 +30,8 @@ use tokio::sync::watch;
 
 /// The exit code of a program that was interrupted twice.
 const INTERRUPTED: i32 = 130;
+/// How long a collector has for what waits at the end.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// What still runs on our threads when all is closed gets no more than this.
 const REST: Duration = Duration::from_millis(500);
 
@@ -54,22 +56,22 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     let listener =
         tokio.block_on(http::bind(address)).with_context(|| format!("cannot listen on {address}"))?;
     let commands = Commands::new(&config, tokio.handle().clone());
-    let world = RealWorld::new(Steps::default(), Box::new(commands.clone()), tokio.handle().clone());
+    let mut world = RealWorld::new(Steps::default(), Box::new(commands.clone()), tokio.handle().clone());
+    let spans = ended.as_ref().map(|ended| ended.counts().clone()).unwrap_or_default();
+    if let Some(ended) = ended {
+        world = world.telling(move |execution, _| ended.tell(execution));
+    }
     let runtime =
         Runtime::open(opener(&folder, store), Arc::new(world), &Options::default()).map_err(Refusal::from)?;
     let door = runtime.door().clone();
+    let served = Served::new(door.clone(), tokio.handle().clone());
     tokio.block_on(async {
         let control = Listener::open(&folder).with_context(|| {
             format!("cannot open the control socket in {}; is the path too long?", folder.display())
         })?;
-        let served = Served::new(door.clone(), tokio.handle().clone());
         let watch = Arc::new(stuck::Watch::default());
         let address = listener.local_addr()?;
-        let health = Health {
-            door: door.clone(),
-            watch: watch.clone(),
-            spans: ended.as_ref().map(|ended| ended.counts().clone()).unwrap_or_default(),
-        };
+        let health = Health { door: door.clone(), watch: watch.clone(), spans };
         let ready = Ready { folder: &folder, address, taken_up: runtime.taken_up(), took: began.elapsed() };
         ready.tell(arguments.json)?;
         tokio::select! {
@@ -85,6 +87,13 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     tracing::info!(grace = %duration::say(retention::ms(grace)), "shuts down; a second signal ends it at once");
     runtime.close(grace);
     commands.kill_all();
+    if let Some(mut exporter) = exporter {
+        let drained =
+            tokio.block_on(async { tokio::time::timeout(LAST_WORDS, exporter.drain(&served)).await });
+        if drained.is_err() {
+            tracing::warn!("the collector did not take the last traces in time");
+        }
+    }
     tokio.shutdown_timeout(REST);
     tracing::info!("closed");
     Ok(ExitCode::SUCCESS)
