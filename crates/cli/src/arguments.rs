@@ -4,7 +4,7 @@ mod activity;
 mod connection;
 mod data;
 mod follow;
-mod settings;
+mod setting;
 
 pub(crate) use activity::{
     ActivityArguments, ActivityCommand, ActivityListArguments, FailArguments, HeartbeatArguments,
@@ -21,13 +21,15 @@ pub(crate) use data::{
 };
 
 pub(crate) use follow::{TraceArguments, WatchArguments};
-pub(crate) use settings::{ConfigArguments, SettingArguments};
+pub(crate) use setting::{ConfigArguments, SettingArguments};
 
+use crate::settings::{self, Flags};
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use perdura_asl::machine::MachineType;
 use std::path::PathBuf;
+use url::Url;
 
 /// Run workflows written in Amazon States Language, the language of AWS Step Functions.
 #[derive(Debug, Parser)]
@@ -105,12 +107,14 @@ pub(crate) struct ValidateArguments {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
+    pub(crate) calls: CallArguments,
+    #[command(flatten)]
     pub(crate) reading: ReadingArguments,
 }
 
 /// Run a machine to its end in this process, and print its output.
 ///
-/// Functions are local commands, configured in perdura.toml; what else a task calls is answered by a mock file.
+/// Functions are configured in perdura.toml; what cannot be called from here is answered by a mock file.
 /// Without --data nothing is kept: the execution lives and ends with the process. With it, everything is on disk before
 /// it counts, and the same command with the same --name goes on where the last one was killed.
 #[derive(Debug, Args)]
@@ -137,9 +141,8 @@ pub(crate) struct RunArguments {
     /// The input as JSON, or the name of a JSON or YAML file after an @; @- is stdin.
     #[arg(long, short, value_name = "JSON|@FILE", default_value = "{}")]
     pub(crate) input: String,
-    /// Where functions are configured [default: perdura.toml beside FILE, or here].
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) calls: CallArguments,
     /// Answers for tasks; a test case of Step Functions Local's format may be named.
     #[arg(long, short, value_name = "FILE[#CASE]")]
     pub(crate) mock: Option<String>,
@@ -231,6 +234,27 @@ pub(crate) enum Workload {
     Reopen,
 }
 
+/// What is called, and where that is said.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CallArguments {
+    /// Where functions and destinations are configured [default: perdura.toml beside the definition, or here].
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// A Lambda-compatible service; it is asked for every function that is not configured otherwise.
+    #[arg(long, value_name = "URL", value_parser = perdura_tasks::settings::endpoint_url)]
+    pub(crate) lambda_endpoint: Option<Url>,
+}
+
+impl CallArguments {
+    /// What was given.
+    pub(crate) fn flags(&self) -> Flags {
+        let file = self.config.as_ref().map(|file| (&settings::CONFIG, file.display().to_string()));
+        let endpoint = self.lambda_endpoint.as_ref();
+        let endpoint = endpoint.map(|endpoint| (&settings::LAMBDA_ENDPOINT, endpoint.to_string()));
+        file.into_iter().chain(endpoint).collect()
+    }
+}
+
 /// How definitions are read, wherever they are.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct ReadingArguments {
@@ -245,7 +269,7 @@ pub(crate) struct ReadingArguments {
 impl ReadingArguments {
     /// With what environment and file say, where the flag says nothing.
     pub(crate) fn settled(self) -> Result<Self> {
-        Ok(Self { strict: crate::settings::strict(self.strict)?, ..self })
+        Ok(Self { strict: settings::strict(self.strict)?, ..self })
     }
 }
 

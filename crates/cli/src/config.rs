@@ -1,7 +1,8 @@
 //! `perdura config`: every setting, its value, and where it came from.
 
 use crate::arguments::ConfigArguments;
-use crate::settings::{Decided, Kind, Origin, STRICT, Settings, TABLE};
+use crate::run::config::Config;
+use crate::settings::{Decided, Kind, Origin, Settings, TABLE};
 use crate::table;
 use anyhow::Result;
 use std::process::ExitCode;
@@ -11,9 +12,8 @@ const MASK: &str = "********";
 
 /// Shows the settings. A value that would be refused is refused here too, so that this is a check before a start.
 pub(crate) fn config(arguments: &ConfigArguments) -> Result<ExitCode> {
-    let mut flags = arguments.settings.flags();
-    flags.extend(arguments.strict.then(|| (&STRICT, "true".to_owned())));
-    let settings = Settings::load(flags, None)?;
+    let settings = Settings::load(arguments.settings.flags(), None)?;
+    Config::of(&settings)?;
     settings.check()?;
     let decided: Vec<Decided> = TABLE.iter().map(|setting| settings.decide(setting)).collect();
     let elsewhere: Vec<(String, Origin)> = settings

@@ -4,11 +4,10 @@ mod clock;
 pub(crate) mod config;
 mod driver;
 mod durable;
-pub(crate) mod functions;
 pub(crate) mod input;
 pub(crate) mod lines;
 mod mock;
-pub(crate) mod process;
+mod outside;
 pub(crate) mod progress;
 pub(crate) mod screen;
 mod story;
@@ -16,7 +15,7 @@ mod tree;
 
 use crate::arguments::RunArguments;
 use crate::definition::{Definition, plural};
-use crate::settings::{self, Flags, Settings};
+use crate::settings::{self, Settings};
 use crate::terminal::{self, stderr_paint};
 use crate::{REFUSED, duration};
 use anyhow::{Context, Result, anyhow, bail};
@@ -24,8 +23,8 @@ use clock::Clock;
 use config::Config;
 use driver::{Driver, Message};
 pub(crate) use driver::{Ending, ExecutionNo};
-use functions::Functions;
 use mock::Mocks;
+use outside::Outside;
 use perdura_asl::json::{Map, Payload, Value};
 use perdura_asl::machine::Machine;
 use perdura_engine::{Arns, Execution, ExecutionId, Fault, Identity, Limits, Status};
@@ -61,7 +60,7 @@ pub(crate) fn run(mut arguments: RunArguments) -> Result<ExitCode> {
     if let Some(name) = &arguments.name {
         names::check("an execution", name).map_err(|refusal| anyhow!("--name is wrong: {refusal}"))?;
     }
-    let config = Config::find(arguments.config.as_deref(), &arguments.file)?;
+    let config = Config::find(&arguments.calls, &arguments.file)?;
     let mocks = match &arguments.mock {
         Some(mock) => Mocks::open(mock, &machine, &name)?,
         None => Mocks::default(),
@@ -72,22 +71,21 @@ pub(crate) fn run(mut arguments: RunArguments) -> Result<ExitCode> {
 
     let (sender, inbox) = mpsc::channel();
     listen(sender.clone())?;
-    let functions = Functions::new(config, limits.payload_bytes_max, sender);
+    let config_file = config.file_name();
+    let settings = perdura_tasks::Settings { strict: arguments.reading.strict, ..config.settings };
+    let outside = Outside::new(settings, sender)?;
     let clock = Clock::start(arguments.skip_time);
     let progress = Progress::new(arguments.quiet, clock.now());
-    let ending = Driver::new(clock, inbox, functions, mocks, progress).run(execution)?;
+    let ending = Driver::new(clock, inbox, outside, mocks, progress, config_file).run(execution)?;
     let manner = Manner { quiet: arguments.quiet, json: arguments.json };
     report(id, &ending, manner)
 }
 
 /// What the flags leave open, environment and file decide.
 fn settle(arguments: &mut RunArguments) -> Result<()> {
-    let mut flags = Flags::new();
-    flags.extend(arguments.config.as_ref().map(|file| (&settings::CONFIG, file.display().to_string())));
+    let mut flags = arguments.calls.flags();
     flags.extend(arguments.reading.strict.then(|| (&settings::STRICT, "true".to_owned())));
-    let settings = Settings::load(flags, Some(&arguments.file))?;
-    arguments.reading.strict = settings.strict()?;
-    arguments.config = settings.file().map(|file| file.name.clone());
+    arguments.reading.strict = Settings::load(flags, Some(&arguments.file))?.strict()?;
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! `perdura serve`: the data is held, what runs is performed, and commands are answered, until a signal ends it.
 
-pub(crate) mod commands;
+pub(crate) mod connections;
 pub(crate) mod logs;
 mod traces;
 
@@ -10,14 +10,14 @@ use crate::run::config::Config;
 use crate::settings::Settings;
 use crate::{duration, table, terminal};
 use anyhow::{Context, Result};
-use commands::Commands;
 use perdura_runtime::{Opener, Options, RealWorld, Runtime, Steps};
 use perdura_server::control::Listener;
 use perdura_server::data::Served;
 use perdura_server::http::{self, Health};
 use perdura_server::telemetry::Exporter;
 use perdura_server::{Refusal, retention, stuck};
-use perdura_store::{Failure, SqliteOptions, SqliteStore, Store};
+use perdura_store::{Failure, Registry, SqliteOptions, SqliteStore, Store};
+use perdura_tasks::connection::Connections;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::net::SocketAddr;
@@ -41,7 +41,8 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     logs::start(&settings.log(), settings.log_format()?)?;
     let (folder, address, grace, keep) =
         (settings.data(), settings.listen()?, settings.grace()?, settings.keep()?);
-    let config = Config::find(settings.file().map(|file| &*file.name), Path::new(""))?;
+    let config = Config::of(&settings)?;
+    let sealing_key = settings.sealing_key()?;
     let (ended, mut exporter) = match settings.telemetry()? {
         Some(telemetry) => {
             traces::exporter(&telemetry).map(|(ended, exporter)| (Some(ended), Some(exporter)))?
@@ -55,16 +56,22 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     let store = SqliteStore::open(&folder, SqliteOptions::default()).map_err(Refusal::from)?;
     let listener =
         tokio.block_on(http::bind(address)).with_context(|| format!("cannot listen on {address}"))?;
-    let commands = Commands::new(&config, tokio.handle().clone());
-    let mut world = RealWorld::new(Steps::default(), Box::new(commands.clone()), tokio.handle().clone());
+    let connections = Arc::<Connections>::default();
+    let tasks = config.tasks(settings.strict()?, connections.clone(), tokio.handle().clone())?;
+    let mut world = RealWorld::new(Steps::default(), Box::new(tasks.clone()), tokio.handle().clone());
     let spans = ended.as_ref().map(|ended| ended.counts().clone()).unwrap_or_default();
     if let Some(ended) = ended {
         world = world.telling(move |execution, _| ended.tell(execution));
     }
+    // What was under way is called again as soon as the runtime is open, and may need them.
+    let kept = store.reader().and_then(|mut reader| reader.registered(Registry::Connection));
+    connections::open(sealing_key.as_ref(), &connections, kept.map_err(Refusal::from)?);
     let runtime =
         Runtime::open(opener(&folder, store), Arc::new(world), &Options::default()).map_err(Refusal::from)?;
     let door = runtime.door().clone();
-    let served = Served::new(door.clone(), tokio.handle().clone());
+    let served = Served::new(door.clone(), tokio.handle().clone())
+        .with_doubts(Arc::new(move |machine| perdura_tasks::warnings(&config.settings, machine)))
+        .telling(connections::reopen(door.clone(), sealing_key, connections));
     tokio.block_on(async {
         let control = Listener::open(&folder).with_context(|| {
             format!("cannot open the control socket in {}; is the path too long?", folder.display())
@@ -86,7 +93,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     })?;
     tracing::info!(grace = %duration::say(retention::ms(grace)), "shuts down; a second signal ends it at once");
     runtime.close(grace);
-    commands.kill_all();
+    tasks.end_all();
     if let Some(mut exporter) = exporter {
         let drained =
             tokio.block_on(async { tokio::time::timeout(LAST_WORDS, exporter.drain(&served)).await });

@@ -10,7 +10,8 @@ mod table;
 
 pub(crate) use file::{File, check_names};
 pub(crate) use table::{
-    CONFIG, CONNECTION_KEY_FILE, DATA, GRACE, Kind, LISTEN, LOG, LOG_FORMAT, STRICT, Setting, TABLE,
+    CONFIG, CONNECTION_KEY_FILE, DATA, GRACE, Kind, LAMBDA_ENDPOINT, LISTEN, LOG, LOG_FORMAT, STRICT,
+    Setting, TABLE,
 };
 
 use crate::arguments::LogFormat;
@@ -19,6 +20,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use perdura_server::retention::Keep;
 use perdura_tasks::connection::SealingKey;
+use perdura_tasks::settings::endpoint_url;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,6 +28,7 @@ use table::{
     CONNECTION_KEY, RETENTION_BYTES, RETENTION_ENDED, RETENTION_LEDGER, TELEMETRY_ENDPOINT,
     TELEMETRY_HEADERS, TELEMETRY_SERVICE,
 };
+use url::Url;
 
 /// Where functions and settings are, unless somebody says otherwise.
 const FILE: &str = "perdura.toml";
@@ -144,7 +147,15 @@ impl Settings {
         self.parsed(&LOG_FORMAT, |text| LogFormat::from_str(text, true).map_err(|_| anyhow!("text or json")))
     }
 
-    /// Whether AWS's limits hold.
+    /// Who is asked for functions that are not configured otherwise.
+    pub(crate) fn lambda_endpoint(&self) -> Result<Option<Url>> {
+        if self.decide(&LAMBDA_ENDPOINT).value.is_none() {
+            return Ok(None);
+        }
+        self.parsed(&LAMBDA_ENDPOINT, |text| endpoint_url(text).map_err(|error| anyhow!("{error}"))).map(Some)
+    }
+
+    /// Whether AWS's limits and rules hold.
     pub(crate) fn strict(&self) -> Result<bool> {
         self.parsed(&STRICT, |text| text.parse().map_err(|_| anyhow!("true or false")))
     }
@@ -217,6 +228,7 @@ impl Settings {
         self.strict()?;
         self.keep()?;
         self.sealing_key()?;
+        self.lambda_endpoint()?;
         self.telemetry().map(drop)
     }
 

@@ -9,9 +9,10 @@ mod served;
 
 pub use beside::Beside;
 pub use deposit::Deposit;
-pub use served::Served;
+pub use served::{Doubts, Served};
 
 use crate::Refusal;
+use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{ExecutionId, Input, Outcome, TaskToken, Timestamp};
 use perdura_runtime::{Start, Started, Taken, View};
@@ -36,6 +37,11 @@ pub trait Data {
 
     /// The execution in memory that has this name; readers see it after a second.
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Refusal>;
+
+    /// What of a machine cannot be run here. `None`: nobody performs here, so nobody knows.
+    fn doubts(&self, _machine: &Machine) -> Option<Vec<Diagnostic>> {
+        None
+    }
 
     /// Keeps a definition that was read already.
     fn deploy(&mut self, new: &NewMachine, machine: Arc<Machine>) -> Result<MachineRecord, Refusal>;

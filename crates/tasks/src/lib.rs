@@ -5,5 +5,12 @@
 
 pub mod client;
 pub mod connection;
+pub mod destination;
+pub mod functions;
 pub mod guard;
 pub mod http;
+mod performer;
+pub mod settings;
+
+pub use performer::{Tasks, can_perform, performs, warnings};
+pub use settings::Settings;

@@ -1,6 +1,6 @@
 //! The commands that work on a data directory.
 
-use super::{ReadingArguments, SettingArguments};
+use super::{CallArguments, ReadingArguments, SettingArguments};
 use crate::{duration, settings};
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
@@ -79,6 +79,8 @@ pub(crate) struct DeployArguments {
     /// The machine's name [default: that of the file].
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) calls: CallArguments,
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,
     #[command(flatten)]

@@ -51,7 +51,15 @@ pub(crate) static STRICT: Setting = Setting {
     flag: Some("--strict"),
     variable: "PERDURA_STRICT",
     default: Some("false"),
-    help: "whether AWS's limits hold in `run`, `start`, `deploy` and `validate`: true or false",
+    help: "whether AWS's limits and rules hold: true or false",
+    ..USUAL
+};
+
+pub(crate) static LAMBDA_ENDPOINT: Setting = Setting {
+    name: "lambda.endpoint",
+    flag: Some("--lambda-endpoint"),
+    variable: "PERDURA_LAMBDA_ENDPOINT",
+    help: "a Lambda-compatible service, asked for every function that is not configured otherwise",
     ..USUAL
 };
 
@@ -160,6 +168,7 @@ pub(crate) static TABLE: &[&Setting] = &[
     &CONFIG,
     &DATA,
     &STRICT,
+    &LAMBDA_ENDPOINT,
     &LISTEN,
     &GRACE,
     &LOG,

@@ -1,6 +1,7 @@
 //! What is answered. The same shapes are what `--json` prints.
 
 use super::{Traced, iso, word};
+use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::{ExecutionId, Fault, LedgerStatus, Status, Timestamp, Turn};
@@ -105,6 +106,31 @@ pub struct Deployed {
     /// When it was first given.
     #[serde(with = "iso")]
     pub created_at: Timestamp,
+    /// What of it cannot be run there; absent where nobody runs anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warnings: Option<Vec<Doubt>>,
+}
+
+/// A state that calls what cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Doubt {
+    /// Which kind of doubt: a code of `docs/diagnostics.md`.
+    pub code: String,
+    /// What it is about.
+    pub message: String,
+    /// Where in the definition: `/States/Pay/Resource`.
+    pub location: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl From<Diagnostic> for Doubt {
+    fn from(diagnostic: Diagnostic) -> Self {
+        let Diagnostic { code, message, pointer, hint, .. } = diagnostic;
+        Self { code: code.to_owned(), message, location: pointer, hint }
+    }
 }
 
 /// What came of an input.

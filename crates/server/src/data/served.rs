@@ -2,6 +2,7 @@
 
 use super::Data;
 use crate::Refusal;
+use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{ExecutionId, Input, Outcome, TaskToken, Timestamp};
 use perdura_runtime::{Door, RealClock, Start, Started, Taken, View};
@@ -18,12 +19,16 @@ pub struct Served {
     handle: Handle,
     clock: Arc<RealClock>,
     changed: Arc<dyn Fn(Registry) + Send + Sync>,
+    doubts: Option<Doubts>,
 }
+
+/// Says what of a machine cannot be run here.
+pub type Doubts = Arc<dyn Fn(&Machine) -> Vec<Diagnostic> + Send + Sync>;
 
 impl Served {
     /// Waits on the given runtime, so it is not for one of its own threads.
     pub fn new(door: Door, handle: Handle) -> Self {
-        Self { door, handle, clock: Arc::default(), changed: Arc::new(|_| {}) }
+        Self { door, handle, clock: Arc::default(), changed: Arc::new(|_| {}), doubts: None }
     }
 
     /// The same, with somebody who is told what kind of thing was registered or forgotten.
@@ -31,6 +36,12 @@ impl Served {
     pub fn telling(mut self, changed: impl Fn(Registry) + Send + Sync + 'static) -> Self {
         self.changed = Arc::new(changed);
         self
+    }
+
+    /// With somebody who knows what can be run here.
+    #[must_use]
+    pub fn with_doubts(self, doubts: Doubts) -> Self {
+        Self { doubts: Some(doubts), ..self }
     }
 
     /// The door.
@@ -58,6 +69,10 @@ impl Data for Served {
 
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Refusal> {
         Ok(self.handle.block_on(self.door.named(machine, name.into())))
+    }
+
+    fn doubts(&self, machine: &Machine) -> Option<Vec<Diagnostic>> {
+        self.doubts.as_ref().map(|doubts| doubts(machine))
     }
 
     fn deploy(&mut self, new: &NewMachine, machine: Arc<Machine>) -> Result<MachineRecord, Refusal> {

@@ -3,10 +3,10 @@
 //! A command leads a process group of its own, so that it can be ended with all that it started, and so that a
 //! Ctrl-C at the terminal reaches us alone. Whatever is left of the group when its leader ends is ended too.
 
-use super::config::Function;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +17,17 @@ use std::time::Duration;
 const STDERR_KEPT: usize = 32 * 1024;
 /// How long a pipe may stay open after its command ended: a process that left the group may hold it.
 const PIPE_GRACE: Duration = Duration::from_secs(1);
+
+/// What a command is: a program with its arguments, and where it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// The program: a path, or a name that is looked up in PATH.
+    pub path: PathBuf,
+    /// What it is started with.
+    pub arguments: Vec<String>,
+    /// Where it runs.
+    pub folder: PathBuf,
+}
 
 /// How a command ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -86,11 +97,11 @@ fn end(leader: Pid) {
 }
 
 /// Runs a command to its end. `group` can end it from elsewhere.
-pub(crate) fn run(function: &Function, key: &str, input: Arc<str>, bytes_max: usize, group: &Group) -> Ended {
-    let mut command = Command::new(&function.program);
+pub(crate) fn run(program: &Program, key: &str, input: Arc<str>, bytes_max: usize, group: &Group) -> Ended {
+    let mut command = Command::new(&program.path);
     command
-        .args(&function.arguments)
-        .current_dir(&function.folder)
+        .args(&program.arguments)
+        .current_dir(&program.folder)
         .env("PERDURA_IDEMPOTENCY_KEY", key)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -105,8 +116,8 @@ pub(crate) fn run(function: &Function, key: &str, input: Arc<str>, bytes_max: us
         Err(error) => Ended::NotStarted {
             reason: format!(
                 "cannot start {} in {}: {error}",
-                function.program.display(),
-                function.folder.display()
+                program.path.display(),
+                program.folder.display()
             ),
         },
     }
@@ -236,14 +247,8 @@ mod tests {
     fn what_was_ended_before_it_began_never_begins() {
         let group = Group::default();
         group.kill();
-        let function = Function {
-            program: "true".into(),
-            arguments: vec![],
-            folder: "/".into(),
-            timeout: None,
-            policy: perdura_engine::Policy::default(),
-        };
-        let ended = run(&function, "key", "{}".into(), 10, &group);
+        let program = Program { path: "true".into(), arguments: vec![], folder: "/".into() };
+        let ended = run(&program, "key", "{}".into(), 10, &group);
         assert!(matches!(ended, Ended::NotStarted { .. }), "{ended:?}");
     }
 }

@@ -1,5 +1,6 @@
 //! The flags that are settings too: what they leave open is decided by environment, file and default.
 
+use super::CallArguments;
 use crate::settings::{self, Flags};
 use clap::{Args, ValueHint};
 
@@ -12,9 +13,11 @@ pub(crate) struct SettingArguments {
     /// The data directory; it is made if it is not there [default: ./perdura-data].
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) data: Option<String>,
-    /// Where functions and settings are configured [default: perdura.toml here].
-    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) config: Option<String>,
+    #[command(flatten)]
+    pub(crate) calls: CallArguments,
+    /// Hold to AWS's limits and rules.
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// How long calls under way are waited for at the end [default: 10s].
     #[arg(long, value_name = "TIME")]
     pub(crate) grace: Option<String>,
@@ -32,17 +35,18 @@ pub(crate) struct SettingArguments {
 impl SettingArguments {
     /// What was given.
     pub(crate) fn flags(&self) -> Flags {
-        let Self { listen, data, config, grace, log, log_format, connection_key_file } = self;
+        let Self { listen, data, calls, strict, grace, log, log_format, connection_key_file } = self;
         let all = [
             (&settings::LISTEN, listen),
             (&settings::DATA, data),
-            (&settings::CONFIG, config),
             (&settings::GRACE, grace),
             (&settings::LOG, log),
             (&settings::LOG_FORMAT, log_format),
             (&settings::CONNECTION_KEY_FILE, connection_key_file),
         ];
-        all.into_iter().filter_map(|(setting, value)| Some((setting, value.clone()?))).collect()
+        let given = all.into_iter().filter_map(|(setting, value)| Some((setting, value.clone()?)));
+        let strict = strict.then(|| (&settings::STRICT, "true".to_owned()));
+        given.chain(strict).chain(calls.flags()).collect()
     }
 }
 
@@ -63,9 +67,6 @@ Exit codes:
 pub(crate) struct ConfigArguments {
     #[command(flatten)]
     pub(crate) settings: SettingArguments,
-    /// Hold to AWS's limits.
-    #[arg(long)]
-    pub(crate) strict: bool,
     /// Print a list of JSON objects on one line.
     #[arg(long)]
     pub(crate) json: bool,
