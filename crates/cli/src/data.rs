@@ -34,6 +34,18 @@ impl Data {
         matches!(self.way, Way::Server(_))
     }
 
+    /// Asks something that only looks. A server that has gone away meanwhile is looked for again, and where there is
+    /// none any more the data itself is read.
+    pub(crate) fn look(&mut self, request: &Request) -> Result<Answer> {
+        match self.ask(request.clone()) {
+            Err(error) if error.downcast_ref::<Refusal>().is_none() => {
+                *self = Self::reach(&self.folder)?;
+                self.ask(request.clone())
+            }
+            told => told,
+        }
+    }
+
     /// Asks. What is refused is an error.
     pub(crate) fn ask(&mut self, request: Request) -> Result<Answer> {
         loop {

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 /// Keeps a definition.
 pub(crate) fn deploy(arguments: &DeployArguments) -> Result<ExitCode> {
-    let definition = Definition::open(&arguments.file, arguments.reading)?;
+    let definition = Definition::open(&arguments.file, arguments.reading.settled()?)?;
     if definition.reading.machine.is_none() {
         let paint = stderr_paint();
         let mut stderr = io::stderr().lock();
@@ -35,7 +35,7 @@ pub(crate) fn deploy(arguments: &DeployArguments) -> Result<ExitCode> {
         kind: arguments.reading.machine_type.into(),
         definition: text,
     };
-    let mut data = Data::reach(&arguments.data.data)?;
+    let mut data = Data::reach(&arguments.data.folder()?)?;
     // A server knows its own configuration. Where there is none, the one that is found here is taken for its own.
     let own = match data.is_served() {
         true => Vec::new(),

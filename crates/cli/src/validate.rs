@@ -1,7 +1,7 @@
 //! `perdura validate`: everything that is wrong with definitions.
 
 use crate::REFUSED;
-use crate::arguments::ValidateArguments;
+use crate::arguments::{ReadingArguments, ValidateArguments};
 use crate::definition::{Counts, Definition, plural};
 use crate::run::config::Config;
 use crate::terminal;
@@ -15,12 +15,13 @@ use std::process::ExitCode;
 
 /// Reads each file and tells what is wrong. A file that cannot be read does not hide the others.
 pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode> {
+    let reading = arguments.reading.settled()?;
     let paint = terminal::stderr_paint();
     let mut stderr = io::stderr().lock();
     let mut counts = Counts::default();
     let mut unread = 0;
     for path in &arguments.files {
-        let definition = match open(path, arguments) {
+        let definition = match open(path, arguments, reading) {
             Ok(definition) => definition,
             Err(error) => {
                 unread += 1;
@@ -47,8 +48,8 @@ pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode> {
 
 /// Reads a file, with what of it cannot be run under its configuration. Which functions there are is known only where
 /// there is a configuration.
-fn open(path: &Path, arguments: &ValidateArguments) -> Result<Definition> {
-    let mut definition = Definition::open(path, arguments.reading)?;
+fn open(path: &Path, arguments: &ValidateArguments, reading: ReadingArguments) -> Result<Definition> {
+    let mut definition = Definition::open(path, reading)?;
     let config = Config::find(&arguments.calls, path)?;
     let mut doubts = definition.doubts(&config.settings);
     doubts.retain(|doubt| config.file.is_some() || doubt.code != code::UNCONFIGURED_FUNCTION);

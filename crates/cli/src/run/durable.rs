@@ -2,14 +2,15 @@
 
 use super::driver::ExecutionNo;
 use super::progress::Progress;
-use super::{Ending, input, machine, report};
+use super::{Ending, Manner, input, machine, report};
 use crate::REFUSED;
 use crate::arguments::RunArguments;
 use crate::data;
 use crate::definition::Definition;
 use crate::document;
 use crate::run::config::Config;
-use crate::serve::{listen_for_signals, opener, signalled, threads};
+use crate::serve::{connections, listen_for_signals, opener, signalled, threads};
+use crate::settings::Settings;
 use crate::terminal;
 use anyhow::{Context, Result, bail};
 use perdura_asl::json::Payload;
@@ -23,8 +24,9 @@ use perdura_runtime::{
 use perdura_server::fold::{PAGE_BYTES, fold};
 use perdura_server::{Refusal, names};
 use perdura_store::record::TurnBody;
-use perdura_store::{NewMachine, SqliteOptions, SqliteStore};
+use perdura_store::{NewMachine, Registry, SqliteOptions, SqliteStore, Store};
 use perdura_tasks::Tasks;
+use perdura_tasks::connection::Connections;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,7 +56,11 @@ pub(super) fn run(arguments: &RunArguments, folder: &Path) -> Result<ExitCode> {
     let signals = listen_for_signals()?;
     let tokio = threads()?;
     let store = SqliteStore::open(folder, SqliteOptions::default()).map_err(Refusal::from)?;
-    let tasks = config.tasks(arguments.reading.strict, tokio.handle().clone())?;
+    let connections = Arc::<Connections>::default();
+    let key = Settings::load(arguments.calls.flags(), Some(&arguments.file))?.sealing_key()?;
+    let kept = store.reader().and_then(|mut reader| reader.registered(Registry::Connection));
+    connections::open(key.as_ref(), &connections, kept.map_err(Refusal::from)?);
+    let tasks = config.tasks(arguments.reading.strict, connections, tokio.handle().clone())?;
     let mine = Mine::new(tasks.clone());
     let world = RealWorld::new(Steps::default(), Box::new(mine.clone()), tokio.handle().clone());
     let runtime =
@@ -84,7 +90,7 @@ pub(super) fn run(arguments: &RunArguments, folder: &Path) -> Result<ExitCode> {
                 watching.finish();
                 Ok(None)
             }
-            ended = watching.until_the_end() => ended.map(Some),
+            ended = watching.until_the_end() => ended.map(|ended| Some((id, ended))),
         }
     });
     // What others have under way in this data stays as it is on record.
@@ -92,8 +98,9 @@ pub(super) fn run(arguments: &RunArguments, folder: &Path) -> Result<ExitCode> {
     runtime.close(Duration::ZERO);
     mine.forget();
     tokio.shutdown_timeout(EVERY);
-    if let Some(ending) = ended? {
-        return report(&ending, arguments.quiet);
+    if let Some((id, ending)) = ended? {
+        let manner = Manner { quiet: arguments.quiet, json: arguments.json };
+        return report(id, &ending, manner);
     }
     terminal::tell(if arguments.name.is_some() {
         "left where it is; the same command goes on with it"
