@@ -173,10 +173,11 @@ async fn what_nobody_waits_for_is_not_finished() {
 
 #[tokio::test]
 async fn results_that_cannot_be_read_back_leave_nothing() {
-    let root = folder("lost-results");
+    type Results = Box<dyn Iterator<Item = Result<ChildResult, Failure>> + Send>;
     let failure =
         || Failure { what: "reading".into(), why: "the disk is gone".into(), kind: FailureKind::Io };
-    let broken: [(Box<dyn Iterator<Item = Result<ChildResult, Failure>> + Send>, &str); 2] = [
+    let root = folder("lost-results");
+    let broken: [(Results, &str); 2] = [
         (
             Box::new(mixed().map(Ok).chain([Err(failure())])),
             "they cannot be read back: reading: the disk is gone",
