@@ -183,8 +183,11 @@ Exit codes:
   2  the command line is wrong, or nothing could be measured")]
 pub(crate) struct BenchArguments {
     /// What to measure.
-    #[arg(value_enum)]
+    #[arg(value_enum, default_value = "steps")]
     pub(crate) workload: Workload,
+    /// Where the steps of `steps` and `starts` run.
+    #[arg(long, value_enum, default_value = "here", value_name = "WHERE")]
+    pub(crate) steps: StepsIn,
     /// How many callers at once, each waiting for its own execution.
     #[arg(long, short, default_value_t = 128, value_name = "N")]
     pub(crate) concurrency: usize,
@@ -215,6 +218,15 @@ pub(crate) struct BenchArguments {
     pub(crate) what: Option<String>,
 }
 
+/// Where the steps of a measurement run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StepsIn {
+    /// In this process, as functions of the program.
+    Here,
+    /// In another process, as functions that are called over HTTP.
+    Http,
+}
+
 /// What can be measured.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Workload {
@@ -232,6 +244,8 @@ pub(crate) enum Workload {
     Child,
     #[value(hide = true)]
     Reopen,
+    #[value(hide = true)]
+    Worker,
 }
 
 /// What is called, and where that is said.

@@ -10,6 +10,8 @@
 
 mod connect;
 
+pub(crate) use connect::tls;
+
 use crate::guard::{Guard, Reason};
 use bytes::{Bytes, BytesMut};
 use connect::{Connector, Forbidden};
@@ -19,6 +21,7 @@ use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::capture_connection;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use perdura_engine::Certainty;
+use rustls::pki_types::CertificateDer;
 use std::error::Error;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -71,7 +74,8 @@ pub struct Incoming {
 pub enum CallError {
     /// The guard refused the address. Nothing was sent.
     #[error(
-        "{host} leads to {address}, which is not called: {reason}; if it is meant, name it in `allow` under [http] in perdura.toml"
+        "{host} leads to {address}, which is not called: {reason}; if it is meant, name it in `allow` under \
+         [http] in perdura.toml"
     )]
     Forbidden {
         /// The host as it was written.
@@ -130,8 +134,16 @@ impl CallError {
 }
 
 impl Client {
-    /// A client that calls only what the guard lets through.
+    /// A client that calls only what the guard lets through, and trusts the authorities that the system trusts.
     pub fn new(guard: Guard) -> Result<Self, rustls::Error> {
+        Self::trusting(guard, [])
+    }
+
+    /// The same, for a network with authorities of its own.
+    pub fn trusting(
+        guard: Guard,
+        authorities: impl IntoIterator<Item = CertificateDer<'static>>,
+    ) -> Result<Self, rustls::Error> {
         let inner = legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())
             .pool_timer(TokioTimer::new())
@@ -139,7 +151,7 @@ impl Client {
             .pool_max_idle_per_host(IDLE_MAX)
             .http1_max_buf_size(HEADER_BYTES_MAX as usize)
             .http2_max_header_list_size(HEADER_BYTES_MAX)
-            .build(Connector::new(guard)?);
+            .build(Connector::new(guard, authorities)?);
         Ok(Self { inner })
     }
 

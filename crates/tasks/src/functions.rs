@@ -69,7 +69,7 @@ impl Line<'_> {
 impl Calling<'_> {
     /// The key, for a header.
     fn key_header(&self) -> HeaderValue {
-        header(&mut self.call.key.wire().hyphenated().encode_lower(&mut Uuid::encode_buffer()))
+        header(self.call.key.wire().hyphenated().encode_lower(&mut Uuid::encode_buffer()))
     }
 
     /// The execution as the trace, the call as the span (W3C Trace Context): whoever is called can join them.

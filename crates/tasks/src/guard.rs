@@ -45,7 +45,8 @@ pub enum Reason {
 /// An entry of `allow` that is neither a host nor a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is neither a host, an address nor a network; write it like \"10.0.0.5\", \"169.254.0.0/16\" or \"meta.internal\""
+    "`{0}` is neither a host, an address nor a network; write it like \"10.0.0.5\", \"169.254.0.0/16\" or \
+     \"meta.internal\""
 )]
 pub struct AllowError(String);
 

@@ -9,6 +9,7 @@ pub mod destination;
 pub mod functions;
 pub mod guard;
 pub mod http;
+pub mod items;
 mod performer;
 pub mod settings;
 

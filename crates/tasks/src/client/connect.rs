@@ -5,6 +5,7 @@ use http::Uri;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::dns::Name;
+use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 use std::error::Error;
 use std::future::Future;
@@ -78,27 +79,35 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    pub(super) fn new(guard: Guard) -> Result<Self, rustls::Error> {
+    pub(super) fn new(
+        guard: Guard,
+        authorities: impl IntoIterator<Item = CertificateDer<'static>>,
+    ) -> Result<Self, rustls::Error> {
         let mut tcp = HttpConnector::new_with_resolver(Resolver(guard.clone()));
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_keepalive(Some(Duration::from_mins(1)));
-        let inner =
-            HttpsConnectorBuilder::new().with_tls_config(tls()?).https_or_http().enable_all_versions();
+        let inner = HttpsConnectorBuilder::new()
+            .with_tls_config(tls(authorities)?)
+            .https_or_http()
+            .enable_all_versions();
         Ok(Self { guard, inner: inner.wrap_connector(tcp) })
     }
 }
 
-/// Trusts the authorities that the system trusts. Where none are installed, calls over TLS fail and say so; plain
-/// calls need none.
-fn tls() -> Result<ClientConfig, rustls::Error> {
+/// Trusts these authorities and those that the system trusts. Where there are none, calls over TLS fail and say so;
+/// plain calls need none.
+pub(crate) fn tls(
+    authorities: impl IntoIterator<Item = CertificateDer<'static>>,
+) -> Result<ClientConfig, rustls::Error> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
-    let (taken, unreadable) = roots.add_parsable_certificates(found.certs);
+    let (taken, unreadable) = roots.add_parsable_certificates(found.certs.into_iter().chain(authorities));
     if taken == 0 {
         tracing::warn!(
             unreadable,
-            "no certificate authorities found: every https call will fail; install ca-certificates or set SSL_CERT_FILE"
+            "no certificate authorities found, so that every https call will fail; install ca-certificates or set \
+             SSL_CERT_FILE"
         );
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -141,4 +150,28 @@ fn judged(guard: &Guard, address: IpAddr) -> Result<(), Forbidden> {
 fn literal(uri: &Uri) -> Option<IpAddr> {
     let host = uri.host()?;
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host).parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(allow: &[&str], host: &str, found: &[&str]) -> Result<Vec<String>, String> {
+        let resolver = Resolver(Guard::new(allow).expect("valid"));
+        let found = found.iter().map(|address| SocketAddr::new(address.parse().expect(address), 0)).collect();
+        let allowed = resolver.judged(host, found).map_err(|error| error.to_string())?;
+        Ok(allowed.iter().map(|address| address.ip().to_string()).collect())
+    }
+
+    #[test]
+    fn a_name_leads_only_where_an_address_may() {
+        let refused = |address: &str| Err(format!("{address} is not called: it is a link-local address"));
+        let same = |addresses: &[&str]| Ok(addresses.iter().map(ToString::to_string).collect());
+        assert_eq!(resolved(&[], "rebound.test", &["169.254.169.254"]), refused("169.254.169.254"));
+        assert_eq!(resolved(&[], "mixed.test", &["fe80::1", "10.0.0.1"]), same(&["10.0.0.1"]));
+        assert_eq!(resolved(&["meta.test"], "meta.test", &["169.254.169.254"]), same(&["169.254.169.254"]));
+        assert_eq!(resolved(&["meta.test"], "other.test", &["fe80::1"]), refused("fe80::1"));
+        assert_eq!(resolved(&["169.254.0.0/16"], "any.test", &["169.254.1.1"]), same(&["169.254.1.1"]));
+        assert_eq!(resolved(&[], "nowhere.test", &[]), same(&[]));
+    }
 }

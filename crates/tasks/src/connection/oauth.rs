@@ -50,7 +50,7 @@ pub(crate) enum TokenError {
     #[error("its token endpoint does not answer: {0}")]
     Unreachable(String),
     /// An answer, and not a good one.
-    #[error("its token endpoint answered {status}{}; check client_id, client_secret and scope", code.map(|code| format!(" ({code})")).unwrap_or_default())]
+    #[error("its token endpoint answered {status}{}; check client_id, client_secret and scope", in_brackets(*.code))]
     Refused { status: u16, code: Option<&'static str> },
     /// A good answer without a token that can be sent.
     #[error("its token endpoint answered without a usable access_token")]
@@ -58,6 +58,10 @@ pub(crate) enum TokenError {
     /// The call's time was up before the token came.
     #[error("its token did not come within the time of the call")]
     TooLate,
+}
+
+fn in_brackets(code: Option<&str>) -> String {
+    code.map(|code| format!(" ({code})")).unwrap_or_default()
 }
 
 /// The token in use, and the last failure to get one.

@@ -33,7 +33,10 @@ pub enum SealingKeyError {
     #[error("the sealing key is not 32 bytes in base64 or hex; make one with `openssl rand -base64 32`")]
     Malformed,
     /// The file cannot be read.
-    #[error("the sealing key in {path} cannot be read: {source}; make one with `openssl rand -base64 32 > {path}`", path = path.display())]
+    #[error(
+        "the sealing key in {0} cannot be read: {source}; make one with `openssl rand -base64 32 > {0}`",
+        path.display()
+    )]
     Unreadable {
         /// Which file.
         path: PathBuf,
@@ -96,7 +99,8 @@ pub enum OpenError {
     },
     /// Opened, and what is inside is no connection.
     #[error(
-        "connection `{name}` holds no valid connection: put it again with `perdura connection put {name} --file connection.json`"
+        "connection `{name}` holds no valid connection; put it again with `perdura connection put {name} --file \
+         connection.json`"
     )]
     Invalid {
         /// Which connection.

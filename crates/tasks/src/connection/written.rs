@@ -24,7 +24,7 @@ impl Serialize for Revealed {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with one of `basic`, `api_key` and `oauth`")]
 struct Written {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     basic: Option<WrittenBasic>,
@@ -41,21 +41,21 @@ struct Written {
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `user` and `password`")]
 struct WrittenBasic {
     user: String,
     password: Revealed,
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `header` and `value`")]
 struct WrittenApiKey {
     header: String,
     value: Revealed,
 }
 
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "an object with `endpoint`, `client_id` and `client_secret`")]
 struct WrittenOAuth {
     endpoint: String,
     #[serde(default = "post")]
@@ -252,8 +252,9 @@ mod tests {
     #[test]
     fn a_mistake_is_named_without_the_value_next_to_it() {
         let table = [
+            (r#""marker""#, "expected an object with one of"),
             ("{}", "one of `basic`, `api_key` and `oauth` is needed"),
-            (r#"{"basic": "anna:marker"}"#, "expected struct WrittenBasic"),
+            (r#"{"basic": "anna:marker"}"#, "expected an object with `user` and `password`"),
             (r#"{"basic": {"user": "anna", "password": 123456789}}"#, "expected a string"),
             (r#"{"basic": {"user": "anna"}}"#, "missing field `password`"),
             (r#"{"basic": {"user": "a:b", "password": "marker"}}"#, "`user` cannot contain a colon"),

@@ -50,39 +50,13 @@ const MEMBERS: [&str; 8] = [
 ];
 
 /// What AWS refuses in a definition. `content-length` is not among them; it follows from the body and is left out.
+#[rustfmt::skip]
 const FORBIDDEN: [&str; 32] = [
-    "a-im",
-    "accept-charset",
-    "accept-datetime",
-    "accept-encoding",
-    "authorization",
-    "cache-control",
-    "connection",
-    "content-encoding",
-    "content-md5",
-    "date",
-    "expect",
-    "forwarded",
-    "from",
-    "host",
-    "http2-settings",
-    "if-match",
-    "if-modified-since",
-    "if-none-match",
-    "if-range",
-    "if-unmodified-since",
-    "max-forwards",
-    "origin",
-    "pragma",
-    "proxy-authorization",
-    "referer",
-    "server",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "via",
-    "warning",
+    "a-im", "accept-charset", "accept-datetime", "accept-encoding", "authorization", "cache-control",
+    "connection", "content-encoding", "content-md5", "date", "expect", "forwarded", "from", "host",
+    "http2-settings", "if-match", "if-modified-since", "if-none-match", "if-range", "if-unmodified-since",
+    "max-forwards", "origin", "pragma", "proxy-authorization", "referer", "server", "te", "trailer",
+    "transfer-encoding", "upgrade", "via", "warning",
 ];
 const FORBIDDEN_PREFIXES: [&str; 3] = ["x-forwarded-", "x-amz-", "x-amzn-"];
 
@@ -252,5 +226,78 @@ fn encoding(members: &Map) -> Result<Encoding, Fault> {
         None | Some(Some("NONE")) => Ok(Encoding::Json),
         Some(Some("URL_ENCODED")) => Ok(Encoding::Form(format)),
         Some(_) => Err(runtime("`RequestBodyEncoding` must be NONE or URL_ENCODED")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perdura_engine::asl::json::parse;
+
+    /// The arguments of a GET with these members in addition.
+    fn read(more: &str) -> Result<String, String> {
+        let text = format!(r#"{{"ApiEndpoint": "https://a.test/p", "Method": "GET"{more}}}"#);
+        let value = parse(&text).expect(&text);
+        let read = Arguments::read(&value).map(|arguments| format!("{arguments:?}"));
+        read.map_err(|fault| {
+            assert_eq!(fault.error.as_deref(), Some("States.Runtime"));
+            fault.cause.expect("a cause").to_string()
+        })
+    }
+
+    #[test]
+    fn a_mistake_is_named() {
+        let table = [
+            (r#", "ApiEndpoint": 1"#, "`ApiEndpoint` must be a string, not number"),
+            (r#", "ApiEndpoint": "a.test""#, "`ApiEndpoint` is no URL"),
+            (r#", "ApiEndpoint": "ftp://a.test""#, "`ApiEndpoint` must begin with https:// or http://"),
+            (r#", "ApiEndpoint": "https://u:p@a.test""#, "put them into a connection"),
+            (r#", "Method": "get""#, "`Method` is `get`"),
+            (r#", "Method": "TRACE""#, "`Method` is `TRACE`"),
+            (r#", "Retries": 3"#, "an HTTP Task has no member `Retries`"),
+            (r#", "InvocationConfig": {}"#, "`ConnectionArn` is missing"),
+            (r#", "InvocationConfig": "a""#, "`InvocationConfig` must be an object, not string"),
+            (
+                r#", "InvocationConfig": {"ConnectionArn": "a"}, "Authentication": {"ConnectionArn": "a"}"#,
+                "only one of",
+            ),
+            (r#", "Headers": {"a b": "c"}"#, "`a b` in `Headers` is no name of a header"),
+            (r#", "Headers": {"a": {}}"#, "`a` in `Headers` must be a string, a number"),
+            (r#", "Headers": {"a": "b\nc"}"#, "the value of `a` in `Headers` has characters"),
+            (r#", "QueryParameters": {"a": null}"#, "`a` in `QueryParameters` must be a string"),
+            (r#", "QueryParameters": 1"#, "`QueryParameters` must be an object or a string, not number"),
+            (r#", "Transform": {"RequestBodyEncoding": "GZIP"}"#, "`RequestBodyEncoding` must be NONE"),
+            (
+                r#", "Transform": {"RequestEncodingOptions": {"ArrayFormat": "x"}}"#,
+                "`ArrayFormat` must be INDICES",
+            ),
+        ];
+        for (more, expected) in table {
+            let cause = read(more).expect_err(more);
+            assert!(cause.contains(expected), "{more}: {cause}");
+        }
+    }
+
+    #[test]
+    fn headers_that_aws_refuses_are_refused_in_any_case() {
+        let prefixed = ["X-Forwarded-For", "x-amz-date", "X-AMZN-Trace-Id"];
+        for name in FORBIDDEN.into_iter().chain(prefixed) {
+            for name in [name.to_owned(), name.to_uppercase()] {
+                let cause = read(&format!(r#", "Headers": {{"{name}": "x"}}"#)).expect_err(&name);
+                assert_eq!(cause, format!("the header `{name}` cannot be set in an HTTP Task"));
+            }
+        }
+        for name in ["Range", "User-Agent", "Content-Type", "Accept", "Idempotency-Key", "X-Amount", "Cookie"]
+        {
+            read(&format!(r#", "Headers": {{"{name}": "x"}}"#)).expect(name);
+        }
+    }
+
+    #[test]
+    fn parameters_may_be_written_as_text() {
+        let read =
+            read(r#", "QueryParameters": "a=1%202&b=", "Headers": {"n": 1, "t": true}"#).expect("valid");
+        assert!(read.contains(r#"query: [("a", "1 2"), ("b", "")]"#), "{read}");
+        assert!(read.contains(r#"headers: [("n", "1"), ("t", "true")]"#), "{read}");
     }
 }

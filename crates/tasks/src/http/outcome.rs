@@ -161,3 +161,75 @@ fn headers(headers: &HeaderMap, secrets: &[Zeroizing<String>]) -> Map {
     let values = |name| headers.get_all(name).iter().map(shown).collect::<Value>();
     headers.keys().map(|name| (name.as_str(), values(name))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn answer(status: u16, media_type: &'static str, body: impl Into<Bytes>) -> Incoming {
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(media_type))]);
+        Incoming { status, headers, body: body.into() }
+    }
+
+    fn body_of(answer: &Incoming) -> Value {
+        match of_answer(answer, &BTreeMap::new(), &[]) {
+            Outcome::Succeeded { output } => output.value().get("ResponseBody").expect("a body").clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn json_is_read_and_everything_else_stays_text() {
+        let table = [
+            ("application/json", r#"{"a": 1.0}"#, r#"{"a":1.0}"#),
+            ("Application/JSON; charset=utf-8", "[1]", "[1]"),
+            ("application/problem+json", "{}", "{}"),
+            ("application/json", "{broken", r#""{broken""#),
+            ("application/json", "", r#""""#),
+            ("text/plain", "{}", r#""{}""#),
+            ("text/html; charset=utf-8", "<p>", r#""<p>""#),
+        ];
+        for (media_type, body, expected) in table {
+            assert_eq!(body_of(&answer(200, media_type, body)).to_string(), expected, "{media_type} {body}");
+        }
+    }
+
+    #[test]
+    fn an_answer_nested_so_deep_that_it_could_not_be_read_back_stays_text() {
+        let deep = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        let body = |depth| body_of(&answer(200, "application/json", deep(depth)));
+        assert!(matches!(body(DEPTH_MAX - 1), Value::Array(_)));
+        assert!(matches!(body(DEPTH_MAX), Value::String(_)));
+        assert!(matches!(body(100_000), Value::String(_)));
+    }
+
+    #[test]
+    fn what_is_no_text_is_no_output() {
+        for (media_type, body) in [
+            ("application/octet-stream", &b"x"[..]),
+            ("image/png", b"x"),
+            ("VIDEO/mp4", b"x"),
+            ("audio/ogg; codecs=opus", b"x"),
+            ("text/plain", b"\xff\xfe"),
+        ] {
+            let outcome = of_answer(&answer(200, media_type, body), &BTreeMap::new(), &[]);
+            let Outcome::Failed { fault, certainty } = outcome else { panic!("{media_type}") };
+            assert_eq!((fault.error.as_deref(), certainty), (Some("States.Runtime"), Certainty::Ambiguous));
+        }
+    }
+
+    #[test]
+    fn a_cause_is_what_was_answered_up_to_a_bound() {
+        let cause = |answer: &Incoming| match of_answer(answer, &BTreeMap::new(), &[]) {
+            Outcome::Failed { fault, .. } => fault.cause.expect("a cause").to_string(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(cause(&answer(500, "text/plain", "oops")), "oops");
+        assert_eq!(cause(&answer(503, "text/plain", "")), "503 Service Unavailable");
+        assert_eq!(cause(&answer(500, "text/plain", "ñ".repeat(40_000))), "ñ".repeat(CAUSE_CHARS_MAX));
+        let mut redirect = answer(302, "text/plain", "");
+        redirect.headers.insert(LOCATION, HeaderValue::from_static("/other"));
+        assert_eq!(cause(&redirect), "302 Found; redirects are not followed, this one leads to /other");
+    }
+}

@@ -184,3 +184,119 @@ fn with_query(arguments: &Arguments<'_>, extra: &Extra) -> Url {
     }
     url
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::header::CONTENT_LENGTH;
+    use perdura_engine::asl::json::Payload;
+    use perdura_engine::asl::resource::Resource;
+    use perdura_engine::{Call, EffectKey, ExecutionId, StrandId};
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    fn call(arguments: &str, timeout_seconds: Option<u64>) -> Call {
+        Call {
+            strand: StrandId(0),
+            key: EffectKey::try_from(Arc::from("execution:Charge#1:1")).expect("a key"),
+            resource: Resource::parse("arn:aws:states:::http:invoke").expect("a resource"),
+            input: Payload::from_text(arguments).expect("JSON"),
+            token: None,
+            credentials: None,
+            timeout_seconds,
+            heartbeat_seconds: None,
+        }
+    }
+
+    /// Runs `check` on an HTTP Task with these arguments.
+    fn with<Checked>(call: &Call, strict: bool, check: impl FnOnce(&HttpCall<'_>) -> Checked) -> Checked {
+        check(&HttpCall {
+            call,
+            execution: ExecutionId::from_random(7),
+            strict,
+            region: "eu-west-1",
+            header: &HeaderName::from_static("idempotency-key"),
+            statuses: &BTreeMap::new(),
+        })
+    }
+
+    fn planned(more: &str, extra_body: &str) -> Result<(String, Option<String>), String> {
+        let call = call(&format!(r#"{{"ApiEndpoint": "http://a.test/", "Method": "POST"{more}}}"#), None);
+        let connection = format!(r#"{{"basic": {{"user": "u", "password": "p"}}, "body": {extra_body}}}"#);
+        let connection = Connection::from_json(&connection).expect("valid");
+        let plan = with(&call, false, |http| {
+            let arguments = Arguments::read(http.call.input.value())?;
+            plan(http, &arguments, Some((&connection, None)))
+        });
+        let plan = plan.map_err(|fault| fault.cause.expect("a cause").to_string())?;
+        assert!(!plan.headers.contains_key(CONTENT_LENGTH), "it follows from the body");
+        let content_type =
+            plan.headers.get(CONTENT_TYPE).map(|value| value.to_str().expect("text").to_owned());
+        Ok((String::from_utf8(plan.body.to_vec()).expect("text"), content_type))
+    }
+
+    #[test]
+    fn a_body_is_json_text_or_a_form() {
+        const JSON: &str = "application/json; charset=UTF-8";
+        const FORM: &str = "application/x-www-form-urlencoded";
+        let form = r#", "Transform": {"RequestBodyEncoding": "URL_ENCODED"}"#;
+        let table = [
+            (String::new(), "{}", "", None),
+            (r#", "RequestBody": null"#.into(), "{}", "", None),
+            (r#", "RequestBody": {"a": 1}"#.into(), "{}", r#"{"a":1}"#, Some(JSON)),
+            (r#", "RequestBody": [1]"#.into(), "{}", "[1]", Some(JSON)),
+            (r#", "RequestBody": "plain""#.into(), "{}", "plain", Some("text/plain; charset=UTF-8")),
+            (
+                r#", "RequestBody": {"a": 1}, "Headers": {"content-type": "x/y"}"#.into(),
+                "{}",
+                r#"{"a":1}"#,
+                Some("x/y"),
+            ),
+            (format!(r#", "RequestBody": {{"a": [1, 2]}}{form}"#), "{}", "a%5B0%5D=1&a%5B1%5D=2", Some(FORM)),
+            (format!(r#", "RequestBody": "a=1"{form}"#), "{}", "a=1", Some(FORM)),
+            (String::new(), r#"{"b": "2"}"#, r#"{"b":"2"}"#, Some(JSON)),
+            (format!(r#", "RequestBody": {{"a": 1, "b": 1}}{form}"#), r#"{"b": "2"}"#, "a=1&b=2", Some(FORM)),
+        ];
+        for (more, extra, body, content_type) in table {
+            let expected = Ok((body.to_owned(), content_type.map(str::to_owned)));
+            assert_eq!(planned(&more, extra), expected, "{more} {extra}");
+        }
+    }
+
+    #[test]
+    fn a_body_that_cannot_be_written_is_named() {
+        let form = r#", "Transform": {"RequestBodyEncoding": "URL_ENCODED"}"#;
+        for (more, extra, says) in [
+            (r#", "RequestBody": "a""#.to_owned(), r#"{"b": "2"}"#, "`RequestBody` is no object but string"),
+            (r#", "RequestBody": [1]"#.to_owned(), r#"{"b": "2"}"#, "`RequestBody` is no object but array"),
+            (
+                format!(r#", "RequestBody": [1]{form}"#),
+                "{}",
+                "must be an object to be URL_ENCODED, not array",
+            ),
+        ] {
+            let cause = planned(&more, extra).expect_err(&more);
+            assert!(cause.contains(says), "{cause}");
+        }
+    }
+
+    #[test]
+    fn time_is_the_tasks_own_up_to_the_limit_of_all() {
+        let table = [
+            (None, true, 60, false),
+            (Some(5), true, 5, true),
+            (Some(300), true, 60, false),
+            (None, false, 3_600, false),
+            (Some(300), false, 300, true),
+            (Some(99_999_999), false, 3_600, false),
+        ];
+        for (own, strict, seconds, is_of_task) in table {
+            let allowance = with(&call("{}", own), strict, Allowance::of);
+            assert_eq!(
+                allowance,
+                Allowance { lasts_for: Duration::from_secs(seconds), is_of_task },
+                "{own:?} {strict}"
+            );
+        }
+    }
+}

@@ -8,16 +8,16 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// A request as it came.
 #[derive(Debug)]
-pub struct Request {
-    pub line: String,
+pub(crate) struct Request {
+    pub(crate) line: String,
     /// By their names in lower case.
-    pub headers: BTreeMap<String, String>,
-    pub body: String,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: String,
 }
 
 /// What is answered.
 #[derive(Clone, Copy, Debug)]
-pub enum Reply {
+pub(crate) enum Reply {
     /// A status, further header lines, and a body.
     With(u16, &'static str, &'static str),
     /// Nothing, for as long as the caller waits.
@@ -26,17 +26,17 @@ pub enum Reply {
     Hangup,
 }
 
-pub struct Receiver {
-    pub address: SocketAddr,
+pub(crate) struct Receiver {
+    pub(crate) address: SocketAddr,
     /// What came, in the order in which it came.
-    pub requests: UnboundedReceiver<Request>,
+    pub(crate) requests: UnboundedReceiver<Request>,
     /// One for each caller that hung up before it had its answer.
-    pub gone: UnboundedReceiver<()>,
+    pub(crate) gone: UnboundedReceiver<()>,
 }
 
 impl Receiver {
     /// One that answers always the same.
-    pub async fn that(reply: Reply) -> Self {
+    pub(crate) async fn that(reply: Reply) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port is free");
         let address = listener.local_addr().expect("it is bound");
         let (told, requests) = unbounded_channel();

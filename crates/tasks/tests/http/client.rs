@@ -10,8 +10,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use url::Url;
 
-/// Long enough for a machine under load to connect, short enough to wait for.
-const SHORT: Duration = Duration::from_millis(400);
+const SHORT: Duration = Duration::from_millis(5_500);
 const LONG: Duration = Duration::from_secs(30);
 
 fn client() -> Client {
@@ -71,10 +70,11 @@ async fn time_that_runs_out_after_sending_leaves_doubt() {
         }),
     ];
     for (what, act) in table {
-        let error = call(act, SHORT).await.expect_err(what);
+        let server = StandIn::start(move |_, _| act()).await;
+        let error = server.outwaits(client().send(get(server.url("/"), SHORT))).await.expect_err(what);
         assert!(matches!(error, CallError::TimedOut { sent: true, .. }), "{what}: {error:?}");
         assert_eq!(error.certainty(), Certainty::Ambiguous, "{what}");
-        assert!(error.to_string().contains("no answer from 127.0.0.1 within 400 ms"), "{error}");
+        assert!(error.to_string().contains("no answer from 127.0.0.1 within 5500 ms"), "{error}");
     }
 }
 
@@ -117,9 +117,13 @@ async fn a_handshake_that_does_not_end_was_no_call() {
     let server = StandIn::start(|_, _| Act::Stall(String::new())).await;
     let mut url = server.url("/");
     url.set_scheme("https").expect("a scheme");
-    let error = client().send(get(url.clone(), SHORT)).await.expect_err("no handshake");
+    let sending = async |timeout| client().send(get(url.clone(), timeout)).await.expect_err("no handshake");
+    let error = server.outwaits_connecting(sending(SHORT)).await;
     assert!(matches!(error, CallError::TimedOut { sent: false, .. }), "{error:?}");
     assert_eq!(error.certainty(), Certainty::Refused);
+    let error = server.outwaits_connecting(sending(LONG)).await;
+    assert!(matches!(error, CallError::NotConnected { .. }), "{error:?}");
+    assert!(error.to_string().contains("within 10 s"), "a handshake has its own bound: {error}");
 
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     url.set_port(Some(listener.local_addr().expect("bound").port())).expect("a port");
@@ -181,7 +185,7 @@ async fn an_answer_that_comes_too_late_is_not_taken_for_the_next_one() {
     })
     .await;
     let client = client();
-    let late = client.send(get(server.url("/late"), SHORT)).await.expect_err("late");
+    let late = server.outwaits(client.send(get(server.url("/late"), SHORT))).await.expect_err("late");
     assert!(matches!(late, CallError::TimedOut { sent: true, .. }), "{late:?}");
     let next = client.send(get(server.url("/next"), LONG)).await.expect("next");
     assert_eq!(&next.body[..], b"\"new\"");

@@ -94,6 +94,26 @@ async fn many_callers_ask_for_one_token() {
 }
 
 #[tokio::test]
+async fn many_callers_share_one_failure_and_the_next_asks_again() {
+    let tokens = StandIn::start(|number, _| match number {
+        0 => Act::json("500 Down", "{}"),
+        _ => Act::json("200 OK", r#"{"access_token": "t"}"#),
+    })
+    .await;
+    let server = StandIn::start(|_, _| Act::json("200 OK", "{}")).await;
+    let setting = with(&oauth(&tokens.url("/token")));
+    let arguments = get(&server.url("/"));
+    let (one, two, three) =
+        tokio::join!(setting.invoke(&arguments), setting.invoke(&arguments), setting.invoke(&arguments));
+    for outcome in [&one, &two, &three] {
+        assert_eq!(failure(outcome).0, "Events.ConnectionResource.InvalidConnectionState");
+    }
+    assert_eq!((tokens.seen().len(), server.connections()), (1, 0));
+    output(&setting.invoke(&arguments).await);
+    assert_eq!(tokens.seen().len(), 2);
+}
+
+#[tokio::test]
 async fn a_token_that_lives_for_no_time_is_asked_for_each_time() {
     let tokens =
         StandIn::start(|_, _| Act::json("200 OK", r#"{"access_token": "t", "expires_in": 0}"#)).await;
@@ -162,9 +182,11 @@ async fn without_a_token_nobody_is_called() {
         ),
     ];
     for (endpoint, error, says) in table {
-        let timeout_seconds = Some(if says.contains("time of the call") { 1 } else { 60 });
-        let setting = Setting { timeout_seconds, ..with(&oauth(&endpoint)) };
-        let outcome = setting.invoke(&get(&server.url("/"))).await;
+        let setting = Setting { timeout_seconds: Some(20), ..with(&oauth(&endpoint)) };
+        let arguments = get(&server.url("/"));
+        let invoking = setting.invoke(&arguments);
+        let outcome =
+            if endpoint == stalls.url("/") { stalls.outwaits(invoking).await } else { invoking.await };
         let (named, cause, certainty) = failure(&outcome);
         assert_eq!((named, certainty), (error, Certainty::Refused), "{endpoint}: {cause}");
         assert!(cause.starts_with("connection `Bank` has no token: ") && cause.contains(says), "{cause}");

@@ -4,3 +4,4 @@ mod client;
 mod connections;
 mod stand_in;
 mod task;
+mod tls;

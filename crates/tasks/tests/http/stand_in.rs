@@ -72,6 +72,8 @@ struct Notes {
     seen: Mutex<Vec<Seen>>,
     connections: AtomicUsize,
     sent_bytes: AtomicUsize,
+    accepted: Semaphore,
+    stalled: Semaphore,
     closed: Semaphore,
 }
 
@@ -85,12 +87,15 @@ impl StandIn {
             seen: Mutex::default(),
             connections: AtomicUsize::new(0),
             sent_bytes: AtomicUsize::new(0),
+            accepted: Semaphore::new(0),
+            stalled: Semaphore::new(0),
             closed: Semaphore::new(0),
         });
         let shared = notes.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 shared.connections.fetch_add(1, Ordering::SeqCst);
+                shared.accepted.add_permits(1);
                 tokio::spawn(serve(stream, shared.clone()));
             }
         });
@@ -117,10 +122,31 @@ impl StandIn {
         self.notes.sent_bytes.load(Ordering::SeqCst)
     }
 
+    /// Makes a call, and lets its time run out once this server stalls. Nobody waits: from then on the clock moves
+    /// whenever nothing else does.
+    pub(crate) async fn outwaits<Answer>(&self, call: impl Future<Output = Answer>) -> Answer {
+        outwait(&self.notes.stalled, call).await
+    }
+
+    /// The same, once this server has taken a connection.
+    pub(crate) async fn outwaits_connecting<Answer>(&self, call: impl Future<Output = Answer>) -> Answer {
+        outwait(&self.notes.accepted, call).await
+    }
+
     /// Waits until it has closed a connection.
     pub(crate) async fn closed(&self) {
         self.notes.closed.acquire().await.expect("never closed itself").forget();
     }
+}
+
+async fn outwait<Answer>(signal: &Semaphore, call: impl Future<Output = Answer>) -> Answer {
+    let stop = async {
+        signal.acquire().await.expect("never closed").forget();
+        tokio::time::pause();
+    };
+    let (answer, ()) = tokio::join!(call, stop);
+    tokio::time::resume();
+    answer
 }
 
 async fn serve(mut stream: TcpStream, notes: Arc<Notes>) {
@@ -146,7 +172,10 @@ async fn serve(mut stream: TcpStream, notes: Arc<Notes>) {
                 stream.set_zero_linger().expect("a socket");
                 break;
             }
-            Act::Stall(_) => std::future::pending().await,
+            Act::Stall(_) => {
+                notes.stalled.add_permits(1);
+                std::future::pending::<()>().await;
+            }
             Act::Endless(_, piece) => {
                 while stream.write_all(piece.as_bytes()).await.is_ok() {
                     notes.sent_bytes.fetch_add(piece.len(), Ordering::SeqCst);

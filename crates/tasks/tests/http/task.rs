@@ -82,7 +82,8 @@ fn only(server: &StandIn) -> Seen {
 #[tokio::test]
 async fn a_request_carries_what_the_definition_says_and_the_key() {
     let server = StandIn::start(|_, _| {
-        Act::Send("HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nX-Two: a\r\nX-Two: b\r\nContent-Length: 8\r\n\r\n{\"id\":1}".into())
+        let headers = "Content-Type: application/json\r\nX-Two: a\r\nX-Two: b\r\nContent-Length: 8";
+        Act::Send(format!("HTTP/1.1 201 Created\r\n{headers}\r\n\r\n{{\"id\":1}}"))
     })
     .await;
     let outcome = Setting::default()
@@ -177,10 +178,11 @@ async fn each_way_to_fail_has_its_name_and_its_certainty() {
     ];
     for (what, act, error, certainty) in table {
         let server = StandIn::start(move |_, _| act()).await;
-        let timeout_seconds = Some(if error == "States.Timeout" { 1 } else { 60 });
-        let setting = Setting { timeout_seconds, ..Setting::default() };
+        let setting = Setting { timeout_seconds: Some(60), ..Setting::default() };
         let arguments = format!(r#"{{"ApiEndpoint": "{}", "Method": "GET"}}"#, server.url("/"));
-        let outcome = setting.invoke(&arguments).await;
+        let invoking = setting.invoke(&arguments);
+        let outcome =
+            if error == "States.Timeout" { server.outwaits(invoking).await } else { invoking.await };
         let (named, cause, certain) = failure(&outcome);
         assert_eq!((named, certain), (error, certainty), "{what}: {cause}");
         assert_eq!(
@@ -189,6 +191,15 @@ async fn each_way_to_fail_has_its_name_and_its_certainty() {
             "{what}: a redirect is not followed, a failure is not repeated here"
         );
     }
+}
+
+#[tokio::test]
+async fn the_limit_of_all_http_tasks_is_no_timeout_of_the_task() {
+    let server = StandIn::start(|_, _| Act::Stall(String::new())).await;
+    let arguments = format!(r#"{{"ApiEndpoint": "{}", "Method": "GET"}}"#, server.url("/"));
+    let outcome = server.outwaits(Setting::default().invoke(&arguments)).await;
+    let expected = ("States.Http.Socket", "no answer from 127.0.0.1 within 3600 s", Certainty::Ambiguous);
+    assert_eq!(failure(&outcome), expected);
 }
 
 #[tokio::test]
