@@ -66,7 +66,7 @@ impl Data {
             let reader = SqliteReader::open(&self.folder).map_err(Refusal::from)?;
             return Ok(Way::Looking(Box::new(Beside::new(Box::new(reader)))));
         }
-        let may_begin = matches!(request, Request::Deploy { .. });
+        let may_begin = matches!(request, Request::Deploy { .. } | Request::PutConnection { .. });
         if !may_begin && !self.folder.exists() {
             bail!(
                 "there is no data in {}: name the data directory with --data, or begin with `perdura deploy`",

@@ -10,6 +10,7 @@ use crate::run::config::Config;
 use crate::settings::Settings;
 use crate::{duration, table, terminal};
 use anyhow::{Context, Result};
+use perdura_engine::Status;
 use perdura_runtime::{Opener, Options, RealWorld, Runtime, Steps};
 use perdura_server::control::Listener;
 use perdura_server::data::Served;
@@ -61,7 +62,10 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     let mut world = RealWorld::new(Steps::default(), Box::new(tasks.clone()), tokio.handle().clone());
     let spans = ended.as_ref().map(|ended| ended.counts().clone()).unwrap_or_default();
     if let Some(ended) = ended {
-        world = world.telling(move |execution, _| ended.tell(execution));
+        world = world.telling(move |execution, status| match status {
+            Status::Created | Status::Running => {}
+            Status::Succeeded | Status::Failed | Status::Aborted | Status::TimedOut => ended.tell(execution),
+        });
     }
     // What was under way is called again as soon as the runtime is open, and may need them.
     let kept = store.reader().and_then(|mut reader| reader.registered(Registry::Connection));

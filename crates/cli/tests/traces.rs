@@ -9,7 +9,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
+use std::time::{Duration, Instant};
 
+/// How long anything may take before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(30);
 const PASS: &str = r#"{"StartAt": "P", "States": {"P": {"Type": "Pass", "End": true}}}"#;
 
 /// A collector that answers its first requests with these, and 200 from then on; what it was sent: head and body.
@@ -64,8 +67,9 @@ fn an_ended_execution_is_told_to_the_collector_under_the_ids_of_its_keys() {
     let server = Server::start(&scene, &[]);
     scene.one(&["deploy", "m.asl.json"]);
     let id = scene.one(&["start", "m"])["execution"].as_str().expect("an id").to_owned();
-    let first = requests.recv().expect("a first try");
-    let (head, body) = requests.recv().expect("a second one, after the collector was not ready");
+    let first = requests.recv_timeout(PATIENCE).expect("a first try");
+    let (head, body) =
+        requests.recv_timeout(PATIENCE).expect("a second one, after the collector was not ready");
     assert_eq!(first.1, body);
     assert!(head.starts_with("POST /v1/traces HTTP/1.1\r\n"), "{head}");
     assert!(head.to_ascii_lowercase().contains("x-key: hunter2"), "{head}");
@@ -112,9 +116,9 @@ fn a_collector_that_refuses_is_not_asked_again_and_what_is_dropped_is_counted() 
         ready["address"].as_str().and_then(|at| at.strip_prefix("http://")).expect("an address").to_owned();
     scene.one(&["deploy", "pass.json"]);
     scene.one(&["start", "pass"]);
-    requests.recv().expect("it is told");
+    requests.recv_timeout(PATIENCE).expect("it is told");
     scene.one(&["start", "pass"]);
-    requests.recv().expect("the next is told all the same");
+    requests.recv_timeout(PATIENCE).expect("the next is told all the same");
     let numbers = |name: &str| {
         let mut stream = TcpStream::connect(&address).expect("the server listens");
         stream
@@ -125,7 +129,9 @@ fn a_collector_that_refuses_is_not_asked_again_and_what_is_dropped_is_counted() 
         let line = answer.lines().find(|line| line.starts_with(name)).map(str::to_owned);
         line.unwrap_or_default()
     };
+    let began = Instant::now();
     while numbers("perdura_spans_sent_total") != "perdura_spans_sent_total 2" {
+        assert!(began.elapsed() < PATIENCE, "{}", numbers("perdura_spans_sent_total"));
         thread::yield_now();
     }
     assert_eq!(numbers("perdura_traces_dropped_total"), "perdura_traces_dropped_total 1");

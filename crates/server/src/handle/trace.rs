@@ -238,6 +238,8 @@ struct Calls {
     by_key: BTreeMap<Arc<str>, CallStory>,
     /// Under which key each line of control calls, and what is not yet known to belong to one.
     current: BTreeMap<StrandId, Arc<str>>,
+    /// The same, also when the step was left.
+    last: BTreeMap<StrandId, Arc<str>>,
     opening: BTreeMap<StrandId, Vec<TracedEvent>>,
     scheduled: BTreeMap<StrandId, (Arc<str>, Option<Secret>)>,
     at: Timestamp,
@@ -313,19 +315,27 @@ impl Calls {
                 };
                 (key, format!("resolved by a person, {how}: {reason}"), Fault::default())
             }
-            Note::LateOutcome { key: Some(key), succeeded, lateness, .. } => {
-                let how = if *succeeded { "success" } else { "failure" };
-                let why = match lateness {
-                    Lateness::Unknown => "after its step was gone",
-                    Lateness::Duplicate => "after its step had an answer",
-                    Lateness::GivenUp => "after its step was given up",
-                };
-                (key, format!("late answer, a {how}, {why}"), Fault::default())
+            Note::LateOutcome { strand, key, succeeded, lateness } => {
+                return self.late(*strand, key.as_ref(), *succeeded, *lateness);
             }
             _ => return,
         };
         let told = told_at(self.at, &what, fault);
         self.by_key.entry(key.readable().into()).or_default().events.push(told);
+    }
+
+    /// An answer by token does not say its key: it is told with the last call of its line of control.
+    fn late(&mut self, strand: StrandId, key: Option<&EffectKey>, succeeded: bool, lateness: Lateness) {
+        let key = key.map(|key| key.readable().into()).or_else(|| self.last.get(&strand).cloned());
+        let Some(key) = key else { return };
+        let how = if succeeded { "success" } else { "failure" };
+        let why = match lateness {
+            Lateness::Unknown => "after its step was gone",
+            Lateness::Duplicate => "after its step had an answer",
+            Lateness::GivenUp => "after its step was given up",
+        };
+        let told = told_at(self.at, &format!("late answer, a {how}, {why}"), Fault::default());
+        self.by_key.entry(key).or_default().events.push(told);
     }
 
     /// A mark tells under which key the strand calls: what came just before it belongs there.
@@ -336,6 +346,7 @@ impl Calls {
         if let Some((resource, secret)) = self.scheduled.remove(&strand) {
             story.resource = Some(resource);
             story.secrets.extend(secret.map(|secret| (strand, secret)));
+            self.last.insert(strand, readable.clone());
             self.current.insert(strand, readable);
         }
     }
