@@ -87,6 +87,7 @@ impl Load {
             ended_at: Some(Timestamp(self.now)),
             wake: Wake::default(),
             redrives: 0,
+            child: None,
             content: Some(content),
         }
     }
@@ -108,6 +109,7 @@ impl Load {
                 rows: (0..=turns / TURNS_PER_EXECUTION).map(|_| self.ended()).collect(),
                 segments: Vec::new(),
                 ledger: Vec::new(),
+                map_runs: Vec::new(),
                 totals: None,
             }],
         }

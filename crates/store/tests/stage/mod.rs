@@ -51,6 +51,7 @@ impl Stage {
             rows: Vec::new(),
             segments: Vec::new(),
             ledger: Vec::new(),
+            map_runs: Vec::new(),
             totals: None,
         }
     }
@@ -89,6 +90,7 @@ impl Stage {
             ended_at: Some(Timestamp(3)),
             wake: Wake::default(),
             redrives: 0,
+            child: None,
             content: Some(content),
         }
     }
