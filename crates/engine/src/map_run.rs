@@ -9,9 +9,10 @@ mod known;
 
 pub use known::Known;
 
+use crate::arn::Arns;
 use crate::effect::MapRunOrder;
 use crate::event::Fault;
-use crate::execution::Status;
+use crate::execution::{Identity, Status};
 use crate::id::ExecutionId;
 use items::{Items, Made};
 use perdura_asl::error::TOLERANCE_EXCEEDED;
@@ -219,9 +220,10 @@ impl MapRun {
         self.items.waiting()
     }
 
-    /// The children that run.
-    pub fn live(&self) -> impl Iterator<Item = u32> {
-        self.live.keys().copied()
+    /// The children that run, those that it has not come to yet included.
+    pub fn under_way(&self) -> impl Iterator<Item = u32> {
+        let ahead = self.known.running().filter(|index| *index >= self.next);
+        self.live.keys().copied().chain(ahead)
     }
 
     /// A child of an earlier process runs still. It is counted when the run comes to its items.
@@ -312,6 +314,26 @@ impl MapRun {
 }
 
 impl MapRunOrder {
+    /// Who a child is. A Map Run is `…:mapRun:MACHINE/LABEL:UNIQUE`, and its children run `MACHINE/LABEL`.
+    pub fn child_identity(&self, parent: &Identity, child: Child) -> Identity {
+        let parts: Vec<&str> = self.arn.splitn(8, ':').collect();
+        let part = |at: usize| (*parts.get(at).unwrap_or(&"")).to_owned();
+        let arns = Arns { partition: part(1), region: part(3), account: part(4) };
+        let (name, machine) = (child.id.to_string(), part(6));
+        Identity {
+            id: child.id,
+            arn: arns.execution(&machine, &name, self.execution_type, &name).into(),
+            name: name.into(),
+            machine_arn: arns.machine(&machine).into(),
+            machine_name: machine.into(),
+            role_arn: parent.role_arn.clone(),
+            kind: self.execution_type,
+            flow: self.flow,
+            input: child.input,
+            limits: parent.limits,
+        }
+    }
+
     /// The state's result: what the children gave in the order of their items, error and cause of those that failed.
     /// `WriterConfig.Transformation: FLATTEN` joins those that are arrays.
     pub fn gathered(&self, results: &[Payload]) -> Payload {

@@ -19,8 +19,18 @@ fn order(fields: &str, input: &str) -> (Arc<Machine>, MapRunOrder) {
     );
     let reading = read(&Source::new("map.json", text), &ReadOptions::default());
     let machine = Arc::new(reading.machine.unwrap_or_else(|| panic!("{:#?}", reading.diagnostics)));
+    let execution = Execution::new(machine.clone(), identity(input));
+    let decision = decide(&execution, &Input::Start, &Moment::at(Timestamp(0), 1));
+    let ordered = decision.effects.into_iter().find_map(|effect| match effect {
+        Effect::StartMapRun(order) => Some(*order),
+        _ => None,
+    });
+    (machine, ordered.expect("a Map Run is ordered"))
+}
+
+fn identity(input: &str) -> Identity {
     let arns = Arns::default();
-    let identity = Identity {
+    Identity {
         id: ExecutionId::from_random(1),
         arn: arns.execution("map", "one", MachineType::Standard, "").into(),
         name: "one".into(),
@@ -31,14 +41,7 @@ fn order(fields: &str, input: &str) -> (Arc<Machine>, MapRunOrder) {
         flow: Machine::TOP,
         input: payload(input),
         limits: Limits::GENEROUS,
-    };
-    let execution = Execution::new(machine.clone(), identity);
-    let decision = decide(&execution, &Input::Start, &Moment::at(Timestamp(0), 1));
-    let ordered = decision.effects.into_iter().find_map(|effect| match effect {
-        Effect::StartMapRun(order) => Some(*order),
-        _ => None,
-    });
-    (machine, ordered.expect("a Map Run is ordered"))
+    }
 }
 
 fn run(fields: &str, input: &str) -> MapRun {
@@ -105,6 +108,17 @@ fn children_are_the_same_however_often_they_are_started() {
     let mut unique = ids("");
     unique.dedup();
     assert_eq!(unique.len(), 3);
+}
+
+#[test]
+fn a_child_goes_by_the_names_of_its_run() {
+    let (machine, order) = order(r#""Label":"Every","#, "[1]");
+    let parent = Identity { limits: Limits::GENEROUS, ..identity("{}") };
+    let child = children(&mut MapRun::new(machine, order.clone(), 100)).remove(0);
+    let (id, who) = (child.id, order.child_identity(&parent, child));
+    assert_eq!(&*who.machine_arn, "arn:aws:states:us-east-1:123456789012:stateMachine:map/Every");
+    assert_eq!(&*who.arn, format!("arn:aws:states:us-east-1:123456789012:execution:map/Every:{id}"));
+    assert_eq!((&*who.name, who.flow, &who.input), (&*id.to_string(), order.flow, &payload("1")));
 }
 
 #[test]

@@ -4,8 +4,7 @@ use super::{Driver, ExecutionNo};
 use perdura_engine::asl::error::{ITEM_READER, RESULT_WRITER};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::{
-    Arns, By, Child, EffectKey, Execution, Fault, Identity, Input, MapRun, MapRunOrder, MapRunOutcome, Next,
-    StrandId,
+    By, EffectKey, Execution, Fault, Input, MapRun, MapRunOrder, MapRunOutcome, Next, StrandId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +47,7 @@ impl Driver {
                 Next::Over(over) => return self.end_map_run(parent, strand, over),
             };
             let (index, items) = (child.index, child.items);
-            let of_child = child_identity(&identity, spread.run.order(), child);
+            let of_child = spread.run.order().child_identity(&identity, child);
             let execution = Execution::new(spread.run.machine().clone(), of_child);
             let number = self.begin(execution, Some(ChildOf { parent, strand, index }));
             self.progress.begin_child(number, (parent, strand), index, items);
@@ -128,24 +127,4 @@ fn unsupported(order: &MapRunOrder) -> Option<Fault> {
     let writer = order.writer.as_ref().and_then(|writer| writer.resource.as_ref())?;
     let cause = format!("`perdura run` does not write results by {} yet", writer.arn);
     Some(Fault::new(RESULT_WRITER, cause))
-}
-
-/// Who a child is.
-fn child_identity(parent: &Identity, order: &MapRunOrder, child: Child) -> Identity {
-    let name = child.id.to_string();
-    // A Map Run is `…:mapRun:MACHINE/LABEL:UNIQUE`, and its children run `MACHINE/LABEL`.
-    let machine = order.arn.split(':').nth(6).unwrap_or(&parent.machine_name);
-    let arns = Arns::default();
-    Identity {
-        id: child.id,
-        arn: arns.execution(machine, &name, order.execution_type, &name).into(),
-        name: name.into(),
-        machine_arn: arns.machine(machine).into(),
-        machine_name: machine.into(),
-        role_arn: parent.role_arn.clone(),
-        kind: order.execution_type,
-        flow: order.flow,
-        input: child.input,
-        limits: parent.limits,
-    }
 }
