@@ -59,6 +59,7 @@ fn run(mut execution: Execution, answer: &mut dyn FnMut(&Call) -> Outcome) -> u6
                 }
                 Effect::Continue => inputs.push(Input::Continue),
                 Effect::SetTimer { .. }
+                | Effect::AwaitTask(_)
                 | Effect::CancelTask { .. }
                 | Effect::StartMapRun(_)
                 | Effect::StopMapRun { .. }

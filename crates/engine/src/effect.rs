@@ -16,6 +16,9 @@ use uuid::Uuid;
 pub enum Effect {
     /// Call a task.
     CallTask(Call),
+    /// This is on record already, and whoever waited for it is gone: wait again, for a worker to take an activity, for
+    /// the end of a job that was handed over. Nothing is made again.
+    AwaitTask(Call),
     /// Nobody waits for this call any more: its token is void, and what can be stopped should be.
     CancelTask {
         /// The strand that called.

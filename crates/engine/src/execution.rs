@@ -450,6 +450,16 @@ impl Execution {
         self.standing(|standing| matches!(standing, Standing::Held { .. }))
     }
 
+    /// What was sent to the one who holds this token, while their answer is waited for.
+    pub fn awaited(&self, token: &TaskToken) -> Option<&Sent> {
+        let strand = self.strands.get(&token.strand)?;
+        let step = strand.step.as_ref()?;
+        let is_meant = self.core.status == Status::Running
+            && matches!(step.standing, Standing::Calling { .. })
+            && strand.token(self.identity.id, token.strand) == Some(*token);
+        step.sent.as_ref().filter(|_| is_meant)
+    }
+
     fn standing(&self, which: impl Fn(&Standing) -> bool) -> impl Iterator<Item = (StrandId, EffectKey)> {
         self.strands
             .iter()

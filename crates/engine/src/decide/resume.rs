@@ -1,16 +1,17 @@
 //! The process that performed this execution's effects is gone: what is under way is told again.
 //!
-//! Nobody knows how far a call got, so it is made again under its key, with the recorded bytes. What was handed
-//! over already, or is in the hands of a worker, is answered by token and not made again. Nothing of this is
-//! history: only which calls were repeated is noted.
+//! Nobody knows how far a call got, so it is made again under its key, with the recorded bytes. What is in the hands
+//! of a worker, or was handed over with a token, is answered by token and not made again; a job that was handed over,
+//! and a task that no worker has taken, are only waited for again. Nothing of this is history: only which calls were
+//! repeated is noted.
 
 use super::Turning;
 use crate::effect::{Call, Effect};
-use crate::execution::{MapRunId, Standing, Status};
+use crate::execution::{Execution, MapRunId, Standing, Status};
 use crate::id::StrandId;
 use crate::turn::Note;
 use perdura_asl::machine::{Kind, Machine};
-use perdura_asl::resource::Target;
+use perdura_asl::resource::{Pattern, Target};
 
 impl Turning<'_> {
     pub(super) fn resume(&mut self) {
@@ -55,18 +56,20 @@ impl Turning<'_> {
 
     fn resume_call(&mut self, strand: StrandId) {
         let machine = self.machine();
-        let Some(call) = self.call_again(&machine, strand) else { return };
+        let Some((call, handed_over)) = self.call_again(&machine, strand) else { return };
         // What no worker has taken was certainly not performed.
-        let waits = matches!(call.resource.target, Target::Activity { .. });
-        if !waits && self.holds_again(strand) {
+        if handed_over || matches!(call.resource.target, Target::Activity { .. }) {
+            return self.effects.push(Effect::AwaitTask(call));
+        }
+        if self.holds_again(strand) {
             return self.hold_interrupted(strand);
         }
         self.note(Note::Repeated { strand, key: call.key.clone() });
         self.effects.push(Effect::CallTask(call));
     }
 
-    /// The strand's call as it was made, if it is to be made again.
-    fn call_again(&self, machine: &Machine, strand: StrandId) -> Option<Call> {
+    /// The strand's call as it was made, if it is to be made again, or is a job that was handed over.
+    fn call_again(&self, machine: &Machine, strand: StrandId) -> Option<(Call, bool)> {
         let step = self.step(strand);
         let Standing::Calling { started, submitted, timeout, heartbeat } = &step.standing else {
             return None;
@@ -74,11 +77,12 @@ impl Turning<'_> {
         let Kind::Task(task) = &self.state(machine, strand).kind else { return None };
         let taken = *started && matches!(task.resource.target, Target::Activity { .. });
         let late = timeout.and_then(|clock| clock.until).is_some_and(|until| until <= self.moment.steady);
-        if taken || *submitted || late {
+        let by_token = *submitted && !is_job(&task.resource.target);
+        if taken || by_token || late {
             return None;
         }
         let sent = step.sent.as_ref()?;
-        Some(Call {
+        let call = Call {
             strand,
             key: self.key(strand),
             resource: task.resource.clone(),
@@ -87,7 +91,8 @@ impl Turning<'_> {
             credentials: sent.credentials.clone(),
             timeout_seconds: timeout.map(|clock| clock.seconds),
             heartbeat_seconds: heartbeat.map(|clock| clock.seconds),
-        })
+        };
+        Some((call, *submitted))
     }
 
     /// Clocks of silence are not durable: they begin anew.
@@ -106,5 +111,30 @@ impl Turning<'_> {
                 clock.start(now);
             }
         }
+    }
+}
+
+/// Whether its end is waited for by us, and not told by token.
+fn is_job(target: &Target) -> bool {
+    matches!(target, Target::Service { pattern: Pattern::Sync, .. })
+}
+
+impl Execution {
+    /// Whether somebody in this process looks after something of it, though it makes no call: a worker is waited for,
+    /// or the end of a job or of a Map Run. A new process has to resume it for that, also where it sleeps.
+    pub fn is_attended(&self) -> bool {
+        let is_attended = |standing: &Standing, target: Option<&Target>| match (standing, target) {
+            (Standing::MapRunning { over, .. }, _) => !over,
+            (Standing::Calling { started, .. }, Some(Target::Activity { .. })) => !started,
+            (Standing::Calling { submitted, .. }, Some(target)) => *submitted && is_job(target),
+            _ => false,
+        };
+        self.strands().filter_map(|(_, strand)| strand.step.as_ref()).any(|step| {
+            let target = match &self.machine().state(step.state).kind {
+                Kind::Task(task) => Some(&task.resource.target),
+                _ => None,
+            };
+            is_attended(&step.standing, target)
+        })
     }
 }

@@ -212,6 +212,10 @@ impl Turning<'_> {
         if matches!(outcome, Outcome::Submitted { .. }) && !handed_over {
             return self.ignore("only a job or a callback is handed over");
         }
+        let again = matches!(self.step(strand).standing, Standing::Calling { submitted: true, .. });
+        if matches!(outcome, Outcome::Submitted { .. }) && again {
+            return self.ignore("it was handed over already");
+        }
         let unstarted = matches!(self.step(strand).standing, Standing::Calling { started: false, .. });
         if unstarted
             && matches!(family, TaskFamily::Activity { .. })

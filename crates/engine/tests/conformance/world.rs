@@ -201,7 +201,10 @@ impl World {
                 Effect::Continue => self.coming.push((self.now, run, Input::Continue)),
                 Effect::StartMapRun(order) => self.start_map_run(run, *order),
                 Effect::Publish { status } if status != Status::Running => self.ended(run),
-                Effect::CancelTask { .. } | Effect::StopMapRun { .. } | Effect::Publish { .. } => {}
+                Effect::AwaitTask(_)
+                | Effect::CancelTask { .. }
+                | Effect::StopMapRun { .. }
+                | Effect::Publish { .. } => {}
             }
         }
     }

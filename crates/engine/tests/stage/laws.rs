@@ -2,7 +2,7 @@
 
 use super::Policies;
 use perdura_engine::asl::machine::{Kind, Machine};
-use perdura_engine::asl::resource::Target;
+use perdura_engine::asl::resource::{Pattern, Target};
 use perdura_engine::{
     Certainty, Decision, Effect, EffectKey, EventKind, Execution, Input, LedgerStatus, Moment, Note, Record,
     Standing, Status, StrandId, Timestamp, Turn, Wake, decide,
@@ -101,10 +101,12 @@ pub(crate) fn a_resume_tells_all(
     assert_eq!(turn.events().count(), 0, "what is taken up is no history");
     assert!(effects.contains(&Effect::SetTimer { wake: after.next_wake() }), "the timer is told again");
     let mut called = BTreeSet::new();
+    let mut awaited = BTreeSet::new();
     let mut spread = BTreeSet::new();
     for effect in effects {
         match effect {
             Effect::CallTask(call) => assert!(called.insert(call.key.clone()), "{} twice", call.key),
+            Effect::AwaitTask(call) => assert!(awaited.insert(call.key.clone()), "{} twice", call.key),
             Effect::StartMapRun(order) => assert!(spread.insert(order.key.clone()), "{} twice", order.key),
             Effect::SetTimer { .. } | Effect::Continue => {}
             Effect::CancelTask { .. } | Effect::StopMapRun { .. } | Effect::Publish { .. } => {
@@ -126,9 +128,12 @@ pub(crate) fn a_resume_tells_all(
         match &step.standing {
             Standing::Calling { submitted, timeout, .. } => {
                 let late = timeout.and_then(|clock| clock.until).is_some_and(|until| until <= moment.steady);
-                let told = called.contains(&key) || out_of_time(after, moment);
-                assert!(told || *submitted || late || is_with_a_worker(after, id), "{key} is forgotten");
-                assert!(!(called.contains(&key) && (*submitted || late)), "{key} is made again");
+                let (is_called, is_awaited) = (called.contains(&key), awaited.contains(&key));
+                let told = is_called || is_awaited || out_of_time(after, moment);
+                let by_token = *submitted && !is_job(after, id);
+                assert!(told || by_token || late || is_with_a_worker(after, id), "{key} is forgotten");
+                assert!(!(is_called && (*submitted || late || is_awaited)), "{key} is made again");
+                assert!(!is_awaited || after.is_attended(), "{key} is awaited, and nobody would be told to");
             }
             Standing::MapRunning { over: false, .. } => {
                 assert!(spread.contains(&key) || out_of_time(after, moment), "{key} is forgotten");
@@ -142,6 +147,12 @@ pub(crate) fn a_resume_tells_all(
     }
     let again = decide(after, &Input::Resume, moment);
     assert_eq!(format!("{:?}", again.effects), format!("{effects:?}"), "asking twice gives the same twice");
+}
+
+fn is_job(execution: &Execution, id: StrandId) -> bool {
+    let Some(step) = execution.strand(id).and_then(|strand| strand.step.as_ref()) else { return false };
+    let Kind::Task(task) = &execution.machine().state(step.state).kind else { return false };
+    matches!(task.resource.target, Target::Service { pattern: Pattern::Sync, .. })
 }
 
 fn out_of_time(execution: &Execution, moment: &Moment) -> bool {

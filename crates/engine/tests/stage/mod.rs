@@ -203,8 +203,7 @@ impl Stage {
                 self.first_sent_at.insert(call.key.clone(), self.latest.max(moment.now));
                 continue;
             };
-            let queued = *input == Input::Resume && call.resource.arn.contains(":activity:");
-            if queued || matches!(input, Input::Resolve { .. }) {
+            if matches!(input, Input::Resolve { .. }) {
                 continue;
             }
             let Policy { uncertain, key_memory_ms } = self.policies.policy(&call.resource, &call.input);
@@ -222,6 +221,11 @@ impl Stage {
                 let known = self.under_way.insert(call.key.clone(), call.strand);
                 assert_eq!(known, None, "{} is called while it is under way", call.key);
                 self.calls.push(call.clone());
+            }
+            Effect::AwaitTask(call) => {
+                let sent = (call.input.text().to_string(), call.token);
+                assert_eq!(self.sent.get(&call.key), Some(&sent), "what is awaited was sent: {}", call.key);
+                self.under_way.insert(call.key.clone(), call.strand);
             }
             Effect::StartMapRun(order) => {
                 let known = self.under_way.insert(order.key.clone(), order.strand);
