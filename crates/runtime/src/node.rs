@@ -5,16 +5,19 @@
 //! real machine and in a simulation, and a crash is nothing but the loss of this value.
 
 mod load;
+mod map_run;
 mod settle;
 mod start;
 
 use crate::committer::{Committer, Item, panic_text, rests};
+use crate::fetch::Fetch;
 use crate::library::Library;
 use crate::message::{
     Ending, InputError, Message, Reply, Start, StartError, Started, Taken, Unavailable, View,
 };
 use crate::running::{Rebuilding, Running, Unreadable, rebuild};
 use crate::timers::Timers;
+use map_run::MapRuns;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{
@@ -22,7 +25,7 @@ use perdura_engine::{
     Wake, decide,
 };
 use perdura_store::record::Begun;
-use perdura_store::{CommitError, Failure, MachineId, Reader, Shard, Store};
+use perdura_store::{ChildOf, CommitError, Failure, MachineId, Reader, Shard, Store};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -56,6 +59,8 @@ pub enum Deed {
         /// Its key.
         key: EffectKey,
     },
+    /// Fetch something for a Map Run, beside the node's thread.
+    Fetch(Fetch),
 }
 
 /// Ids are random: they need no further mixing, and the order of a map must not differ between two runs.
@@ -101,6 +106,9 @@ pub struct Node {
     waiting: VecDeque<WaitingStart>,
     shows_at: Timestamp,
     parked: usize,
+    map_runs: MapRuns,
+    /// The number of the last time that a Map Run was taken up; other nodes count elsewhere.
+    tickets: u128,
 }
 
 /// A start for which there is no room yet.
@@ -114,6 +122,8 @@ struct Slot {
     running: Option<Box<Running>>,
     begun: Option<Box<Begun>>,
     inbox: VecDeque<Queued>,
+    /// Whose child it is, if it is one.
+    child: Option<ChildOf>,
     /// Who is told when the commit under way is done.
     told: Option<ReplyTo>,
     shows: Vec<Reply<Option<Box<View>>>>,
@@ -128,7 +138,8 @@ impl Slot {
     /// Nothing waits for it here, and no call of it is under way, or would be if this process performed.
     fn is_idle(&self, running: &Running, performs: bool) -> bool {
         let has_no_call = performs || running.execution.calls().next().is_none();
-        self.inbox.is_empty() && self.live.is_empty() && self.parked.is_none() && has_no_call
+        let waits = running.execution.is_attended();
+        self.inbox.is_empty() && self.live.is_empty() && self.parked.is_none() && has_no_call && !waits
     }
 
     /// A call is not under way any more.
@@ -136,6 +147,11 @@ impl Slot {
         if let By::Key { strand, key } = by {
             self.live.remove(&(*strand, key.clone()));
         }
+    }
+
+    /// It has not ended, as far as is known.
+    fn is_running(&self) -> bool {
+        self.running.as_ref().is_none_or(|running| !running.execution.is_ended())
     }
 
     /// It only waits, and for long: it need not be in memory.
@@ -242,6 +258,8 @@ impl Node {
             waiting: VecDeque::new(),
             shows_at: moment.steady.after_ms(SHOW_EVERY_MS),
             parked: 0,
+            map_runs: MapRuns::default(),
+            tickets: moment.entropy,
         };
         let mut committer = Committer::new(node.shard_count);
         for lease in leases {
@@ -275,8 +293,10 @@ impl Node {
                 self.install(running);
                 let slot = self.slots.get_mut(&id).expect("it was just installed");
                 slot.live = live.remove(&id).into_iter().flatten().collect();
-                if !is_ended && self.performs {
-                    slot.inbox.push_back(Queued { input: Input::Resume, reply: ReplyTo::Nobody });
+                match slot.child {
+                    _ if is_ended || !self.performs => {}
+                    Some(child) => self.await_run(id, child),
+                    None => slot.inbox.push_back(Queued { input: Input::Resume, reply: ReplyTo::Nobody }),
                 }
                 self.make_ready(id);
             }
@@ -307,6 +327,7 @@ impl Node {
                 reply.send(self.names.get(&(machine, name)).copied());
             }
             Message::Deployed { record, machine } => self.library.put(record, machine),
+            Message::Fetched { ticket, fetched } => self.fetched(ticket, *fetched, moment),
         }
     }
 
@@ -368,6 +389,7 @@ impl Node {
         if moment.steady >= self.shows_at {
             self.shows_at = moment.steady.after_ms(SHOW_EVERY_MS);
             self.show_to_readers(moment);
+            self.look_after_map_runs(moment);
             self.watchers.retain(|_, watchers| {
                 watchers.retain(Reply::is_wanted);
                 !watchers.is_empty()
@@ -376,6 +398,7 @@ impl Node {
         for id in std::mem::take(&mut self.stale) {
             self.gather_as_it_is(id, moment, true);
         }
+        self.spread_some(moment);
     }
 
     /// Those that have run for a while get their rows.
@@ -404,7 +427,7 @@ impl Node {
     /// Decides for those that are ready, at most so many; what comes of it is to be committed.
     pub fn decide(&mut self, most: usize, moment: &mut dyn FnMut() -> Moment) -> Vec<Item> {
         while self.gathered.len() < most
-            && let Some(id) = self.ready.pop_front()
+            && let Some(id) = self.next_ready(moment)
         {
             self.turn(id, &moment());
         }
@@ -414,10 +437,18 @@ impl Node {
     /// Decides for the next that is ready: what is to be committed, one by one. `None`: there is nothing to decide.
     pub fn decide_next(&mut self, moment: &mut dyn FnMut() -> Moment) -> Option<Item> {
         while self.gathered.is_empty() {
-            let id = self.ready.pop_front()?;
+            let id = self.next_ready(moment)?;
             self.turn(id, &moment());
         }
         self.gathered.pop()
+    }
+
+    /// Who is to be decided next. Where nobody waits for that, Map Runs start more children.
+    fn next_ready(&mut self, moment: &mut dyn FnMut() -> Moment) -> Option<ExecutionId> {
+        while self.ready.is_empty() && self.map_runs.are_eager() {
+            self.spread(1, &moment());
+        }
+        self.ready.pop_front()
     }
 
     /// One Turn, up to the commit.
@@ -476,7 +507,7 @@ impl Node {
 
     /// Whether there is something to decide.
     pub fn has_work(&self) -> bool {
-        !self.ready.is_empty() || !self.gathered.is_empty()
+        !self.ready.is_empty() || !self.gathered.is_empty() || self.map_runs.are_eager()
     }
 
     /// When it wants to be woken, if nothing else happens.

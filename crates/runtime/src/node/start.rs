@@ -3,10 +3,23 @@
 use super::{Node, Queued, ReplyTo, Slot};
 use crate::message::{Ending, InputError, NamingOf, Reply, Start, StartError, Started, Unavailable, View};
 use crate::running::{Running, Unreadable};
-use perdura_engine::{Execution, ExecutionId, Input, Moment};
+use perdura_engine::asl::machine::Machine;
+use perdura_engine::{Execution, ExecutionId, Identity, Input, Moment};
 use perdura_store::record::Begun;
-use perdura_store::{Failure, MachineId, Shard};
+use perdura_store::{ChildOf, Failure, MachineId, RevisionId, Shard};
 use std::sync::Arc;
+
+/// Who is to begin.
+pub(super) struct NewExecution {
+    pub(super) machine: MachineId,
+    pub(super) revision: RevisionId,
+    pub(super) definition: Arc<Machine>,
+    pub(super) identity: Identity,
+    /// Its name was given; otherwise it is its id.
+    pub(super) named: bool,
+    /// Whose child it is, if it is one.
+    pub(super) child: Option<ChildOf>,
+}
 
 impl Node {
     pub(super) fn start(
@@ -51,23 +64,33 @@ impl Node {
             input: start.input.clone(),
             limits: start.limits,
         });
-        let begun = Begun {
+        self.watchers.extend(ending.map(|ending| (id, vec![ending])));
+        let new = NewExecution {
             machine: record.machine,
             revision: record.revision,
+            definition: machine,
+            identity,
             named: start.name.is_some(),
-            identity: identity.clone(),
+            child: None,
         };
-        let execution =
-            Execution::new(machine, identity).with_destinations(self.rebuilding.destinations.clone());
-        let running = Running::new(&begun, execution, moment.now);
-        if let Some(name) = &start.name {
-            self.names.insert((record.machine, name.clone()), id);
+        self.begin(new, ReplyTo::Started(reply), moment);
+    }
+
+    /// Gives a new execution its place, and its first input.
+    pub(super) fn begin(&mut self, new: NewExecution, reply: ReplyTo, moment: &Moment) {
+        let NewExecution { machine, revision, definition, identity, named, child } = new;
+        let id = identity.id;
+        if named {
+            self.names.insert((machine, identity.name.clone()), id);
         }
+        let begun = Begun { machine, revision, named, identity: identity.clone(), child };
+        let execution =
+            Execution::new(definition, identity).with_destinations(self.rebuilding.destinations.clone());
+        let running = Running::new(&begun, execution, moment.now);
         let mut slot =
-            Slot { running: Some(Box::new(running)), begun: Some(Box::new(begun)), ..Slot::default() };
-        slot.inbox.push_back(Queued { input: Input::Start, reply: ReplyTo::Started(reply) });
+            Slot { running: Some(Box::new(running)), begun: Some(Box::new(begun)), child, ..Slot::default() };
+        slot.inbox.push_back(Queued { input: Input::Start, reply });
         self.slots.insert(id, slot);
-        self.watchers.extend(ending.map(|ending| (id, vec![ending])));
         self.make_ready(id);
     }
 
