@@ -19,6 +19,19 @@ impl Default for Arns {
     }
 }
 
+/// The longest name of a machine, an execution or an activity, in characters.
+pub const NAME_MAX: usize = 80;
+
+/// Whether Step Functions takes this as the name of a machine, an execution or an activity.
+pub fn is_name(name: &str) -> bool {
+    (1..=NAME_MAX).contains(&name.chars().count()) && name.chars().all(is_allowed_in_name)
+}
+
+/// What Step Functions allows in names.
+pub fn is_allowed_in_name(char: char) -> bool {
+    !char.is_whitespace() && !char.is_control() && !"<>{}[]?*\"#%\\^|~`$&,;:/".contains(char)
+}
+
 impl Arns {
     fn states(&self, rest: &str) -> String {
         format!("arn:{}:states:{}:{}:{rest}", self.partition, self.region, self.account)

@@ -4,6 +4,7 @@
 //! records to be committed, and the [`Effect`]s that may leave once it is. No clock, no chance, no IO: the
 //! [`Moment`] brings the only time and the only dice. The state of an Execution is the fold of its Turns.
 
+mod answered;
 mod apply;
 mod arn;
 mod context;
@@ -20,7 +21,8 @@ mod input;
 mod map_run;
 mod turn;
 
-pub use arn::Arns;
+pub use answered::Answered;
+pub use arn::{Arns, NAME_MAX, is_allowed_in_name, is_name};
 pub use decide::{Decision, decide};
 pub use destination::{Destinations, Policy, Uncertain};
 pub use effect::{BatcherOrder, Call, Effect, MapRunOrder, ReaderOrder, WriterOrder};

@@ -4,9 +4,10 @@
 //! see a state that is not on disk: memory follows the disk by ownership, not by care.
 
 use crate::running::{Running, SEEN_AFTER_MS};
+use perdura_engine::asl::resource::Target;
 use perdura_engine::{
-    Decision, Effect, EffectKey, EventKind, ExecutionId, Fault, LedgerStatus, Moment, Note, Record, Status,
-    Timestamp, Turn, Wake,
+    Decision, Effect, EffectKey, EventKind, ExecutionId, Fault, Lateness, LedgerStatus, Moment, Note, Record,
+    Status, Timestamp, Turn, Wake,
 };
 use perdura_store::record::{self, Begun, JournalWriter};
 use perdura_store::{
@@ -51,6 +52,8 @@ pub(crate) struct Done {
     pub(crate) remarks: Vec<Note>,
     /// Why its input changed nothing.
     pub(crate) ignored: Option<Arc<str>>,
+    /// It was an outcome that nobody waited for.
+    pub(crate) late: Option<Lateness>,
     /// Its row is all that is needed.
     pub(crate) may_leave: bool,
 }
@@ -286,14 +289,24 @@ struct Draft {
 impl Draft {
     fn add(&mut self, item: Item, held: &mut Held) -> Done {
         let Item { running, decision, begun, is_idle, is_stale, moment } = item;
-        let mut done =
-            Done { running, effects: Vec::new(), remarks: Vec::new(), ignored: None, may_leave: false };
+        let mut done = Done {
+            running,
+            effects: Vec::new(),
+            remarks: Vec::new(),
+            ignored: None,
+            late: None,
+            may_leave: false,
+        };
         let running = &mut *done.running;
         if let Some(mut decision) = decision {
             let turn = std::mem::take(&mut decision.turn);
             self.write_turn(running, begun.as_deref(), &turn, held);
             done.ignored = read_notes(&turn, running, &mut self.ledger, &mut held.totals, &mut done.remarks);
             done.effects = running.execution.commit(decision);
+            done.late = done.remarks.iter().find_map(|note| match note {
+                Note::LateOutcome { lateness, .. } => Some(*lateness),
+                _ => None,
+            });
             held.totals.started += u64::from(begun.is_some());
         }
         count_status(&done.effects, &mut held.totals);
@@ -302,6 +315,7 @@ impl Draft {
         if is_ended || sleeps {
             let mut row = running.row();
             row.awake = false;
+            row.waits = !is_ended && running.execution.is_attended();
             row.wake = if is_ended { Wake::default() } else { running.execution.next_wake() };
             let content = running.content();
             self.content_bytes += size(&content);
@@ -406,7 +420,9 @@ fn free(running: &mut Running, held: &mut Held) {
 /// Whether an execution with nothing under way only waits, and for long.
 pub(crate) fn rests(effects: &[Effect], wake: Wake, moment: &Moment) -> bool {
     let goes_on = effects.iter().any(|effect| match effect {
-        Effect::CallTask(_) | Effect::StartMapRun(_) | Effect::Continue => true,
+        // A task that waits for a worker can do so without its execution.
+        Effect::CallTask(call) => !matches!(call.resource.target, Target::Activity { .. }),
+        Effect::StartMapRun(_) | Effect::Continue => true,
         Effect::AwaitTask(_)
         | Effect::CancelTask { .. }
         | Effect::SetTimer { .. }

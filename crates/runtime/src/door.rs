@@ -1,14 +1,17 @@
 //! The way in: the verbs that a server, a command or a program calls. Each is answered after its commit.
 
 use crate::message::{
-    Ending, InputError, Message, Reply, Start, StartError, Started, Taken, Unavailable, View,
+    ActivityTask, Ending, InputError, Message, Reply, Start, StartError, Started, Taken, TokenError,
+    Unavailable, View,
 };
 use crate::runtime::{Event, Shared};
 use crate::watch::Reading;
 use perdura_engine::asl::machine::Machine;
-use perdura_engine::{ExecutionId, Input};
+use perdura_engine::{Answered, By, ExecutionId, Input, Outcome, TaskToken};
+use perdura_store::record::TurnBody;
 use perdura_store::{
-    CommitError, Failure, MachineId, MachineRecord, NewMachine, Reader, Retention, Store, Swept,
+    CommitError, Failure, FailureKind, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry,
+    Retention, Store, Swept,
 };
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,6 +19,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 /// How many readers are kept open.
 const READERS_MAX: usize = 8;
+/// How many workers wait at once; further ones wait for a place.
+const POLLS_MAX: usize = 100_000;
+/// How much of a history is read at once.
+const PAGE_BYTES: usize = 1 << 20;
 
 /// Cloning shares.
 #[derive(Clone)]
@@ -25,6 +32,8 @@ pub struct Door {
     /// Starts may have to wait for room in memory; what ends an execution and makes room must not wait behind them.
     starts: Arc<Semaphore>,
     others: Arc<Semaphore>,
+    /// Workers wait for long, and nobody waits for them.
+    polls: Arc<Semaphore>,
     readers: Arc<Mutex<Vec<Box<dyn Reader>>>>,
 }
 
@@ -38,7 +47,8 @@ impl Door {
     ) -> Self {
         let readers = Arc::new(Mutex::new(vec![reader]));
         let room = || Arc::new(Semaphore::new(arrivals_max));
-        Self { events, shared, starts: room(), others: room(), readers }
+        let polls = Arc::new(Semaphore::new(POLLS_MAX));
+        Self { events, shared, starts: room(), others: room(), polls, readers }
     }
 
     /// Keeps a definition that was read already. It waits for the disk: not for an async thread.
@@ -75,6 +85,90 @@ impl Door {
         self.ask(&self.others, |reply| Message::Input { execution, input, reply })
             .await
             .unwrap_or_else(closing)
+    }
+
+    /// Waits for a task of an activity, for as long as it is polled.
+    pub async fn poll(
+        &self,
+        activity: Arc<str>,
+        worker: Option<Arc<str>>,
+    ) -> Result<ActivityTask, Unavailable> {
+        let _room = self.polls.acquire().await.map_err(|_| Unavailable::Closing)?;
+        let (sender, task) = oneshot::channel();
+        let wanted = Arc::new(());
+        let reply = Reply::while_wanted(&wanted, move |task| drop(sender.send(task)));
+        self.send(Message::Poll { activity, worker, reply });
+        let task = task.await.unwrap_or(Err(Unavailable::Closing));
+        drop(wanted);
+        task
+    }
+
+    /// Takes the answer of whoever holds a token. The same answer again is a success.
+    pub async fn answer(&self, token: TaskToken, outcome: Outcome) -> Result<(), TokenError> {
+        let input = Input::TaskOutcome { by: By::Token(token), outcome: outcome.clone() };
+        match self.input(token.execution, input).await {
+            Ok(Taken { late: None, ignored: None, .. }) => Ok(()),
+            Ok(_) => match self.answered(token).await? {
+                Answered::Never => Err(TokenError::Unknown),
+                known if known.is(&outcome) => Ok(()),
+                Answered::Open | Answered::Succeeded(_) | Answered::Failed(_) => Err(TokenError::TimedOut),
+            },
+            Err(InputError::Unknown) => Err(TokenError::Unknown),
+            Err(error) => Err(TokenError::NotTaken(error)),
+        }
+    }
+
+    /// Takes a sign of life of whoever holds a token.
+    pub async fn heartbeat(&self, token: TaskToken) -> Result<(), TokenError> {
+        match self.input(token.execution, Input::Heartbeat { by: By::Token(token) }).await {
+            Ok(Taken { ignored: None, .. }) => Ok(()),
+            Ok(_) => match self.answered(token).await? {
+                Answered::Never => Err(TokenError::Unknown),
+                Answered::Open | Answered::Succeeded(_) | Answered::Failed(_) => Err(TokenError::TimedOut),
+            },
+            Err(InputError::Unknown) => Err(TokenError::Unknown),
+            Err(error) => Err(TokenError::NotTaken(error)),
+        }
+    }
+
+    /// What the record says of the task with this token.
+    async fn answered(&self, token: TaskToken) -> Result<Answered, TokenError> {
+        let door = self.clone();
+        let found = tokio::task::spawn_blocking(move || {
+            door.read(|reader| {
+                let mut known = Answered::Never;
+                let mut next = 1;
+                loop {
+                    let page = reader.turns(token.execution, next, PAGE_BYTES)?;
+                    let Some(last) = page.last() else { return Ok(known) };
+                    next = last.number + 1;
+                    for turn in page {
+                        let body = TurnBody::read(&turn.body).map_err(|damage| Failure {
+                            what: format!("reading Turn {} of {}", turn.number, token.execution),
+                            why: damage.to_string(),
+                            kind: FailureKind::Corrupt,
+                        })?;
+                        known = known.and_then(&token, &body.turn);
+                    }
+                }
+            })
+        });
+        let unread =
+            |why: String| TokenError::NotTaken(InputError::Unavailable(Unavailable::Store(why.into())));
+        match found.await {
+            Ok(found) => found.map_err(|failure| unread(failure.to_string())),
+            Err(panic) => Err(unread(panic.to_string())),
+        }
+    }
+
+    /// Keeps something by name. It waits for the disk: not for an async thread.
+    pub fn register(&self, entry: &Registered) -> Result<(), CommitError> {
+        self.with_store(|store| store.register(entry))
+    }
+
+    /// Forgets it; `false`: there was nothing of that name. It waits for the disk.
+    pub fn unregister(&self, kind: Registry, name: &str) -> Result<bool, CommitError> {
+        self.with_store(|store| store.unregister(kind, name))
     }
 
     /// Waits for an execution's end.

@@ -9,8 +9,8 @@ use crate::message::{Message, Reply};
 use perdura_engine::asl::error::DATA_LIMIT_EXCEEDED;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::{EventKind, Fault, Known, MapRunOrder, ReaderOrder, Record};
-use perdura_store::record::{Begun, TurnBody, read_history};
-use perdura_store::{Content, Failure, FailureKind, MapRunRow, Reader, Row};
+use perdura_store::record::{Damage, TurnBody, read_history};
+use perdura_store::{Failure, FailureKind, MapRunRow, Reader, Row, StoredTurn};
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -182,7 +182,16 @@ fn result_of(row: &Row, reader: &mut dyn Reader) -> Result<ChildResult, Failure>
         kind: FailureKind::Corrupt,
     };
     let content = row.content.as_ref().ok_or_else(|| damaged("it has not ended".into()))?;
-    let (begun, ending) = ends(row, content, reader)?.map_err(damaged)?;
+    let tail = read_history(&content.tail, content.tail_from).map_err(|damage| damaged(damage.0))?;
+    let first = match content.tail_from {
+        1 => None,
+        _ => reader.turns(row.execution, 1, 1)?.into_iter().next(),
+    };
+    let first = first.as_ref().or(tail.first()).ok_or_else(|| damaged("it has no Turns".into()))?;
+    let begun = TurnBody::read(&first.body).map_err(|damage| damaged(damage.0))?.begun;
+    let begun = begun.ok_or_else(|| damaged("its first Turn does not say who it is".into()))?;
+    let ending = last_event(&tail).map_err(|damage| damaged(damage.0))?;
+    let ending = ending.ok_or_else(|| damaged("its last Turns have no event".into()))?;
     let (output, fault) = match ending {
         EventKind::ExecutionSucceeded { output } => (Some(output), Fault::default()),
         EventKind::ExecutionFailed(fault)
@@ -205,33 +214,17 @@ fn result_of(row: &Row, reader: &mut dyn Reader) -> Result<ChildResult, Failure>
     })
 }
 
-/// How an execution began, and the event with which it ended.
-fn ends(
-    row: &Row,
-    content: &Content,
-    reader: &mut dyn Reader,
-) -> Result<Result<(Begun, EventKind), String>, Failure> {
-    let first = if content.tail_from == 1 { None } else { Some(reader.turns(row.execution, 1, 1)?) };
-    Ok(read_history(&content.tail, content.tail_from)
-        .and_then(|tail| {
-            let begins = first.as_ref().unwrap_or(&tail).first();
-            let begun = match begins {
-                Some(turn) => TurnBody::read(&turn.body)?.begun,
-                None => None,
-            };
-            let last = match tail.last() {
-                Some(turn) => TurnBody::read(&turn.body)?.turn.records,
-                None => Vec::new(),
-            };
-            Ok((begun, last))
-        })
-        .map_err(|damage| damage.0)
-        .and_then(|(begun, last)| {
-            let begun = begun.ok_or("its first Turn does not say who it is")?;
-            let ending = last.into_iter().rev().find_map(|record| match record {
-                Record::Event(event) => Some(event.kind),
-                Record::Note(_) => None,
-            });
-            Ok((begun, ending.ok_or("its last Turn has no event")?))
-        }))
+/// The last event of these Turns: what comes after an end is only noted.
+fn last_event(turns: &[StoredTurn]) -> Result<Option<EventKind>, Damage> {
+    for turn in turns.iter().rev() {
+        let records = TurnBody::read(&turn.body)?.turn.records;
+        let event = records.into_iter().rev().find_map(|record| match record {
+            Record::Event(event) => Some(event.kind),
+            Record::Note(_) => None,
+        });
+        if event.is_some() {
+            return Ok(event);
+        }
+    }
+    Ok(None)
 }

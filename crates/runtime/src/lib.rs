@@ -23,8 +23,8 @@ pub use fetch::{Fetch, Fetched, Ticket, Wanted, bring_results, recall};
 pub use items::{ChildResult, Fed, Feed, ReadOrder, Source, Unwanted, WriteOrder};
 pub use library::read_definition;
 pub use message::{
-    Ending, InputError, Message, Naming, NamingOf, Reply, Start, StartError, Started, Taken, Unavailable,
-    View,
+    ActivityTask, Ending, InputError, Message, Naming, NamingOf, Reply, Start, StartError, Started, Taken,
+    TokenError, Unavailable, View,
 };
 pub use node::{Deed, Live, Node, Opening};
 pub use runtime::{Opener, Options, Runtime};

@@ -4,8 +4,8 @@ use crate::fetch::{Fetched, Ticket};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{
-    Arns, By, EffectKey, Execution, ExecutionId, Fault, Identity, Input, Limits, Outcome, Status, Timestamp,
-    Wake,
+    Arns, By, EffectKey, Execution, ExecutionId, Fault, Identity, Input, Lateness, Limits, Outcome, Status,
+    TaskToken, Timestamp, Wake,
 };
 use perdura_store::{MachineId, MachineRecord, RevisionId};
 use std::fmt;
@@ -82,6 +82,15 @@ pub enum Message {
         execution: ExecutionId,
         /// Told when it has ended, at once if it has.
         reply: Reply<Result<Ending, InputError>>,
+    },
+    /// A worker asks for a task.
+    Poll {
+        /// Of which activity.
+        activity: Arc<str>,
+        /// The worker's name.
+        worker: Option<Arc<str>>,
+        /// Told once it is on disk that the worker has it.
+        reply: Reply<Result<ActivityTask, Unavailable>>,
     },
     /// Somebody wants to see an execution as it was last committed; `None`: it is not in memory.
     Show {
@@ -222,8 +231,35 @@ pub enum Unavailable {
 pub struct Taken {
     /// Why it changed nothing, if it did not.
     pub ignored: Option<Arc<str>>,
+    /// It was an outcome that nobody waited for.
+    pub late: Option<Lateness>,
     /// The execution's status after it.
     pub status: Status,
+}
+
+/// A task that a worker has taken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ActivityTask {
+    /// To be returned with the answer.
+    pub token: TaskToken,
+    /// Under which key its effect is to be made.
+    pub key: EffectKey,
+    /// With what.
+    pub input: Payload,
+}
+
+/// Why a worker's answer, or its sign of life, was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// No execution has such a task.
+    #[error("there is no task with this token")]
+    Unknown,
+    /// The task has ended, by another answer, by time or with its execution. A late answer is on record.
+    #[error("nobody waits for this task any more")]
+    TimedOut,
+    /// The execution cannot take it.
+    #[error("{0}")]
+    NotTaken(InputError),
 }
 
 /// Why an input was not taken.

@@ -4,6 +4,8 @@
 //! back, and says what is to be done outside. Threads, channels and clocks are elsewhere; so the same node runs on a
 //! real machine and in a simulation, and a crash is nothing but the loss of this value.
 
+mod activities;
+mod children;
 mod load;
 mod map_run;
 mod settle;
@@ -17,12 +19,14 @@ use crate::message::{
 };
 use crate::running::{Rebuilding, Running, Unreadable, rebuild};
 use crate::timers::Timers;
+use activities::{Activities, Handing};
+use children::{ChildOrder, ParentStep};
 use map_run::MapRuns;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{
-    By, Call, Destinations, EffectKey, ExecutionId, Input, Moment, Outcome, Policy, StrandId, Timestamp,
-    Wake, decide,
+    By, Call, Destinations, Effect, EffectKey, ExecutionId, Input, Moment, Outcome, Policy, Status, StrandId,
+    Timestamp, Wake, decide,
 };
 use perdura_store::record::Begun;
 use perdura_store::{ChildOf, CommitError, Failure, MachineId, Reader, Shard, Store};
@@ -49,6 +53,13 @@ pub enum Deed {
         execution: ExecutionId,
         /// Which.
         call: Call,
+    },
+    /// Tell those who listen that an execution ended.
+    Publish {
+        /// Which.
+        execution: ExecutionId,
+        /// How.
+        status: Status,
     },
     /// Nobody waits for a call any more.
     Cancel {
@@ -94,7 +105,11 @@ pub struct Node {
     opened_at: Timestamp,
     performs: bool,
     slots: ById<Slot>,
-    watchers: ById<Vec<Reply<Result<Ending, InputError>>>>,
+    watchers: ById<Vec<Watcher>>,
+    activities: Activities,
+    errands: VecDeque<Errand>,
+    /// Up to whom the sleepers of an earlier process were resumed, for each Shard where there may be more.
+    resuming: Vec<(Shard, Option<ExecutionId>)>,
     names: BTreeMap<(MachineId, Arc<str>), ExecutionId>,
     ready: VecDeque<ExecutionId>,
     gathered: Vec<Item>,
@@ -109,6 +124,39 @@ pub struct Node {
     map_runs: MapRuns,
     /// The number of the last time that a Map Run was taken up; other nodes count elsewhere.
     tickets: u128,
+}
+
+/// Who is told that an execution ended.
+enum Watcher {
+    /// Somebody outside.
+    Reply(Reply<Result<Ending, InputError>>),
+    /// A step of another execution here.
+    Step(ParentStep),
+}
+
+impl Watcher {
+    fn is_wanted(&self) -> bool {
+        match self {
+            Self::Reply(reply) => reply.is_wanted(),
+            Self::Step(_) => true,
+        }
+    }
+
+    /// Its end cannot be waited for here any more. A step is told when it is resumed.
+    fn refuse(self, error: InputError) {
+        match self {
+            Self::Reply(reply) => reply.send(Err(error)),
+            Self::Step(_) => {}
+        }
+    }
+}
+
+/// What a node does next of its own accord: what one execution means for another.
+enum Errand {
+    /// Something for an execution.
+    Input { execution: ExecutionId, input: Input, reply: ReplyTo },
+    /// A child to start.
+    Child(Box<ChildOrder>),
 }
 
 /// A start for which there is no room yet.
@@ -129,6 +177,8 @@ struct Slot {
     shows: Vec<Reply<Option<Box<View>>>>,
     /// Calls that this process makes, until their answer is decided upon: a Turn before that must not repeat them.
     live: BTreeSet<(StrandId, EffectKey)>,
+    /// Children that are being started, until that is decided upon.
+    starting: BTreeSet<(StrandId, EffectKey)>,
     wake: Wake,
     is_ready: bool,
     parked: Option<Arc<str>>,
@@ -138,20 +188,21 @@ impl Slot {
     /// Nothing waits for it here, and no call of it is under way, or would be if this process performed.
     fn is_idle(&self, running: &Running, performs: bool) -> bool {
         let has_no_call = performs || running.execution.calls().next().is_none();
-        let waits = running.execution.is_attended();
-        self.inbox.is_empty() && self.live.is_empty() && self.parked.is_none() && has_no_call && !waits
+        let nothing_leaves = self.live.is_empty() && self.starting.is_empty();
+        self.inbox.is_empty() && nothing_leaves && self.parked.is_none() && has_no_call
     }
 
     /// A call is not under way any more.
     fn answered(&mut self, by: &By) {
         if let By::Key { strand, key } = by {
-            self.live.remove(&(*strand, key.clone()));
+            let place = (*strand, key.clone());
+            self.live.remove(&place);
+            self.starting.remove(&place);
         }
     }
 
-    /// It has not ended, as far as is known.
-    fn is_running(&self) -> bool {
-        self.running.as_ref().is_none_or(|running| !running.execution.is_ended())
+    fn is_ended(&self) -> bool {
+        self.running.as_ref().is_some_and(|running| running.execution.is_ended())
     }
 
     /// It only waits, and for long: it need not be in memory.
@@ -175,12 +226,21 @@ enum ReplyTo {
     Nobody,
     Taken(Reply<Result<Taken, InputError>>),
     Started(Reply<Result<Started, StartError>>),
+    /// The step that started it.
+    Parent(Box<ParentStep>),
+    /// The worker that takes its task.
+    Worker(Box<Handing>),
 }
 
 impl ReplyTo {
     fn refuse(self, error: InputError) {
         match self {
-            Self::Nobody => {}
+            // A step makes its call again when it is resumed.
+            Self::Nobody | Self::Parent(_) => {}
+            Self::Worker(handing) => handing.refuse(match error {
+                InputError::Unavailable(why) => why,
+                InputError::Unknown | InputError::Parked(_) => Unavailable::Store(error.to_string().into()),
+            }),
             Self::Taken(reply) => reply.send(Err(error)),
             Self::Started(reply) => reply.send(Err(match error {
                 InputError::Unavailable(why) => StartError::Unavailable(why),
@@ -250,6 +310,9 @@ impl Node {
             performs,
             slots: ById::default(),
             watchers: ById::default(),
+            activities: Activities::default(),
+            errands: VecDeque::new(),
+            resuming: Vec::new(),
             names: BTreeMap::new(),
             ready: VecDeque::new(),
             gathered: Vec::new(),
@@ -261,6 +324,9 @@ impl Node {
             map_runs: MapRuns::default(),
             tickets: moment.entropy,
         };
+        if performs {
+            node.resuming = node.shards.iter().map(|shard| (*shard, None)).collect();
+        }
         let mut committer = Committer::new(node.shard_count);
         for lease in leases {
             let recovery = store.recover(&lease)?;
@@ -322,6 +388,7 @@ impl Node {
             }
             Message::Answer { execution, by, outcome } => self.answer(execution, by, outcome, moment),
             Message::Watch { execution, reply } => self.watch(execution, reply),
+            Message::Poll { activity, worker, reply } => self.poll(&activity, worker, reply),
             Message::Show { execution, reply } => self.show(execution, reply),
             Message::Named { machine, name, reply } => {
                 reply.send(self.names.get(&(machine, name)).copied());
@@ -381,6 +448,7 @@ impl Node {
                 Ok(()) | Err(_) => self.queue(id, Input::Timer, ReplyTo::Nobody, moment),
             }
         }
+        self.resume_the_waiting(moment);
         while self.slots.len() < IN_MEMORY_MAX
             && let Some((start, reply, ending)) = self.waiting.pop_front()
         {
@@ -391,9 +459,10 @@ impl Node {
             self.show_to_readers(moment);
             self.look_after_map_runs(moment);
             self.watchers.retain(|_, watchers| {
-                watchers.retain(Reply::is_wanted);
+                watchers.retain(Watcher::is_wanted);
                 !watchers.is_empty()
             });
+            self.activities.forget_the_gone();
         }
         for id in std::mem::take(&mut self.stale) {
             self.gather_as_it_is(id, moment, true);
@@ -424,8 +493,28 @@ impl Node {
         self.gathered.push(item);
     }
 
+    /// Does what one execution meant for another.
+    fn run_errands(&mut self, moment: &Moment) {
+        while let Some(errand) = self.errands.pop_front() {
+            match errand {
+                Errand::Child(order) => self.start_child(*order, moment),
+                Errand::Input { execution, input, reply: ReplyTo::Worker(handing) } => {
+                    match self.awake(execution, moment) {
+                        Ok(()) => self.queue(execution, input, ReplyTo::Worker(handing), moment),
+                        Err(error) => {
+                            tracing::warn!(%execution, %error, "its task cannot be handed to a worker");
+                            self.not_handed_over(*handing);
+                        }
+                    }
+                }
+                Errand::Input { execution, input, reply } => self.queue(execution, input, reply, moment),
+            }
+        }
+    }
+
     /// Decides for those that are ready, at most so many; what comes of it is to be committed.
     pub fn decide(&mut self, most: usize, moment: &mut dyn FnMut() -> Moment) -> Vec<Item> {
+        self.run_errands(&moment());
         while self.gathered.len() < most
             && let Some(id) = self.next_ready(moment)
         {
@@ -436,6 +525,9 @@ impl Node {
 
     /// Decides for the next that is ready: what is to be committed, one by one. `None`: there is nothing to decide.
     pub fn decide_next(&mut self, moment: &mut dyn FnMut() -> Moment) -> Option<Item> {
+        if !self.errands.is_empty() {
+            self.run_errands(&moment());
+        }
         while self.gathered.is_empty() {
             let id = self.next_ready(moment)?;
             self.turn(id, &moment());
@@ -485,7 +577,7 @@ impl Node {
             let status = running.execution.status();
             slot.running = Some(running);
             if let ReplyTo::Taken(reply) = reply {
-                reply.send(Ok(Taken { ignored: None, status }));
+                reply.send(Ok(Taken { ignored: None, late: None, status }));
             }
             let mut deeds = Vec::new();
             self.follow(id, effects, &mut deeds);
@@ -493,7 +585,11 @@ impl Node {
             return self.make_ready(id);
         }
         slot.told = Some(reply);
-        let is_idle = slot.is_idle(&running, self.performs);
+        let is_taken = decision.effects.iter().any(|effect| match effect {
+            Effect::CallTask(call) => self.activities.has_poller(call),
+            _ => false,
+        });
+        let is_idle = !is_taken && slot.is_idle(&running, self.performs);
         let begun = slot.begun.take();
         self.gathered.push(Item {
             running,
@@ -507,13 +603,17 @@ impl Node {
 
     /// Whether there is something to decide.
     pub fn has_work(&self) -> bool {
-        !self.ready.is_empty() || !self.gathered.is_empty() || self.map_runs.are_eager()
+        !self.ready.is_empty()
+            || !self.gathered.is_empty()
+            || !self.errands.is_empty()
+            || self.map_runs.are_eager()
     }
 
     /// When it wants to be woken, if nothing else happens.
     pub fn next_wake(&self) -> Wake {
         let mut wake = self.timers.next();
-        if !self.slots.is_empty() || !self.unread.is_empty() {
+        let is_quiet = self.slots.is_empty() && self.unread.is_empty() && self.watchers.is_empty();
+        if !is_quiet || !self.resuming.is_empty() || self.activities.counts().1 > 0 {
             wake.steady = Some(wake.steady.map_or(self.shows_at, |at| at.min(self.shows_at)));
         }
         wake
@@ -527,6 +627,11 @@ impl Node {
     /// How many calls this process has under way.
     pub fn live_calls(&self) -> usize {
         self.slots.values().map(|slot| slot.live.len()).sum()
+    }
+
+    /// How many tasks wait for a worker, and how many workers for a task.
+    pub fn activities(&self) -> (usize, usize) {
+        self.activities.counts()
     }
 
     /// How many executions are parked.
@@ -558,9 +663,15 @@ impl Node {
         for (_, reply, _) in self.waiting {
             reply.send(Err(StartError::Unavailable(why.clone())));
         }
-        for reply in self.watchers.into_values().flatten() {
-            reply.send(Err(InputError::Unavailable(why.clone())));
+        for errand in self.errands {
+            if let Errand::Input { reply, .. } = errand {
+                reply.refuse(InputError::Unavailable(why.clone()));
+            }
         }
+        for watcher in self.watchers.into_values().flatten() {
+            watcher.refuse(InputError::Unavailable(why.clone()));
+        }
+        self.activities.abandon(why);
         live
     }
 }

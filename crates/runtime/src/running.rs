@@ -100,6 +100,7 @@ impl Running {
             started_at: self.execution.started_at(),
             ended_at: self.execution.ended_at(),
             wake: perdura_engine::Wake::default(),
+            waits: false,
             redrives: self.execution.redrives(),
             child: self.child,
             content: None,
@@ -227,6 +228,7 @@ impl Fold {
                 machine: row.machine,
                 revision: row.revision,
                 named: row.name.is_some(),
+                parent: None,
                 identity: execution.identity().clone(),
                 child: row.child,
             };

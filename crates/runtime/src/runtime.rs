@@ -419,6 +419,7 @@ impl Turner {
                 let answer = Answer::new(execution, &call, self.events.clone());
                 self.world.perform(Order { call, answer });
             }
+            Deed::Publish { execution, status } => self.world.publish(execution, status),
             Deed::Cancel { execution, strand, key } => self.world.cancel(execution, strand, &key),
             Deed::Fetch(fetch) => self.fetch(fetch),
         }));
@@ -465,7 +466,8 @@ impl Turner {
             })
         };
         for _ in 0..TAKE_AT_ONCE {
-            let Some(event) = next else { break };
+            // Only what is taken in is received: what is left over stays in the channel.
+            let Some(event) = next.take().or_else(|| self.inbox.try_recv().ok()) else { break };
             match event {
                 Event::Message(message) => self.take(opened, message),
                 Event::Committed(result) => {
@@ -475,7 +477,6 @@ impl Turner {
                 }
                 Event::Close { by } => self.closing = Some(by),
             }
-            next = self.inbox.try_recv().ok();
         }
         None
     }
@@ -593,6 +594,7 @@ fn refuse(message: Message, why: &Unavailable) {
         Message::Start { reply, .. } => reply.send(Err(StartError::Unavailable(why.clone()))),
         Message::Input { reply, .. } => reply.send(Err(InputError::Unavailable(why.clone()))),
         Message::Watch { reply, .. } => reply.send(Err(InputError::Unavailable(why.clone()))),
+        Message::Poll { reply, .. } => reply.send(Err(why.clone())),
         Message::Show { reply, .. } => reply.send(None),
         Message::Named { reply, .. } => reply.send(None),
         Message::Answer { .. } | Message::Deployed { .. } | Message::Fetched { .. } => {}

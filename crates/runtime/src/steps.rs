@@ -7,7 +7,7 @@ use perdura_engine::asl::error::RUNTIME;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::{Resource, Target};
 use perdura_engine::{
-    Certainty, Destinations, EffectKey, ExecutionId, Fault, Moment, Outcome, Policy, StrandId,
+    Certainty, Destinations, EffectKey, ExecutionId, Fault, Moment, Outcome, Policy, Status, StrandId,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -165,7 +165,11 @@ pub struct RealWorld {
     policies: Arc<Policies>,
     handle: Handle,
     table: Arc<Mutex<Table>>,
+    listener: Option<Listener>,
 }
+
+/// Who is told of executions that ended; it must not wait.
+type Listener = Box<dyn Fn(ExecutionId, Status) + Send + Sync>;
 
 /// Who performs what, and under which policy.
 struct Policies {
@@ -181,7 +185,15 @@ impl RealWorld {
             policies: Arc::new(Policies { steps, elsewhere }),
             handle,
             table: Arc::default(),
+            listener: None,
         }
+    }
+
+    /// Also tells of every execution that ended. What is called must not wait.
+    #[must_use]
+    pub fn telling(mut self, listener: impl Fn(ExecutionId, Status) + Send + Sync + 'static) -> Self {
+        self.listener = Some(Box::new(listener));
+        self
     }
 
     /// The table is not locked while the task is made: where the runtime is gone, that drops the attempt at once.
@@ -263,6 +275,12 @@ impl World for RealWorld {
 
     fn write(&self, order: WriteOrder) {
         self.policies.elsewhere.write(order);
+    }
+
+    fn publish(&self, execution: ExecutionId, status: Status) {
+        if let Some(tell) = &self.listener {
+            tell(execution, status);
+        }
     }
 
     fn destinations(&self) -> Arc<dyn Destinations> {

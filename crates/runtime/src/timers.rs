@@ -162,6 +162,7 @@ mod tests {
             started_at: Timestamp(0),
             ended_at: None,
             wake: Wake { steady: Some(Timestamp(*wake)), wall: None },
+            waits: false,
             redrives: 0,
             child: None,
             content: Some(Content { turns: 1, events: 1, state: None, tail_from: 1, tail: Vec::new() }),

@@ -4,7 +4,7 @@ use crate::items::{ReadOrder, WriteOrder};
 use crate::message::Message;
 use crate::runtime::Event;
 use perdura_engine::{
-    By, Call, Certainty, Destinations, EffectKey, ExecutionId, Fault, Moment, Outcome, StrandId,
+    By, Call, Certainty, Destinations, EffectKey, ExecutionId, Fault, Moment, Outcome, Status, StrandId,
 };
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -25,6 +25,9 @@ pub trait World: Send + Sync + 'static {
 
     /// Writes the results of a Map Run. It returns at once.
     fn write(&self, order: WriteOrder);
+
+    /// An execution ended. It returns at once.
+    fn publish(&self, execution: ExecutionId, status: Status);
 
     /// The policies of those who are called.
     fn destinations(&self) -> Arc<dyn Destinations>;

@@ -8,16 +8,16 @@ use perdura_engine::{
     Status, Timestamp,
 };
 use perdura_runtime::{
-    ChildResult, Committer, Deed, Fed, Fetch, Fetched, Live, Message, Naming, Node, Opening, Reply, Source,
-    Start, Ticket, Wanted, bring_results, recall,
+    ChildResult, Committer, Deed, Ending, Fed, Fetch, Fetched, Live, Message, Naming, Node, Opening, Reply,
+    Source, Start, Ticket, Wanted, bring_results, recall,
 };
 use perdura_store::{MapRunRow, MemoryStore, NewMachine, Reader, RevisionId, Store};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, mpsc};
 use tokio::sync::Semaphore;
 
-/// More than this many commits go nowhere.
-const COMMITS_MAX: usize = 2_000;
+/// More steps than this go nowhere.
+const STEPS_MAX: usize = 3_000;
 
 struct Everywhere;
 
@@ -50,6 +50,7 @@ struct Rig {
     /// What a reader gives.
     items: Vec<Value>,
     version: &'static str,
+    limits: Limits,
     reading: Vec<Reading>,
     written: Arc<Mutex<Vec<ChildResult>>>,
 }
@@ -70,6 +71,7 @@ impl Rig {
             hangs: |_| false,
             items: Vec::new(),
             version: "v1",
+            limits: Limits::GENEROUS,
             reading: Vec::new(),
             written: Arc::default(),
         }
@@ -100,7 +102,7 @@ impl Rig {
             revision,
             name: None,
             input: Payload::from_text(input).unwrap(),
-            limits: Limits::GENEROUS,
+            limits: self.limits,
             naming: Naming::new(Arns::default()),
         };
         let (sender, started) = mpsc::channel();
@@ -121,7 +123,12 @@ impl Rig {
         self.now += 50;
         let moment = self.moment();
         self.node.wake(&moment);
-        for item in self.node.decide(4, &mut || moment) {
+        let drawn = &mut self.drawn;
+        let mut fresh = || {
+            *drawn += 1;
+            Moment { entropy: *drawn << 64, ..moment }
+        };
+        for item in self.node.decide(4, &mut fresh) {
             self.committer.add(item);
         }
         self.committer.add_map_runs(self.node.map_run_rows());
@@ -129,13 +136,12 @@ impl Rig {
         let mut deeds = Vec::new();
         if let Some(prepared) = self.committer.hand_over() {
             self.commits += 1;
-            assert!(self.commits < COMMITS_MAX, "it goes nowhere");
             deeds = self.node.settle(prepared.write(&mut self.store).unwrap());
         }
         for deed in fetches.into_iter().chain(deeds) {
             match deed {
                 Deed::Perform { execution, call } => self.perform(execution, call),
-                Deed::Cancel { .. } => {}
+                Deed::Cancel { .. } | Deed::Publish { .. } => {}
                 Deed::Fetch(fetch) => self.fetch(fetch),
             }
         }
@@ -214,21 +220,21 @@ impl Rig {
 
     /// Until it has ended; its status and what it gave.
     fn until_ended(&mut self, execution: ExecutionId) -> (Status, String) {
-        while !self.has_ended(execution) {
-            self.step();
-        }
-        self.ending(execution)
-    }
-
-    fn ending(&mut self, execution: ExecutionId) -> (Status, String) {
         let (sender, told) = mpsc::channel();
         let reply = Reply::new(move |ending| sender.send(ending).unwrap());
         let moment = self.moment();
         self.node.take(Message::Watch { execution, reply }, &moment);
-        let ending = told.try_recv().unwrap().unwrap();
-        let text =
-            ending.output.map_or_else(|| ending.fault.to_value().to_string(), |output| output.to_string());
-        (ending.status, text)
+        for _ in 0..STEPS_MAX {
+            if let Ok(ending) = told.try_recv() {
+                let Ending { status, output, fault, .. } = ending.unwrap();
+                return (
+                    status,
+                    output.map_or_else(|| fault.to_value().to_string(), |output| output.to_string()),
+                );
+            }
+            self.step();
+        }
+        panic!("it goes nowhere: {:?} {:?}", self.children(execution), self.run_row(execution));
     }
 
     fn run_row(&self, execution: ExecutionId) -> MapRunRow {
@@ -335,7 +341,7 @@ fn whatever_crashes_each_child_runs_once() {
         &numbers(30),
         |_| (),
         |rig, parent| {
-            let (status, output) = rig.ending(parent);
+            let (status, output) = rig.until_ended(parent);
             assert_eq!((status, output), (Status::Succeeded, numbers(30)));
             let run = rig.run_row(parent).id;
             let children = rig.reader().children(run, 0, 100).unwrap();
@@ -352,7 +358,7 @@ fn whatever_crashes_a_finished_step_of_a_child_is_not_made_again() {
         &numbers(8),
         |_| (),
         |rig, parent| {
-            assert_eq!(rig.ending(parent).1, "[[0],[1],[2],[3],[4],[5],[6],[7]]");
+            assert_eq!(rig.until_ended(parent).1, "[[0],[1],[2],[3],[4],[5],[6],[7]]");
             // One that was under way is made again under its key; no more than ran at once.
             let again = rig.worked.values().filter(|times| **times > 1).count();
             assert!(again <= 3 && rig.worked.values().all(|times| *times <= 2), "{:?}", rig.worked);
@@ -369,7 +375,7 @@ fn whatever_crashes_items_that_are_read_are_handled_once() {
         |rig| rig.items = values(&numbers(10)),
         |rig, parent| {
             let expected = r#"[{"Items":[0,1,2]},{"Items":[3,4,5]},{"Items":[6,7,8]},{"Items":[9]}]"#;
-            assert_eq!(rig.ending(parent), (Status::Succeeded, expected.into()));
+            assert_eq!(rig.until_ended(parent), (Status::Succeeded, expected.into()));
             let counts = rig.run_row(parent).counts;
             assert_eq!((counts.items.succeeded, counts.children.succeeded), (10, 4));
         },
@@ -384,7 +390,7 @@ fn whatever_crashes_a_run_over_its_tolerance_fails_and_its_children_end() {
         rig.hangs = |text| text == "2";
     };
     whatever_crashes(&map(fields, WORK), &numbers(12), prepare, |rig, parent| {
-        let (status, fault) = rig.ending(parent);
+        let (status, fault) = rig.until_ended(parent);
         assert!(fault.contains("States.ExceedToleratedFailureThreshold"), "{status:?} {fault}");
         let children = rig.children(parent);
         assert_eq!((children[2], children.contains(&Status::Running)), (Status::Aborted, false));
@@ -482,8 +488,9 @@ fn results_are_written_where_the_machine_says_so() {
 #[test]
 fn results_that_are_too_large_fail_the_state() {
     let mut rig = Rig::new();
-    let large = format!(r#"{{"Type": "Pass", "Result": "{}", "End": true}}"#, "x".repeat(3_000_000));
-    let parent = rig.start(&map("", &large), &numbers(6));
+    rig.limits.payload_bytes_max = 1_000;
+    let large = format!(r#"{{"Type": "Pass", "Result": "{}", "End": true}}"#, "x".repeat(300));
+    let parent = rig.start(&map("", &large), &numbers(4));
     let (status, fault) = rig.until_ended(parent);
     assert_eq!(status, Status::Failed);
     assert!(fault.contains("States.DataLimitExceeded"), "{fault}");
@@ -491,7 +498,7 @@ fn results_that_are_too_large_fail_the_state() {
 
 #[test]
 fn a_map_in_a_child_of_a_map_runs_too() {
-    let inner = map("", PASS).replace("Each", "Inner");
+    let inner = map("", PASS).replace("Each", "Inner").replace("Do", "Leaf");
     let start = inner.find(r#"{"Type": "Map""#).unwrap();
     let inner = &inner[start..inner.len() - 2];
     let mut rig = Rig::new();
@@ -507,7 +514,7 @@ fn children_that_sleep_are_awaited() {
         &numbers(4),
         |_| (),
         |rig, parent| {
-            assert_eq!(rig.ending(parent), (Status::Succeeded, numbers(4)));
+            assert_eq!(rig.until_ended(parent), (Status::Succeeded, numbers(4)));
         },
     );
 }

@@ -1,55 +1,14 @@
 //! The runtime on real threads, over a store in memory.
 
+mod stage;
+
 use perdura_engine::asl::json::Payload;
-use perdura_engine::asl::machine::MachineType;
-use perdura_engine::asl::read::{ReadOptions, read};
-use perdura_engine::asl::source::Source;
-use perdura_engine::{Arns, ExecutionId, Limits, Policy, Status, Timestamp};
-use perdura_runtime::{Naming, Nowhere, Options, RealWorld, Runtime, Start, StartError, StepError, Steps};
+use perdura_engine::{ExecutionId, Policy, Status, Timestamp};
+use perdura_runtime::{StartError, StepError, Steps};
 use perdura_store::record::JournalWriter;
-use perdura_store::{Group, MemoryStore, NewMachine, Part, Position, RevisionId, Store, Totals};
-use std::sync::Arc;
+use perdura_store::{Group, Part, Position, Store, Totals};
+use stage::{Stage, start};
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-struct Stage {
-    tokio: tokio::runtime::Runtime,
-    store: MemoryStore,
-}
-
-impl Stage {
-    fn new() -> Self {
-        let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
-        Self { tokio, store: MemoryStore::new(1) }
-    }
-
-    fn open(&self, steps: Steps) -> Runtime {
-        let store = self.store.clone();
-        let world = RealWorld::new(steps, Box::new(Nowhere), self.tokio.handle().clone());
-        let opener = Box::new(move || Ok(Box::new(store.clone()) as Box<dyn perdura_store::Store>));
-        Runtime::open(opener, Arc::new(world), &Options::default()).unwrap()
-    }
-
-    fn deploy(runtime: &Runtime, definition: &str) -> RevisionId {
-        let reading = read(&Source::new("test", definition), &ReadOptions::default());
-        let new = NewMachine {
-            name: "test".into(),
-            kind: MachineType::Standard,
-            definition: definition.into(),
-            at: perdura_engine::Timestamp(0),
-        };
-        runtime.door().deploy(&new, Arc::new(reading.machine.unwrap())).unwrap().revision
-    }
-}
-
-fn start(revision: RevisionId, name: Option<&str>, input: &str) -> Start {
-    Start {
-        revision,
-        name: name.map(Into::into),
-        input: Payload::from_text(input).unwrap(),
-        limits: Limits::GENEROUS,
-        naming: Naming::new(Arns::default()),
-    }
-}
 
 const TWO_STEPS: &str = r#"{"StartAt": "A", "States": {
     "A": {"Type": "Task", "Resource": "arn:perdura:step:::add", "Next": "B"},

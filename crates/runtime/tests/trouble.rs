@@ -8,8 +8,8 @@ use perdura_engine::{Arns, ExecutionId, Limits, Policy, Status, Timestamp};
 use perdura_runtime::{Naming, Nowhere, Options, RealWorld, Runtime, Start, Steps};
 use perdura_store::{
     After, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Lease, LedgerFilter, LedgerRow,
-    MachineId, MachineRecord, MapRunRow, MemoryStore, NewMachine, Reader, Recovered, Recovery, Retention, RevisionId,
-    Row, Shard, Stats, Store, StoredTurn, Summary, Swept,
+    MachineId, MachineRecord, MapRunRow, MemoryStore, NewMachine, Reader, Recovered, Recovery, Registered,
+    Registry, Retention, RevisionId, Row, Shard, Stats, Store, StoredTurn, Summary, Swept,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -79,6 +79,14 @@ impl Store for Faulty {
         self.inner.deploy(machine)
     }
 
+    fn register(&mut self, entry: &Registered) -> Result<(), CommitError> {
+        self.inner.register(entry)
+    }
+
+    fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, CommitError> {
+        self.inner.unregister(kind, name)
+    }
+
     fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, CommitError> {
         self.inner.sweep(retention, most, dry_run)
     }
@@ -129,6 +137,19 @@ impl Reader for FaultyReader {
         most: u32,
     ) -> Result<Vec<Due>, Failure> {
         self.inner.due(shard, clock, after, until, most)
+    }
+
+    fn waiting(
+        &mut self,
+        shard: Shard,
+        after: Option<ExecutionId>,
+        most: u32,
+    ) -> Result<Vec<ExecutionId>, Failure> {
+        self.inner.waiting(shard, after, most)
+    }
+
+    fn registered(&mut self, kind: Registry) -> Result<Vec<Registered>, Failure> {
+        self.inner.registered(kind)
     }
 
     fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {

@@ -1,24 +1,17 @@
 //! Names of machines and executions: what may be one.
 
 use crate::Refusal;
-
-/// The longest name, in characters.
-pub const NAME_MAX: usize = 80;
+use perdura_engine::{NAME_MAX, is_allowed_in_name};
 
 /// Refuses what Step Functions would refuse as the name of a machine or an execution.
 pub fn check(whose: &str, name: &str) -> Result<(), Refusal> {
     if name.is_empty() || name.chars().count() > NAME_MAX {
         return Err(Refusal::invalid(format!("the name of {whose} has 1 to {NAME_MAX} characters")));
     }
-    match name.chars().find(|char| !is_allowed(*char)) {
+    match name.chars().find(|char| !is_allowed_in_name(*char)) {
         Some(char) => Err(Refusal::invalid(format!("the name of {whose} cannot have {char:?} in it"))),
         None => Ok(()),
     }
-}
-
-/// What Step Functions allows in names.
-pub fn is_allowed(char: char) -> bool {
-    !char.is_whitespace() && !char.is_control() && !"<>{}[]?*\"#%\\^|~`$&,;:/".contains(char)
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use crate::sabotage::Sabotage;
 use perdura_engine::{ExecutionId, Timestamp};
 use perdura_store::{
     After, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Lease, LedgerFilter, LedgerRow,
-    MachineId, MachineRecord, NewMachine, Part, Position, Reader, Recovered, Recovery, Retention, RevisionId,
-    Row, Shard, Stats, Store, StoredTurn, Summary, Swept,
+    MachineId, MachineRecord, NewMachine, Part, Position, Reader, Recovered, Recovery, Registered, Registry,
+    Retention, RevisionId, Row, Shard, Stats, Store, StoredTurn, Summary, Swept,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -278,6 +278,14 @@ impl Store for SimStore {
         self.inner.deploy(machine)
     }
 
+    fn register(&mut self, entry: &Registered) -> Result<(), CommitError> {
+        self.inner.register(entry)
+    }
+
+    fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, CommitError> {
+        self.inner.unregister(kind, name)
+    }
+
     fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, CommitError> {
         self.inner.sweep(retention, most, dry_run)
     }
@@ -344,6 +352,20 @@ impl Reader for SimReader {
             return Ok(Vec::new());
         }
         self.inner.due(shard, clock, after, until, most)
+    }
+
+    fn waiting(
+        &mut self,
+        shard: Shard,
+        after: Option<ExecutionId>,
+        most: u32,
+    ) -> Result<Vec<ExecutionId>, Failure> {
+        self.may_fail()?;
+        self.inner.waiting(shard, after, most)
+    }
+
+    fn registered(&mut self, kind: Registry) -> Result<Vec<Registered>, Failure> {
+        self.inner.registered(kind)
     }
 
     fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {

@@ -53,10 +53,11 @@ macro_rules! store_conformance {
                 a_row_comes_back_as_it_was, segments_say_where_the_rest_begins,
                 a_damaged_row_is_told_and_the_others_are_there, a_name_belongs_to_one_execution;
             machines: the_same_definition_again_is_one_revision, a_changed_definition_is_a_new_revision,
-                going_back_to_a_definition_is_a_new_revision, machines_are_listed_by_name;
+                going_back_to_a_definition_is_a_new_revision, machines_are_listed_by_name,
+                what_is_registered_is_kept_by_kind_and_name, what_is_unregistered_is_gone;
             reading: a_name_is_found_and_only_of_its_machine, no_name_is_no_name,
                 lists_are_newest_first_and_pages_meet, lists_are_filtered, a_page_is_stable_while_others_start,
-                due_gives_sleepers_in_order_and_by_page, due_follows_each_clock_and_shard,
+                due_gives_sleepers_in_order_and_by_page, due_follows_each_clock_and_shard, those_that_wait_are_listed_by_shard_and_page,
                 turns_stream_without_gap_or_repeat_from_anywhere, turns_stop_at_about_the_bytes_asked_for,
                 an_execution_is_seen_with_its_newest_turns, readers_see_what_was_committed_before,
                 stats_count_what_is_there;
@@ -137,6 +138,7 @@ pub(crate) fn row(execution: ExecutionId) -> Row {
         started_at: at(1_000),
         ended_at: None,
         wake: Wake::default(),
+        waits: false,
         redrives: 0,
         child: None,
         content: None,

@@ -71,6 +71,8 @@ pub struct Row {
     pub ended_at: Option<Timestamp>,
     /// When it wants to be woken, if it sleeps.
     pub wake: Wake,
+    /// It sleeps while a worker or a child works for it: a new process has to resume it.
+    pub waits: bool,
     /// How often it was redriven.
     pub redrives: u32,
     /// Whose child it is, if it is one.

@@ -23,5 +23,5 @@ pub use memory::MemoryStore;
 pub use sqlite::{SqliteOptions, SqliteReader, SqliteStore};
 pub use store::{
     After, Clock, CommitError, Due, Failure, FailureKind, Filter, LedgerFilter, MachineRecord, NewMachine,
-    Reader, Recovered, Recovery, Retention, Stats, Store, StoredTurn, Summary, Swept,
+    Reader, Recovered, Recovery, Registered, Registry, Retention, Stats, Store, StoredTurn, Summary, Swept,
 };

@@ -10,7 +10,8 @@ use crate::gather::{Journal, Standing};
 use crate::group::{ChildOf, Group, LedgerRow, MachineId, MapRunRow, RevisionId, Row, Segment, Totals};
 use crate::lease::{Epoch, Lease, Position, Shard};
 use crate::store::{
-    CommitError, Failure, FailureKind, MachineRecord, NewMachine, Reader, Recovery, Retention, Store, Swept,
+    CommitError, Failure, FailureKind, MachineRecord, NewMachine, Reader, Recovery, Registered, Registry,
+    Retention, Store, Swept,
 };
 use perdura_engine::{ExecutionId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +42,7 @@ struct Memory {
     children: BTreeMap<ChildOf, ExecutionId>,
     /// Map Runs whose parents are gone.
     orphaned: BTreeSet<Uuid>,
+    registry: BTreeMap<(Registry, Arc<str>), Registered>,
 }
 
 /// The newest grant of a Shard.
@@ -205,6 +207,15 @@ impl Store for MemoryStore {
 
     fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError> {
         Ok(self.lock().deploy(machine))
+    }
+
+    fn register(&mut self, entry: &Registered) -> Result<(), CommitError> {
+        self.lock().registry.insert((entry.kind, entry.name.clone()), entry.clone());
+        Ok(())
+    }
+
+    fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, CommitError> {
+        Ok(self.lock().registry.remove(&(kind, Arc::from(name))).is_some())
     }
 
     fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, CommitError> {

@@ -6,7 +6,7 @@
 
 use crate::group::{ChildOf, MachineId, RevisionId, Totals};
 use crate::store::StoredTurn;
-use perdura_engine::{ExecutionId, Identity, Turn};
+use perdura_engine::{EffectKey, ExecutionId, Identity, Turn};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -206,6 +206,9 @@ pub struct Begun {
     pub revision: RevisionId,
     /// Its name was given; otherwise it is its id.
     pub named: bool,
+    /// The step of another execution that started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<EffectKey>,
     /// Who it is.
     pub identity: Identity,
     /// Whose child it is, if it is one.

@@ -27,7 +27,8 @@ pub use restore::{Restored, restore};
 use crate::group::Group;
 use crate::lease::{Lease, Shard};
 use crate::store::{
-    CommitError, Failure, FailureKind, MachineRecord, NewMachine, Reader, Recovery, Retention, Store, Swept,
+    CommitError, Failure, FailureKind, MachineRecord, NewMachine, Reader, Recovery, Registered, Registry,
+    Retention, Store, Swept,
 };
 use checkpoint::Checkpointer;
 use fault::{Files, Trouble, io};
@@ -314,6 +315,14 @@ impl Store for SqliteStore {
 
     fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError> {
         self.transact("writing to", |connection| commit::deploy(connection, machine))
+    }
+
+    fn register(&mut self, entry: &Registered) -> Result<(), CommitError> {
+        self.transact("writing to", |connection| commit::register(connection, entry))
+    }
+
+    fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, CommitError> {
+        self.transact("writing to", |connection| commit::unregister(connection, kind, name))
     }
 
     fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, CommitError> {

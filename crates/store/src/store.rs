@@ -125,6 +125,28 @@ pub struct MachineRecord {
     pub created_at: Timestamp,
 }
 
+/// What is kept by name and is no machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Registry {
+    /// How to authenticate at a destination, sealed.
+    Connection,
+    /// A kind of work that workers ask for.
+    Activity,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registered {
+    /// What it is.
+    pub kind: Registry,
+    /// Its name, of which there is one of each kind.
+    pub name: Arc<str>,
+    /// When it was given.
+    pub created_at: Timestamp,
+    /// What it says; the store does not look into it.
+    pub body: Vec<u8>,
+}
+
 /// How long things are kept. Each is a bound of its own. Children of a Map Run go when their parent has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
@@ -174,6 +196,12 @@ pub trait Store: Send {
 
     /// Keeps a definition. The same one again changes nothing.
     fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError>;
+
+    /// Keeps something by its name, in the place of what had it.
+    fn register(&mut self, entry: &Registered) -> Result<(), CommitError>;
+
+    /// Forgets it; `false`: there was nothing of that name.
+    fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, CommitError>;
 
     /// Takes a bounded slice of what is too old, at most `most` executions; a dry run only counts, all of it.
     fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, CommitError>;
@@ -296,6 +324,17 @@ pub trait Reader: Send {
         until: Timestamp,
         most: u32,
     ) -> Result<Vec<Due>, Failure>;
+
+    /// Sleepers of a Shard that a new process has to resume, in the order of their ids, after one of them.
+    fn waiting(
+        &mut self,
+        shard: Shard,
+        after: Option<ExecutionId>,
+        most: u32,
+    ) -> Result<Vec<ExecutionId>, Failure>;
+
+    /// All that is registered of a kind, by name.
+    fn registered(&mut self, kind: Registry) -> Result<Vec<Registered>, Failure>;
 
     /// Executions, the newest first.
     fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure>;

@@ -1,5 +1,6 @@
 //! The words that stand in tables, and their order in counts.
 
+use crate::store::Registry;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::{LedgerStatus, Status};
 
@@ -28,6 +29,14 @@ pub(crate) fn ledger_name(status: LedgerStatus) -> &'static str {
 /// The status of that name.
 pub(crate) fn ledger_status(name: &str) -> Option<LedgerStatus> {
     LEDGER_STATUSES.into_iter().find(|status| ledger_name(*status) == name)
+}
+
+/// As it is stored.
+pub(crate) fn registry_name(kind: Registry) -> &'static str {
+    match kind {
+        Registry::Connection => "connection",
+        Registry::Activity => "activity",
+    }
 }
 
 /// As it is stored and shown.

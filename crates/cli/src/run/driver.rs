@@ -146,7 +146,7 @@ impl Driver {
 
     fn perform(&mut self, number: ExecutionNo, effect: Effect) -> Result<()> {
         match effect {
-            Effect::CallTask(call) => self.call(number, call)?,
+            Effect::CallTask(call) | Effect::AwaitTask(call) => self.call(number, call)?,
             Effect::CancelTask { strand, key } => self.functions.cancel(number, strand, &key),
             Effect::SetTimer { wake } => self.set_timer(number, wake.earliest()),
             Effect::StartMapRun(order) => self.start_map_run(number, *order),

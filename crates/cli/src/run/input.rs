@@ -4,7 +4,7 @@ use crate::document;
 use anyhow::{Context, Result, bail};
 use perdura_asl::json::Payload;
 use perdura_asl::source::Source;
-use perdura_server::names::{NAME_MAX, is_allowed};
+use perdura_engine::{NAME_MAX, is_allowed_in_name};
 use std::path::Path;
 
 /// The input: JSON as it stands on the command line, or a file after an @.
@@ -34,7 +34,7 @@ pub(crate) fn machine_name(file: &Path) -> String {
         stem = stem.strip_suffix(ending).unwrap_or(stem);
     }
     let fit: String =
-        stem.chars().map(|char| if is_allowed(char) { char } else { '-' }).take(NAME_MAX).collect();
+        stem.chars().map(|char| if is_allowed_in_name(char) { char } else { '-' }).take(NAME_MAX).collect();
     if fit.is_empty() || fit == "-" { "machine".into() } else { fit }
 }
 

@@ -1,11 +1,16 @@
 //! Waking up what sleeps, and setting aside what is broken.
 
-use super::{Node, Queued, ReplyTo, Slot};
+use super::{IN_MEMORY_MAX, Node, Queued, ReplyTo, Slot, WAKE_AT_ONCE};
 use crate::message::{InputError, Reply, Unavailable, View};
 use crate::running::{Running, Unreadable, rebuild};
-use perdura_engine::{ExecutionId, Input, Moment, Wake};
+use perdura_engine::asl::resource::Target;
+use perdura_engine::{Call, Effect, Execution, ExecutionId, Input, Moment, Wake, decide};
 use perdura_store::{Recovered, Shard};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+
+/// How many of those that wait are resumed at once.
+const RESUME_AT_ONCE: u32 = 256;
 
 impl Node {
     /// Makes sure that an execution is in memory.
@@ -25,10 +30,7 @@ impl Node {
             }
         };
         // Another process had it last: its clocks of silence start again, its calls are made again.
-        let resumes = self.performs
-            && !running.execution.is_ended()
-            && running.execution.last_at() < self.opened_at
-            && running.execution.calls().next().is_some();
+        let resumes = self.performs && self.is_from_before(&running.execution);
         self.install(running);
         if resumes {
             let slot = self.slots.get_mut(&id).expect("it was just installed");
@@ -38,6 +40,85 @@ impl Node {
             }
         }
         Ok(())
+    }
+
+    /// Whether another process had it last, and something of it was under way.
+    fn is_from_before(&self, execution: &Execution) -> bool {
+        !execution.is_ended()
+            && execution.last_at() < self.opened_at
+            && (execution.calls().next().is_some() || execution.is_attended())
+    }
+
+    /// Sleepers of an earlier process that somebody has to look after: a slice of them. One that only waits goes on
+    /// sleeping; what it waits for is known here from now on.
+    pub(super) fn resume_the_waiting(&mut self, moment: &Moment) {
+        if self.slots.len() >= IN_MEMORY_MAX || self.ready.len() >= WAKE_AT_ONCE {
+            return;
+        }
+        let Some((shard, after)) = self.resuming.pop() else { return };
+        let page = match self.reader.waiting(shard, after, RESUME_AT_ONCE) {
+            Ok(page) => page,
+            Err(failure) => {
+                tracing::error!(%failure, "those that wait cannot be read");
+                return self.resuming.push((shard, after));
+            }
+        };
+        for id in &page {
+            if let Err(error) = self.resume_waiting(*id, moment) {
+                tracing::error!(execution = %id, %error, "it cannot be resumed");
+            }
+        }
+        if let Some(last) = page.last() {
+            self.resuming.push((shard, Some(*last)));
+        }
+    }
+
+    fn resume_waiting(&mut self, id: ExecutionId, moment: &Moment) -> Result<(), InputError> {
+        // One that is in memory was resumed when it came there.
+        if self.slots.contains_key(&id) {
+            return Ok(());
+        }
+        self.rebuilding.now = moment.now;
+        let running = match self.stored(id)? {
+            Ok(running) => running,
+            Err(what) => return Err(InputError::Parked(what)),
+        };
+        if !self.is_from_before(&running.execution) {
+            return Ok(());
+        }
+        let decided = catch_unwind(AssertUnwindSafe(|| decide(&running.execution, &Input::Resume, moment)));
+        let only_waits = decided.is_ok_and(|decision| {
+            let waits = |effect: &Effect| matches!(effect, Effect::AwaitTask(_) | Effect::SetTimer { .. });
+            let only_waits = decision.turn.records.is_empty() && decision.effects.iter().all(waits);
+            if only_waits {
+                self.attend(id, decision.effects);
+            }
+            only_waits
+        });
+        if !only_waits {
+            self.awake(id, moment)?;
+            self.make_ready(id);
+        }
+        Ok(())
+    }
+
+    /// Waits again for what an execution waits for.
+    fn attend(&mut self, id: ExecutionId, effects: Vec<Effect>) {
+        for effect in effects {
+            if let Effect::AwaitTask(call) = effect {
+                self.await_task(id, &call);
+            }
+        }
+    }
+
+    /// Waits again for a worker, or for the end of a job.
+    pub(super) fn await_task(&mut self, id: ExecutionId, call: &Call) {
+        match &call.resource.target {
+            Target::Activity { .. } => self.queue_task(call),
+            Target::Service { .. } | Target::Function { .. } | Target::Step { .. } => {
+                self.await_job(id, call);
+            }
+        }
     }
 
     /// An execution as its row has it; the inner error says why it cannot be read.
@@ -85,7 +166,7 @@ impl Node {
         }
         let wake = std::mem::take(&mut slot.wake);
         for watcher in self.watchers.remove(&id).into_iter().flatten() {
-            watcher.send(Err(InputError::Parked(reason.clone())));
+            watcher.refuse(InputError::Parked(reason.clone()));
         }
         slot.parked = Some(reason);
         self.parked += 1;

@@ -6,7 +6,7 @@
 //! is over when the last of them has ended.
 
 use super::start::NewExecution;
-use super::{Deed, IN_MEMORY_MAX, Node, ReplyTo};
+use super::{Deed, IN_MEMORY_MAX, Node, Queued, ReplyTo};
 use crate::fetch::{Fetch, Fetched, Ticket, Wanted};
 use crate::items::{Fed, Source};
 use crate::message::{InputError, Unavailable};
@@ -334,7 +334,7 @@ impl Node {
         let here: Vec<(u32, ExecutionId)> = self
             .slots
             .iter()
-            .filter(|(_, slot)| slot.is_running())
+            .filter(|(_, slot)| !slot.is_ended())
             .filter_map(|(execution, slot)| {
                 Some((slot.child.filter(|child| child.run == id)?.index, *execution))
             })
@@ -468,6 +468,7 @@ impl Node {
             definition: run.map.machine().clone(),
             identity: run.order().child_identity(&run.parent.identity, child),
             named: false,
+            parent: None,
             child: Some(ChildOf { run: id, index }),
         };
         self.begin(new, ReplyTo::Nobody, moment);
@@ -543,7 +544,11 @@ impl Node {
             return self.map_runs.again.push(id);
         }
         self.over(id, status, moment);
-        self.queue(parent, Input::ChildOutcome { by, outcome }, ReplyTo::Nobody, moment);
+        let Some(slot) = self.slots.get_mut(&parent).filter(|slot| slot.parked.is_none()) else { return };
+        // Before all that waits there: one that was just woken up would ask for this run again.
+        let input = Input::ChildOutcome { by, outcome };
+        slot.inbox.push_front(Queued { input, reply: ReplyTo::Nobody });
+        self.make_ready(parent);
     }
 
     /// A run is over; it is taken up again if that was asked for meanwhile.

@@ -1,9 +1,10 @@
 //! After the commit: who is told, what is done, who leaves memory.
 
-use super::{Deed, Node, Queued, ReplyTo};
+use super::{ChildOrder, Deed, Errand, Node, Queued, ReplyTo, Watcher};
 use crate::committer::{Committed, Done};
 use crate::message::{Ending, Started, Taken};
-use perdura_engine::{Effect, ExecutionId, Input, Note};
+use perdura_engine::asl::resource::Target;
+use perdura_engine::{By, Effect, ExecutionId, Input, Note};
 use perdura_store::Shard;
 
 impl Node {
@@ -18,7 +19,7 @@ impl Node {
     }
 
     fn settle_one(&mut self, done: Done, deeds: &mut Vec<Deed>) {
-        let Done { running, effects, remarks, ignored, may_leave } = done;
+        let Done { running, effects, remarks, ignored, late, may_leave } = done;
         let id = running.id();
         for note in &remarks {
             remark(id, note);
@@ -27,14 +28,19 @@ impl Node {
         match slot.told.take() {
             None | Some(ReplyTo::Nobody) => {}
             Some(ReplyTo::Taken(reply)) => {
-                reply.send(Ok(Taken { ignored, status: running.execution.status() }));
+                reply.send(Ok(Taken { ignored, late, status: running.execution.status() }));
             }
             Some(ReplyTo::Started(reply)) => {
                 let arn = running.execution.identity().arn.clone();
                 let at = running.execution.started_at();
                 reply.send(Ok(Started { execution: id, arn, at, fresh: true }));
             }
+            Some(ReplyTo::Parent(step)) => self.child_began(*step, &running.execution),
+            Some(ReplyTo::Worker(handing)) => {
+                self.handed_over(*handing, &running.execution, ignored.is_some());
+            }
         }
+        let slot = self.slots.get_mut(&id).expect("what is being committed has its place");
         let ended = slot.child.filter(|_| running.execution.is_ended());
         let status = running.execution.status();
         slot.running = Some(running);
@@ -63,7 +69,17 @@ impl Node {
         for effect in effects {
             let slot = self.slots.get_mut(&id).expect("its effects are being followed");
             match effect {
+                Effect::CallTask(call) if matches!(call.resource.target, Target::Activity { .. }) => {
+                    self.queue_task(&call);
+                }
+                Effect::AwaitTask(call) => self.await_task(id, &call),
                 Effect::CallTask(call) => {
+                    let parent = slot.running.as_ref().map(|running| running.execution.identity());
+                    if let Some(order) = parent.and_then(|parent| ChildOrder::of(parent, &call)) {
+                        slot.starting.insert((call.strand, call.key));
+                        self.errands.push_back(Errand::Child(Box::new(order)));
+                        continue;
+                    }
                     let live = (call.strand, call.key.clone());
                     // If this process makes that call already, its answer is on the way.
                     if slot.live.insert(live) {
@@ -71,7 +87,10 @@ impl Node {
                     }
                 }
                 Effect::CancelTask { strand, key } => {
-                    slot.live.remove(&(strand, key.clone()));
+                    slot.answered(&By::Key { strand, key: key.clone() });
+                    if self.activities.remove((id, strand), Some(&key)) || self.stop_child(&key) {
+                        continue;
+                    }
                     deeds.push(Deed::Cancel { execution: id, strand, key });
                 }
                 Effect::SetTimer { wake } => {
@@ -80,7 +99,10 @@ impl Node {
                 }
                 Effect::StartMapRun(order) => self.start_map_run(id, order),
                 Effect::StopMapRun { key, .. } => self.stop_map_run(id, &key),
-                Effect::AwaitTask(_) | Effect::Publish { .. } => {}
+                Effect::Publish { status } if slot.is_ended() => {
+                    deeds.push(Deed::Publish { execution: id, status });
+                }
+                Effect::Publish { .. } => {}
                 Effect::Continue => {
                     slot.inbox.push_back(Queued { input: Input::Continue, reply: ReplyTo::Nobody });
                 }
@@ -94,10 +116,14 @@ impl Node {
         let running = self.slots.get(&id).and_then(|slot| slot.running.as_ref());
         let is_ended = running.is_some_and(|running| running.execution.is_ended());
         let Some(watchers) = is_ended.then(|| self.watchers.remove(&id)).flatten() else { return };
-        let ending = running.and_then(|running| Ending::of(&running.execution));
-        let ending = ending.expect("what has ended has an ending");
+        let Some(running) = running else { return };
+        let ending = Ending::of(&running.execution).expect("what has ended has an ending");
+        let child = running.execution.clone();
         for watcher in watchers {
-            watcher.send(Ok(ending.clone()));
+            match watcher {
+                Watcher::Reply(reply) => reply.send(Ok(ending.clone())),
+                Watcher::Step(step) => self.child_ended(step, &child),
+            }
         }
     }
 

@@ -1,10 +1,10 @@
 //! A new execution, or the one that has its name already.
 
-use super::{Node, Queued, ReplyTo, Slot};
+use super::{Node, Queued, ReplyTo, Slot, Watcher};
 use crate::message::{Ending, InputError, NamingOf, Reply, Start, StartError, Started, Unavailable, View};
 use crate::running::{Running, Unreadable};
 use perdura_engine::asl::machine::Machine;
-use perdura_engine::{Execution, ExecutionId, Identity, Input, Moment};
+use perdura_engine::{EffectKey, Execution, ExecutionId, Identity, Input, Moment};
 use perdura_store::record::Begun;
 use perdura_store::{ChildOf, Failure, MachineId, RevisionId, Shard};
 use std::sync::Arc;
@@ -17,7 +17,9 @@ pub(super) struct NewExecution {
     pub(super) identity: Identity,
     /// Its name was given; otherwise it is its id.
     pub(super) named: bool,
-    /// Whose child it is, if it is one.
+    /// The step that starts it.
+    pub(super) parent: Option<EffectKey>,
+    /// Its place in a Map Run, if it has one.
     pub(super) child: Option<ChildOf>,
 }
 
@@ -64,13 +66,14 @@ impl Node {
             input: start.input.clone(),
             limits: start.limits,
         });
-        self.watchers.extend(ending.map(|ending| (id, vec![ending])));
+        self.watchers.extend(ending.map(|ending| (id, vec![Watcher::Reply(ending)])));
         let new = NewExecution {
             machine: record.machine,
             revision: record.revision,
             definition: machine,
             identity,
             named: start.name.is_some(),
+            parent: None,
             child: None,
         };
         self.begin(new, ReplyTo::Started(reply), moment);
@@ -78,12 +81,12 @@ impl Node {
 
     /// Gives a new execution its place, and its first input.
     pub(super) fn begin(&mut self, new: NewExecution, reply: ReplyTo, moment: &Moment) {
-        let NewExecution { machine, revision, definition, identity, named, child } = new;
+        let NewExecution { machine, revision, definition, identity, named, parent, child } = new;
         let id = identity.id;
         if named {
             self.names.insert((machine, identity.name.clone()), id);
         }
-        let begun = Begun { machine, revision, named, identity: identity.clone(), child };
+        let begun = Begun { machine, revision, named, parent, identity: identity.clone(), child };
         let execution =
             Execution::new(definition, identity).with_destinations(self.rebuilding.destinations.clone());
         let running = Running::new(&begun, execution, moment.now);
@@ -102,7 +105,11 @@ impl Node {
         (0..64 * u128::from(self.shard_count)).map(id).find(is_held)
     }
 
-    fn has_name(&mut self, machine: MachineId, name: &Arc<str>) -> Result<Option<ExecutionId>, Failure> {
+    pub(super) fn has_name(
+        &mut self,
+        machine: MachineId,
+        name: &Arc<str>,
+    ) -> Result<Option<ExecutionId>, Failure> {
         match self.names.get(&(machine, name.clone())) {
             Some(id) => Ok(Some(*id)),
             None => self.reader.named(machine, name),
@@ -133,7 +140,7 @@ impl Node {
             match (&slot.parked, ending) {
                 (Some(reason), _) => reply.send(Err(InputError::Parked(reason.clone()))),
                 (None, Some(ending)) => reply.send(Ok(ending)),
-                (None, None) => self.watchers.entry(id).or_default().push(reply),
+                (None, None) => self.watchers.entry(id).or_default().push(Watcher::Reply(reply)),
             }
             return;
         }
@@ -142,7 +149,7 @@ impl Node {
             Ok(Err(what)) => reply.send(Err(InputError::Parked(what))),
             Ok(Ok(running)) => match Ending::of(&running.execution) {
                 Some(ending) => reply.send(Ok(ending)),
-                None => self.watchers.entry(id).or_default().push(reply),
+                None => self.watchers.entry(id).or_default().push(Watcher::Reply(reply)),
             },
         }
     }

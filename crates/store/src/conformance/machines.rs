@@ -3,7 +3,7 @@
 #![allow(missing_docs, reason = "the name is the promise")]
 
 use super::{Make, at};
-use crate::store::{MachineRecord, NewMachine, Store};
+use crate::store::{MachineRecord, NewMachine, Registered, Registry, Store};
 use perdura_engine::asl::machine::MachineType;
 
 fn deploy(store: &mut dyn Store, name: &str, definition: &str, when: i64) -> MachineRecord {
@@ -65,4 +65,41 @@ pub fn machines_are_listed_by_name(make: Make<'_>) {
     let machines = store.reader().unwrap().machines().unwrap();
     assert_eq!(machines.iter().map(|record| &*record.name).collect::<Vec<_>>(), ["a", "b", "c"]);
     assert_eq!(machines[0], newest);
+}
+
+fn entry(kind: Registry, name: &str, body: &str) -> Registered {
+    Registered { kind, name: name.into(), created_at: at(3), body: body.into() }
+}
+
+pub fn what_is_registered_is_kept_by_kind_and_name(make: Make<'_>) {
+    let mut home = make(1);
+    let mut store = home.handle();
+    let bank = entry(Registry::Connection, "bank", "first");
+    for one in
+        [&bank, &entry(Registry::Connection, "airline", ""), &entry(Registry::Activity, "bank", "work")]
+    {
+        store.register(one).unwrap();
+    }
+    let again = Registered { created_at: at(9), body: b"second".to_vec(), ..bank };
+    store.register(&again).unwrap();
+    drop(store);
+    home.restart();
+    let mut reader = home.handle().reader().unwrap();
+    let connections = reader.registered(Registry::Connection).unwrap();
+    assert_eq!(
+        connections,
+        [entry(Registry::Connection, "airline", ""), again],
+        "by name, the newest of each"
+    );
+    assert_eq!(reader.registered(Registry::Activity).unwrap(), [entry(Registry::Activity, "bank", "work")]);
+}
+
+pub fn what_is_unregistered_is_gone(make: Make<'_>) {
+    let mut home = make(1);
+    let mut store = home.handle();
+    store.register(&entry(Registry::Connection, "bank", "")).unwrap();
+    assert!(!store.unregister(Registry::Activity, "bank").unwrap(), "the kind counts");
+    assert!(store.unregister(Registry::Connection, "bank").unwrap());
+    assert!(!store.unregister(Registry::Connection, "bank").unwrap());
+    assert_eq!(store.reader().unwrap().registered(Registry::Connection).unwrap(), []);
 }

@@ -157,6 +157,24 @@ pub fn due_follows_each_clock_and_shard(make: Make<'_>) {
     assert_eq!(due(0, Clock::Wall), []);
 }
 
+pub fn those_that_wait_are_listed_by_shard_and_page(make: Make<'_>) {
+    let mut home = make(2);
+    let mut node = Node::of(&mut *home, Shard(1));
+    let mut ids: Vec<ExecutionId> = (1..=5).map(|n| execution(n, Shard(1), 2)).collect();
+    ids.sort_unstable();
+    let waiting = |id: &ExecutionId| Row { waits: true, ..asleep(*id, 1, 5) };
+    let mut rows: Vec<Row> = ids.iter().map(waiting).collect();
+    rows.push(Row { waits: true, ..row(execution(6, Shard(1), 2)) });
+    rows.push(asleep(execution(7, Shard(1), 2), 1, 5));
+    node.rows(rows);
+    let mut reader = node.reader();
+    assert_eq!(reader.waiting(Shard(1), None, 9).unwrap(), ids, "not who is awake, nor who only sleeps");
+    assert_eq!(reader.waiting(Shard(1), Some(ids[1]), 2).unwrap(), ids[2..4]);
+    assert_eq!(reader.waiting(Shard(0), None, 9).unwrap(), []);
+    node.rows(vec![Row { waits: false, ..waiting(&ids[0]) }]);
+    assert_eq!(reader.waiting(Shard(1), None, 9).unwrap(), ids[1..], "it sleeps for itself now");
+}
+
 /// An execution with 9 Turns: 1 to 4 in two segments, 5 to 6 in its tail, 7 to 9 in the journal, which also has
 /// those of the tail, and Turns of others between them.
 fn spread_out(node: &mut Node, who: ExecutionId) {

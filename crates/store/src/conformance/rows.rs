@@ -94,6 +94,7 @@ pub fn a_row_comes_back_as_it_was(make: Make<'_>) {
         started_at: at(-5),
         ended_at: Some(at(9_000_000_000_000)),
         wake: Wake { steady: Some(at(3)), wall: Some(at(4)) },
+        waits: true,
         redrives: 2,
         child: Some(crate::group::ChildOf { run: uuid::Uuid::from_u128(77), index: 9 }),
         content: Some(Content {

@@ -6,8 +6,8 @@ use crate::group::{LedgerRow, MachineId, MapRunRow, RevisionId, Row, Totals};
 use crate::lease::{Position, Shard};
 use crate::record::{self, Damage};
 use crate::store::{
-    After, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, MachineRecord, Reader, Recovered, Stats,
-    StoredTurn, Summary,
+    After, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, MachineRecord, Reader, Recovered,
+    Registered, Registry, Stats, StoredTurn, Summary,
 };
 use crate::words;
 use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
@@ -128,6 +128,26 @@ impl Reader for MemoryReader {
         due.sort_unstable();
         due.truncate(most as usize);
         Ok(due)
+    }
+
+    fn waiting(
+        &mut self,
+        shard: Shard,
+        after: Option<ExecutionId>,
+        most: u32,
+    ) -> Result<Vec<ExecutionId>, Failure> {
+        let memory = self.lock();
+        let waits = |kept: &&Kept| kept.shard == shard && kept.row.waits && !kept.row.awake;
+        let mut ids: Vec<ExecutionId> =
+            memory.rows.values().filter(waits).map(|kept| kept.row.execution).collect();
+        ids.retain(|id| after.is_none_or(|after| *id > after));
+        ids.sort_unstable();
+        ids.truncate(most as usize);
+        Ok(ids)
+    }
+
+    fn registered(&mut self, kind: Registry) -> Result<Vec<Registered>, Failure> {
+        Ok(self.lock().registry.values().filter(|entry| entry.kind == kind).cloned().collect())
     }
 
     fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {

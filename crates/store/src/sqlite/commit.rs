@@ -4,7 +4,7 @@ use super::Refused;
 use super::rows::{id_of, journal_id, journal_range, position_of};
 use crate::group::{Group, LedgerChange, LedgerRow, MachineId, Part, RevisionId, Row, Segment, Totals};
 use crate::lease::{Epoch, Lease, Position, Shard};
-use crate::store::{CommitError, MachineRecord, NewMachine};
+use crate::store::{CommitError, MachineRecord, NewMachine, Registered, Registry};
 use crate::words;
 use perdura_engine::{ExecutionId, LedgerStatus, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -136,12 +136,12 @@ const LIST_ROW: &str = "
 
 const WRITE_ROW: &str = "
     INSERT INTO execution (id, shard, machine, revision, name, status, awake, started_at, ended_at, wake_at,
-        wake_wall_at, redrives, map_run, child, covered_at, turns, events, tail_from, state_turn, tail, state)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)
+        wake_wall_at, redrives, map_run, child, covered_at, turns, events, tail_from, state_turn, tail, state, waits)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)
     ON CONFLICT (id) DO UPDATE SET shard = ?2, machine = ?3, revision = ?4, name = ?5, status = ?6, awake = ?7,
         started_at = ?8, ended_at = ?9, wake_at = ?10, wake_wall_at = ?11, redrives = ?12, map_run = ?13,
         child = ?14, covered_at = ?15, turns = ?16, events = ?17, tail_from = ?18, state_turn = ?19, tail = ?20,
-        state = ?21";
+        state = ?21, waits = ?22";
 
 fn write_row(connection: &Connection, shard: Shard, newest: Position, row: &Row) -> Result<(), Refused> {
     let sql = if row.content.is_some() { WRITE_ROW } else { LIST_ROW };
@@ -173,6 +173,7 @@ fn write_row(connection: &Connection, shard: Shard, newest: Position, row: &Row)
         bind(&content.state.as_ref().map(|state| state.turn as i64))?;
         bind(&content.tail)?;
         bind(&content.state.as_ref().map(|state| &state.bytes))?;
+        bind(&row.waits)?;
     }
     statement.raw_execute()?;
     Ok(())
@@ -229,6 +230,23 @@ fn write_totals(connection: &Connection, shard: Shard, totals: &Totals) -> Resul
         statement.execute(params![shard.0, name, value as i64])?;
     }
     Ok(())
+}
+
+pub(super) fn register(connection: &Connection, entry: &Registered) -> Result<(), Refused> {
+    connection.execute(
+        "INSERT INTO registry (kind, name, created_at, body) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (kind, name) DO UPDATE SET created_at = ?3, body = ?4",
+        params![words::registry_name(entry.kind), &*entry.name, entry.created_at.0, entry.body],
+    )?;
+    Ok(())
+}
+
+pub(super) fn unregister(connection: &Connection, kind: Registry, name: &str) -> Result<bool, Refused> {
+    let gone = connection.execute(
+        "DELETE FROM registry WHERE kind = ?1 AND name = ?2",
+        params![words::registry_name(kind), name],
+    )?;
+    Ok(gone > 0)
 }
 
 pub(super) fn deploy(connection: &Connection, machine: &NewMachine) -> Result<MachineRecord, Refused> {

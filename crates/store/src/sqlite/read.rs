@@ -11,8 +11,8 @@ use crate::group::{LedgerRow, MachineId, MapRunRow, RevisionId, Row, Totals};
 use crate::lease::{Position, Shard};
 use crate::record;
 use crate::store::{
-    After, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, MachineRecord, Reader, Recovered, Stats,
-    StoredTurn, Summary,
+    After, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, MachineRecord, Reader, Recovered,
+    Registered, Registry, Stats, StoredTurn, Summary,
 };
 use crate::words;
 use beyond::Beyond;
@@ -380,6 +380,35 @@ impl Reader for SqliteReader {
             Clock::Wall => "wake_wall_at",
         };
         self.ask(|connection, _| due(connection, column, shard, (after, until), most))
+    }
+
+    fn waiting(
+        &mut self,
+        shard: Shard,
+        after: Option<ExecutionId>,
+        most: u32,
+    ) -> Result<Vec<ExecutionId>, Failure> {
+        self.ask(|connection, _| {
+            let mut statement = connection.prepare_cached(
+                "SELECT id FROM execution WHERE shard = ?1 AND waits AND NOT awake AND id > ?2 ORDER BY id LIMIT ?3",
+            )?;
+            let after = after.map_or_else(Vec::new, |after| id_of(after).to_vec());
+            let rows = statement.query_map(rusqlite::params![shard.0, after, most], |row| row.get(0))?;
+            Ok(rows.map(|id| id.map(execution_of)).collect::<Result<_, _>>()?)
+        })
+    }
+
+    fn registered(&mut self, kind: Registry) -> Result<Vec<Registered>, Failure> {
+        self.ask(|connection, _| {
+            let mut statement = connection.prepare_cached(
+                "SELECT name, created_at, body FROM registry WHERE kind = ?1 ORDER BY name",
+            )?;
+            let rows = statement.query_map([words::registry_name(kind)], |row| {
+                let (name, created_at, body) = (row.get(0)?, Timestamp(row.get(1)?), row.get(2)?);
+                Ok(Registered { kind, name, created_at, body })
+            })?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
     }
 
     fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {

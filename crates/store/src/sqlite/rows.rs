@@ -60,7 +60,7 @@ pub(super) fn summary(row: &rusqlite::Row<'_>) -> Result<Summary, Trouble> {
 
 /// What a row is made of, in the order of [`full_row`].
 pub(super) const ROW: &str = "id, machine, revision, name, status, started_at, ended_at, redrives,
-    awake, wake_at, wake_wall_at, turns, events, tail_from, state_turn, tail, state, map_run, child";
+    awake, wake_at, wake_wall_at, turns, events, tail_from, state_turn, tail, state, waits, map_run, child";
 
 pub(super) fn full_row(row: &rusqlite::Row<'_>) -> Result<Row, Trouble> {
     let summary = summary(row)?;
@@ -79,8 +79,8 @@ pub(super) fn full_row(row: &rusqlite::Row<'_>) -> Result<Row, Trouble> {
         }),
         None => None,
     };
-    let child = match row.get::<_, Option<[u8; 16]>>(17)? {
-        Some(run) => Some(ChildOf { run: Uuid::from_bytes(run), index: row.get(18)? }),
+    let child = match row.get::<_, Option<[u8; 16]>>(18)? {
+        Some(run) => Some(ChildOf { run: Uuid::from_bytes(run), index: row.get(19)? }),
         None => None,
     };
     let time = |index| Ok::<_, Trouble>(row.get::<_, Option<i64>>(index)?.map(Timestamp));
@@ -91,6 +91,7 @@ pub(super) fn full_row(row: &rusqlite::Row<'_>) -> Result<Row, Trouble> {
         name: summary.name,
         status: summary.status,
         awake: row.get(8)?,
+        waits: row.get(17)?,
         started_at: summary.started_at,
         ended_at: summary.ended_at,
         wake: Wake { steady: time(9)?, wall: time(10)? },

@@ -1,0 +1,180 @@
+//! Child executions: started once whatever happens, awaited or not, stopped with their parent where AWS does so.
+
+mod stage;
+
+use perdura_engine::asl::json::Value;
+use perdura_engine::{Fault, Input, Outcome, Policy, Status, TaskToken};
+use perdura_runtime::{Runtime, Started, StepError, Steps};
+use perdura_store::Filter;
+use stage::{Stage, json};
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+fn parent(pattern: &str, arguments: &str) -> String {
+    format!(
+        r#"{{"StartAt": "Call", "States": {{"Call": {{"Type": "Task", "End": true,
+            "Resource": "arn:aws:states:::states:startExecution{pattern}",
+            "Parameters": {{"StateMachineArn": "arn:aws:states:us-east-1:123456789012:stateMachine:child"{arguments}}}}}}}}}"#
+    )
+}
+
+const CHILD: &str = r#"{"StartAt": "Work", "States": {"Work": {"Type": "Task", "End": true,
+    "Resource": "arn:perdura:step:::work"}}}"#;
+
+fn work() -> Steps {
+    Steps::default().with("work", Policy::default(), |call| async move {
+        match call.input.value().get("fail") {
+            Some(_) => Err(StepError::refused("Broken", "as asked")),
+            None => Ok(call.input),
+        }
+    })
+}
+
+fn hanging(began: Arc<Notify>) -> Steps {
+    Steps::default().with("work", Policy::default(), move |_| {
+        let began = began.clone();
+        async move {
+            began.notify_one();
+            std::future::pending().await
+        }
+    })
+}
+
+fn begin(stage: &Stage, runtime: &Runtime, pattern: &str, arguments: &str) -> Started {
+    Stage::deploy_as("child", runtime, CHILD);
+    let revision = Stage::deploy_as("parent", runtime, &parent(pattern, arguments));
+    stage.begin(runtime.door(), revision, "{}")
+}
+
+/// The executions of the machine `child`.
+fn children(runtime: &Runtime) -> Vec<Status> {
+    let door = runtime.door();
+    let machine = door.read(|reader| reader.machine("child")).unwrap().unwrap().machine;
+    let filter = Filter { machine: Some(machine), ..Filter::default() };
+    let list = door.read(|reader| reader.list(&filter, None, 10)).unwrap();
+    list.into_iter().map(|summary| summary.status).collect()
+}
+
+#[test]
+fn a_child_is_started_and_not_waited_for() {
+    let stage = Stage::new();
+    let runtime = stage.open(hanging(Arc::default()));
+    let started = begin(&stage, &runtime, "", r#", "Name": "one", "Input": {"a": 1}"#);
+    let output = stage.ending(runtime.door(), &started).output.unwrap();
+    let arn = "arn:aws:states:us-east-1:123456789012:execution:child:one";
+    assert_eq!(output.value().get("ExecutionArn").and_then(Value::as_str), Some(arn));
+    assert!(output.value().get("StartDate").is_some());
+}
+
+#[test]
+fn the_end_of_a_child_is_its_parents_result_as_text_or_as_json() {
+    for (pattern, expected) in [(".sync", r#""{\"a\": 1}""#), (".sync:2", r#"{"a":1}"#)] {
+        let stage = Stage::new();
+        let runtime = stage.open(work());
+        let started = begin(&stage, &runtime, pattern, r#", "Input": "{\"a\": 1}""#);
+        let output = stage.ending(runtime.door(), &started).output.unwrap();
+        let member = |name: &str| output.value().get(name).map(ToString::to_string).unwrap_or_default();
+        assert_eq!(member("Output"), expected, "{pattern}");
+        assert_eq!(member("Status"), r#""SUCCEEDED""#);
+    }
+}
+
+#[test]
+fn a_child_that_fails_fails_its_parents_step_and_says_why() {
+    let stage = Stage::new();
+    let runtime = stage.open(work());
+    let started = begin(&stage, &runtime, ".sync:2", r#", "Input": {"fail": true}"#);
+    let fault = stage.ending(runtime.door(), &started).fault;
+    assert_eq!(fault.error.as_deref(), Some("States.TaskFailed"));
+    let cause = json(fault.cause.as_deref().unwrap());
+    assert_eq!(cause.value().get("Error").and_then(Value::as_str), Some("Broken"));
+    assert_eq!(cause.value().get("Status").and_then(Value::as_str), Some("FAILED"));
+}
+
+#[test]
+fn a_child_may_hold_its_parents_token() {
+    let stage = Stage::new();
+    let (sender, tokens) = std::sync::mpsc::channel();
+    let steps = Steps::default().with("work", Policy::default(), move |call| {
+        let token = call.input.value().get("token").and_then(Value::as_str).and_then(TaskToken::parse);
+        sender.send(token.unwrap()).unwrap();
+        async move { Ok(call.input) }
+    });
+    let runtime = stage.open(steps);
+    let arguments = r#", "Input": {"token.$": "$$.Task.Token"}"#;
+    let started = begin(&stage, &runtime, ".waitForTaskToken", arguments);
+    let token = tokens.recv().unwrap();
+    let door = runtime.door();
+    stage.tokio.block_on(door.answer(token, Outcome::Succeeded { output: json("7") })).unwrap();
+    assert_eq!(stage.ending(door, &started).output, Some(json("7")));
+}
+
+#[test]
+fn a_parent_goes_on_waiting_for_the_same_child_after_a_restart() {
+    let stage = Stage::new();
+    let began = Arc::new(Notify::new());
+    let runtime = stage.open(hanging(began.clone()));
+    let started = begin(&stage, &runtime, ".sync:2", r#", "Name": "one", "Input": {"a": 1}"#);
+    stage.tokio.block_on(began.notified());
+    drop(runtime);
+    let runtime = stage.open(work());
+    let output = stage.ending(runtime.door(), &started).output.unwrap();
+    assert_eq!(output.value().get("Output").map(ToString::to_string).as_deref(), Some(r#"{"a":1}"#));
+    assert_eq!(children(&runtime), [Status::Succeeded], "there is one child");
+}
+
+#[test]
+fn stopping_a_parent_stops_the_child_that_it_waits_for() {
+    for (pattern, expected) in [(".sync:2", Status::Aborted), ("", Status::Running)] {
+        let stage = Stage::new();
+        let began = Arc::new(Notify::new());
+        let runtime = stage.open(hanging(began.clone()));
+        let definition = parent(pattern, "").replace(r#""End": true"#, r#""Next": "Rest""#);
+        let definition = definition.replace(
+            r#""States": {"#,
+            r#""States": {"Rest": {"Type": "Wait", "Seconds": 3600, "End": true}, "#,
+        );
+        Stage::deploy_as("child", &runtime, CHILD);
+        let revision = Stage::deploy_as("parent", &runtime, &definition);
+        let door = runtime.door().clone();
+        let started = stage.begin(&door, revision, "{}");
+        stage.tokio.block_on(began.notified());
+        let stop = Input::Stop { fault: Fault::new("Enough", "by hand") };
+        stage.tokio.block_on(door.input(started.execution, stop)).unwrap();
+        let key = perdura_engine::EffectKey::try_from(Arc::from(format!("{}:Call#1:1", started.execution)));
+        let child = perdura_engine::ExecutionId::of_child(&key.unwrap(), 0);
+        let status = if expected == Status::Aborted {
+            stage.tokio.block_on(door.ending(child)).unwrap().status
+        } else {
+            stage.tokio.block_on(door.view(child)).unwrap().execution.status()
+        };
+        assert_eq!(status, expected, "{pattern}");
+    }
+}
+
+#[test]
+fn what_cannot_be_started_is_refused_in_the_words_of_aws() {
+    for (arguments, error) in [
+        (r#", "Input": "{""#, "StepFunctions.InvalidExecutionInputException"),
+        (r#", "Name": "a b""#, "StepFunctions.InvalidNameException"),
+        ("", "StepFunctions.StateMachineDoesNotExistException"),
+    ] {
+        let stage = Stage::new();
+        let runtime = stage.open(work());
+        let revision = Stage::deploy_as("parent", &runtime, &parent("", arguments));
+        let started = stage.begin(runtime.door(), revision, "{}");
+        let fault = stage.ending(runtime.door(), &started).fault;
+        assert_eq!(fault.error.as_deref(), Some(error), "{fault:?}");
+    }
+}
+
+#[test]
+fn a_name_that_another_execution_has_is_refused() {
+    let stage = Stage::new();
+    let runtime = stage.open(work());
+    let first = begin(&stage, &runtime, ".sync", r#", "Name": "one""#);
+    assert_eq!(stage.ending(runtime.door(), &first).status, Status::Succeeded);
+    let second = begin(&stage, &runtime, ".sync", r#", "Name": "one""#);
+    let fault = stage.ending(runtime.door(), &second).fault;
+    assert_eq!(fault.error.as_deref(), Some("StepFunctions.ExecutionAlreadyExistsException"));
+}
