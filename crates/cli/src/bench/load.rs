@@ -5,7 +5,9 @@ use anyhow::{Context, Result, anyhow};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::{Limits, Policy, Status, Timestamp};
-use perdura_runtime::{Door, Naming, Nowhere, Options, RealWorld, Runtime, Start, Steps, read_definition};
+use perdura_runtime::{
+    Door, Naming, Nowhere, Options, Performer, RealWorld, Runtime, Start, Steps, read_definition,
+};
 use perdura_store::{MachineRecord, NewMachine, RevisionId, SqliteStore, Store};
 use std::path::Path;
 use std::sync::Arc;
@@ -32,8 +34,17 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn open(data: &Path, steps: Steps) -> Result<Self> {
+        Self::open_with(data, steps, |_| Box::new(Nowhere))
+    }
+
+    /// With somebody who performs what is no step.
+    pub(crate) fn open_with(
+        data: &Path,
+        steps: Steps,
+        elsewhere: impl FnOnce(&tokio::runtime::Handle) -> Box<dyn Performer>,
+    ) -> Result<Self> {
         let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        let world = RealWorld::new(steps, Box::new(Nowhere), tokio.handle().clone());
+        let world = RealWorld::new(steps, elsewhere(tokio.handle()), tokio.handle().clone());
         let data = data.to_owned();
         let opener = Box::new(move || {
             SqliteStore::open(&data, perdura_store::SqliteOptions::default())
