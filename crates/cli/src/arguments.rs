@@ -165,7 +165,7 @@ pub(crate) struct RunArguments {
     pub(crate) reading: ReadingArguments,
 }
 
-/// Measure this machine: steps, starts, sleepers, recovery, and the plain disk beside them.
+/// Measure this machine: steps, starts, sleepers, Distributed Maps, recovery, and the plain disk beside them.
 ///
 /// Everything is written to --data, which should be on the disk that is to be measured, and is left there.
 #[derive(Debug, Args)]
@@ -175,6 +175,7 @@ Examples:
   perdura bench steps --concurrency 128 --seconds 8 --data /var/lib/perdura-bench --json
   perdura bench steps --concurrency 128 --rate 30000 --seconds 8
   perdura bench sleepers --count 1000000
+  perdura bench map --count 1000000
   perdura bench recovery --rounds 50
 
 Exit codes:
@@ -200,9 +201,9 @@ pub(crate) struct BenchArguments {
     /// Steps or starts per second; without it, as many as go.
     #[arg(long, value_name = "N")]
     pub(crate) rate: Option<f64>,
-    /// How many sleepers.
-    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
-    pub(crate) count: u64,
+    /// How many sleepers [default: 1000000], or children of a Map [default: 100000].
+    #[arg(long, value_name = "N")]
+    pub(crate) count: Option<u64>,
     /// How often the process is killed.
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) rounds: u32,
@@ -236,6 +237,8 @@ pub(crate) enum Workload {
     Starts,
     /// Executions that wait for an hour, and a restart with all of them.
     Sleepers,
+    /// A Distributed Map of children that do nothing.
+    Map,
     /// A process killed under load, and the one that goes on.
     Recovery,
     /// The plain disk: appends in groups of 1, 16, 128 and 1,024, each group synced.

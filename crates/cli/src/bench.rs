@@ -3,6 +3,7 @@
 mod floor;
 mod http;
 mod load;
+mod map;
 mod measure;
 mod receiver;
 mod recovery;
@@ -51,6 +52,13 @@ pub(crate) struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) restart_resident_mib: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) children: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cpu_us_per_child: Option<f64>,
+    /// The most memory that the process had, what it maps of files included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) peak_resident_mib: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) rounds: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) in_flight: Option<u64>,
@@ -84,6 +92,7 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<ExitCode> {
         Workload::Steps => vec![loaded(arguments, "steps", STEPS)?],
         Workload::Starts => vec![loaded(arguments, "starts", 1)?],
         Workload::Sleepers => vec![sleepers::bench(arguments)?],
+        Workload::Map => vec![map::bench(arguments)?],
         Workload::Recovery => vec![recovery::bench(arguments)?],
         Workload::Child => return recovery::child(arguments),
         Workload::Reopen => return sleepers::reopen(arguments),

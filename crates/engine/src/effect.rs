@@ -9,6 +9,7 @@ use perdura_asl::resource::Resource;
 use perdura_asl::scope::Dice;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// Something to do.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,7 +96,7 @@ pub struct MapRunOrder {
     pub context: Value,
     /// The variables that the selector sees.
     pub variables: BTreeMap<Arc<str>, Payload>,
-    /// The items, unless they are to be read from elsewhere.
+    /// The items, a list or an object, unless they are to be read from elsewhere.
     pub items: Option<Payload>,
     /// `ItemReader`, evaluated: resource, arguments, configuration, and the most items.
     pub reader: Option<ReaderOrder>,
@@ -112,10 +113,15 @@ pub struct MapRunOrder {
 }
 
 impl MapRunOrder {
-    /// The time and the chance that its selectors see: the same whenever this run is taken up.
-    pub fn dice(&self) -> Dice {
+    /// The time and the chance that its selector sees for one item: the same whenever this run is taken up.
+    pub fn dice(&self, item: u64) -> Dice {
         // Other throws than those of the order itself.
-        Dice::new(self.began_at.0, !arn::map_run_bits(&self.arn))
+        Dice::new(self.began_at.0, (!arn::map_run_bits(&self.arn)).wrapping_add(u128::from(item)))
+    }
+
+    /// The run's own id, which is part of its ARN.
+    pub fn id(&self) -> Uuid {
+        Uuid::from_u128(arn::map_run_bits(&self.arn))
     }
 }
 

@@ -32,6 +32,6 @@ pub use id::{
     EffectKey, ExecutionId, Moment, Round, Secret, Seq, StepPlace, StrandId, TaskToken, Timestamp, Wake,
 };
 pub use input::{By, Certainty, Input, Outcome, Resolution};
-pub use map_run::{Child, MapRun, MapRunCounts, MapRunOutcome};
+pub use map_run::{Child, Known, MapRun, MapRunBounds, MapRunCounts, MapRunOutcome, Next, Tally};
 pub use perdura_asl as asl;
 pub use turn::{Lateness, LedgerStatus, Note, Record, Resolved, Retry, Turn};

@@ -1,15 +1,31 @@
 //! A Map Run: which child comes next, and when it is over. Pure; somebody else starts the children.
+//!
+//! It holds no results and no list of all items: items are offered in pieces, made into children one after the
+//! other, and forgotten. A run that is taken up again goes through the same items in the same order, and so comes
+//! to the same children; of those that ended before it only asks how.
 
+mod items;
+mod known;
+
+pub use known::Known;
+
+use crate::arn::Arns;
 use crate::effect::MapRunOrder;
 use crate::event::Fault;
+use crate::execution::{Identity, Status};
 use crate::id::ExecutionId;
+use items::{Items, Made};
 use perdura_asl::error::TOLERANCE_EXCEEDED;
-use perdura_asl::json::{Map, Payload, Value};
-use perdura_asl::machine::{Kind, Machine};
-use perdura_asl::scope::{Dice, Failure, Scope, States, Variables};
+use perdura_asl::json::{Payload, Value};
+use perdura_asl::machine::Machine;
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// AWS runs at most this many children of a Map Run at once.
+const AT_ONCE_MAX: u64 = 10_000;
+/// How many children that have ended before are passed over at once.
+const PASS_AT_ONCE: usize = 1_000;
 
 /// How a Map Run ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -37,135 +53,292 @@ pub struct Child {
     pub input: Payload,
     /// How many items that is.
     pub items: u32,
+    /// It ended before, and not well: a redrive runs it again.
+    pub again: bool,
 }
 
-/// How the items fare.
+/// What a Map Run wants next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Next {
+    /// This child is to be started.
+    Start(Child),
+    /// It has looked through much that was done before: ask again soon, and let others have their turn.
+    Looking,
+    /// Nothing, until a child ends or more items come.
+    NotNow,
+    /// It is over: all children ended, or it cannot go on. Children still under way are to be stopped.
+    Over(Result<(), Fault>),
+}
+
+/// How many fare in which way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MapRunCounts {
-    /// In all.
+pub struct Tally {
+    /// In all, as far as they are known.
     pub total: u64,
-    /// Ended well.
-    pub succeeded: u64,
-    /// Failed or timed out.
-    pub failed: u64,
     /// Under way.
     pub running: u64,
+    /// Ended well.
+    pub succeeded: u64,
+    /// Failed.
+    pub failed: u64,
+    /// Took too long.
+    pub timed_out: u64,
+    /// Stopped.
+    pub aborted: u64,
 }
 
-/// A Map Run over items that are in memory.
+impl Tally {
+    /// Not begun.
+    pub fn pending(&self) -> u64 {
+        let others = self.running + self.succeeded + self.failed + self.timed_out + self.aborted;
+        self.total.saturating_sub(others)
+    }
+
+    /// What counts against the tolerance.
+    fn unsuccessful(&self) -> u64 {
+        self.failed + self.timed_out
+    }
+
+    fn add(&mut self, status: Status, count: u64) {
+        *self.of(status) += count;
+    }
+
+    fn of(&mut self, status: Status) -> &mut u64 {
+        match status {
+            Status::Created | Status::Running => &mut self.running,
+            Status::Succeeded => &mut self.succeeded,
+            Status::Failed => &mut self.failed,
+            Status::Aborted => &mut self.aborted,
+            Status::TimedOut => &mut self.timed_out,
+        }
+    }
+}
+
+/// How a Map Run fares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MapRunCounts {
+    /// Its items.
+    pub items: Tally,
+    /// Its children, each with one item or a batch of them.
+    pub children: Tally,
+}
+
+/// What may be changed while it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MapRunBounds {
+    /// How many children at once; 0 is as many as allowed.
+    pub max_concurrency: u64,
+    /// How many items may fail.
+    pub tolerated_count: Option<u64>,
+    /// What share of items may fail, in percent.
+    pub tolerated_percentage: Option<f64>,
+}
+
+/// A Map Run under way.
 pub struct MapRun {
-    order: MapRunOrder,
-    machine: Arc<Machine>,
-    waiting: VecDeque<(u32, u32, Payload)>,
+    items: Items,
+    bounds: MapRunBounds,
+    /// The number of the next child.
+    next: u32,
+    /// Children under way, with their numbers of items.
     live: BTreeMap<u32, u32>,
-    results: BTreeMap<u32, Payload>,
+    /// Children of an earlier process that this one has not come to yet.
+    known: Known,
     counts: MapRunCounts,
 }
 
-/// AWS runs at most this many children of a Map Run at once.
-const AT_ONCE_MAX: u64 = 10_000;
-
 impl MapRun {
-    /// Prepares every child's input; a selector that fails, fails the run.
-    pub fn new(
-        machine: Arc<Machine>,
-        order: MapRunOrder,
-        items: &[Value],
-        dice: &Dice,
-    ) -> Result<Self, Fault> {
-        let inputs = items
-            .iter()
-            .enumerate()
-            .map(|(index, item)| select(&machine, &order, index as u64, item, dice))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|failure| Fault::new(failure.error, failure.cause))?;
-        let batches = batch(&order, inputs);
-        let waiting =
-            batches.into_iter().enumerate().map(|(at, (count, input))| (at as u32, count, input)).collect();
-        let counts = MapRunCounts { total: items.len() as u64, ..MapRunCounts::default() };
-        Ok(Self { order, machine, waiting, live: BTreeMap::new(), results: BTreeMap::new(), counts })
+    /// A run of this order, whose children receive at most so many bytes. Items that are part of the order need not
+    /// be offered.
+    pub fn new(machine: Arc<Machine>, order: MapRunOrder, input_bytes_max: usize) -> Self {
+        let bounds = MapRunBounds {
+            max_concurrency: order.max_concurrency,
+            tolerated_count: order.tolerated_count,
+            tolerated_percentage: order.tolerated_percentage,
+        };
+        let mut run = Self {
+            items: Items::new(machine, order, input_bytes_max),
+            bounds,
+            next: 0,
+            live: BTreeMap::new(),
+            known: Known::default(),
+            counts: MapRunCounts::default(),
+        };
+        run.counts.items.total = run.items.waiting() as u64;
+        run
+    }
+
+    /// What is known of its children from before. Those that ended are not started again.
+    pub fn resume(&mut self, known: Known) {
+        assert_eq!(self.next, 0, "a run is taken up before it starts children");
+        self.known = known;
     }
 
     /// What was ordered.
     pub fn order(&self) -> &MapRunOrder {
-        &self.order
+        self.items.order()
     }
 
     /// The machine whose processor the children run.
     pub fn machine(&self) -> &Arc<Machine> {
-        &self.machine
+        self.items.machine()
     }
 
-    /// How the items fare.
+    /// How it fares.
     pub fn counts(&self) -> MapRunCounts {
         self.counts
     }
 
-    /// The next child to start now, if one more may run.
-    pub fn next_child(&mut self) -> Option<Child> {
-        let at_once = match self.order.max_concurrency {
+    /// Its bounds as they are now.
+    pub fn bounds(&self) -> MapRunBounds {
+        self.bounds
+    }
+
+    /// Changes its bounds; those that run now run on.
+    pub fn adjust(&mut self, bounds: MapRunBounds) {
+        self.bounds = bounds;
+    }
+
+    /// Where its items come from, as `Map.Item.Source` tells.
+    pub fn comes_from(&mut self, source: Arc<str>) {
+        self.items.comes_from(source);
+    }
+
+    /// More items, in order.
+    pub fn offer(&mut self, items: Vec<Value>) {
+        self.counts.items.total += items.len() as u64;
+        self.items.offer(items);
+    }
+
+    /// There are no more items.
+    pub fn no_more_items(&mut self) {
+        self.items.no_more();
+    }
+
+    /// How many items it has taken and not made into children yet: whoever offers them should wait while it is much.
+    pub fn waiting_items(&self) -> usize {
+        self.items.waiting()
+    }
+
+    /// The children that run, those that it has not come to yet included.
+    pub fn under_way(&self) -> impl Iterator<Item = u32> {
+        let ahead = self.known.running().filter(|index| *index >= self.next);
+        self.live.keys().copied().chain(ahead)
+    }
+
+    /// A child of an earlier process runs still. It is counted when the run comes to its items.
+    pub fn found_running(&mut self, index: u32) {
+        self.known.set(index, Status::Running);
+    }
+
+    /// A child ended. Said twice, it counts once.
+    pub fn child_ended(&mut self, index: u32, status: Status) {
+        if index >= self.next {
+            return self.known.set(index, status);
+        }
+        let Some(items) = self.live.remove(&index) else { return };
+        self.counts.items.running -= u64::from(items);
+        self.counts.children.running -= 1;
+        self.count(status, items);
+    }
+
+    fn count(&mut self, status: Status, items: u32) {
+        self.counts.items.add(status, u64::from(items));
+        self.counts.children.add(status, 1);
+    }
+
+    /// What is to be done now.
+    pub fn advance(&mut self) -> Next {
+        for _ in 0..PASS_AT_ONCE {
+            if self.exceeded() {
+                let cause = "The specified tolerated failure threshold was exceeded";
+                return Next::Over(Err(Fault::new(TOLERANCE_EXCEEDED, cause)));
+            }
+            if self.live.len() as u64 >= self.at_once() {
+                return Next::NotNow;
+            }
+            let known = self.known.get(self.next);
+            let again = known.is_some_and(|status| self.runs_again(status));
+            let passes_over = known.is_some() && !again;
+            let made = match self.items.make(passes_over) {
+                Ok(Some(made)) => made,
+                Ok(None) if self.items.are_all_made() && self.live.is_empty() => return Next::Over(Ok(())),
+                Ok(None) => return Next::NotNow,
+                Err(fault) => return Next::Over(Err(fault)),
+            };
+            let index = self.next;
+            self.next += 1;
+            self.counts.children.total += 1;
+            let Made { items, input } = made;
+            let status = known.filter(|_| passes_over).unwrap_or(Status::Running);
+            self.count(status, items);
+            if status == Status::Running {
+                self.live.insert(index, items);
+            }
+            if !passes_over {
+                let id = ExecutionId::of_child(&self.order().key, u64::from(index));
+                return Next::Start(Child { index, id, input, items, again });
+            }
+        }
+        Next::Looking
+    }
+
+    /// A redrive runs those again that did not succeed.
+    fn runs_again(&self, status: Status) -> bool {
+        match status {
+            Status::Created | Status::Running | Status::Succeeded => false,
+            Status::Failed | Status::Aborted | Status::TimedOut => self.order().redriven,
+        }
+    }
+
+    fn at_once(&self) -> u64 {
+        match self.bounds.max_concurrency {
             0 => AT_ONCE_MAX,
             most => most.min(AT_ONCE_MAX),
-        };
-        if self.live.len() as u64 >= at_once {
-            return None;
         }
-        let (index, items, input) = self.waiting.pop_front()?;
-        self.live.insert(index, items);
-        self.counts.running += u64::from(items);
-        Some(Child { index, id: ExecutionId::of_child(&self.order.key, u64::from(index)), input, items })
     }
 
-    /// A child ended. `Some`: so did the run; children still under way are to be stopped.
-    pub fn child_ended(&mut self, index: u32, ending: Result<Payload, Fault>) -> Option<MapRunOutcome> {
-        let items = u64::from(self.live.remove(&index)?);
-        self.counts.running -= items;
-        match ending {
-            Ok(output) => {
-                self.counts.succeeded += items;
-                self.results.insert(index, output);
-            }
-            Err(fault) => {
-                self.counts.failed += items;
-                self.results.insert(index, fault.to_value().into());
-                if self.exceeded() {
-                    let cause = "The specified tolerated failure threshold was exceeded";
-                    return Some(MapRunOutcome::Failed { fault: Fault::new(TOLERANCE_EXCEEDED, cause) });
-                }
-            }
-        }
-        self.ended()
-    }
-
-    /// Over, if nothing is left to do; also true at once of a run without items.
-    pub fn ended(&self) -> Option<MapRunOutcome> {
-        if !self.waiting.is_empty() || !self.live.is_empty() {
-            return None;
-        }
-        let results: Vec<Payload> = self.results.values().cloned().collect();
-        Some(MapRunOutcome::Succeeded { output: self.transformed(&results) })
-    }
-
+    /// More failed than is tolerated. Of what share they are is known once all items are.
     fn exceeded(&self) -> bool {
-        let MapRunCounts { total, failed, .. } = self.counts;
-        let share = if total == 0 { 0.0 } else { failed as f64 * 100.0 / total as f64 };
-        match (self.order.tolerated_count, self.order.tolerated_percentage) {
-            (None, None) => failed > 0,
-            (count, percentage) => {
-                count.is_some_and(|most| failed > most) || percentage.is_some_and(|most| share > most)
-            }
+        let (total, failed) = (self.counts.items.total, self.counts.items.unsuccessful());
+        if failed == 0 {
+            return false;
+        }
+        let share = failed as f64 * 100.0 / total as f64;
+        let MapRunBounds { tolerated_count, tolerated_percentage, .. } = self.bounds;
+        let too_many = tolerated_count.is_some_and(|most| failed > most);
+        let too_large =
+            tolerated_percentage.is_some_and(|most| most == 0.0 || self.items.are_all_here() && share > most);
+        too_many || too_large || tolerated_count.is_none() && tolerated_percentage.is_none()
+    }
+}
+
+impl MapRunOrder {
+    /// Who a child is. A Map Run is `…:mapRun:MACHINE/LABEL:UNIQUE`, and its children run `MACHINE/LABEL`.
+    pub fn child_identity(&self, parent: &Identity, child: Child) -> Identity {
+        let parts: Vec<&str> = self.arn.splitn(8, ':').collect();
+        let part = |at: usize| (*parts.get(at).unwrap_or(&"")).to_owned();
+        let arns = Arns { partition: part(1), region: part(3), account: part(4) };
+        let (name, machine) = (child.id.to_string(), part(6));
+        Identity {
+            id: child.id,
+            arn: arns.execution(&machine, &name, self.execution_type, &name).into(),
+            name: name.into(),
+            machine_arn: arns.machine(&machine).into(),
+            machine_name: machine.into(),
+            role_arn: parent.role_arn.clone(),
+            kind: self.execution_type,
+            flow: self.flow,
+            input: child.input,
+            limits: parent.limits,
         }
     }
 
-    /// `WriterConfig.Transformation: FLATTEN` joins the results that are arrays.
-    fn transformed(&self, results: &[Payload]) -> Payload {
-        let flatten = self
-            .order
-            .writer
-            .as_ref()
-            .and_then(|writer| writer.config.get("Transformation"))
-            .is_some_and(|how| how.as_str() == Some("FLATTEN"));
-        if !flatten {
+    /// The state's result: what the children gave in the order of their items, error and cause of those that failed.
+    /// `WriterConfig.Transformation: FLATTEN` joins those that are arrays.
+    pub fn gathered(&self, results: &[Payload]) -> Payload {
+        let transformation = self.writer.as_ref().and_then(|writer| writer.config.get("Transformation"));
+        if transformation.is_none_or(|how| how.as_str() != Some("FLATTEN")) {
             return Payload::array_of(results);
         }
         let flat = results.iter().flat_map(|result| match result.value() {
@@ -174,62 +347,4 @@ impl MapRun {
         });
         flat.collect::<Value>().into()
     }
-}
-
-/// What `ItemSelector` makes of one item.
-fn select(
-    machine: &Machine,
-    order: &MapRunOrder,
-    index: u64,
-    item: &Value,
-    dice: &Dice,
-) -> Result<Payload, Failure> {
-    let Kind::Map(map) = &machine.state(order.state).kind else { return Ok(item.clone().into()) };
-    let Some(selector) = &map.selector else { return Ok(item.clone().into()) };
-    let mut inner = Map::new();
-    inner.insert("Index", index);
-    inner.insert("Value", item.clone());
-    let mut context = order.context.as_object().cloned().expect("the context object is an object");
-    context.insert("Map", [("Item", inner)].into_iter().collect::<Map>());
-    let context = Value::from(context);
-    let scope = Scope {
-        input: order.input.value(),
-        context: &context,
-        variables: &Variables { own: Some(&order.variables), outer: None },
-        states: States { input: Some(order.input.value()), ..States::default() },
-        dice,
-    };
-    selector.evaluate(&scope, "ItemSelector").map(Payload::from)
-}
-
-/// Groups items into batches by count and size; without a batcher each item is alone.
-fn batch(order: &MapRunOrder, inputs: Vec<Payload>) -> Vec<(u32, Payload)> {
-    let Some(batcher) = &order.batcher else { return inputs.into_iter().map(|input| (1, input)).collect() };
-    let most_items = batcher.max_items.unwrap_or(u64::MAX) as usize;
-    let most_bytes = batcher.max_bytes.map_or(usize::MAX, |bytes| bytes as usize);
-    let mut batches = Vec::new();
-    let mut open: Vec<Payload> = Vec::new();
-    let mut bytes = 0;
-    let close = |open: &mut Vec<Payload>| {
-        let items = std::mem::take(open);
-        let mut object = Map::new();
-        if let Some(input) = &batcher.input {
-            object.insert("BatchInput", input.value().clone());
-        }
-        object.insert("Items", items.iter().map(|item| item.value().clone()).collect::<Value>());
-        (items.len() as u32, Payload::from(Value::from(object)))
-    };
-    for input in inputs {
-        let size = input.len() + 1;
-        if !open.is_empty() && (open.len() >= most_items || bytes + size > most_bytes) {
-            batches.push(close(&mut open));
-            bytes = 0;
-        }
-        bytes += size;
-        open.push(input);
-    }
-    if !open.is_empty() {
-        batches.push(close(&mut open));
-    }
-    batches
 }

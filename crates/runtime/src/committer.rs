@@ -11,8 +11,8 @@ use perdura_engine::{
 };
 use perdura_store::record::{self, Begun, JournalWriter};
 use perdura_store::{
-    CommitError, Content, Group, Lease, LedgerChange, LedgerRow, Part, Position, Recovery, Segment, Shard,
-    Store, Totals,
+    CommitError, Content, Group, Lease, LedgerChange, LedgerRow, MapRunRow, Part, Position, Recovery,
+    Segment, Shard, Store, Totals,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -83,6 +83,8 @@ pub struct Committer {
     count: u16,
     drafts: BTreeMap<Shard, Draft>,
     done: Vec<Done>,
+    /// How many Map Runs there are in the drafts.
+    map_runs: usize,
 }
 
 /// One Shard, as its writer knows it.
@@ -104,7 +106,7 @@ struct Held {
 
 impl Committer {
     pub(crate) fn new(count: u16) -> Self {
-        Self { shards: BTreeMap::new(), count, drafts: BTreeMap::new(), done: Vec::new() }
+        Self { shards: BTreeMap::new(), count, drafts: BTreeMap::new(), done: Vec::new(), map_runs: 0 }
     }
 
     pub(crate) fn hold(&mut self, lease: Lease, recovery: &Recovery) {
@@ -164,9 +166,18 @@ impl Committer {
         self.done.push(self.drafts.entry(shard).or_default().add(item, held));
     }
 
-    /// How many executions the next group has so far.
+    /// Writes Map Runs with the next group.
+    pub fn add_map_runs(&mut self, rows: Vec<MapRunRow>) {
+        for row in rows {
+            let shard = Shard::of(row.execution, self.count);
+            self.map_runs += 1;
+            self.drafts.entry(shard).or_default().map_runs.push(row);
+        }
+    }
+
+    /// How many executions and Map Runs the next group has so far.
     pub fn gathered(&self) -> usize {
-        self.done.len()
+        self.done.len() + self.map_runs
     }
 
     /// How large the next group is so far, before it is compressed.
@@ -176,9 +187,10 @@ impl Committer {
 
     /// The next group, if there is one.
     pub fn hand_over(&mut self) -> Option<Prepared> {
-        if self.done.is_empty() {
+        if self.gathered() == 0 {
             return None;
         }
+        self.map_runs = 0;
         let mut group = Group::default();
         let mut journals = Vec::new();
         for (shard, draft) in std::mem::take(&mut self.drafts) {
@@ -210,7 +222,7 @@ impl Prepared {
         self.committed.done.len()
     }
 
-    /// Never so: a group without executions is not made.
+    /// It holds only Map Runs.
     pub fn is_empty(&self) -> bool {
         self.committed.done.is_empty()
     }
@@ -269,6 +281,7 @@ struct Draft {
     rows: Vec<perdura_store::Row>,
     segments: Vec<Segment>,
     ledger: Vec<LedgerChange>,
+    map_runs: Vec<MapRunRow>,
     publishes: bool,
     body: Vec<u8>,
 }
@@ -386,6 +399,7 @@ impl Draft {
             rows: self.rows,
             segments: self.segments,
             ledger: self.ledger,
+            map_runs: self.map_runs,
             totals: self.publishes.then_some(held.totals),
         };
         (part, self.journal)

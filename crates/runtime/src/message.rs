@@ -1,5 +1,6 @@
 //! What reaches a node, and what it answers.
 
+use crate::fetch::{Fetched, Ticket};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{
@@ -113,6 +114,13 @@ pub enum Message {
         record: MachineRecord,
         /// Read.
         machine: Arc<Machine>,
+    },
+    /// What a Map Run asked for.
+    Fetched {
+        /// Who asked.
+        ticket: Ticket,
+        /// What came of it.
+        fetched: Box<Fetched>,
     },
 }
 

@@ -7,10 +7,12 @@
 mod activities;
 mod children;
 mod load;
+mod map_run;
 mod settle;
 mod start;
 
 use crate::committer::{Committer, Item, panic_text, rests};
+use crate::fetch::Fetch;
 use crate::library::Library;
 use crate::message::{
     Ending, InputError, Message, Reply, Start, StartError, Started, Taken, Unavailable, View,
@@ -19,6 +21,7 @@ use crate::running::{Rebuilding, Running, Unreadable, rebuild};
 use crate::timers::Timers;
 use activities::{Activities, Handing};
 use children::{ChildOrder, ParentStep};
+use map_run::MapRuns;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{
@@ -26,7 +29,7 @@ use perdura_engine::{
     Timestamp, Wake, decide,
 };
 use perdura_store::record::Begun;
-use perdura_store::{CommitError, Failure, MachineId, Reader, Shard, Store};
+use perdura_store::{ChildOf, CommitError, Failure, MachineId, Reader, Shard, Store};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -67,6 +70,8 @@ pub enum Deed {
         /// Its key.
         key: EffectKey,
     },
+    /// Fetch something for a Map Run, beside the node's thread.
+    Fetch(Fetch),
 }
 
 /// Ids are random: they need no further mixing, and the order of a map must not differ between two runs.
@@ -116,6 +121,9 @@ pub struct Node {
     waiting: VecDeque<WaitingStart>,
     shows_at: Timestamp,
     parked: usize,
+    map_runs: MapRuns,
+    /// The number of the last time that a Map Run was taken up; other nodes count elsewhere.
+    tickets: u128,
 }
 
 /// Who is told that an execution ended.
@@ -162,6 +170,8 @@ struct Slot {
     running: Option<Box<Running>>,
     begun: Option<Box<Begun>>,
     inbox: VecDeque<Queued>,
+    /// Whose child it is, if it is one.
+    child: Option<ChildOf>,
     /// Who is told when the commit under way is done.
     told: Option<ReplyTo>,
     shows: Vec<Reply<Option<Box<View>>>>,
@@ -311,6 +321,8 @@ impl Node {
             waiting: VecDeque::new(),
             shows_at: moment.steady.after_ms(SHOW_EVERY_MS),
             parked: 0,
+            map_runs: MapRuns::default(),
+            tickets: moment.entropy,
         };
         if performs {
             node.resuming = node.shards.iter().map(|shard| (*shard, None)).collect();
@@ -347,8 +359,10 @@ impl Node {
                 self.install(running);
                 let slot = self.slots.get_mut(&id).expect("it was just installed");
                 slot.live = live.remove(&id).into_iter().flatten().collect();
-                if !is_ended && self.performs {
-                    slot.inbox.push_back(Queued { input: Input::Resume, reply: ReplyTo::Nobody });
+                match slot.child {
+                    _ if is_ended || !self.performs => {}
+                    Some(child) => self.await_run(id, child),
+                    None => slot.inbox.push_back(Queued { input: Input::Resume, reply: ReplyTo::Nobody }),
                 }
                 self.make_ready(id);
             }
@@ -380,6 +394,7 @@ impl Node {
                 reply.send(self.names.get(&(machine, name)).copied());
             }
             Message::Deployed { record, machine } => self.library.put(record, machine),
+            Message::Fetched { ticket, fetched } => self.fetched(ticket, *fetched, moment),
         }
     }
 
@@ -442,6 +457,7 @@ impl Node {
         if moment.steady >= self.shows_at {
             self.shows_at = moment.steady.after_ms(SHOW_EVERY_MS);
             self.show_to_readers(moment);
+            self.look_after_map_runs(moment);
             self.watchers.retain(|_, watchers| {
                 watchers.retain(Watcher::is_wanted);
                 !watchers.is_empty()
@@ -451,6 +467,7 @@ impl Node {
         for id in std::mem::take(&mut self.stale) {
             self.gather_as_it_is(id, moment, true);
         }
+        self.spread_some(moment);
     }
 
     /// Those that have run for a while get their rows.
@@ -499,7 +516,7 @@ impl Node {
     pub fn decide(&mut self, most: usize, moment: &mut dyn FnMut() -> Moment) -> Vec<Item> {
         self.run_errands(&moment());
         while self.gathered.len() < most
-            && let Some(id) = self.ready.pop_front()
+            && let Some(id) = self.next_ready(moment)
         {
             self.turn(id, &moment());
         }
@@ -512,10 +529,18 @@ impl Node {
             self.run_errands(&moment());
         }
         while self.gathered.is_empty() {
-            let id = self.ready.pop_front()?;
+            let id = self.next_ready(moment)?;
             self.turn(id, &moment());
         }
         self.gathered.pop()
+    }
+
+    /// Who is to be decided next. Where nobody waits for that, Map Runs start more children.
+    fn next_ready(&mut self, moment: &mut dyn FnMut() -> Moment) -> Option<ExecutionId> {
+        while self.ready.is_empty() && self.map_runs.are_eager() {
+            self.spread(1, &moment());
+        }
+        self.ready.pop_front()
     }
 
     /// One Turn, up to the commit.
@@ -578,7 +603,10 @@ impl Node {
 
     /// Whether there is something to decide.
     pub fn has_work(&self) -> bool {
-        !self.ready.is_empty() || !self.gathered.is_empty() || !self.errands.is_empty()
+        !self.ready.is_empty()
+            || !self.gathered.is_empty()
+            || !self.errands.is_empty()
+            || self.map_runs.are_eager()
     }
 
     /// When it wants to be woken, if nothing else happens.

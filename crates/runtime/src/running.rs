@@ -6,7 +6,8 @@ use crate::marks::Marks;
 use perdura_engine::{Destinations, Execution, ExecutionId, Timestamp};
 use perdura_store::record::{self, Begun, Damage, TurnBody};
 use perdura_store::{
-    Content, Failure, FailureKind, MachineId, Position, Reader, Recovered, RevisionId, Row, StoredTurn,
+    ChildOf, Content, Failure, FailureKind, MachineId, Position, Reader, Recovered, RevisionId, Row,
+    StoredTurn,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub(crate) struct Running {
     pub(crate) revision: RevisionId,
     /// Its name was given; otherwise it is its id.
     pub(crate) named: bool,
+    /// Whose child it is, if it is one.
+    pub(crate) child: Option<ChildOf>,
     /// How many Turns it has had.
     pub(crate) turns: u64,
     /// The Turns that no segment holds.
@@ -56,6 +59,7 @@ impl Running {
             machine: begun.machine,
             revision: begun.revision,
             named: begun.named,
+            child: begun.child,
             turns: 0,
             tail: Tail { first: 1, bytes: Vec::new() },
             base: None,
@@ -98,6 +102,7 @@ impl Running {
             wake: perdura_engine::Wake::default(),
             waits: false,
             redrives: self.execution.redrives(),
+            child: self.child,
             content: None,
         }
     }
@@ -225,6 +230,7 @@ impl Fold {
                 named: row.name.is_some(),
                 parent: None,
                 identity: execution.identity().clone(),
+                child: row.child,
             };
             let mut running = Running::new(&begun, execution, Timestamp(0));
             running.turns = state.turn;

@@ -5,6 +5,8 @@
 
 use crate::committer::{Committed, Committer, Prepared, panic_text};
 use crate::door::Door;
+use crate::fetch::{Fetch, Fetched, Wanted, bring_results, recall};
+use crate::items::ReadOrder;
 use crate::message::{InputError, Message, StartError, Unavailable};
 use crate::node::{Deed, Live, Node, Opening};
 use crate::watch::Gauges;
@@ -123,6 +125,7 @@ pub struct Runtime {
     taken_up: usize,
     node: Option<JoinHandle<()>>,
     writer: Option<JoinHandle<()>>,
+    fetcher: Option<JoinHandle<()>>,
 }
 
 impl Runtime {
@@ -130,6 +133,7 @@ impl Runtime {
     pub fn open(mut opener: Opener, world: Arc<dyn World>, options: &Options) -> Result<Self, Failure> {
         let (events, inbox) = mpsc::channel();
         let (groups, taken) = mpsc::channel::<Prepared>();
+        let (fetches, wanted) = mpsc::channel::<Fetch>();
         let shared = Arc::new(Shared {
             store: Mutex::new(Some(opener()?)),
             gauges: Gauges::default(),
@@ -139,8 +143,9 @@ impl Runtime {
             inbox,
             events: events.clone(),
             groups,
+            fetches,
             shared: shared.clone(),
-            world,
+            world: world.clone(),
             options: options.clone(),
             opener,
             closing: None,
@@ -160,13 +165,21 @@ impl Runtime {
                 }
             })?
         };
+        let fetcher = {
+            let (shared, events) = (shared.clone(), events.clone());
+            spawn("perdura-fetcher", move || {
+                while let Ok(fetch) = wanted.recv() {
+                    fetch_from(&shared, &*world, fetch, &events);
+                }
+            })?
+        };
         let alarm = Alarm(shared.clone());
         let node = spawn("perdura-node", move || {
             let _alarm = alarm;
             turner.run(opened);
         })?;
         let door = Door::new(events.clone(), shared, reader, options.arrivals_max);
-        Ok(Self { door, events, taken_up, node: Some(node), writer: Some(writer) })
+        Ok(Self { door, events, taken_up, node: Some(node), writer: Some(writer), fetcher: Some(fetcher) })
     }
 
     /// How many executions ran when the store was opened, and go on.
@@ -187,7 +200,7 @@ impl Runtime {
 
     fn end(&mut self, grace: Duration) {
         let _ = self.events.send(Event::Close { by: Instant::now() + grace });
-        for thread in [self.node.take(), self.writer.take()].into_iter().flatten() {
+        for thread in [self.node.take(), self.writer.take(), self.fetcher.take()].into_iter().flatten() {
             if thread.join().is_err() {
                 tracing::error!("a thread of the runtime panicked");
             }
@@ -211,11 +224,32 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
     })
 }
 
+/// Reads for a Map Run; what came of it is sent to the node.
+fn fetch_from(shared: &Shared, world: &dyn World, fetch: Fetch, events: &Sender<Event>) {
+    let Fetch { ticket, wanted } = fetch;
+    let reader = shared.store().as_ref().ok_or_else(closed).and_then(|store| store.reader());
+    let events = events.clone();
+    // If nobody receives it, the node is gone, and asks again when it is opened.
+    let send = move |message| drop(events.send(Event::Message(message)));
+    match (wanted, reader) {
+        (Wanted::Children, Ok(mut reader)) => {
+            send(ticket.tell(Fetched::Children(recall(&mut *reader, ticket.run))));
+        }
+        (Wanted::Children, Err(failure)) => send(ticket.tell(Fetched::Children(Err(failure)))),
+        (Wanted::Results { order, bytes_max }, Ok(reader)) => {
+            bring_results(ticket, reader, (&order, bytes_max), |order| world.write(order), send);
+        }
+        (Wanted::Results { .. }, Err(failure)) => send(ticket.tell(Fetched::Results(Err(failure)))),
+        (Wanted::Items { .. }, _) => unreachable!("items are read by the world"),
+    }
+}
+
 /// The node's thread.
 struct Turner {
     inbox: Receiver<Event>,
     events: Sender<Event>,
     groups: Sender<Prepared>,
+    fetches: Sender<Fetch>,
     shared: Arc<Shared>,
     world: Arc<dyn World>,
     options: Options,
@@ -306,6 +340,10 @@ impl Turner {
             {
                 opened.committer.add(item);
             }
+            opened.committer.add_map_runs(opened.node.map_run_rows());
+            for deed in opened.node.fetches() {
+                self.perform(deed);
+            }
             if let Some(stop) = self.hand_over(opened, &moment) {
                 return stop;
             }
@@ -383,9 +421,29 @@ impl Turner {
             }
             Deed::Publish { execution, status } => self.world.publish(execution, status),
             Deed::Cancel { execution, strand, key } => self.world.cancel(execution, strand, &key),
+            Deed::Fetch(fetch) => self.fetch(fetch),
         }));
         if let Err(panic) = performed {
             tracing::error!(panic = &*panic_text(&*panic), "a call could not be handed over");
+        }
+    }
+
+    fn fetch(&self, fetch: Fetch) {
+        let Fetch { ticket, wanted } = fetch;
+        match wanted {
+            Wanted::Items { reader, room } => {
+                let events = Mutex::new(self.events.clone());
+                // If nobody receives them, the node is gone, and the feed is closed with its run.
+                let send = move |message| {
+                    let _ =
+                        events.lock().unwrap_or_else(PoisonError::into_inner).send(Event::Message(message));
+                };
+                self.world.read(ReadOrder { reader, feed: ticket.feed(room, send) });
+            }
+            wanted @ (Wanted::Children | Wanted::Results { .. }) => {
+                let fetch = Fetch { ticket, wanted };
+                self.fetches.send(fetch).expect("whoever fetches lives as long as the node");
+            }
         }
     }
 
@@ -439,7 +497,7 @@ impl Turner {
     }
 
     fn take(&self, opened: &mut Opened, message: Message) {
-        let is_new = !matches!(message, Message::Answer { .. });
+        let is_new = !matches!(message, Message::Answer { .. } | Message::Fetched { .. });
         if self.closing.is_some() && is_new {
             refuse(message, &Unavailable::Closing);
         } else {
@@ -539,6 +597,6 @@ fn refuse(message: Message, why: &Unavailable) {
         Message::Poll { reply, .. } => reply.send(Err(why.clone())),
         Message::Show { reply, .. } => reply.send(None),
         Message::Named { reply, .. } => reply.send(None),
-        Message::Answer { .. } | Message::Deployed { .. } => {}
+        Message::Answer { .. } | Message::Deployed { .. } | Message::Fetched { .. } => {}
     }
 }

@@ -164,6 +164,7 @@ mod tests {
             wake: Wake { steady: Some(Timestamp(*wake)), wall: None },
             waits: false,
             redrives: 0,
+            child: None,
             content: Some(Content { turns: 1, events: 1, state: None, tail_from: 1, tail: Vec::new() }),
         };
         let part = Part {
@@ -174,6 +175,7 @@ mod tests {
             rows: sleepers.iter().map(row).collect(),
             segments: Vec::new(),
             ledger: Vec::new(),
+            map_runs: Vec::new(),
             totals: None::<Totals>,
         };
         store.commit(&Group { parts: vec![part] }).unwrap();

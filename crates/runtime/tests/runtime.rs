@@ -104,6 +104,7 @@ fn what_cannot_be_read_stays_in_the_journal_for_a_version_that_can() {
         rows: Vec::new(),
         segments: Vec::new(),
         ledger: Vec::new(),
+        map_runs: Vec::new(),
         totals: None,
     };
     store.commit(&Group { parts: vec![part] }).unwrap();

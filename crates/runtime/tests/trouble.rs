@@ -8,12 +8,13 @@ use perdura_engine::{Arns, ExecutionId, Limits, Policy, Status, Timestamp};
 use perdura_runtime::{Naming, Nowhere, Options, RealWorld, Runtime, Start, Steps};
 use perdura_store::{
     After, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Lease, LedgerFilter, LedgerRow,
-    MachineId, MachineRecord, MemoryStore, NewMachine, Reader, Recovered, Recovery, Registered, Registry,
-    Retention, RevisionId, Row, Shard, Stats, Store, StoredTurn, Summary, Swept,
+    MachineId, MachineRecord, MapRunRow, MemoryStore, NewMachine, Reader, Recovered, Recovery, Registered,
+    Registry, Retention, RevisionId, Row, Shard, Stats, Store, StoredTurn, Summary, Swept,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
+use uuid::Uuid;
 
 /// What takes longer than this hangs.
 const HANGS: Duration = Duration::from_secs(20);
@@ -157,6 +158,22 @@ impl Reader for FaultyReader {
 
     fn turns(&mut self, execution: ExecutionId, from: u64, most: usize) -> Result<Vec<StoredTurn>, Failure> {
         self.inner.turns(execution, from, most)
+    }
+
+    fn child_statuses(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<(u32, Status)>, Failure> {
+        self.inner.child_statuses(run, from, most)
+    }
+
+    fn children(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<Row>, Failure> {
+        self.inner.children(run, from, most)
+    }
+
+    fn map_run(&mut self, run: Uuid) -> Result<Option<MapRunRow>, Failure> {
+        self.inner.map_run(run)
+    }
+
+    fn map_runs(&mut self, execution: ExecutionId) -> Result<Vec<MapRunRow>, Failure> {
+        self.inner.map_runs(execution)
     }
 
     fn ledger(&mut self, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Failure> {

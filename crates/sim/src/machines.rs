@@ -100,6 +100,19 @@ fn map() -> String {
     machine("Map", &[("Map", map), ("Last", task("add", r#""End":true"#))])
 }
 
+/// Children of their own, of so many fields of the Map.
+fn spread(fields: &str, child: &str) -> String {
+    let processor =
+        child.replacen('{', r#"{"ProcessorConfig":{"Mode":"DISTRIBUTED","ExecutionType":"STANDARD"},"#, 1);
+    let map = format!(
+        r#"{{"Type":"Map",{fields}"ItemProcessor":{processor},"ResultPath":"$.results","Next":"Last"}}"#
+    );
+    machine("Map", &[("Map", map), ("Last", task("add", r#""End":true"#))])
+}
+
+/// Items that somebody reads: as many as `$.n` says, up to twenty.
+const READER: &str = r#""ItemReader":{"Resource":"arn:aws:states:::s3:getObject","ReaderConfig":{"InputType":"JSON"},"Parameters":{"Bucket":"items","Key.$":"States.Format('{}',$.n)"}},"#;
+
 fn nested() -> String {
     let leaf = machine(
         "Leaf",
@@ -200,7 +213,22 @@ pub(crate) fn scripts() -> Vec<Script> {
     };
     let limited =
         r#"{"TimeoutSeconds":20,"StartAt":"W","States":{"W":{"Type":"Wait","Seconds":1000,"End":true}}}"#;
+    let two = machine(
+        "Each",
+        &[
+            ("Each", task("add", r#""Next":"Rest""#)),
+            ("Rest", r#"{"Type":"Wait","Seconds":2,"Next":"Then"}"#.into()),
+            ("Then", task("add", r#""End":true"#)),
+        ],
+    );
+    let one = |step: &str| machine("Each", &[("Each", task(step, r#""End":true"#))]);
+    let at_most = r#""ItemsPath":"$.items","MaxConcurrency":3,"#;
+    let read = format!(r#"{READER}"ItemBatcher":{{"MaxItemsPerBatch":3}},"MaxConcurrency":4,"#);
+    let tolerant = r#""ItemsPath":"$.items","ToleratedFailureCount":2,"#;
     vec![
+        script("spread", spread(at_most, &two), items),
+        script("read", spread(&read, &one("add")), small),
+        restless("tolerant", spread(tolerant, &one("shaky")), items),
         script("sequence", sequence(), small),
         script("parallel", parallel(), small),
         script("map", map(), items),

@@ -31,11 +31,13 @@ pub enum Sabotage {
     KeysIgnored,
     /// Changes of the ledger table are not written.
     LedgerForgotten,
+    /// A Map Run that is taken up again does not see which children it has.
+    ChildrenForgotten,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::NoFence,
         Self::EffectsFirst,
         Self::RepliesFirst,
@@ -50,6 +52,7 @@ impl Sabotage {
         Self::CalledAfterwards,
         Self::KeysIgnored,
         Self::LedgerForgotten,
+        Self::ChildrenForgotten,
     ];
 }
 

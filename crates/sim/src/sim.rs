@@ -5,6 +5,7 @@
 
 mod asking;
 mod faults;
+mod map_runs;
 mod process;
 
 use crate::clients::{Ears, Request, RequestId, Wish};
@@ -17,6 +18,7 @@ use crate::plan::{Fault, Plan};
 use crate::receiver::Receiver;
 use crate::sabotage::Sabotage;
 use crate::store::{Disk, SharedDisk, SimStore};
+use map_runs::Reading;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::{Resource, Target};
 use perdura_engine::{By, Call, Destinations, ExecutionId, Outcome, Policy, Uncertain};
@@ -37,6 +39,10 @@ pub(crate) const LOOK_EVERY_MS: i64 = 20_000;
 enum Happening {
     /// A process goes on.
     Step(Life),
+    /// News for a process.
+    Tell(Life, Message),
+    /// Somebody reads items for a Map Run.
+    Read(Life, Box<Reading>),
     /// Its writer writes.
     Commit(Life),
     /// Its writer is done.
@@ -205,6 +211,8 @@ impl Sim {
     fn happen(&mut self, happening: Happening) {
         match happening {
             Happening::Step(life) => self.step(life),
+            Happening::Tell(life, message) => self.post(life, message),
+            Happening::Read(life, reading) => self.read(life, *reading),
             Happening::Commit(life) => self.commit(life),
             Happening::Report(life) => self.report(life),
             Happening::Perform(life, deed) => self.perform(life, deed),

@@ -6,14 +6,15 @@
 use crate::dice::Dice;
 use crate::observed::{Life, Observed};
 use crate::sabotage::Sabotage;
-use perdura_engine::{ExecutionId, Timestamp};
+use perdura_engine::{ExecutionId, Status, Timestamp};
 use perdura_store::{
     After, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Lease, LedgerFilter, LedgerRow,
-    MachineId, MachineRecord, NewMachine, Part, Position, Reader, Recovered, Recovery, Registered, Registry,
-    Retention, RevisionId, Row, Shard, Stats, Store, StoredTurn, Summary, Swept,
+    MachineId, MachineRecord, MapRunRow, NewMachine, Part, Position, Reader, Recovered, Recovery, Registered,
+    Registry, Retention, RevisionId, Row, Shard, Stats, Store, StoredTurn, Summary, Swept,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use uuid::Uuid;
 
 /// How often something goes wrong, in a thousand.
 #[derive(Clone, Copy, Debug, Default)]
@@ -153,7 +154,8 @@ impl SimStore {
                 | Sabotage::ClockAhead
                 | Sabotage::WokenLate
                 | Sabotage::CalledAfterwards
-                | Sabotage::KeysIgnored => {}
+                | Sabotage::KeysIgnored
+                | Sabotage::ChildrenForgotten => {}
             }
         }
         if self.disk().is_lazy() {
@@ -181,6 +183,7 @@ fn copy(part: &Part) -> Part {
         rows: part.rows.clone(),
         segments: part.segments.clone(),
         ledger: part.ledger.clone(),
+        map_runs: part.map_runs.clone(),
         totals: part.totals,
     }
 }
@@ -362,6 +365,29 @@ impl Reader for SimReader {
     ) -> Result<Vec<ExecutionId>, Failure> {
         self.may_fail()?;
         self.inner.waiting(shard, after, most)
+    }
+
+    fn child_statuses(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<(u32, Status)>, Failure> {
+        self.may_fail()?;
+        if lock(&self.disk).sabotage == Some(Sabotage::ChildrenForgotten) {
+            return Ok(Vec::new());
+        }
+        self.inner.child_statuses(run, from, most)
+    }
+
+    fn children(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<Row>, Failure> {
+        self.may_fail()?;
+        self.inner.children(run, from, most)
+    }
+
+    fn map_run(&mut self, run: Uuid) -> Result<Option<MapRunRow>, Failure> {
+        self.may_fail()?;
+        self.inner.map_run(run)
+    }
+
+    fn map_runs(&mut self, execution: ExecutionId) -> Result<Vec<MapRunRow>, Failure> {
+        self.may_fail()?;
+        self.inner.map_runs(execution)
     }
 
     fn registered(&mut self, kind: Registry) -> Result<Vec<Registered>, Failure> {

@@ -117,6 +117,11 @@ fn a_ledger_that_is_not_written_is_noticed() {
 }
 
 #[test]
+fn a_map_run_that_forgets_its_children_starts_them_again() {
+    check(Sabotage::ChildrenForgotten, Promise::HistoriesLegal);
+}
+
+#[test]
 fn every_sabotage_is_known_by_its_name() {
     for sabotage in Sabotage::ALL {
         assert_eq!(format!("{sabotage:?}").parse(), Ok(sabotage));

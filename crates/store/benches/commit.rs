@@ -86,7 +86,9 @@ impl Load {
             started_at: Timestamp(self.now - 40),
             ended_at: Some(Timestamp(self.now)),
             wake: Wake::default(),
+            waits: false,
             redrives: 0,
+            child: None,
             content: Some(content),
         }
     }
@@ -108,6 +110,7 @@ impl Load {
                 rows: (0..=turns / TURNS_PER_EXECUTION).map(|_| self.ended()).collect(),
                 segments: Vec::new(),
                 ledger: Vec::new(),
+                map_runs: Vec::new(),
                 totals: None,
             }],
         }

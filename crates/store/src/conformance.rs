@@ -8,6 +8,7 @@ pub mod journal;
 pub mod leases;
 pub mod ledger;
 pub mod machines;
+pub mod map_runs;
 pub mod reading;
 pub mod retention;
 pub mod rows;
@@ -60,6 +61,10 @@ macro_rules! store_conformance {
                 turns_stream_without_gap_or_repeat_from_anywhere, turns_stop_at_about_the_bytes_asked_for,
                 an_execution_is_seen_with_its_newest_turns, readers_see_what_was_committed_before,
                 stats_count_what_is_there;
+            map_runs: a_map_run_comes_back_as_it_was, children_are_in_no_list_but_that_of_their_run,
+                the_runs_of_an_execution_are_told_in_order, children_stay_as_long_as_their_parent,
+                children_go_after_their_parent_and_the_run_after_them, children_of_children_go_too,
+                a_dry_run_counts_children;
             ledger: what_is_put_is_there_and_what_is_dropped_is_not, a_second_put_replaces_the_first,
                 the_ledger_is_filtered_and_oldest_first, rows_of_ended_executions_go_after_a_while,
                 an_attempt_that_is_pending_again_stays;
@@ -135,6 +140,7 @@ pub(crate) fn row(execution: ExecutionId) -> Row {
         wake: Wake::default(),
         waits: false,
         redrives: 0,
+        child: None,
         content: None,
     }
 }
@@ -193,6 +199,7 @@ impl Node {
             rows: Vec::new(),
             segments: Vec::new(),
             ledger: Vec::new(),
+            map_runs: Vec::new(),
             totals: None,
         }
     }

@@ -5,7 +5,9 @@
 //! for readers of the tables, when it has run for a second.
 
 use crate::lease::{Lease, Position};
-use perdura_engine::{EffectKey, ExecutionId, LedgerStatus, Status, Timestamp, Wake};
+use perdura_engine::{
+    EffectKey, ExecutionId, LedgerStatus, MapRunBounds, MapRunCounts, Status, Timestamp, Wake,
+};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -42,6 +44,8 @@ pub struct Part {
     pub segments: Vec<Segment>,
     /// What readers of the ledger table should see.
     pub ledger: Vec<LedgerChange>,
+    /// Map Runs as they stand now.
+    pub map_runs: Vec<MapRunRow>,
     /// The totals of this Shard, if the table for readers is to follow them now.
     pub totals: Option<Totals>,
 }
@@ -71,8 +75,49 @@ pub struct Row {
     pub waits: bool,
     /// How often it was redriven.
     pub redrives: u32,
+    /// Whose child it is, if it is one.
+    pub child: Option<ChildOf>,
     /// Its content; `None`: all of it is in the journal, or the content that the row has stays as it is.
     pub content: Option<Content>,
+}
+
+/// The place of an execution in a Map Run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ChildOf {
+    /// Which run.
+    pub run: Uuid,
+    /// Which of its children, from 0.
+    pub index: u32,
+}
+
+/// A Map Run as its row says it. While it runs, its numbers may be a second old; which children it has, and how they
+/// stand, is told by their own rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MapRunRow {
+    /// Its id, which is part of its ARN.
+    pub id: Uuid,
+    /// Its ARN.
+    pub arn: Arc<str>,
+    /// The execution that waits for it.
+    pub execution: ExecutionId,
+    /// Whether it runs, and how it ended.
+    pub status: Status,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// How often it was redriven.
+    pub redrives: u32,
+    /// When it was last redriven.
+    pub redriven_at: Option<Timestamp>,
+    /// Its bounds.
+    pub bounds: MapRunBounds,
+    /// The version of what its items are read from, if they are.
+    pub source_version: Option<Arc<str>>,
+    /// How its items and children fare.
+    pub counts: MapRunCounts,
+    /// Of how many children the results were written.
+    pub results_written: u64,
 }
 
 /// From which an execution is rebuilt: a snapshot if there is one, then the Turns after it.

@@ -15,7 +15,8 @@ mod store;
 mod words;
 
 pub use group::{
-    Content, Group, LedgerChange, LedgerRow, MachineId, Part, RevisionId, Row, Segment, Snapshot, Totals,
+    ChildOf, Content, Group, LedgerChange, LedgerRow, MachineId, MapRunRow, Part, RevisionId, Row, Segment,
+    Snapshot, Totals,
 };
 pub use lease::{Epoch, Lease, Position, Shard};
 pub use memory::MemoryStore;

@@ -7,16 +7,17 @@ mod keep;
 mod view;
 
 use crate::gather::{Journal, Standing};
-use crate::group::{Group, LedgerRow, MachineId, RevisionId, Row, Segment, Totals};
+use crate::group::{ChildOf, Group, LedgerRow, MachineId, MapRunRow, RevisionId, Row, Segment, Totals};
 use crate::lease::{Epoch, Lease, Position, Shard};
 use crate::store::{
     CommitError, Failure, FailureKind, MachineRecord, NewMachine, Reader, Recovery, Registered, Registry,
     Retention, Store, Swept,
 };
 use perdura_engine::{ExecutionId, Timestamp};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard};
+use uuid::Uuid;
 
 /// Memory that is shared by all clones: a clone is another node on the same data.
 #[derive(Clone, Debug)]
@@ -36,6 +37,11 @@ struct Memory {
     segments: BTreeMap<(ExecutionId, u64), Segment>,
     ledger: BTreeMap<Arc<str>, (LedgerRow, Option<Timestamp>)>,
     counters: BTreeMap<Shard, Totals>,
+    map_runs: BTreeMap<Uuid, MapRunRow>,
+    /// The children of Map Runs.
+    children: BTreeMap<ChildOf, ExecutionId>,
+    /// Map Runs whose parents are gone.
+    orphaned: BTreeSet<Uuid>,
     registry: BTreeMap<(Registry, Arc<str>), Registered>,
 }
 
@@ -105,6 +111,19 @@ impl Memory {
     fn unsegmented_from(&self, execution: ExecutionId) -> u64 {
         let last = self.segments.range((execution, 0)..=(execution, u64::MAX)).next_back();
         last.map_or(1, |(_, segment)| segment.first + segment.turns)
+    }
+
+    /// The children of a Map Run, in their order, from this one on.
+    fn children_of(&self, run: Uuid, from: u32) -> impl Iterator<Item = (u32, ExecutionId)> {
+        let all = ChildOf { run, index: from }..=ChildOf { run, index: u32::MAX };
+        self.children.range(all).map(|(child, execution)| (child.index, *execution))
+    }
+
+    /// The Map Runs of an execution, in the order of their start.
+    fn runs_of(&self, execution: ExecutionId) -> Vec<&MapRunRow> {
+        let mut runs: Vec<_> = self.map_runs.values().filter(|run| run.execution == execution).collect();
+        runs.sort_by_key(|run| (run.started_at, run.id));
+        runs
     }
 
     fn covered(&self, execution: ExecutionId) -> u64 {

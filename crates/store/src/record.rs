@@ -4,7 +4,7 @@
 //! that a disk has spoilt is found when it is read, not believed. Inside are bodies in JSON, whose shape the golden
 //! files of the engine pin; so a record of today is read by every later version.
 
-use crate::group::{MachineId, RevisionId, Totals};
+use crate::group::{ChildOf, MachineId, RevisionId, Totals};
 use crate::store::StoredTurn;
 use perdura_engine::{EffectKey, ExecutionId, Identity, Turn};
 use serde::{Deserialize, Serialize};
@@ -211,6 +211,9 @@ pub struct Begun {
     pub parent: Option<EffectKey>,
     /// Who it is.
     pub identity: Identity,
+    /// Whose child it is, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<ChildOf>,
 }
 
 /// Writes a Turn behind what is in the buffer, as [`TurnBody`] reads it.

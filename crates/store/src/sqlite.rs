@@ -11,6 +11,7 @@ mod checkpoint;
 mod commit;
 mod fault;
 mod lock;
+mod map_runs;
 mod read;
 mod recover;
 mod restore;

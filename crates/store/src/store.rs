@@ -3,11 +3,12 @@
 //! No rule of the product lives behind this door. A Store keeps what it is given, all of a commit or nothing,
 //! refuses what comes under an old Epoch, and gives back what it kept.
 
-use crate::group::{Group, LedgerRow, MachineId, RevisionId, Row, Totals};
+use crate::group::{Group, LedgerRow, MachineId, MapRunRow, RevisionId, Row, Totals};
 use crate::lease::{Epoch, Lease, Position, Shard};
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// Why a commit did not happen.
 #[derive(Debug, thiserror::Error)]
@@ -146,7 +147,7 @@ pub struct Registered {
     pub body: Vec<u8>,
 }
 
-/// How long things are kept. Each is a bound of its own.
+/// How long things are kept. Each is a bound of its own. Children of a Map Run go when their parent has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Executions that ended before this go.
@@ -215,7 +216,7 @@ pub trait Store: Send {
     }
 }
 
-/// Which executions a list shows.
+/// Which executions a list shows. Children of Map Runs are in no list; see [`Reader::children`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Of this machine only.
@@ -337,6 +338,18 @@ pub trait Reader: Send {
 
     /// Executions, the newest first.
     fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure>;
+
+    /// How the children of a Map Run stand, in their order, from this one on.
+    fn child_statuses(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<(u32, Status)>, Failure>;
+
+    /// The children of a Map Run that have a row, in their order, from this one on.
+    fn children(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<Row>, Failure>;
+
+    /// One Map Run.
+    fn map_run(&mut self, run: Uuid) -> Result<Option<MapRunRow>, Failure>;
+
+    /// The Map Runs of an execution, in the order of their start.
+    fn map_runs(&mut self, execution: ExecutionId) -> Result<Vec<MapRunRow>, Failure>;
 
     /// The Turns of an execution from this number on, at most about `bytes_max` of them; empty: there are no more.
     fn turns(

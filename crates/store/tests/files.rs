@@ -151,6 +151,7 @@ fn a_spoilt_page_costs_what_stood_on_it_and_nothing_else() {
         rows: Vec::new(),
         segments: Vec::new(),
         ledger: Vec::new(),
+        map_runs: Vec::new(),
         totals: None,
     };
     store.commit(&Group { parts: vec![part] }).unwrap();
@@ -275,11 +276,11 @@ fn the_log_stays_small_under_endless_load() {
     assert!(largest < 2 << 20, "the log grew to {largest} bytes");
 }
 
-/// A file of each earlier version opens, and keeps what it had. There is one version: the next change of the tables
-/// adds its predecessor here, as SQL.
+/// A file of each earlier version opens, and keeps what it had. A change of the tables adds its predecessor here, as
+/// SQL.
 #[test]
 fn files_of_earlier_versions_open() {
-    let schemas = [include_str!("schemas/0001.sql")];
+    let schemas = [include_str!("schemas/0001.sql"), include_str!("schemas/0002.sql")];
     for (index, text) in schemas.iter().enumerate() {
         let folder = TempFolder::new();
         rusqlite::Connection::open(folder.path().join("perdura.db")).unwrap().execute_batch(text).unwrap();

@@ -12,11 +12,21 @@ pub(crate) fn cpu_time() -> Duration {
 
 /// Memory of this process that is in RAM, in bytes; the file cache is not counted.
 pub(crate) fn resident_bytes() -> Result<u64> {
+    bytes_of("RssAnon:")
+}
+
+fn bytes_of(name: &str) -> Result<u64> {
     let status =
         fs::read_to_string("/proc/self/status").context("this system does not tell what is in RAM")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-    let kib = line.and_then(|line| line.split_whitespace().next()).context("RssAnon is not told here")?;
-    Ok(kib.parse::<u64>().context("RssAnon is no number")? * 1024)
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let kib = line.and_then(|line| line.split_whitespace().next());
+    let kib = kib.with_context(|| format!("{name} is not told here"))?;
+    Ok(kib.parse::<u64>().with_context(|| format!("{name} is no number"))? * 1024)
+}
+
+/// The most memory that this process had in RAM so far, in bytes.
+pub(crate) fn peak_bytes() -> Result<u64> {
+    bytes_of("VmHWM:")
 }
 
 /// Durations, sorted when asked.

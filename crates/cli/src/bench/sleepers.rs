@@ -27,9 +27,10 @@ struct Reopened {
 }
 
 pub(crate) fn bench(arguments: &BenchArguments) -> Result<Report> {
+    let count = arguments.count.unwrap_or(1_000_000);
     let stage = Stage::open(&arguments.data, noop())?;
     let machine = stage.deploy("bench-sleepers", MACHINE)?;
-    let left = Arc::new(AtomicU64::new(arguments.count));
+    let left = Arc::new(AtomicU64::new(count));
     let before = resident_bytes()?;
     let began = Instant::now();
     let callers: Vec<_> = (0..arguments.concurrency)
@@ -38,7 +39,7 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<Report> {
     for caller in callers {
         stage.tokio.block_on(caller).context("a caller panicked")??;
     }
-    let per_s = arguments.count as f64 / began.elapsed().as_secs_f64();
+    let per_s = count as f64 / began.elapsed().as_secs_f64();
     let grown = resident_bytes()?.saturating_sub(before);
     stage.runtime.close(Duration::from_secs(10));
     let (restart_ms, reopened) = reopen_elsewhere(arguments)?;
@@ -46,7 +47,7 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<Report> {
         workload: "sleepers",
         concurrency: arguments.concurrency,
         per_s,
-        bytes_per_sleeper: Some(grown as f64 / arguments.count as f64),
+        bytes_per_sleeper: Some(grown as f64 / count as f64),
         restart_ms: Some(restart_ms),
         restart_resident_mib: Some(reopened.resident_bytes as f64 / 1024.0 / 1024.0),
         ..Report::default()

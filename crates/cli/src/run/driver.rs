@@ -152,7 +152,7 @@ impl Driver {
             Effect::CallTask(call) | Effect::AwaitTask(call) => self.call(number, call),
             Effect::CancelTask { strand, key } => self.outside.cancel(number, strand, &key),
             Effect::SetTimer { wake } => self.set_timer(number, wake.earliest()),
-            Effect::StartMapRun(order) => self.start_map_run(number, *order)?,
+            Effect::StartMapRun(order) => self.start_map_run(number, *order),
             Effect::StopMapRun { strand, .. } => self.drop_map_run(number, strand),
             Effect::Continue => self.ready.push_back((number, Input::Continue)),
             Effect::Publish { status } => match status {

@@ -69,7 +69,7 @@ impl Turning<'_> {
         self.start_more(strand, after)
     }
 
-    /// The items of a Map, which must be an array.
+    /// The items of a Map, which must be an array, or in a Distributed Map an object.
     pub(super) fn items(
         &self,
         strand: StrandId,
@@ -91,14 +91,8 @@ impl Turning<'_> {
             return Ok(items);
         }
         let distributed = matches!(map.mode, MapMode::Distributed { .. });
-        if let (true, Some(object)) = (distributed, items.value().as_object()) {
-            let pairs = object.iter().map(|(key, value)| {
-                let mut pair = perdura_asl::json::Map::new();
-                pair.insert("Key", key.clone());
-                pair.insert("Value", value.clone());
-                Value::from(pair)
-            });
-            return Ok(pairs.collect::<Value>().into());
+        if distributed && items.value().as_object().is_some() {
+            return Ok(items);
         }
         Err(match (&map.items, state.language) {
             (Items::Template(Template::Jsonata(expression)), _) => {

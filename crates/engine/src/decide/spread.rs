@@ -28,8 +28,11 @@ impl Turning<'_> {
         };
         let arn: Arc<str> = arn::map_run(&self.draft.base.identity.machine_arn, &label, &unique).into();
         let order = self.map_run_order(strand, MapRunId { arn: arn.clone(), began_at: self.now })?;
-        let length =
-            order.items.as_ref().and_then(|items| items.value().as_array()).map_or(0, <[Value]>::len);
+        let length = order.items.as_ref().map_or(0, |items| match items.value() {
+            Value::Array(items) => items.len(),
+            Value::Object(items) => items.len(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+        });
         self.emit(strand, EventKind::MapStateStarted { length: length as u64 });
         self.emit(strand, EventKind::MapRunStarted { arn });
         self.effects.push(Effect::StartMapRun(Box::new(order)));

@@ -3,12 +3,11 @@
 use perdura_engine::asl::json::{Map, Payload, Value, parse};
 use perdura_engine::asl::machine::{Kind, Machine, MachineType};
 use perdura_engine::asl::resource::Target;
-use perdura_engine::asl::scope::Dice;
 use perdura_engine::asl::source::Source;
 use perdura_engine::asl::{object, read};
 use perdura_engine::{
     Arns, By, Call, Certainty, Effect, Event, Execution, ExecutionId, Fault, Identity, Input, Limits, MapRun,
-    Moment, Outcome, Status, StrandId, TaskToken, Timestamp, decide,
+    MapRunOutcome, Moment, Next, Outcome, Status, StrandId, TaskToken, Timestamp, decide,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -32,7 +31,7 @@ struct Run {
     execution: Execution,
     events: Vec<Event>,
     timer: Option<Timestamp>,
-    map_runs: BTreeMap<StrandId, MapRun>,
+    map_runs: BTreeMap<StrandId, (MapRun, BTreeMap<u32, Payload>)>,
     /// Whom its end concerns.
     parent: Option<Waiting>,
 }
@@ -409,18 +408,22 @@ impl World {
 
     fn start_map_run(&mut self, run: usize, order: perdura_engine::MapRunOrder) {
         let machine = self.runs[run].execution.machine().clone();
-        let items =
-            order.items.as_ref().and_then(|items| items.value().as_array()).unwrap_or_default().to_vec();
         let strand = order.strand;
-        let dice = Dice::new(self.now.0, 7);
-        let map_run = MapRun::new(machine, order, &items, &dice).expect("the selector fits its items");
-        self.runs[run].map_runs.insert(strand, map_run);
+        let map_run = MapRun::new(machine, order, Limits::GENEROUS.payload_bytes_max);
+        self.runs[run].map_runs.insert(strand, (map_run, BTreeMap::new()));
         self.drive_map_run(run, strand);
     }
 
     fn drive_map_run(&mut self, run: usize, strand: StrandId) {
-        while let Some(child) = self.runs[run].map_runs.get_mut(&strand).and_then(MapRun::next_child) {
-            let map_run = &self.runs[run].map_runs[&strand];
+        let over = loop {
+            let Some((map_run, _)) = self.runs[run].map_runs.get_mut(&strand) else { return };
+            let child = match map_run.advance() {
+                Next::Start(child) => child,
+                Next::Looking => continue,
+                Next::NotNow => return,
+                Next::Over(over) => break over,
+            };
+            let (map_run, _) = &self.runs[run].map_runs[&strand];
             let parent = self.runs[run].execution.identity();
             let identity = Identity {
                 id: child.id,
@@ -433,15 +436,14 @@ impl World {
             };
             let execution = Execution::new(map_run.machine().clone(), identity);
             self.add(execution, Some(Waiting::MapRun { run, strand, index: child.index }));
-        }
-        self.map_run_over(run, strand, None);
-    }
-
-    fn map_run_over(&mut self, run: usize, strand: StrandId, outcome: Option<perdura_engine::MapRunOutcome>) {
-        let Some(map_run) = self.runs[run].map_runs.get(&strand) else { return };
-        let Some(outcome) = outcome.or_else(|| map_run.ended()) else { return };
+        };
+        let (map_run, results) = self.runs[run].map_runs.remove(&strand).expect("it was just looked at");
+        let results: Vec<Payload> = results.into_values().collect();
+        let outcome = match over {
+            Ok(()) => MapRunOutcome::Succeeded { output: map_run.order().gathered(&results) },
+            Err(fault) => MapRunOutcome::Failed { fault },
+        };
         let by = By::Key { strand, key: map_run.order().key.clone() };
-        self.runs[run].map_runs.remove(&strand);
         self.coming.push((self.now, run, Input::ChildOutcome { by, outcome }));
     }
 
@@ -482,14 +484,12 @@ impl World {
                 self.later(0, parent, by, outcome);
             }
             Some(Waiting::MapRun { run: parent, strand, index }) => {
-                let outcome = self.runs[parent]
-                    .map_runs
-                    .get_mut(&strand)
-                    .and_then(|run| run.child_ended(index, ending));
-                match outcome {
-                    Some(outcome) => self.map_run_over(parent, strand, Some(outcome)),
-                    None => self.drive_map_run(parent, strand),
+                let status = here.status();
+                if let Some((map_run, results)) = self.runs[parent].map_runs.get_mut(&strand) {
+                    map_run.child_ended(index, status);
+                    results.insert(index, ending.unwrap_or_else(|fault| fault.to_value().into()));
                 }
+                self.drive_map_run(parent, strand);
             }
             None => {}
         }

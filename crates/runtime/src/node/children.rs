@@ -156,11 +156,13 @@ impl Node {
             limits: asked.limits,
         };
         let new = NewExecution {
-            record: &record,
-            machine,
+            machine: record.machine,
+            revision: record.revision,
+            definition: machine,
             identity,
             named: asked.name.is_some(),
             parent: Some(step.key.clone()),
+            child: None,
         };
         if step.waits_for_the_end() {
             self.watchers.entry(id).or_default().push(Watcher::Step(step.clone()));

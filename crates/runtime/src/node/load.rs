@@ -34,7 +34,10 @@ impl Node {
         self.install(running);
         if resumes {
             let slot = self.slots.get_mut(&id).expect("it was just installed");
-            slot.inbox.push_back(Queued { input: Input::Resume, reply: ReplyTo::Nobody });
+            match slot.child {
+                Some(child) if !self.map_runs.has(child) => self.await_run(id, child),
+                _ => slot.inbox.push_back(Queued { input: Input::Resume, reply: ReplyTo::Nobody }),
+            }
         }
         Ok(())
     }
@@ -147,7 +150,8 @@ impl Node {
         }
         let wake = running.execution.next_wake();
         self.timers.replace(id, Wake::default(), wake);
-        self.slots.insert(id, Slot { running: Some(Box::new(running)), wake, ..Slot::default() });
+        let child = running.child;
+        self.slots.insert(id, Slot { running: Some(Box::new(running)), child, wake, ..Slot::default() });
     }
 
     /// Sets one execution aside; the others go on.

@@ -3,9 +3,8 @@
 use super::{ChildOrder, Deed, Errand, Node, Queued, ReplyTo, Watcher};
 use crate::committer::{Committed, Done};
 use crate::message::{Ending, Started, Taken};
-use perdura_engine::asl::error::RUNTIME;
 use perdura_engine::asl::resource::Target;
-use perdura_engine::{By, Effect, ExecutionId, Fault, Input, MapRunOutcome, Note};
+use perdura_engine::{By, Effect, ExecutionId, Input, Note};
 use perdura_store::Shard;
 
 impl Node {
@@ -42,9 +41,14 @@ impl Node {
             }
         }
         let slot = self.slots.get_mut(&id).expect("what is being committed has its place");
+        let ended = slot.child.filter(|_| running.execution.is_ended());
+        let status = running.execution.status();
         slot.running = Some(running);
         self.follow(id, effects, deeds);
         self.tell_watchers(id);
+        if let Some(child) = ended {
+            self.map_child_ended(child, status);
+        }
         let Some(slot) = self.slots.get_mut(&id) else { return };
         if !slot.shows.is_empty()
             && let Some(view) = slot.view()
@@ -93,20 +97,12 @@ impl Node {
                     let before = std::mem::replace(&mut slot.wake, wake);
                     self.timers.replace(id, before, wake);
                 }
-                Effect::StartMapRun(order) => {
-                    let fault = Fault::new(
-                        RUNTIME,
-                        "A Distributed Map cannot be run durably yet. An inline Map can, and `perdura run` without \
-                         --data runs both.",
-                    );
-                    let by = By::Key { strand: order.strand, key: order.key };
-                    let input = Input::ChildOutcome { by, outcome: MapRunOutcome::Failed { fault } };
-                    slot.inbox.push_back(Queued { input, reply: ReplyTo::Nobody });
-                }
+                Effect::StartMapRun(order) => self.start_map_run(id, order),
+                Effect::StopMapRun { key, .. } => self.stop_map_run(id, &key),
                 Effect::Publish { status } if slot.is_ended() => {
                     deeds.push(Deed::Publish { execution: id, status });
                 }
-                Effect::StopMapRun { .. } | Effect::Publish { .. } => {}
+                Effect::Publish { .. } => {}
                 Effect::Continue => {
                     slot.inbox.push_back(Queued { input: Input::Continue, reply: ReplyTo::Nobody });
                 }

@@ -6,18 +6,21 @@ use crate::running::{Running, Unreadable};
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{EffectKey, Execution, ExecutionId, Identity, Input, Moment};
 use perdura_store::record::Begun;
-use perdura_store::{Failure, MachineId, MachineRecord, Shard};
+use perdura_store::{ChildOf, Failure, MachineId, RevisionId, Shard};
 use std::sync::Arc;
 
 /// Who is to begin.
-pub(super) struct NewExecution<'a> {
-    pub(super) record: &'a MachineRecord,
-    pub(super) machine: Arc<Machine>,
+pub(super) struct NewExecution {
+    pub(super) machine: MachineId,
+    pub(super) revision: RevisionId,
+    pub(super) definition: Arc<Machine>,
     pub(super) identity: Identity,
     /// Its name was given; otherwise it is its id.
     pub(super) named: bool,
     /// The step that starts it.
     pub(super) parent: Option<EffectKey>,
+    /// Its place in a Map Run, if it has one.
+    pub(super) child: Option<ChildOf>,
 }
 
 impl Node {
@@ -64,25 +67,31 @@ impl Node {
             limits: start.limits,
         });
         self.watchers.extend(ending.map(|ending| (id, vec![Watcher::Reply(ending)])));
-        let named = start.name.is_some();
-        let new = NewExecution { record: &record, machine, identity, named, parent: None };
+        let new = NewExecution {
+            machine: record.machine,
+            revision: record.revision,
+            definition: machine,
+            identity,
+            named: start.name.is_some(),
+            parent: None,
+            child: None,
+        };
         self.begin(new, ReplyTo::Started(reply), moment);
     }
 
     /// Gives a new execution its place, and its first input.
-    pub(super) fn begin(&mut self, new: NewExecution<'_>, reply: ReplyTo, moment: &Moment) {
-        let NewExecution { record, machine, identity, named, parent } = new;
+    pub(super) fn begin(&mut self, new: NewExecution, reply: ReplyTo, moment: &Moment) {
+        let NewExecution { machine, revision, definition, identity, named, parent, child } = new;
         let id = identity.id;
         if named {
-            self.names.insert((record.machine, identity.name.clone()), id);
+            self.names.insert((machine, identity.name.clone()), id);
         }
-        let (machine_id, revision) = (record.machine, record.revision);
-        let begun = Begun { machine: machine_id, revision, named, parent, identity: identity.clone() };
+        let begun = Begun { machine, revision, named, parent, identity: identity.clone(), child };
         let execution =
-            Execution::new(machine, identity).with_destinations(self.rebuilding.destinations.clone());
+            Execution::new(definition, identity).with_destinations(self.rebuilding.destinations.clone());
         let running = Running::new(&begun, execution, moment.now);
         let mut slot =
-            Slot { running: Some(Box::new(running)), begun: Some(Box::new(begun)), ..Slot::default() };
+            Slot { running: Some(Box::new(running)), begun: Some(Box::new(begun)), child, ..Slot::default() };
         slot.inbox.push_back(Queued { input: Input::Start, reply });
         self.slots.insert(id, slot);
         self.make_ready(id);

@@ -230,6 +230,11 @@ impl Sim {
         for item in up.node.decide(room, &mut || self.moment(life)) {
             up.committer.add(item);
         }
+        up.committer.add_map_runs(up.node.map_run_rows());
+        for deed in up.node.fetches() {
+            let soon = self.dice.between(0..=3);
+            self.after(soon, Happening::Perform(life, deed));
+        }
         let failed = self.hand_over(life, &mut up);
         let ends = up.closes_by.is_some_and(|by| {
             !up.is_writing
@@ -384,7 +389,11 @@ impl Sim {
             let until = process.paused_until;
             return self.at(until, Happening::Perform(life, deed));
         }
-        let Deed::Perform { execution, call } = deed else { return };
+        let (execution, call) = match deed {
+            Deed::Perform { execution, call } => (execution, call),
+            Deed::Fetch(fetch) => return self.fetch(life, fetch),
+            Deed::Cancel { .. } | Deed::Publish { .. } => return,
+        };
         if self.dies(life, "before a call") {
             return;
         }

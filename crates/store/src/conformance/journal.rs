@@ -172,6 +172,7 @@ pub fn two_shards_in_one_commit_do_not_mix(make: Make<'_>) {
             rows: Vec::new(),
             segments: Vec::new(),
             ledger: Vec::new(),
+            map_runs: Vec::new(),
             totals: None,
         }
     });

@@ -96,6 +96,7 @@ pub fn a_row_comes_back_as_it_was(make: Make<'_>) {
         wake: Wake { steady: Some(at(3)), wall: Some(at(4)) },
         waits: true,
         redrives: 2,
+        child: Some(crate::group::ChildOf { run: uuid::Uuid::from_u128(77), index: 9 }),
         content: Some(Content {
             turns: 42,
             events: 420,

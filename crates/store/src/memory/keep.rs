@@ -6,6 +6,7 @@ use crate::lease::{Position, Shard};
 use crate::store::{CommitError, MachineRecord, NewMachine, Retention, Swept};
 use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
+use uuid::Uuid;
 
 impl Memory {
     pub(super) fn check(&self, group: &Group) -> Result<(), CommitError> {
@@ -64,6 +65,9 @@ impl Memory {
         for change in &part.ledger {
             self.keep_ledger(change);
         }
+        for map_run in &part.map_runs {
+            self.map_runs.insert(map_run.id, map_run.clone());
+        }
         if let Some(totals) = part.totals {
             self.counters.insert(shard, totals);
         }
@@ -87,6 +91,9 @@ impl Memory {
         }
         if let Some(name) = &row.name {
             self.names.insert((row.machine, name.clone()), row.execution);
+        }
+        if let Some(child) = row.child {
+            self.children.insert(child, row.execution);
         }
         self.rows.insert(row.execution, Kept { shard, row, covered_at });
     }
@@ -133,25 +140,57 @@ impl Memory {
         record
     }
 
-    /// Ended ones that no Turn in the journal would bring back, those that ended first before the others.
+    /// It has ended, and no Turn in the journal would bring it back.
+    fn may_go(&self, kept: &Kept) -> bool {
+        let oldest = self.journal_of(kept.shard).next().map_or(Position(0), |(position, _)| position);
+        !kept.row.awake
+            && kept.row.content.is_some()
+            && kept.row.ended_at.is_some()
+            && kept.covered_at < oldest
+    }
+
+    /// Those that may go by their age, those that ended first before the others. Children go with their parent.
     fn sweepable(&self) -> Vec<(Timestamp, ExecutionId)> {
-        let oldest = |shard| self.journal_of(shard).next().map_or(Position(0), |(position, _)| position);
-        let ended = self.rows.values().filter(|kept| !kept.row.awake && kept.row.content.is_some());
-        let mut ended: Vec<_> = ended
-            .filter(|kept| kept.covered_at < oldest(kept.shard))
-            .filter_map(|kept| Some((kept.row.ended_at?, kept.row.execution)))
-            .collect();
-        ended.sort_unstable();
-        ended
+        let old = self.rows.values().filter(|kept| kept.row.child.is_none() && self.may_go(kept));
+        let mut old: Vec<_> = old.filter_map(|kept| Some((kept.row.ended_at?, kept.row.execution))).collect();
+        old.sort_unstable();
+        old
+    }
+
+    /// Children whose parent has gone.
+    fn orphans(&self) -> Vec<ExecutionId> {
+        let runs = self.orphaned.iter();
+        let children = runs.flat_map(|run| self.children_of(*run, 0)).map(|(_, execution)| execution);
+        children.filter(|execution| self.may_go(&self.rows[execution])).collect()
+    }
+
+    /// Executions below this one: the children of its runs, and theirs.
+    fn descendants(&self, execution: ExecutionId) -> Vec<ExecutionId> {
+        let mut found = Vec::new();
+        let mut open = vec![execution];
+        while let Some(execution) = open.pop() {
+            let runs = self.runs_of(execution).into_iter();
+            let children: Vec<_> =
+                runs.flat_map(|run| self.children_of(run.id, 0)).map(|(_, child)| child).collect();
+            open.extend(&children);
+            found.extend(children);
+        }
+        found
     }
 
     pub(super) fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Swept {
         let most = if dry_run { usize::MAX } else { most as usize };
         let mut bytes = self.bytes();
         let mut swept = Swept::default();
-        let mut going = BTreeSet::new();
+        let mut orphans = if dry_run { Vec::new() } else { self.orphans() };
+        swept.more = orphans.len() > most;
+        orphans.truncate(most);
+        // While children go, nobody knows yet how much room there will be.
+        let bytes_max = retention.bytes_max.filter(|_| orphans.is_empty());
+        let mut children = 0;
+        let mut going: BTreeSet<_> = orphans.into_iter().collect();
         for (ended_at, execution) in self.sweepable() {
-            let too_large = retention.bytes_max.is_some_and(|max| bytes > max);
+            let too_large = bytes_max.is_some_and(|max| bytes > max);
             if ended_at >= retention.ended_before && !too_large {
                 break;
             }
@@ -159,7 +198,10 @@ impl Memory {
                 swept.more = true;
                 break;
             }
-            bytes = bytes.saturating_sub(self.bytes_of(execution));
+            let below = self.descendants(execution);
+            let below_bytes: u64 = below.iter().map(|child| self.bytes_of(*child)).sum();
+            bytes = bytes.saturating_sub(self.bytes_of(execution) + below_bytes);
+            children += below.len() as u64;
             going.insert(execution);
         }
         let mut ledger: Vec<_> = self.ledger.iter().map(|(key, entry)| (key.clone(), entry)).collect();
@@ -171,7 +213,7 @@ impl Memory {
             ledger.retain(|(_, (row, _))| going.contains(&row.execution));
             swept.more = true;
         }
-        swept.executions = going.len() as u64;
+        swept.executions = going.len() as u64 + if dry_run { children } else { 0 };
         swept.ledger = ledger.len() as u64;
         let keys: Vec<_> = ledger.into_iter().map(|(key, _)| key).collect();
         if !dry_run {
@@ -179,18 +221,31 @@ impl Memory {
                 self.ledger.remove(&key);
             }
             for execution in going {
-                self.forget(execution);
+                swept.more |= self.forget(execution);
+            }
+            let is_empty = |run: &Uuid| self.children_of(*run, 0).next().is_none();
+            let empty: Vec<_> = self.orphaned.iter().copied().filter(is_empty).collect();
+            for run in empty {
+                self.orphaned.remove(&run);
+                self.map_runs.remove(&run);
             }
         }
         swept
     }
 
-    fn forget(&mut self, execution: ExecutionId) {
-        let Some(kept) = self.rows.remove(&execution) else { return };
+    /// Takes one; whether it has Map Runs, whose children go next.
+    fn forget(&mut self, execution: ExecutionId) -> bool {
+        let Some(kept) = self.rows.remove(&execution) else { return false };
         if let Some(name) = kept.row.name {
             self.names.remove(&(kept.row.machine, name));
         }
         self.segments.retain(|(whose, _), _| *whose != execution);
+        if let Some(child) = kept.row.child {
+            self.children.remove(&child);
+        }
+        let runs: Vec<Uuid> = self.runs_of(execution).into_iter().map(|run| run.id).collect();
+        self.orphaned.extend(&runs);
+        !runs.is_empty()
     }
 
     fn bytes_of(&self, execution: ExecutionId) -> u64 {

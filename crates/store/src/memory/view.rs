@@ -2,7 +2,7 @@
 
 use super::{Kept, Memory, lock};
 use crate::gather::{self, Stretch};
-use crate::group::{LedgerRow, MachineId, RevisionId, Row, Totals};
+use crate::group::{LedgerRow, MachineId, MapRunRow, RevisionId, Row, Totals};
 use crate::lease::{Position, Shard};
 use crate::record::{self, Damage};
 use crate::store::{
@@ -10,9 +10,10 @@ use crate::store::{
     Registered, Registry, Stats, StoredTurn, Summary,
 };
 use crate::words;
-use perdura_engine::{ExecutionId, LedgerStatus, Timestamp};
+use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
 use std::cmp::Reverse;
 use std::sync::{Arc, Mutex, MutexGuard};
+use uuid::Uuid;
 
 /// Sees what all clones of the store have committed.
 pub(super) struct MemoryReader {
@@ -152,13 +153,37 @@ impl Reader for MemoryReader {
     fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
         let memory = self.lock();
         let wanted = |kept: &&Kept| {
-            filter.machine.is_none_or(|machine| kept.row.machine == machine)
+            kept.row.child.is_none()
+                && filter.machine.is_none_or(|machine| kept.row.machine == machine)
                 && filter.status.is_none_or(|status| kept.row.status.name() == status.name())
                 && after.is_none_or(|after| (kept.row.started_at, kept.row.execution) < after)
         };
         let mut rows: Vec<&Row> = memory.rows.values().filter(wanted).map(|kept| &kept.row).collect();
         rows.sort_unstable_by_key(|row| Reverse((row.started_at, row.execution)));
         Ok(rows.into_iter().take(most as usize).map(summary).collect())
+    }
+
+    fn child_statuses(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<(u32, Status)>, Failure> {
+        let memory = self.lock();
+        let children = memory.children_of(run, from).take(most as usize);
+        Ok(children.map(|(index, child)| (index, memory.rows[&child].row.status)).collect())
+    }
+
+    fn children(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<Row>, Failure> {
+        let memory = self.lock();
+        let children = memory.children_of(run, from).take(most as usize);
+        Ok(children.map(|(_, child)| memory.rows[&child].row.clone()).collect())
+    }
+
+    fn map_run(&mut self, run: Uuid) -> Result<Option<MapRunRow>, Failure> {
+        let memory = self.lock();
+        Ok(memory.map_runs.get(&run).filter(|_| !memory.orphaned.contains(&run)).cloned())
+    }
+
+    fn map_runs(&mut self, execution: ExecutionId) -> Result<Vec<MapRunRow>, Failure> {
+        let memory = self.lock();
+        let runs = memory.runs_of(execution).into_iter();
+        Ok(runs.filter(|run| !memory.orphaned.contains(&run.id)).cloned().collect())
     }
 
     fn turns(
@@ -207,6 +232,7 @@ impl Reader for MemoryReader {
                 ("history".to_owned(), memory.segments.len() as u64, 0),
                 ("ledger".to_owned(), memory.ledger.len() as u64, 0),
                 ("counter".to_owned(), memory.counters.len() as u64, 0),
+                ("map_run".to_owned(), memory.map_runs.len() as u64, 0),
             ],
             bytes: memory.bytes(),
         })

@@ -98,6 +98,9 @@ fn write(connection: &Connection, part: &Part) -> Result<(), Refused> {
     for change in &part.ledger {
         write_ledger(connection, change)?;
     }
+    for map_run in &part.map_runs {
+        super::map_runs::write(connection, map_run)?;
+    }
     if let Some(totals) = &part.totals {
         write_totals(connection, shard, totals)?;
     }
@@ -125,19 +128,20 @@ fn write_segment(connection: &Connection, segment: &Segment) -> Result<(), Refus
 
 const LIST_ROW: &str = "
     INSERT INTO execution (id, shard, machine, revision, name, status, awake, started_at, ended_at, wake_at,
-        wake_wall_at, redrives)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+        wake_wall_at, redrives, map_run, child)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
     ON CONFLICT (id) DO UPDATE SET shard = ?2, machine = ?3, revision = ?4, name = ?5, status = ?6, awake = ?7,
-        started_at = ?8, ended_at = ?9, wake_at = ?10, wake_wall_at = ?11, redrives = ?12";
+        started_at = ?8, ended_at = ?9, wake_at = ?10, wake_wall_at = ?11, redrives = ?12, map_run = ?13,
+        child = ?14";
 
 const WRITE_ROW: &str = "
     INSERT INTO execution (id, shard, machine, revision, name, status, awake, started_at, ended_at, wake_at,
-        wake_wall_at, redrives, covered_at, turns, events, tail_from, state_turn, tail, state, waits)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
+        wake_wall_at, redrives, map_run, child, covered_at, turns, events, tail_from, state_turn, tail, state, waits)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)
     ON CONFLICT (id) DO UPDATE SET shard = ?2, machine = ?3, revision = ?4, name = ?5, status = ?6, awake = ?7,
-        started_at = ?8, ended_at = ?9, wake_at = ?10, wake_wall_at = ?11, redrives = ?12, covered_at = ?13,
-        turns = ?14, events = ?15, tail_from = ?16, state_turn = ?17, tail = ?18, state = ?19,
-        waits = ?20";
+        started_at = ?8, ended_at = ?9, wake_at = ?10, wake_wall_at = ?11, redrives = ?12, map_run = ?13,
+        child = ?14, covered_at = ?15, turns = ?16, events = ?17, tail_from = ?18, state_turn = ?19, tail = ?20,
+        state = ?21, waits = ?22";
 
 fn write_row(connection: &Connection, shard: Shard, newest: Position, row: &Row) -> Result<(), Refused> {
     let sql = if row.content.is_some() { WRITE_ROW } else { LIST_ROW };
@@ -159,6 +163,8 @@ fn write_row(connection: &Connection, shard: Shard, newest: Position, row: &Row)
     bind(&row.wake.steady.map(|at| at.0))?;
     bind(&row.wake.wall.map(|at| at.0))?;
     bind(&row.redrives)?;
+    bind(&row.child.map(|child| child.run.into_bytes()))?;
+    bind(&row.child.map(|child| child.index))?;
     if let Some(content) = &row.content {
         bind(&(newest.0 as i64))?;
         bind(&(content.turns as i64))?;

@@ -3,10 +3,11 @@
 mod beyond;
 
 use super::fault::{Files, Trouble};
+use super::map_runs;
 use super::rows::{self, execution_of, id_of, ledger_row, row_of, summary, unsegmented_from};
 use super::schema;
 use crate::gather::{self, Stretch};
-use crate::group::{LedgerRow, MachineId, RevisionId, Row, Totals};
+use crate::group::{LedgerRow, MachineId, MapRunRow, RevisionId, Row, Totals};
 use crate::lease::{Position, Shard};
 use crate::record;
 use crate::store::{
@@ -15,16 +16,17 @@ use crate::store::{
 };
 use crate::words;
 use beyond::Beyond;
-use perdura_engine::{ExecutionId, LedgerStatus, Timestamp};
+use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params_from_iter};
 use std::cmp::Reverse;
 use std::fmt::Write;
 use std::path::Path;
+use uuid::Uuid;
 
 /// The tables that are counted.
-const TABLES: [&str; 8] =
-    ["execution", "history", "journal", "ledger", "machine", "revision", "lease", "counter"];
+const TABLES: [&str; 9] =
+    ["execution", "history", "journal", "ledger", "machine", "map_run", "revision", "lease", "counter"];
 
 /// Reads the data in a folder, whether or not somebody writes there.
 #[derive(Debug)]
@@ -168,7 +170,8 @@ fn list(connection: &Connection, filter: &Filter, after: After, most: u32) -> Re
         None => distinct_machines(connection)?,
     };
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT {} FROM execution WHERE machine = ?1 AND status = ?2 AND (started_at, id) < (?3, ?4)
+        "SELECT {} FROM execution
+         WHERE machine = ?1 AND status = ?2 AND (started_at, id) < (?3, ?4) AND map_run IS NULL
          ORDER BY started_at DESC, id DESC LIMIT ?5",
         rows::SUMMARY
     ))?;
@@ -194,8 +197,9 @@ fn list(connection: &Connection, filter: &Filter, after: After, most: u32) -> Re
 
 /// Hops through the index from one machine to the next.
 fn distinct_machines(connection: &Connection) -> Result<Vec<i64>, Trouble> {
-    let mut statement = connection
-        .prepare_cached("SELECT machine FROM execution WHERE machine > ?1 ORDER BY machine LIMIT 1")?;
+    let mut statement = connection.prepare_cached(
+        "SELECT machine FROM execution WHERE machine > ?1 AND map_run IS NULL ORDER BY machine LIMIT 1",
+    )?;
     let mut machines = Vec::new();
     let mut last = i64::MIN;
     while let Some(next) = statement.query_row([last], |row| row.get::<_, i64>(0)).optional()? {
@@ -281,7 +285,9 @@ fn stats(connection: &Connection, shards: u16, files: &Files) -> Result<Stats, T
         totals
             .push(newest.map_or(Ok(Totals::default()), |row| record::read_journal(&row).map(|read| read.0))?);
     }
-    let executions = "SELECT status, count(*) FROM execution GROUP BY status";
+    // Each half has an index that tells it all.
+    let executions = "SELECT status, count(*) FROM (SELECT status FROM execution WHERE map_run IS NULL
+        UNION ALL SELECT status FROM execution WHERE map_run IS NOT NULL) GROUP BY status";
     let ledger = "SELECT status, count(*) FROM ledger GROUP BY status";
     let oldest: Option<i64> = connection.query_row(
         "SELECT min(started_at) FROM ledger WHERE status = ?1",
@@ -426,6 +432,22 @@ impl Reader for SqliteReader {
             stretch(connection, turns, execution, &mut found)?;
             Ok(found.turns())
         })
+    }
+
+    fn child_statuses(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<(u32, Status)>, Failure> {
+        self.ask(|connection, _| map_runs::child_statuses(connection, run, from, most))
+    }
+
+    fn children(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<Row>, Failure> {
+        self.ask(|connection, _| map_runs::children(connection, run, from, most))
+    }
+
+    fn map_run(&mut self, run: Uuid) -> Result<Option<MapRunRow>, Failure> {
+        self.ask(|connection, _| map_runs::one(connection, run))
+    }
+
+    fn map_runs(&mut self, execution: ExecutionId) -> Result<Vec<MapRunRow>, Failure> {
+        self.ask(|connection, _| map_runs::of(connection, execution))
     }
 
     fn ledger(&mut self, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Failure> {

@@ -1,7 +1,7 @@
 //! Between rows of tables and our own words.
 
 use super::fault::Trouble;
-use crate::group::{Content, LedgerRow, MachineId, RevisionId, Row, Snapshot};
+use crate::group::{ChildOf, Content, LedgerRow, MachineId, RevisionId, Row, Snapshot};
 use crate::lease::{Position, Shard};
 use crate::record::Damage;
 use crate::store::{MachineRecord, Summary};
@@ -37,7 +37,7 @@ pub(super) fn execution_of(bytes: [u8; 16]) -> ExecutionId {
     ExecutionId::from_uuid(Uuid::from_bytes(bytes))
 }
 
-fn unknown(word: &str, value: &str) -> Trouble {
+pub(super) fn unknown(word: &str, value: &str) -> Trouble {
     Trouble::Damage(Damage(format!("the {word} {value} is unknown")))
 }
 
@@ -58,15 +58,11 @@ pub(super) fn summary(row: &rusqlite::Row<'_>) -> Result<Summary, Trouble> {
     })
 }
 
-/// A row with its content.
-pub(super) fn row_of(connection: &Connection, execution: ExecutionId) -> Result<Option<Row>, Trouble> {
-    let mut statement = connection.prepare_cached(
-        "SELECT id, machine, revision, name, status, started_at, ended_at, redrives,
-             awake, wake_at, wake_wall_at, turns, events, tail_from, state_turn, tail, state, waits
-         FROM execution WHERE id = ?1",
-    )?;
-    let mut rows = statement.query([id_of(execution)])?;
-    let Some(row) = rows.next()? else { return Ok(None) };
+/// What a row is made of, in the order of [`full_row`].
+pub(super) const ROW: &str = "id, machine, revision, name, status, started_at, ended_at, redrives,
+    awake, wake_at, wake_wall_at, turns, events, tail_from, state_turn, tail, state, waits, map_run, child";
+
+pub(super) fn full_row(row: &rusqlite::Row<'_>) -> Result<Row, Trouble> {
     let summary = summary(row)?;
     let state: Option<i64> = row.get(14)?;
     let state = match state {
@@ -83,9 +79,13 @@ pub(super) fn row_of(connection: &Connection, execution: ExecutionId) -> Result<
         }),
         None => None,
     };
+    let child = match row.get::<_, Option<[u8; 16]>>(18)? {
+        Some(run) => Some(ChildOf { run: Uuid::from_bytes(run), index: row.get(19)? }),
+        None => None,
+    };
     let time = |index| Ok::<_, Trouble>(row.get::<_, Option<i64>>(index)?.map(Timestamp));
-    Ok(Some(Row {
-        execution,
+    Ok(Row {
+        execution: summary.execution,
         machine: summary.machine,
         revision: summary.revision,
         name: summary.name,
@@ -96,8 +96,16 @@ pub(super) fn row_of(connection: &Connection, execution: ExecutionId) -> Result<
         ended_at: summary.ended_at,
         wake: Wake { steady: time(9)?, wall: time(10)? },
         redrives: summary.redrives,
+        child,
         content,
-    }))
+    })
+}
+
+/// A row with its content.
+pub(super) fn row_of(connection: &Connection, execution: ExecutionId) -> Result<Option<Row>, Trouble> {
+    let mut statement = connection.prepare_cached(&format!("SELECT {ROW} FROM execution WHERE id = ?1"))?;
+    let mut rows = statement.query([id_of(execution)])?;
+    rows.next()?.map(full_row).transpose()
 }
 
 /// The first Turn of an execution that no segment holds.

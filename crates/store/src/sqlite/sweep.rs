@@ -2,8 +2,12 @@
 //!
 //! An ended execution stays while the journal still has Turns of it: recovery would take them for one that runs.
 //! The room that is freed is used again by what comes; the file does not shrink.
+//!
+//! Children of a Map Run stay as long as their parent, because a redrive asks for them. When the parent has gone, they
+//! are the first to go, slice by slice, and their run's row after the last of them.
 
 use super::fault::Trouble;
+use super::map_runs;
 use super::rows::{execution_of, journal_range, position_of};
 use crate::lease::{Position, Shard};
 use crate::store::{Retention, Swept};
@@ -24,19 +28,22 @@ pub(super) fn sweep(
     most: u32,
     dry_run: bool,
 ) -> Result<Swept, Trouble> {
-    let mut swept = Swept::default();
-    let mut bytes = used_bytes(connection)?;
     let mut oldest = BTreeMap::new();
+    let mut swept = if dry_run { Swept::default() } else { sweep_orphans(connection, most, &mut oldest)? };
+    let most = most - swept.executions as u32;
+    // While children go, nobody knows yet how much room there will be.
+    let bytes_max = retention.bytes_max.filter(|_| swept.executions == 0);
+    let mut bytes = used_bytes(connection)?;
     let mut statement = connection.prepare_cached(
         "SELECT row, id, ended_at, shard, covered_at FROM execution
-         WHERE ended_at IS NOT NULL AND NOT awake AND tail IS NOT NULL ORDER BY ended_at, row",
+         WHERE ended_at IS NOT NULL AND map_run IS NULL AND NOT awake AND tail IS NOT NULL ORDER BY ended_at, row",
     )?;
     let mut going = Vec::new();
-    let mut ledger = 0;
+    let (mut ledger, mut children) = (0, 0);
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let ended_at: i64 = row.get(2)?;
-        let too_large = retention.bytes_max.is_some_and(|max| bytes > max);
+        let too_large = bytes_max.is_some_and(|max| bytes > max);
         if ended_at >= retention.ended_before.0 && !too_large {
             break;
         }
@@ -49,21 +56,27 @@ pub(super) fn sweep(
             break;
         }
         let candidate = Candidate { row: row.get(0)?, execution: execution_of(row.get(1)?), ended_at };
-        if retention.bytes_max.is_some() {
+        if bytes_max.is_some() {
             bytes = bytes.saturating_sub(bytes_of(connection, &candidate)?);
+        }
+        if dry_run || bytes_max.is_some() {
+            let (below, below_bytes) = map_runs::descendants(connection, candidate.execution)?;
+            bytes = bytes.saturating_sub(below_bytes);
+            children += below;
         }
         ledger += ledger_count(connection, &candidate, dry_run.then_some(retention.ledger_before.0))?;
         going.push(candidate);
     }
     drop(rows);
-    swept.executions = going.len() as u64;
+    swept.executions += going.len() as u64;
     if dry_run {
+        swept.executions += children;
         swept.ledger = ledger + old_ledger(connection, retention)?;
         return Ok(swept);
     }
-    swept.ledger = ledger;
+    swept.ledger += ledger;
     for candidate in &going {
-        take(connection, candidate)?;
+        swept.more |= take(connection, candidate)?;
     }
     let old = connection
         .prepare_cached(
@@ -73,6 +86,45 @@ pub(super) fn sweep(
         .execute(params![retention.ledger_before.0, most])?;
     swept.ledger += old as u64;
     swept.more |= old_ledger(connection, retention)? > 0;
+    Ok(swept)
+}
+
+/// Children whose parent has gone, at most so many, and runs without children.
+fn sweep_orphans(
+    connection: &Connection,
+    most: u32,
+    oldest: &mut BTreeMap<Shard, Position>,
+) -> Result<Swept, Trouble> {
+    let mut swept = Swept::default();
+    let mut statement = connection.prepare_cached(
+        "SELECT row, id, ended_at, shard, covered_at FROM execution
+         WHERE map_run = ?1 AND ended_at IS NOT NULL AND NOT awake AND tail IS NOT NULL",
+    )?;
+    for run in map_runs::orphaned(connection)? {
+        let mut going = Vec::new();
+        let mut rows = statement.query([run])?;
+        while let Some(row) = rows.next()? {
+            if row.get::<_, i64>(4)? as u64 >= oldest_of(connection, Shard(row.get(3)?), oldest)?.0 {
+                continue;
+            }
+            if swept.executions + going.len() as u64 == u64::from(most) {
+                swept.more = true;
+                break;
+            }
+            going.push(Candidate {
+                row: row.get(0)?,
+                execution: execution_of(row.get(1)?),
+                ended_at: row.get(2)?,
+            });
+        }
+        drop(rows);
+        for candidate in &going {
+            swept.ledger += ledger_count(connection, candidate, None)?;
+            swept.more |= take(connection, candidate)?;
+        }
+        swept.executions += going.len() as u64;
+        map_runs::take_if_empty(connection, run)?;
+    }
     Ok(swept)
 }
 
@@ -131,7 +183,8 @@ fn old_ledger(connection: &Connection, retention: &Retention) -> Result<u64, Tro
     Ok(count as u64)
 }
 
-fn take(connection: &Connection, candidate: &Candidate) -> Result<(), Trouble> {
+/// Takes one; whether it has Map Runs, whose children go next.
+fn take(connection: &Connection, candidate: &Candidate) -> Result<bool, Trouble> {
     let id = super::rows::id_of(candidate.execution);
     connection.prepare_cached("DELETE FROM history WHERE execution = ?1")?.execute([id])?;
     connection
@@ -141,5 +194,5 @@ fn take(connection: &Connection, candidate: &Candidate) -> Result<(), Trouble> {
         .prepare_cached("DELETE FROM execution WHERE row = ?1 AND ended_at = ?2")?
         .execute([candidate.row, candidate.ended_at])?;
     debug_assert_eq!(gone, 1, "it was there a moment ago, in this transaction");
-    Ok(())
+    map_runs::orphan(connection, candidate.execution)
 }

@@ -51,6 +51,7 @@ impl Stage {
             rows: Vec::new(),
             segments: Vec::new(),
             ledger: Vec::new(),
+            map_runs: Vec::new(),
             totals: None,
         }
     }
@@ -88,7 +89,9 @@ impl Stage {
             started_at: Timestamp(1),
             ended_at: Some(Timestamp(3)),
             wake: Wake::default(),
+            waits: false,
             redrives: 0,
+            child: None,
             content: Some(content),
         }
     }

@@ -1,19 +1,18 @@
 //! Distributed Maps: children as executions of their own, in the same loop.
 
-use super::{Driver, ExecutionNo, entropy};
-use anyhow::Result;
+use super::{Driver, ExecutionNo};
 use perdura_engine::asl::error::{ITEM_READER, RESULT_WRITER};
-use perdura_engine::asl::scope::Dice;
+use perdura_engine::asl::json::Payload;
 use perdura_engine::{
-    Arns, By, Child, EffectKey, Execution, Fault, Identity, Input, MapRun, MapRunOrder, MapRunOutcome,
-    Status, StrandId,
+    By, EffectKey, Execution, Fault, Input, MapRun, MapRunOrder, MapRunOutcome, Next, StrandId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A Map Run with its children under way.
+/// A Map Run with its children under way, and what those gave that have ended.
 pub(super) struct Spread {
     run: MapRun,
     children: BTreeMap<u32, ExecutionNo>,
+    results: BTreeMap<u32, Payload>,
 }
 
 /// Whose child an execution is.
@@ -25,42 +24,36 @@ pub(super) struct ChildOf {
 }
 
 impl Driver {
-    pub(super) fn start_map_run(&mut self, number: ExecutionNo, order: MapRunOrder) -> Result<()> {
-        let (strand, key) = (order.strand, order.key.clone());
-        let started = if let Some(fault) = unsupported(&order) {
-            Err(fault)
-        } else {
-            let machine = self.executions[&number].execution.machine().clone();
-            let items = order.items.clone().expect("a Map without a reader has its items");
-            let items = items.value().as_array().expect("the engine gives items as a list").to_vec();
-            MapRun::new(machine, order, &items, &Dice::new(self.clock.now().0, entropy()?))
-        };
-        match started {
-            Err(fault) => self.map_run_ended(number, strand, key, MapRunOutcome::Failed { fault }),
-            Ok(run) => {
-                self.map_runs.insert((number, strand), Spread { run, children: BTreeMap::new() });
-                self.start_children(number, strand);
-            }
+    pub(super) fn start_map_run(&mut self, number: ExecutionNo, order: MapRunOrder) {
+        let strand = order.strand;
+        if let Some(fault) = unsupported(&order) {
+            return self.map_run_ended(number, strand, order.key, MapRunOutcome::Failed { fault });
         }
-        Ok(())
+        let execution = &self.executions[&number].execution;
+        let (machine, limits) = (execution.machine().clone(), execution.identity().limits);
+        let run = MapRun::new(machine, order, limits.payload_bytes_max);
+        let spread = Spread { run, children: BTreeMap::new(), results: BTreeMap::new() };
+        self.map_runs.insert((number, strand), spread);
+        self.start_children(number, strand);
     }
 
     fn start_children(&mut self, parent: ExecutionNo, strand: StrandId) {
         let identity = self.executions[&parent].execution.identity().clone();
         while let Some(spread) = self.map_runs.get_mut(&(parent, strand)) {
-            let Some(child) = spread.run.next_child() else { break };
+            let child = match spread.run.advance() {
+                Next::Start(child) => child,
+                Next::Looking => continue,
+                Next::NotNow => return,
+                Next::Over(over) => return self.end_map_run(parent, strand, over),
+            };
             let (index, items) = (child.index, child.items);
-            let of_child = child_identity(&identity, spread.run.order(), child);
+            let of_child = spread.run.order().child_identity(&identity, child);
             let execution = Execution::new(spread.run.machine().clone(), of_child);
             let number = self.begin(execution, Some(ChildOf { parent, strand, index }));
             self.progress.begin_child(number, (parent, strand), index, items);
             if let Some(spread) = self.map_runs.get_mut(&(parent, strand)) {
                 spread.children.insert(index, number);
             }
-        }
-        let over = self.map_runs.get(&(parent, strand)).and_then(|spread| spread.run.ended());
-        if let Some(outcome) = over {
-            self.end_map_run(parent, strand, outcome);
         }
     }
 
@@ -72,23 +65,25 @@ impl Driver {
             return;
         };
         let Some(ended) = self.executions.remove(&number).map(|running| running.execution) else { return };
-        let ending = match ended.status() {
-            Status::Succeeded => Ok(ended.output().cloned().expect("what succeeded has an output")),
-            Status::Created | Status::Running | Status::Failed | Status::Aborted | Status::TimedOut => {
-                Err(ended.fault().clone())
-            }
-        };
         let Some(spread) = self.map_runs.get_mut(&(parent, strand)) else { return };
         spread.children.remove(&index);
-        match spread.run.child_ended(index, ending) {
-            Some(outcome) => self.end_map_run(parent, strand, outcome),
-            None => self.start_children(parent, strand),
-        }
+        let result = ended.output().cloned().unwrap_or_else(|| ended.fault().to_value().into());
+        spread.results.insert(index, result);
+        spread.run.child_ended(index, ended.status());
+        self.start_children(parent, strand);
     }
 
-    fn end_map_run(&mut self, parent: ExecutionNo, strand: StrandId, outcome: MapRunOutcome) {
-        let Some(spread) = self.map_runs.get(&(parent, strand)) else { return };
-        let key = spread.run.order().key.clone();
+    fn end_map_run(&mut self, parent: ExecutionNo, strand: StrandId, over: Result<(), Fault>) {
+        let Some(spread) = self.map_runs.get_mut(&(parent, strand)) else { return };
+        let order = spread.run.order();
+        let key = order.key.clone();
+        let outcome = match over {
+            Ok(()) => {
+                let results: Vec<Payload> = std::mem::take(&mut spread.results).into_values().collect();
+                MapRunOutcome::Succeeded { output: order.gathered(&results) }
+            }
+            Err(fault) => MapRunOutcome::Failed { fault },
+        };
         self.drop_map_run(parent, strand);
         self.map_run_ended(parent, strand, key, outcome);
     }
@@ -132,24 +127,4 @@ fn unsupported(order: &MapRunOrder) -> Option<Fault> {
     let writer = order.writer.as_ref().and_then(|writer| writer.resource.as_ref())?;
     let cause = format!("`perdura run` does not write results by {} yet", writer.arn);
     Some(Fault::new(RESULT_WRITER, cause))
-}
-
-/// Who a child is.
-fn child_identity(parent: &Identity, order: &MapRunOrder, child: Child) -> Identity {
-    let name = child.id.to_string();
-    // A Map Run is `…:mapRun:MACHINE/LABEL:UNIQUE`, and its children run `MACHINE/LABEL`.
-    let machine = order.arn.split(':').nth(6).unwrap_or(&parent.machine_name);
-    let arns = Arns::default();
-    Identity {
-        id: child.id,
-        arn: arns.execution(machine, &name, order.execution_type, &name).into(),
-        name: name.into(),
-        machine_arn: arns.machine(machine).into(),
-        machine_name: machine.into(),
-        role_arn: parent.role_arn.clone(),
-        kind: order.execution_type,
-        flow: order.flow,
-        input: child.input,
-        limits: parent.limits,
-    }
 }

@@ -1,0 +1,230 @@
+//! What a Map Run asks of the store and of the world, beside the node's thread.
+//!
+//! A run has no log of its own. Which children it has, how they stand and what they gave is read from their rows: when
+//! a run is taken up, and when all of them have ended. Both may be a million rows, so nobody waits for them on the
+//! thread that decides.
+
+use crate::items::{ChildResult, Fed, Feed, WriteOrder};
+use crate::message::{Message, Reply};
+use perdura_engine::asl::error::DATA_LIMIT_EXCEEDED;
+use perdura_engine::asl::json::Payload;
+use perdura_engine::{EventKind, Fault, Known, MapRunOrder, ReaderOrder, Record};
+use perdura_store::record::{Damage, TurnBody, read_history};
+use perdura_store::{Failure, FailureKind, MapRunRow, Reader, Row, StoredTurn};
+use std::fmt;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+use uuid::Uuid;
+
+/// How many statuses are read at once.
+const STATUSES_AT_ONCE: u32 = 16_384;
+/// How many children are read at once.
+const CHILDREN_AT_ONCE: u32 = 256;
+
+/// Which taking up of which run is meant: what was asked by one that is gone is of no use to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// The run.
+    pub run: Uuid,
+    /// Which time it was taken up by this node.
+    pub number: u128,
+}
+
+/// Something that a Map Run asks for.
+#[derive(Debug)]
+pub struct Fetch {
+    /// Who asks.
+    pub ticket: Ticket,
+    /// What for.
+    pub wanted: Wanted,
+}
+
+/// What a Map Run may ask for.
+pub enum Wanted {
+    /// Which children it has.
+    Children,
+    /// Its items.
+    Items {
+        /// From where.
+        reader: ReaderOrder,
+        /// One permit for each batch that it takes.
+        room: Arc<Semaphore>,
+    },
+    /// What its children gave, gathered or written.
+    Results {
+        /// How.
+        order: Box<MapRunOrder>,
+        /// The most bytes that the state's result may have.
+        bytes_max: usize,
+    },
+}
+
+impl fmt::Debug for Wanted {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Children => "Children",
+            Self::Items { .. } => "Items",
+            Self::Results { .. } => "Results",
+        })
+    }
+}
+
+/// What a Map Run is told.
+#[derive(Debug)]
+pub enum Fetched {
+    /// Its children, and its own row, if it has one.
+    Children(Result<(Known, Option<MapRunRow>), Failure>),
+    /// Items, or something about them.
+    Items(Fed),
+    /// The state's result.
+    Results(Result<Result<Payload, Fault>, Failure>),
+}
+
+impl Ticket {
+    /// The message that tells its run of this.
+    pub fn tell(self, fetched: Fetched) -> Message {
+        Message::Fetched { ticket: self, fetched: Box::new(fetched) }
+    }
+
+    /// The way of items into its run.
+    pub fn feed(self, room: Arc<Semaphore>, send: impl Fn(Message) + Send + Sync + 'static) -> Feed {
+        Feed::new(room, move |fed| send(self.tell(Fetched::Items(fed))))
+    }
+}
+
+/// Which children a run has, and what its row says.
+pub fn recall(reader: &mut dyn Reader, run: Uuid) -> Result<(Known, Option<MapRunRow>), Failure> {
+    let mut known = Known::default();
+    let mut from = 0;
+    loop {
+        let page = reader.child_statuses(run, from, STATUSES_AT_ONCE)?;
+        let Some((last, _)) = page.last() else { break };
+        from = last + 1;
+        for (index, status) in page {
+            known.set(index, status);
+        }
+    }
+    Ok((known, reader.map_run(run)?))
+}
+
+/// Reads the results of a run, and gathers them, or hands them to whoever writes them. `send` is told in the end.
+pub fn bring_results(
+    ticket: Ticket,
+    reader: Box<dyn Reader>,
+    (order, bytes_max): (&MapRunOrder, usize),
+    write: impl FnOnce(WriteOrder),
+    send: impl FnOnce(Message) + Send + 'static,
+) {
+    let results = Results { reader, run: ticket.run, from: 0, page: Vec::new().into_iter() };
+    let writer = order.writer.as_ref().filter(|writer| writer.resource.is_some());
+    match writer {
+        Some(writer) => write(WriteOrder {
+            writer: writer.clone(),
+            map_run_arn: order.arn.clone(),
+            results: Box::new(results),
+            reply: Reply::new(move |written| send(ticket.tell(Fetched::Results(Ok(written))))),
+        }),
+        None => send(ticket.tell(Fetched::Results(gather(order, results, bytes_max)))),
+    }
+}
+
+fn gather(
+    order: &MapRunOrder,
+    results: Results,
+    bytes_max: usize,
+) -> Result<Result<Payload, Fault>, Failure> {
+    let mut gathered = Vec::new();
+    let mut bytes = 2;
+    for child in results {
+        let child = child?;
+        let result = child.output.unwrap_or_else(|| child.fault.to_value().into());
+        bytes += result.len() + 1;
+        if bytes > bytes_max {
+            let cause = format!(
+                "The results of the Map Run have more than {bytes_max} bytes: have its children return less, or write \
+                 the results with a ResultWriter."
+            );
+            return Ok(Err(Fault::new(DATA_LIMIT_EXCEEDED, cause)));
+        }
+        gathered.push(result);
+    }
+    Ok(Ok(order.gathered(&gathered)))
+}
+
+/// The children of a run, page by page.
+struct Results {
+    reader: Box<dyn Reader>,
+    run: Uuid,
+    from: u32,
+    page: std::vec::IntoIter<Row>,
+}
+
+impl Iterator for Results {
+    type Item = Result<ChildResult, Failure>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.page.len() == 0 {
+            match self.reader.children(self.run, self.from, CHILDREN_AT_ONCE) {
+                Ok(page) => self.page = page.into_iter(),
+                Err(failure) => return Some(Err(failure)),
+            }
+        }
+        let row = self.page.next()?;
+        self.from = row.child.map_or(u32::MAX, |child| child.index + 1);
+        Some(result_of(&row, &mut *self.reader))
+    }
+}
+
+fn result_of(row: &Row, reader: &mut dyn Reader) -> Result<ChildResult, Failure> {
+    let damaged = |why: String| Failure {
+        what: format!("reading the child {}", row.execution),
+        why,
+        kind: FailureKind::Corrupt,
+    };
+    let content = row.content.as_ref().ok_or_else(|| damaged("it has not ended".into()))?;
+    let tail = read_history(&content.tail, content.tail_from).map_err(|damage| damaged(damage.0))?;
+    let first = match content.tail_from {
+        1 => None,
+        _ => reader.turns(row.execution, 1, 1)?.into_iter().next(),
+    };
+    let first = first.as_ref().or(tail.first()).ok_or_else(|| damaged("it has no Turns".into()))?;
+    let begun = TurnBody::read(&first.body).map_err(|damage| damaged(damage.0))?.begun;
+    let begun = begun.ok_or_else(|| damaged("its first Turn does not say who it is".into()))?;
+    let ending = last_event(&tail).map_err(|damage| damaged(damage.0))?;
+    let ending = ending.ok_or_else(|| damaged("its last Turns have no event".into()))?;
+    let (output, fault) = match ending {
+        EventKind::ExecutionSucceeded { output } => (Some(output), Fault::default()),
+        EventKind::ExecutionFailed(fault)
+        | EventKind::ExecutionAborted(fault)
+        | EventKind::ExecutionTimedOut(fault) => (None, fault),
+        _ => return Err(damaged("its last event is not the end of an execution".into())),
+    };
+    Ok(ChildResult {
+        index: row.child.map_or(0, |child| u64::from(child.index)),
+        arn: begun.identity.arn,
+        name: begun.identity.name,
+        machine_arn: begun.identity.machine_arn,
+        status: row.status,
+        input: begun.identity.input,
+        output,
+        fault,
+        started_at: row.started_at,
+        ended_at: row.ended_at,
+        redrives: row.redrives,
+    })
+}
+
+/// The last event of these Turns: what comes after an end is only noted.
+fn last_event(turns: &[StoredTurn]) -> Result<Option<EventKind>, Damage> {
+    for turn in turns.iter().rev() {
+        let records = TurnBody::read(&turn.body)?.turn.records;
+        let event = records.into_iter().rev().find_map(|record| match record {
+            Record::Event(event) => Some(event.kind),
+            Record::Note(_) => None,
+        });
+        if event.is_some() {
+            return Ok(event);
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,520 @@
+//! Distributed Maps, on a node by hand that can be lost between any two commits.
+
+use perdura_engine::asl::json::{Payload, Value, parse};
+use perdura_engine::asl::machine::MachineType;
+use perdura_engine::asl::resource::Resource;
+use perdura_engine::{
+    Arns, By, Call, Certainty, Destinations, ExecutionId, Fault, Input, Limits, Moment, Outcome, Policy,
+    Status, Timestamp,
+};
+use perdura_runtime::{
+    ChildResult, Committer, Deed, Ending, Fed, Fetch, Fetched, Live, Message, Naming, Node, Opening, Reply,
+    Source, Start, Ticket, Wanted, bring_results, recall,
+};
+use perdura_store::{MapRunRow, MemoryStore, NewMachine, Reader, RevisionId, Store};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, mpsc};
+use tokio::sync::Semaphore;
+
+/// More steps than this go nowhere.
+const STEPS_MAX: usize = 3_000;
+
+struct Everywhere;
+
+impl Destinations for Everywhere {
+    fn policy(&self, _: &Resource, _: &Payload) -> Policy {
+        Policy::default()
+    }
+}
+
+/// Who reads items for a run.
+struct Reading {
+    ticket: Ticket,
+    room: Arc<Semaphore>,
+    at: usize,
+}
+
+/// A node and all that is around it.
+struct Rig {
+    store: MemoryStore,
+    node: Node,
+    committer: Committer,
+    now: i64,
+    drawn: u128,
+    commits: usize,
+    /// How often each input was worked on.
+    worked: BTreeMap<String, usize>,
+    /// What fails, and is not answered.
+    fails: fn(&str) -> bool,
+    hangs: fn(&str) -> bool,
+    /// What a reader gives.
+    items: Vec<Value>,
+    version: &'static str,
+    limits: Limits,
+    reading: Vec<Reading>,
+    written: Arc<Mutex<Vec<ChildResult>>>,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let mut store = MemoryStore::new(2);
+        let (node, committer) = open(&mut store, 0, 1);
+        Self {
+            store,
+            node,
+            committer,
+            now: 0,
+            drawn: 1,
+            commits: 0,
+            worked: BTreeMap::new(),
+            fails: |_| false,
+            hangs: |_| false,
+            items: Vec::new(),
+            version: "v1",
+            limits: Limits::GENEROUS,
+            reading: Vec::new(),
+            written: Arc::default(),
+        }
+    }
+
+    fn moment(&mut self) -> Moment {
+        self.drawn += 1;
+        Moment { now: Timestamp(self.now), steady: Timestamp(self.now), entropy: self.drawn << 64 }
+    }
+
+    /// The process is gone, and another one takes up what is on disk.
+    fn crash(&mut self) {
+        self.drawn += 1;
+        self.now += 10_000;
+        self.reading.clear();
+        (self.node, self.committer) = open(&mut self.store, self.now, self.drawn);
+    }
+
+    fn start(&mut self, machine: &str, input: &str) -> ExecutionId {
+        let new = NewMachine {
+            name: "test".into(),
+            kind: MachineType::Standard,
+            definition: machine.into(),
+            at: Timestamp(0),
+        };
+        let revision: RevisionId = self.store.deploy(&new).unwrap().revision;
+        let start = Start {
+            revision,
+            name: None,
+            input: Payload::from_text(input).unwrap(),
+            limits: self.limits,
+            naming: Naming::new(Arns::default()),
+        };
+        let (sender, started) = mpsc::channel();
+        let reply = Reply::new(move |answer| sender.send(answer).unwrap());
+        let moment = self.moment();
+        self.node.take(Message::Start { start: Box::new(start), reply, ending: None }, &moment);
+        self.step();
+        started.try_recv().unwrap().unwrap().execution
+    }
+
+    fn input(&mut self, execution: ExecutionId, input: Input) {
+        let moment = self.moment();
+        self.node.take(Message::Input { execution, input, reply: Reply::new(|_| ()) }, &moment);
+    }
+
+    /// One pass: decide, commit, and do what follows.
+    fn step(&mut self) {
+        self.now += 50;
+        let moment = self.moment();
+        self.node.wake(&moment);
+        let drawn = &mut self.drawn;
+        let mut fresh = || {
+            *drawn += 1;
+            Moment { entropy: *drawn << 64, ..moment }
+        };
+        for item in self.node.decide(4, &mut fresh) {
+            self.committer.add(item);
+        }
+        self.committer.add_map_runs(self.node.map_run_rows());
+        let fetches: Vec<Deed> = self.node.fetches().collect();
+        let mut deeds = Vec::new();
+        if let Some(prepared) = self.committer.hand_over() {
+            self.commits += 1;
+            deeds = self.node.settle(prepared.write(&mut self.store).unwrap());
+        }
+        for deed in fetches.into_iter().chain(deeds) {
+            match deed {
+                Deed::Perform { execution, call } => self.perform(execution, call),
+                Deed::Cancel { .. } | Deed::Publish { .. } => {}
+                Deed::Fetch(fetch) => self.fetch(fetch),
+            }
+        }
+        self.give_items();
+    }
+
+    fn perform(&mut self, execution: ExecutionId, call: Call) {
+        let text = call.input.to_string();
+        if (self.hangs)(&text) {
+            return;
+        }
+        *self.worked.entry(text.clone()).or_default() += 1;
+        let outcome = if (self.fails)(&text) {
+            Outcome::Failed { fault: Fault::named("Bad"), certainty: Certainty::Refused }
+        } else {
+            Outcome::Succeeded { output: Payload::from_text(format!("[{text}]")).unwrap() }
+        };
+        let by = By::Key { strand: call.strand, key: call.key };
+        let moment = self.moment();
+        self.node.take(Message::Answer { execution, by, outcome }, &moment);
+    }
+
+    fn fetch(&mut self, fetch: Fetch) {
+        let Fetch { ticket, wanted } = fetch;
+        let mut reader = self.store.reader().unwrap();
+        let message = match wanted {
+            Wanted::Children => ticket.tell(Fetched::Children(recall(&mut *reader, ticket.run))),
+            Wanted::Items { room, .. } => {
+                self.reading.push(Reading { ticket, room, at: 0 });
+                let source = Source { name: "S3://b/k".into(), version: self.version.into() };
+                ticket.tell(Fetched::Items(Fed::From(source)))
+            }
+            Wanted::Results { order, bytes_max } => {
+                let (sender, told) = mpsc::channel();
+                let written = self.written.clone();
+                let write = move |order: perdura_runtime::WriteOrder| {
+                    *written.lock().unwrap() = order.results.map(Result::unwrap).collect();
+                    order.reply.send(Ok(Payload::from_text("\"written\"").unwrap()));
+                };
+                bring_results(ticket, reader, (&order, bytes_max), write, move |message| {
+                    sender.send(message).unwrap();
+                });
+                told.recv().unwrap()
+            }
+        };
+        let moment = self.moment();
+        self.node.take(message, &moment);
+    }
+
+    fn give_items(&mut self) {
+        let mut reading = std::mem::take(&mut self.reading);
+        for reader in &mut reading {
+            while reader.at <= self.items.len()
+                && let Ok(permit) = reader.room.try_acquire()
+            {
+                permit.forget();
+                let fed = match self.items.get(reader.at) {
+                    Some(item) => Fed::Items(vec![item.clone()]),
+                    None => Fed::End(Ok(())),
+                };
+                reader.at += 1;
+                let moment = self.moment();
+                self.node.take(reader.ticket.tell(Fetched::Items(fed)), &moment);
+            }
+        }
+        self.reading = reading;
+    }
+
+    fn reader(&self) -> Box<dyn Reader> {
+        self.store.reader().unwrap()
+    }
+
+    fn has_ended(&self, execution: ExecutionId) -> bool {
+        self.reader().row(execution).unwrap().is_some_and(|(row, _)| row.ended_at.is_some())
+    }
+
+    /// Until it has ended; its status and what it gave.
+    fn until_ended(&mut self, execution: ExecutionId) -> (Status, String) {
+        let (sender, told) = mpsc::channel();
+        let reply = Reply::new(move |ending| sender.send(ending).unwrap());
+        let moment = self.moment();
+        self.node.take(Message::Watch { execution, reply }, &moment);
+        for _ in 0..STEPS_MAX {
+            if let Ok(ending) = told.try_recv() {
+                let Ending { status, output, fault, .. } = ending.unwrap();
+                return (
+                    status,
+                    output.map_or_else(|| fault.to_value().to_string(), |output| output.to_string()),
+                );
+            }
+            self.step();
+        }
+        panic!("it goes nowhere: {:?} {:?}", self.children(execution), self.run_row(execution));
+    }
+
+    fn run_row(&self, execution: ExecutionId) -> MapRunRow {
+        let mut runs = self.reader().map_runs(execution).unwrap();
+        assert_eq!(runs.len(), 1, "one Map Run");
+        runs.remove(0)
+    }
+
+    fn children(&self, execution: ExecutionId) -> Vec<Status> {
+        let run = self.run_row(execution).id;
+        let all = self.reader().child_statuses(run, 0, 1_000).unwrap();
+        assert!(all.iter().zip(0..).all(|((index, _), at)| *index == at), "{all:?}");
+        all.into_iter().map(|(_, status)| status).collect()
+    }
+}
+
+fn open(store: &mut MemoryStore, now: i64, drawn: u128) -> (Node, Committer) {
+    let opening = Opening {
+        holder: "test".into(),
+        destinations: Arc::new(Everywhere),
+        moment: Moment { now: Timestamp(now), steady: Timestamp(now), entropy: drawn << 64 },
+        expires_at: Timestamp(now + 60_000),
+        store,
+        live: Live::default(),
+        performs: true,
+    };
+    Node::open(opening).unwrap()
+}
+
+const WORK: &str = r#"{"Type": "Task", "Resource": "arn:perdura:step:::work", "End": true}"#;
+const PASS: &str = r#"{"Type": "Pass", "End": true}"#;
+const READER: &str = r#""ItemReader": {"Resource": "arn:aws:states:::s3:getObject",
+    "ReaderConfig": {"InputType": "JSON"}, "Parameters": {"Bucket": "b", "Key": "k"}},"#;
+
+/// A machine with a Distributed Map of these fields and this child.
+fn map(fields: &str, child: &str) -> String {
+    format!(
+        r#"{{"StartAt": "Each", "States": {{"Each": {{"Type": "Map", {fields} "ItemProcessor": {{
+            "ProcessorConfig": {{"Mode": "DISTRIBUTED", "ExecutionType": "STANDARD"}},
+            "StartAt": "Do", "States": {{"Do": {child}}}}}, "End": true}}}}}}"#
+    )
+}
+
+fn numbers(count: usize) -> String {
+    let numbers: Vec<String> = (0..count).map(|number| number.to_string()).collect();
+    format!("[{}]", numbers.join(","))
+}
+
+fn values(text: &str) -> Vec<Value> {
+    parse(text).unwrap().as_array().unwrap().to_vec()
+}
+
+#[test]
+fn children_are_executions_of_their_own_and_their_results_are_in_order() {
+    let mut rig = Rig::new();
+    let parent = rig.start(&map("", WORK), &numbers(9));
+    let (status, output) = rig.until_ended(parent);
+    assert_eq!((status, &*output), (Status::Succeeded, "[[0],[1],[2],[3],[4],[5],[6],[7],[8]]"));
+    assert_eq!(rig.children(parent), [Status::Succeeded; 9]);
+    let row = rig.run_row(parent);
+    assert_eq!(
+        (row.status, row.counts.items.succeeded, row.counts.items.pending()),
+        (Status::Succeeded, 9, 0)
+    );
+    assert!(rig.reader().list(&perdura_store::Filter::default(), None, 100).unwrap().len() == 1);
+}
+
+#[test]
+fn no_more_children_run_at_once_than_asked() {
+    let mut rig = Rig::new();
+    rig.hangs = |_| true;
+    let parent = rig.start(&map(r#""MaxConcurrency": 3,"#, WORK), &numbers(9));
+    for _ in 0..50 {
+        rig.step();
+    }
+    assert_eq!(rig.children(parent), [Status::Running; 3]);
+    assert_eq!(rig.run_row(parent).counts.items.running, 3);
+}
+
+/// Crashes after each commit of a run, and sees that nobody can tell the difference.
+fn whatever_crashes(machine: &str, input: &str, prepare: fn(&mut Rig), check: fn(&mut Rig, ExecutionId)) {
+    for crash_after in 1.. {
+        let mut rig = Rig::new();
+        prepare(&mut rig);
+        let parent = rig.start(machine, input);
+        while rig.commits < crash_after && !rig.has_ended(parent) {
+            rig.step();
+        }
+        let is_over = rig.has_ended(parent);
+        rig.crash();
+        rig.until_ended(parent);
+        check(&mut rig, parent);
+        if is_over {
+            assert!(crash_after > 5, "it was over after {crash_after} commits");
+            return;
+        }
+    }
+}
+
+#[test]
+fn whatever_crashes_each_child_runs_once() {
+    whatever_crashes(
+        &map("", PASS),
+        &numbers(30),
+        |_| (),
+        |rig, parent| {
+            let (status, output) = rig.until_ended(parent);
+            assert_eq!((status, output), (Status::Succeeded, numbers(30)));
+            let run = rig.run_row(parent).id;
+            let children = rig.reader().children(run, 0, 100).unwrap();
+            let turns: Vec<u64> = children.iter().map(|row| row.content.as_ref().unwrap().turns).collect();
+            assert_eq!(turns, [1; 30], "a child that has ended has no second Turn");
+        },
+    );
+}
+
+#[test]
+fn whatever_crashes_a_finished_step_of_a_child_is_not_made_again() {
+    whatever_crashes(
+        &map(r#""MaxConcurrency": 3,"#, WORK),
+        &numbers(8),
+        |_| (),
+        |rig, parent| {
+            assert_eq!(rig.until_ended(parent).1, "[[0],[1],[2],[3],[4],[5],[6],[7]]");
+            // One that was under way is made again under its key; no more than ran at once.
+            let again = rig.worked.values().filter(|times| **times > 1).count();
+            assert!(again <= 3 && rig.worked.values().all(|times| *times <= 2), "{:?}", rig.worked);
+        },
+    );
+}
+
+#[test]
+fn whatever_crashes_items_that_are_read_are_handled_once() {
+    let batches = format!(r#"{READER} "ItemBatcher": {{"MaxItemsPerBatch": 3}},"#);
+    whatever_crashes(
+        &map(&batches, PASS),
+        "{}",
+        |rig| rig.items = values(&numbers(10)),
+        |rig, parent| {
+            let expected = r#"[{"Items":[0,1,2]},{"Items":[3,4,5]},{"Items":[6,7,8]},{"Items":[9]}]"#;
+            assert_eq!(rig.until_ended(parent), (Status::Succeeded, expected.into()));
+            let counts = rig.run_row(parent).counts;
+            assert_eq!((counts.items.succeeded, counts.children.succeeded), (10, 4));
+        },
+    );
+}
+
+#[test]
+fn whatever_crashes_a_run_over_its_tolerance_fails_and_its_children_end() {
+    let fields = r#""MaxConcurrency": 4, "ToleratedFailureCount": 1,"#;
+    let prepare = |rig: &mut Rig| {
+        rig.fails = |text| text == "1" || text == "5";
+        rig.hangs = |text| text == "2";
+    };
+    whatever_crashes(&map(fields, WORK), &numbers(12), prepare, |rig, parent| {
+        let (status, fault) = rig.until_ended(parent);
+        assert!(fault.contains("States.ExceedToleratedFailureThreshold"), "{status:?} {fault}");
+        let children = rig.children(parent);
+        assert_eq!((children[2], children.contains(&Status::Running)), (Status::Aborted, false));
+        assert_eq!(rig.run_row(parent).status, Status::Failed);
+    });
+}
+
+#[test]
+fn a_source_that_changed_is_not_gone_on_with() {
+    let mut rig = Rig::new();
+    rig.items = values(&numbers(3));
+    rig.hangs = |text| text == "1";
+    let parent = rig.start(&map(READER, WORK), "{}");
+    for _ in 0..40 {
+        rig.step();
+    }
+    rig.version = "v2";
+    rig.crash();
+    let (status, fault) = rig.until_ended(parent);
+    assert_eq!(status, Status::Failed);
+    assert!(fault.contains("States.ItemReaderFailed") && fault.contains("it was v1, and is v2"), "{fault}");
+    assert_eq!(rig.children(parent), [Status::Succeeded, Status::Aborted, Status::Succeeded]);
+}
+
+#[test]
+fn a_stopped_parent_stops_its_children_even_if_the_process_dies_then() {
+    for crashes in [false, true] {
+        let mut rig = Rig::new();
+        rig.hangs = |_| true;
+        let parent = rig.start(&map("", WORK), &numbers(5));
+        for _ in 0..40 {
+            rig.step();
+        }
+        rig.input(parent, Input::Stop { fault: Fault::default() });
+        rig.until_ended(parent);
+        if crashes {
+            rig.crash();
+        }
+        for _ in 0..60 {
+            rig.step();
+        }
+        assert_eq!(rig.children(parent), [Status::Aborted; 5], "crashes: {crashes}");
+        assert_eq!(rig.node.in_memory(), 0);
+    }
+}
+
+#[test]
+fn a_redrive_runs_the_unsuccessful_children_of_the_same_run() {
+    for crashes in [false, true] {
+        let mut rig = Rig::new();
+        rig.fails = |text| text == "1" || text == "4";
+        let fields = r#""MaxConcurrency": 2, "ToleratedFailureCount": 1,"#;
+        let parent = rig.start(&map(fields, WORK), &numbers(7));
+        assert_eq!(rig.until_ended(parent).0, Status::Failed);
+        let run = rig.run_row(parent).id;
+        let before = rig.worked.clone();
+        rig.fails = |_| false;
+        rig.now += 5_000;
+        rig.input(parent, Input::Redrive);
+        rig.step();
+        if crashes {
+            rig.step();
+            rig.step();
+            rig.crash();
+        }
+        let (status, output) = rig.until_ended(parent);
+        assert_eq!((status, &*output), (Status::Succeeded, "[[0],[1],[2],[3],[4],[5],[6]]"));
+        assert_eq!((rig.run_row(parent).id, rig.run_row(parent).redrives), (run, 1));
+        for succeeded in ["0", "2"] {
+            assert_eq!(rig.worked[succeeded], before[succeeded], "{succeeded} succeeded before");
+        }
+        assert!(rig.worked["1"] > before["1"]);
+    }
+}
+
+#[test]
+fn results_are_written_where_the_machine_says_so() {
+    let writer = r#""ResultWriter": {"Resource": "arn:aws:states:::s3:putObject",
+        "Parameters": {"Bucket": "b", "Prefix": "p"}}, "ToleratedFailureCount": 1,"#;
+    let mut rig = Rig::new();
+    rig.fails = |text| text == "1";
+    let parent = rig.start(&map(writer, WORK), &numbers(3));
+    assert_eq!(rig.until_ended(parent), (Status::Succeeded, r#""written""#.into()));
+    assert_eq!(rig.run_row(parent).results_written, 3);
+    let written = rig.written.lock().unwrap();
+    let seen: Vec<_> =
+        written.iter().map(|child| (child.index, child.status, child.input.to_string())).collect();
+    let expected = [(0, Status::Succeeded), (1, Status::Failed), (2, Status::Succeeded)];
+    assert_eq!(seen, expected.map(|(index, status)| (index, status, index.to_string())));
+    assert_eq!(written[1].fault, Fault::named("Bad"));
+    assert_eq!(written[2].output.as_ref().map(ToString::to_string).as_deref(), Some("[2]"));
+    assert!(written[0].arn.contains(":execution:test/Each:"), "{}", written[0].arn);
+}
+
+#[test]
+fn results_that_are_too_large_fail_the_state() {
+    let mut rig = Rig::new();
+    rig.limits.payload_bytes_max = 1_000;
+    let large = format!(r#"{{"Type": "Pass", "Result": "{}", "End": true}}"#, "x".repeat(300));
+    let parent = rig.start(&map("", &large), &numbers(4));
+    let (status, fault) = rig.until_ended(parent);
+    assert_eq!(status, Status::Failed);
+    assert!(fault.contains("States.DataLimitExceeded"), "{fault}");
+}
+
+#[test]
+fn a_map_in_a_child_of_a_map_runs_too() {
+    let inner = map("", PASS).replace("Each", "Inner").replace("Do", "Leaf");
+    let start = inner.find(r#"{"Type": "Map""#).unwrap();
+    let inner = &inner[start..inner.len() - 2];
+    let mut rig = Rig::new();
+    let parent = rig.start(&map("", inner), "[[1,2],[],[3]]");
+    assert_eq!(rig.until_ended(parent), (Status::Succeeded, "[[1,2],[],[3]]".into()));
+}
+
+#[test]
+fn children_that_sleep_are_awaited() {
+    let wait = r#"{"Type": "Wait", "Seconds": 30, "End": true}"#;
+    whatever_crashes(
+        &map("", wait),
+        &numbers(4),
+        |_| (),
+        |rig, parent| {
+            assert_eq!(rig.until_ended(parent), (Status::Succeeded, numbers(4)));
+        },
+    );
+}

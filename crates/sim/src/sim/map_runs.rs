@@ -1,0 +1,83 @@
+//! What Map Runs ask for: their children, their items and their results, each a little later.
+
+use super::{Happening, Sim};
+use crate::observed::Life;
+use perdura_engine::asl::json::{Value, parse};
+use perdura_runtime::{Fed, Fetch, Fetched, Message, Source, Ticket, Wanted, bring_results, recall};
+use perdura_store::Store;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{Semaphore, TryAcquireError};
+
+/// The most items that are read.
+const ITEMS_MAX: u64 = 20;
+/// In how many of them they come.
+const BATCH: u64 = 4;
+
+/// Somebody who reads items.
+pub(super) struct Reading {
+    ticket: Ticket,
+    room: Arc<Semaphore>,
+    next: u64,
+    count: u64,
+}
+
+impl Sim {
+    pub(super) fn fetch(&mut self, life: Life, fetch: Fetch) {
+        self.facts.count("fetches for Map Runs");
+        let Fetch { ticket, wanted } = fetch;
+        let reader = self.handle(life).reader();
+        let message = match (wanted, reader) {
+            (Wanted::Children, reader) => {
+                let found = reader.and_then(|mut reader| recall(&mut *reader, ticket.run));
+                ticket.tell(Fetched::Children(found))
+            }
+            (Wanted::Items { reader, room }, _) => {
+                let key = reader.arguments.value().get("Key").and_then(Value::as_str).map(str::to_owned);
+                let count = key.and_then(|key| key.parse::<u64>().ok()).unwrap_or(0) % (ITEMS_MAX + 1);
+                let reading = Reading { ticket, room, next: 0, count };
+                self.after(1, Happening::Read(life, Box::new(reading)));
+                let source = Source { name: "S3://items".into(), version: "1".into() };
+                ticket.tell(Fetched::Items(Fed::From(source)))
+            }
+            (Wanted::Results { .. }, Err(failure)) => ticket.tell(Fetched::Results(Err(failure))),
+            (Wanted::Results { order, bytes_max }, Ok(reader)) => {
+                let told: Arc<Mutex<Option<Message>>> = Arc::default();
+                let hears = told.clone();
+                let hear = move |message| {
+                    *hears.lock().unwrap_or_else(PoisonError::into_inner) = Some(message);
+                };
+                bring_results(ticket, reader, (&order, bytes_max), perdura_runtime::WriteOrder::refuse, hear);
+                let told = told.lock().unwrap_or_else(PoisonError::into_inner).take();
+                told.expect("results are told at once")
+            }
+        };
+        let takes = if self.is_rough() { self.dice.between(0..=200) } else { 0 };
+        self.after(takes, Happening::Tell(life, message));
+    }
+
+    /// Gives the next items, when there is room for them.
+    pub(super) fn read(&mut self, life: Life, mut reading: Reading) {
+        match reading.room.clone().try_acquire() {
+            Ok(permit) => permit.forget(),
+            Err(TryAcquireError::Closed) => return,
+            Err(TryAcquireError::NoPermits) => {
+                return self.after(50, Happening::Read(life, Box::new(reading)));
+            }
+        }
+        let until = reading.count.min(reading.next + BATCH);
+        let is_over = reading.next >= reading.count;
+        let fed = if is_over {
+            Fed::End(Ok(()))
+        } else {
+            let item = |n: u64| parse(&format!(r#"{{"n":{n}}}"#)).expect("it is JSON");
+            Fed::Items((reading.next..until).map(item).collect())
+        };
+        let ticket = reading.ticket;
+        reading.next = until;
+        self.after(1, Happening::Tell(life, ticket.tell(Fetched::Items(fed))));
+        if !is_over {
+            let takes = self.dice.between(2..=40);
+            self.after(takes, Happening::Read(life, Box::new(reading)));
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Map Runs, and the children that belong to them.
+
+#![allow(missing_docs, reason = "the name is the promise")]
+
+use super::{Make, Node, at, ended, only, row};
+use crate::group::{ChildOf, MapRunRow, Part, Row};
+use crate::store::{Filter, Retention, Swept};
+use perdura_engine::{ExecutionId, MapRunBounds, MapRunCounts, Status, Tally, Timestamp};
+use uuid::Uuid;
+
+const RUN: Uuid = Uuid::from_u128(7);
+
+fn map_run(id: Uuid, execution: ExecutionId) -> MapRunRow {
+    MapRunRow {
+        id,
+        arn: format!("arn:aws:states:us-east-1:123456789012:mapRun:m/l:{id}").into(),
+        execution,
+        status: Status::Running,
+        started_at: at(100),
+        ended_at: None,
+        redrives: 0,
+        redriven_at: None,
+        bounds: MapRunBounds::default(),
+        source_version: None,
+        counts: MapRunCounts::default(),
+        results_written: 0,
+    }
+}
+
+/// A child that ended.
+fn child(run: Uuid, index: u32, execution: ExecutionId) -> Row {
+    Row { child: Some(ChildOf { run, index }), ..ended(execution, 1, 20) }
+}
+
+/// Rows and runs in one commit, and then nothing of them in the journal.
+fn settled(node: &mut Node, rows: Vec<Row>, map_runs: Vec<MapRunRow>) {
+    let turns: Vec<_> = rows.iter().map(|row| (row.execution, 1)).collect();
+    let part = node.turns(&turns);
+    node.commit(Part { rows, map_runs, ..part });
+    node.move_on();
+}
+
+fn sweep(node: &mut Node, most: u32, dry_run: bool) -> Swept {
+    let retention = Retention { ended_before: at(1_000), ledger_before: Timestamp(0), bytes_max: None };
+    node.store.sweep(&retention, most, dry_run).unwrap()
+}
+
+fn indices(node: &Node, run: Uuid) -> Vec<u32> {
+    node.reader().child_statuses(run, 0, 100).unwrap().into_iter().map(|(index, _)| index).collect()
+}
+
+pub fn a_map_run_comes_back_as_it_was(make: Make<'_>) {
+    let tally = |by: u64| Tally {
+        total: 60 + by,
+        running: 1 + by,
+        succeeded: 2 + by,
+        failed: 3 + by,
+        timed_out: 4 + by,
+        aborted: 5 + by,
+    };
+    let full = MapRunRow {
+        status: Status::Failed,
+        ended_at: Some(at(400)),
+        redrives: 2,
+        redriven_at: Some(at(300)),
+        bounds: MapRunBounds {
+            max_concurrency: 8,
+            tolerated_count: Some(9),
+            tolerated_percentage: Some(12.5),
+        },
+        source_version: Some("etag".into()),
+        counts: MapRunCounts { items: tally(0), children: tally(10) },
+        results_written: 4,
+        ..map_run(RUN, only(1))
+    };
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    node.commit(Part { map_runs: vec![map_run(RUN, only(1))], ..node.part() });
+    assert_eq!(node.reader().map_run(RUN).unwrap(), Some(map_run(RUN, only(1))));
+    node.commit(Part { map_runs: vec![full.clone()], ..node.part() });
+    drop(node);
+    home.restart();
+    let mut reader = Node::on(&mut *home).reader();
+    assert_eq!(reader.map_run(RUN).unwrap(), Some(full));
+    assert_eq!(reader.map_run(Uuid::from_u128(8)).unwrap(), None);
+}
+
+pub fn children_are_in_no_list_but_that_of_their_run(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    let failed = Row { status: Status::Failed, ..child(RUN, 2, only(12)) };
+    let running = Row { child: Some(ChildOf { run: RUN, index: 1 }), ..row(only(11)) };
+    let other = child(Uuid::from_u128(8), 0, only(20));
+    let rows = vec![failed.clone(), running.clone(), child(RUN, 0, only(10)), other, row(only(1))];
+    node.rows(rows);
+    let mut reader = node.reader();
+    let listed = reader.list(&Filter::default(), None, 100).unwrap();
+    assert_eq!(listed.iter().map(|summary| summary.execution).collect::<Vec<_>>(), [only(1)]);
+    let statuses = [(0, Status::Succeeded), (1, Status::Running), (2, Status::Failed)];
+    assert_eq!(reader.child_statuses(RUN, 0, 100).unwrap(), statuses);
+    assert_eq!(reader.child_statuses(RUN, 1, 1).unwrap(), statuses[1..2]);
+    assert_eq!(reader.children(RUN, 0, 2).unwrap(), [child(RUN, 0, only(10)), running]);
+    assert_eq!(reader.children(RUN, 2, 2).unwrap(), [failed]);
+    let counted: u64 = reader.stats().unwrap().executions.iter().map(|(_, count)| count).sum();
+    assert_eq!(counted, 5, "but they are counted");
+}
+
+pub fn the_runs_of_an_execution_are_told_in_order(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    let run = |id: u128, started_at: i64, whose: u128| MapRunRow {
+        started_at: at(started_at),
+        ..map_run(Uuid::from_u128(id), only(whose))
+    };
+    let map_runs = vec![run(1, 30, 1), run(2, 10, 1), run(3, 20, 2), run(4, 20, 1)];
+    node.commit(Part { map_runs, ..node.part() });
+    let found = node.reader().map_runs(only(1)).unwrap();
+    assert_eq!(found, [run(2, 10, 1), run(4, 20, 1), run(1, 30, 1)]);
+}
+
+pub fn children_stay_as_long_as_their_parent(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    settled(&mut node, vec![row(only(1)), child(RUN, 0, only(10))], vec![map_run(RUN, only(1))]);
+    assert_eq!(sweep(&mut node, 100, false), Swept::default());
+    let retention = Retention { ended_before: at(0), ledger_before: at(0), bytes_max: Some(0) };
+    assert_eq!(node.store.sweep(&retention, 100, false).unwrap(), Swept::default());
+    assert_eq!(indices(&node, RUN), [0]);
+}
+
+pub fn children_go_after_their_parent_and_the_run_after_them(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    let mut rows: Vec<Row> = (0..5).map(|index| child(RUN, index, only(10 + u128::from(index)))).collect();
+    rows.push(ended(only(1), 1, 50));
+    settled(&mut node, rows, vec![map_run(RUN, only(1))]);
+    assert_eq!(sweep(&mut node, 3, false), Swept { executions: 1, ledger: 0, more: true });
+    assert_eq!(node.reader().map_run(RUN).unwrap(), None, "its parent is gone");
+    assert_eq!(indices(&node, RUN).len(), 5);
+    assert_eq!(sweep(&mut node, 3, false), Swept { executions: 3, ledger: 0, more: true });
+    assert_eq!(sweep(&mut node, 3, false), Swept { executions: 2, ledger: 0, more: false });
+    assert!(indices(&node, RUN).is_empty());
+    let tables = node.reader().stats().unwrap().tables;
+    assert!(tables.iter().any(|(name, rows, _)| name == "map_run" && *rows == 0), "{tables:?}");
+}
+
+pub fn children_of_children_go_too(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    let inner = Uuid::from_u128(8);
+    let rows = vec![ended(only(1), 1, 50), child(RUN, 0, only(10)), child(inner, 0, only(20))];
+    settled(&mut node, rows, vec![map_run(RUN, only(1)), map_run(inner, only(10))]);
+    let mut sweeps = 1;
+    while sweep(&mut node, 100, false).more {
+        sweeps += 1;
+    }
+    assert!(sweeps <= 4, "{sweeps} sweeps");
+    assert_eq!((indices(&node, RUN), indices(&node, inner)), (Vec::new(), Vec::new()));
+}
+
+pub fn a_dry_run_counts_children(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    let inner = Uuid::from_u128(8);
+    let rows = vec![ended(only(1), 1, 50), child(RUN, 0, only(10)), child(inner, 0, only(20))];
+    settled(&mut node, rows, vec![map_run(RUN, only(1)), map_run(inner, only(10))]);
+    assert_eq!(sweep(&mut node, 1, true), Swept { executions: 3, ledger: 0, more: false });
+    assert_eq!(indices(&node, RUN), [0]);
+}
