@@ -110,6 +110,8 @@ pub struct Node {
     errands: VecDeque<Errand>,
     /// Up to whom the sleepers of an earlier process were resumed, for each Shard where there may be more.
     resuming: Vec<(Shard, Option<ExecutionId>)>,
+    /// Who fell asleep here while there may be more.
+    slept: BTreeSet<ExecutionId>,
     names: BTreeMap<(MachineId, Arc<str>), ExecutionId>,
     ready: VecDeque<ExecutionId>,
     gathered: Vec<Item>,
@@ -172,6 +174,8 @@ struct Slot {
     inbox: VecDeque<Queued>,
     /// Whose child it is, if it is one.
     child: Option<ChildOf>,
+    /// It is resumed when its Map Run is here, and must not be thought to rest before that.
+    awaits_run: bool,
     /// Who is told when the commit under way is done.
     told: Option<ReplyTo>,
     shows: Vec<Reply<Option<Box<View>>>>,
@@ -189,7 +193,8 @@ impl Slot {
     fn is_idle(&self, running: &Running, performs: bool) -> bool {
         let has_no_call = performs || running.execution.calls().next().is_none();
         let nothing_leaves = self.live.is_empty() && self.starting.is_empty();
-        self.inbox.is_empty() && nothing_leaves && self.parked.is_none() && has_no_call
+        let may_rest = self.parked.is_none() && !self.awaits_run;
+        self.inbox.is_empty() && nothing_leaves && may_rest && has_no_call
     }
 
     /// A call is not under way any more.
@@ -313,6 +318,7 @@ impl Node {
             activities: Activities::default(),
             errands: VecDeque::new(),
             resuming: Vec::new(),
+            slept: BTreeSet::new(),
             names: BTreeMap::new(),
             ready: VecDeque::new(),
             gathered: Vec::new(),
@@ -613,7 +619,11 @@ impl Node {
     pub fn next_wake(&self) -> Wake {
         let mut wake = self.timers.next();
         let is_quiet = self.slots.is_empty() && self.unread.is_empty() && self.watchers.is_empty();
-        if !is_quiet || !self.resuming.is_empty() || self.activities.counts().1 > 0 {
+        if !is_quiet
+            || !self.resuming.is_empty()
+            || self.activities.counts().1 > 0
+            || self.map_runs.are_there()
+        {
             wake.steady = Some(wake.steady.map_or(self.shows_at, |at| at.min(self.shows_at)));
         }
         wake

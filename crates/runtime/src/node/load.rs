@@ -42,10 +42,12 @@ impl Node {
         Ok(())
     }
 
-    /// Whether another process had it last, and something of it was under way.
+    /// Whether another process had it last, and something of it was under way. The clock on the wall may have been
+    /// set back since; so until all that wait are resumed, it is also known who fell asleep here.
     fn is_from_before(&self, execution: &Execution) -> bool {
+        let is_unseen = !self.resuming.is_empty() && !self.slept.contains(&execution.identity().id);
         !execution.is_ended()
-            && execution.last_at() < self.opened_at
+            && (execution.last_at() < self.opened_at || is_unseen)
             && (execution.calls().next().is_some() || execution.is_attended())
     }
 
@@ -55,21 +57,27 @@ impl Node {
         if self.slots.len() >= IN_MEMORY_MAX || self.ready.len() >= WAKE_AT_ONCE {
             return;
         }
-        let Some((shard, after)) = self.resuming.pop() else { return };
+        let Some((shard, after)) = self.resuming.last().copied() else { return };
         let page = match self.reader.waiting(shard, after, RESUME_AT_ONCE) {
             Ok(page) => page,
             Err(failure) => {
                 tracing::error!(%failure, "those that wait cannot be read");
-                return self.resuming.push((shard, after));
+                return;
             }
         };
         for id in &page {
-            if let Err(error) = self.resume_waiting(*id, moment) {
-                tracing::error!(execution = %id, %error, "it cannot be resumed");
+            match self.resume_waiting(*id, moment) {
+                Ok(()) => {}
+                // It is woken up as soon as it can be read, and resumed by that.
+                Err(InputError::Unavailable(Unavailable::Store(_))) => self.unread.push(*id),
+                Err(error) => tracing::error!(execution = %id, %error, "it cannot be resumed"),
             }
         }
-        if let Some(last) = page.last() {
-            self.resuming.push((shard, Some(*last)));
+        self.resuming.pop();
+        match page.last() {
+            Some(last) => self.resuming.push((shard, Some(*last))),
+            None if self.resuming.is_empty() => self.slept.clear(),
+            None => {}
         }
     }
 

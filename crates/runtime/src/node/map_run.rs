@@ -57,6 +57,11 @@ impl MapRuns {
         self.runs.get(&child.run).is_some_and(|run| !matches!(run.stage, Stage::Recalling { .. }))
     }
 
+    /// There is something to look after once a second.
+    pub(super) fn are_there(&self) -> bool {
+        !self.runs.is_empty() || !self.unjoined.is_empty()
+    }
+
     fn wake(&mut self, id: Uuid) {
         if let Some(run) = self.runs.get_mut(&id).filter(|run| !run.is_eager) {
             run.is_eager = true;
@@ -98,8 +103,9 @@ struct Parent {
 
 /// What a run is doing.
 enum Stage {
-    /// It asks which children it has; meanwhile some end, and it may be told to stop.
-    Recalling { ended: Vec<(u32, Status)>, end: Option<End> },
+    /// It asks which children it has. Those that are in memory now need not have a row yet; meanwhile some end or fall
+    /// asleep, and it may be told to stop.
+    Recalling { here: Vec<u32>, ended: Vec<(u32, Status)>, end: Option<End> },
     /// Children run.
     Spreading,
     /// Children are being ended: those that were not told yet, and those that have not ended yet.
@@ -258,7 +264,7 @@ impl Node {
             ticket,
             parent,
             map,
-            stage: Stage::Recalling { ended: Vec::new(), end: None },
+            stage: Stage::Recalling { here: self.members(id), ended: Vec::new(), end: None },
             is_eager: false,
             room: Arc::new(Semaphore::new(0)),
             batches: 0,
@@ -290,6 +296,18 @@ impl Node {
     /// A child of an earlier process: whether it goes on is for its run to say.
     pub(super) fn await_run(&mut self, execution: ExecutionId, child: ChildOf) {
         self.map_runs.unjoined.insert(execution, child);
+        if let Some(slot) = self.slots.get_mut(&execution) {
+            slot.awaits_run = true;
+        }
+    }
+
+    /// A child of an earlier process gets its first input here.
+    fn join(&mut self, execution: ExecutionId, input: Input, moment: &Moment) {
+        self.map_runs.unjoined.remove(&execution);
+        if let Some(slot) = self.slots.get_mut(&execution) {
+            slot.awaits_run = false;
+        }
+        self.queue(execution, input, ReplyTo::Nobody, moment);
     }
 
     /// What runs ask for.
@@ -331,21 +349,14 @@ impl Node {
 
     /// It is known which children a run has.
     fn recalled(&mut self, id: Uuid, known: Known, row: Option<MapRunRow>, moment: &Moment) {
-        let here: Vec<(u32, ExecutionId)> = self
-            .slots
-            .iter()
-            .filter(|(_, slot)| !slot.is_ended())
-            .filter_map(|(execution, slot)| {
-                Some((slot.child.filter(|child| child.run == id)?.index, *execution))
-            })
-            .collect();
         let Some(run) = self.map_runs.runs.get_mut(&id) else { return };
-        let Stage::Recalling { ended, end } = std::mem::replace(&mut run.stage, Stage::Spreading) else {
+        let Stage::Recalling { here, ended, end } = std::mem::replace(&mut run.stage, Stage::Spreading)
+        else {
             unreachable!("a run asks for its children once")
         };
         run.map.resume(known);
-        for (index, _) in &here {
-            run.map.found_running(*index);
+        for index in here {
+            run.map.found_running(index);
         }
         for (index, status) in ended {
             run.map.child_ended(index, status);
@@ -366,11 +377,21 @@ impl Node {
             }
             (None, None) => {}
         }
-        for (_, execution) in here {
-            if self.map_runs.unjoined.remove(&execution).is_some() {
-                self.queue(execution, Input::Resume, ReplyTo::Nobody, moment);
-            }
+        let joining = self.map_runs.unjoined.iter().filter(|(_, child)| child.run == id);
+        let joining: Vec<ExecutionId> = joining.map(|(execution, _)| *execution).collect();
+        for execution in joining {
+            self.join(execution, Input::Resume, moment);
         }
+    }
+
+    /// The children of a run that are in memory and have not ended.
+    fn members(&self, id: Uuid) -> Vec<u32> {
+        let running = self.slots.values().filter(|slot| !slot.is_ended());
+        running
+            .filter_map(|slot| slot.child)
+            .filter(|child| child.run == id)
+            .map(|child| child.index)
+            .collect()
     }
 
     /// A few children are started in any case.
@@ -507,8 +528,7 @@ impl Node {
         let Some(run) = self.map_runs.runs.get_mut(&id) else { return };
         match awake {
             Ok(()) if !is_parked => {
-                self.map_runs.unjoined.remove(&execution);
-                self.queue(execution, Input::Stop { fault: Fault::default() }, ReplyTo::Nobody, moment);
+                self.join(execution, Input::Stop { fault: Fault::default() }, moment);
             }
             Err(InputError::Unavailable(Unavailable::Store(_))) => run.unread.push(index),
             // It does not move, and nobody shall wait for it.
@@ -621,8 +641,7 @@ impl Node {
                     return;
                 }
             };
-            self.map_runs.unjoined.remove(&execution);
-            self.queue(execution, input, ReplyTo::Nobody, moment);
+            self.join(execution, input, moment);
         }
     }
 

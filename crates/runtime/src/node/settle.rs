@@ -134,6 +134,9 @@ impl Node {
         if running.named {
             self.names.remove(&(running.machine, running.execution.identity().name.clone()));
         }
+        if !self.resuming.is_empty() {
+            self.slept.insert(id);
+        }
         self.timers.fell_asleep(id, Shard::of(id, self.shard_count), slot.wake);
     }
 }
