@@ -37,9 +37,10 @@ pub(crate) fn deploy(arguments: &DeployArguments) -> Result<ExitCode> {
     };
     let mut data = Data::reach(&arguments.data.data)?;
     // A server knows its own configuration. Where there is none, the one that is found here is taken for its own.
-    let own = match data.is_served() {
-        true => Vec::new(),
-        false => definition.doubts(&Config::find(&arguments.calls, &arguments.file)?.settings),
+    let own = if data.is_served() {
+        Vec::new()
+    } else {
+        definition.doubts(&Config::find(&arguments.calls, &arguments.file)?.settings)
     };
     let Answer::Deployed(deployed) = data.ask(request)? else {
         bail!("the answer is none to this question");
