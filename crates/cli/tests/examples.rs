@@ -26,15 +26,18 @@ fn machines() -> Vec<String> {
     machines.into_iter().map(|name| format!("examples/{name}")).collect()
 }
 
+/// Some of them call what only their mock files answer; that is the one thing that may be said about them.
 #[test]
 fn every_example_is_valid() {
     let machines = machines();
     let arguments: Vec<&str> = ["validate"].into_iter().chain(machines.iter().map(String::as_str)).collect();
     let ended = perdura(&arguments);
-    assert_eq!(
-        (ended.code, &*ended.stderr),
-        (Some(0), &*format!("{} files checked: no errors\n", machines.len()))
-    );
+    let expected = format!("{} files checked: no errors", machines.len());
+    assert!(ended.code == Some(0) && ended.stderr.contains(&expected), "{}", ended.stderr);
+    let known = ["warning[UNSUPPORTED_RESOURCE]", "warning[UNCONFIGURED_FUNCTION]"];
+    for line in ended.stderr.lines().filter(|line| line.starts_with("warning[")) {
+        assert!(known.iter().any(|known| line.starts_with(known)), "{line}");
+    }
 }
 
 #[test]
