@@ -90,12 +90,17 @@ impl Ended {
 pub fn channel(service: String, post: Post) -> (Ended, Exporter) {
     let (sender, queue) = mpsc::channel(QUEUE_MAX);
     let counts = Arc::<Counts>::default();
-    (Ended { queue: sender, counts: counts.clone() }, Exporter { queue, counts, service, post })
+    (
+        Ended { queue: sender, counts: counts.clone() },
+        Exporter { queue, in_hand: Vec::new(), counts, service, post },
+    )
 }
 
 /// Reads what ended, and hands its spans over.
 pub struct Exporter {
     queue: mpsc::Receiver<ExecutionId>,
+    /// Taken from the queue, and not yet known to be handed over.
+    in_hand: Vec<ExecutionId>,
     counts: Arc<Counts>,
     service: String,
     post: Post,
@@ -104,13 +109,18 @@ pub struct Exporter {
 impl Exporter {
     /// Works, for as long as it is polled.
     pub async fn run(&mut self, data: &Served) {
-        let mut some = Vec::new();
-        while self.queue.recv_many(&mut some, EXECUTIONS_AT_ONCE).await > 0 {
-            self.export(data.clone(), std::mem::take(&mut some)).await;
+        loop {
+            if self.in_hand.is_empty()
+                && self.queue.recv_many(&mut self.in_hand, EXECUTIONS_AT_ONCE).await == 0
+            {
+                return;
+            }
+            self.export(data.clone(), self.in_hand.clone()).await;
+            self.in_hand.clear();
         }
     }
 
-    /// Hands over what waits, at the end.
+    /// Hands over what waits, at the end. What was on its way when the work was broken off goes again, under its ids.
     pub async fn drain(&mut self, data: &Served) {
         self.queue.close();
         self.run(data).await;
