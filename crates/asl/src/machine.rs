@@ -9,6 +9,7 @@ use crate::json::Value;
 use crate::jsonata::Expression;
 use crate::path::{Path, ReferencePath};
 use crate::resource::Resource;
+use crate::source::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -241,6 +242,8 @@ pub struct Pass {
 pub struct Task {
     /// `Resource`
     pub resource: Resource,
+    /// Where `Resource` stands in the text.
+    pub resource_span: Span,
     /// `Parameters` or `Arguments`
     pub arguments: Option<Template>,
     /// `Credentials`

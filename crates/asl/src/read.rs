@@ -27,6 +27,8 @@ mod template;
 mod value;
 mod variables;
 
+pub use guess::nearest;
+
 use crate::diagnostic::{Diagnostic, code};
 use crate::machine::{FlowIx, Machine, MachineType, QueryLanguage, StateIx};
 use crate::node::{Node, NodeKind};

@@ -1,17 +1,35 @@
 //! The command line.
 
+mod activity;
+mod connection;
 mod data;
+mod follow;
+mod setting;
 
+pub(crate) use activity::{
+    ActivityArguments, ActivityCommand, ActivityListArguments, FailArguments, HeartbeatArguments,
+    PollArguments, SucceedArguments, WorkArguments,
+};
+pub(crate) use connection::{
+    ConnectionArguments, ConnectionCommand, ConnectionDeleteArguments, ConnectionListArguments,
+    ConnectionPutArguments, ConnectionShowArguments, KeyArguments,
+};
 pub(crate) use data::{
     BackupArguments, CheckArguments, CleanupArguments, DeployArguments, HistoryArguments, LedgerArguments,
     LedgerCommand, LogFormat, PsArguments, RedriveArguments, ResolveArguments, RestoreArguments,
     ServeArguments, ShowArguments, StartArguments, StatsArguments, StatusArgument, StopArguments,
 };
 
+pub(crate) use follow::{TraceArguments, WatchArguments};
+pub(crate) use setting::{ConfigArguments, SettingArguments};
+
+use crate::settings::{self, Flags};
+use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use perdura_asl::machine::MachineType;
 use std::path::PathBuf;
+use url::Url;
 
 /// Run workflows written in Amazon States Language, the language of AWS Step Functions.
 #[derive(Debug, Parser)]
@@ -41,6 +59,8 @@ pub(crate) enum Command {
     Ps(PsArguments),
     Show(ShowArguments),
     History(HistoryArguments),
+    Watch(WatchArguments),
+    Trace(TraceArguments),
     Ledger(LedgerArguments),
     Stats(StatsArguments),
     Stop(StopArguments),
@@ -49,6 +69,9 @@ pub(crate) enum Command {
     Backup(BackupArguments),
     Restore(RestoreArguments),
     Check(CheckArguments),
+    Activity(ActivityArguments),
+    Connection(ConnectionArguments),
+    Config(ConfigArguments),
     /// Print a script that completes perdura's commands and options in a shell.
     #[command(after_help = "\
 Examples:
@@ -84,12 +107,14 @@ pub(crate) struct ValidateArguments {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
+    pub(crate) calls: CallArguments,
+    #[command(flatten)]
     pub(crate) reading: ReadingArguments,
 }
 
 /// Run a machine to its end in this process, and print its output.
 ///
-/// Functions are local commands, configured in perdura.toml; what else a task calls is answered by a mock file.
+/// Functions are configured in perdura.toml; what cannot be called from here is answered by a mock file.
 /// Without --data nothing is kept: the execution lives and ends with the process. With it, everything is on disk before
 /// it counts, and the same command with the same --name goes on where the last one was killed.
 #[derive(Debug, Args)]
@@ -101,6 +126,7 @@ Examples:
   perdura run approval.asl.yaml --mock approval.mock.json --skip-time
   perdura run order.asl.json --mock MockConfigFile.json#HappyPath
   perdura run order.asl.json --input @order.json --data ./perdura-data --name A-1042
+  perdura run order.asl.json --input @order.json --json | jq -r .status
 
 Exit codes:
   0  succeeded
@@ -115,9 +141,8 @@ pub(crate) struct RunArguments {
     /// The input as JSON, or the name of a JSON or YAML file after an @; @- is stdin.
     #[arg(long, short, value_name = "JSON|@FILE", default_value = "{}")]
     pub(crate) input: String,
-    /// Where functions are configured [default: perdura.toml beside FILE, or here].
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) calls: CallArguments,
     /// Answers for tasks; a test case of Step Functions Local's format may be named.
     #[arg(long, short, value_name = "FILE[#CASE]")]
     pub(crate) mock: Option<String>,
@@ -133,6 +158,9 @@ pub(crate) struct RunArguments {
     /// Tell nothing while it runs.
     #[arg(long, short)]
     pub(crate) quiet: bool,
+    /// Print one line of JSON at the end: id, status, output or error and cause, and how long it took.
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,
 }
@@ -156,8 +184,11 @@ Exit codes:
   2  the command line is wrong, or nothing could be measured")]
 pub(crate) struct BenchArguments {
     /// What to measure.
-    #[arg(value_enum)]
+    #[arg(value_enum, default_value = "steps")]
     pub(crate) workload: Workload,
+    /// Where the steps of `steps` and `starts` run.
+    #[arg(long, value_enum, default_value = "here", value_name = "WHERE")]
+    pub(crate) steps: StepsIn,
     /// How many callers at once, each waiting for its own execution.
     #[arg(long, short, default_value_t = 128, value_name = "N")]
     pub(crate) concurrency: usize,
@@ -188,6 +219,15 @@ pub(crate) struct BenchArguments {
     pub(crate) what: Option<String>,
 }
 
+/// Where the steps of a measurement run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StepsIn {
+    /// In this process, as functions of the program.
+    Here,
+    /// In another process, as functions that are called over HTTP.
+    Http,
+}
+
 /// What can be measured.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Workload {
@@ -207,6 +247,29 @@ pub(crate) enum Workload {
     Child,
     #[value(hide = true)]
     Reopen,
+    #[value(hide = true)]
+    Worker,
+}
+
+/// What is called, and where that is said.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CallArguments {
+    /// Where functions and destinations are configured [default: perdura.toml beside the definition, or here].
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// A Lambda-compatible service; it is asked for every function that is not configured otherwise.
+    #[arg(long, value_name = "URL", value_parser = perdura_tasks::settings::endpoint_url)]
+    pub(crate) lambda_endpoint: Option<Url>,
+}
+
+impl CallArguments {
+    /// What was given.
+    pub(crate) fn flags(&self) -> Flags {
+        let file = self.config.as_ref().map(|file| (&settings::CONFIG, file.display().to_string()));
+        let endpoint = self.lambda_endpoint.as_ref();
+        let endpoint = endpoint.map(|endpoint| (&settings::LAMBDA_ENDPOINT, endpoint.to_string()));
+        file.into_iter().chain(endpoint).collect()
+    }
 }
 
 /// How definitions are read, wherever they are.
@@ -218,6 +281,13 @@ pub(crate) struct ReadingArguments {
     /// What the machine is to be on AWS; an Express one has no callbacks, jobs or activities.
     #[arg(long = "type", value_name = "TYPE", value_enum, default_value_t = Type::Standard)]
     pub(crate) machine_type: Type,
+}
+
+impl ReadingArguments {
+    /// With what environment and file say, where the flag says nothing.
+    pub(crate) fn settled(self) -> Result<Self> {
+        Ok(Self { strict: settings::strict(self.strict)?, ..self })
+    }
 }
 
 /// The types of machines.
@@ -241,14 +311,61 @@ mod tests {
     use super::*;
     use clap::CommandFactory;
 
-    #[test]
-    fn the_command_line_is_consistent_and_every_command_has_examples() {
+    /// Commands without `--json`, and why.
+    const WITHOUT_JSON: &[(&str, &str)] =
+        &[("perdura completions", "prints a script for a shell, and nothing else")];
+
+    /// A command and all those below it, with their full names.
+    fn all(command: &clap::Command, around: &str) -> Vec<(String, clap::Command)> {
+        let name = format!("{around}{}", command.get_name());
+        let below = command.get_subcommands().flat_map(|below| all(below, &format!("{name} ")));
+        std::iter::once((name.clone(), command.clone())).chain(below.collect::<Vec<_>>()).collect()
+    }
+
+    fn whole() -> Vec<(String, clap::Command)> {
         let mut command = Arguments::command();
         command.build();
         command.clone().debug_assert();
-        for part in std::iter::once(&command).chain(command.get_subcommands()) {
-            let shown = part.get_after_help().map(ToString::to_string).unwrap_or_default();
-            assert!(part.get_name() == "help" || shown.contains("Examples:"), "{}", part.get_name());
+        let is_own = |(name, _): &(String, clap::Command)| !name.contains(" help");
+        all(&command, "").into_iter().filter(is_own).collect()
+    }
+
+    #[test]
+    fn every_command_has_an_example_that_begins_with_its_name() {
+        for (name, command) in whole() {
+            let shown = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let examples = shown.split("Examples:").nth(1).and_then(|rest| rest.split("\n\n").next());
+            let examples = examples.unwrap_or_else(|| panic!("{name} has no examples"));
+            assert!(examples.lines().any(|line| line.contains(&name)), "{name}: {examples}");
+        }
+    }
+
+    #[test]
+    fn every_command_that_does_something_has_json() {
+        for (name, command) in whole() {
+            let has_json = command.get_arguments().any(|argument| argument.get_long() == Some("json"));
+            let only_groups = command.is_subcommand_required_set();
+            let is_excepted = WITHOUT_JSON.iter().any(|(excepted, _)| *excepted == name);
+            assert!(has_json != (only_groups || is_excepted), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_docs_tell_of_every_command() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
+        let docs = std::fs::read_to_string(path).unwrap();
+        for (name, _) in whole().into_iter().filter(|(name, _)| name != "perdura") {
+            assert!(docs.contains(&format!("`{name}")), "docs/commands.md does not tell of {name}");
+        }
+    }
+
+    #[test]
+    fn every_argument_is_explained() {
+        for (name, command) in whole() {
+            assert!(command.get_about().is_some(), "{name}");
+            for argument in command.get_arguments().filter(|argument| !argument.is_hide_set()) {
+                assert!(argument.get_help().is_some(), "{name} {}", argument.get_id());
+            }
         }
     }
 }

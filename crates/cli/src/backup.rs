@@ -13,7 +13,7 @@ use std::process::ExitCode;
 /// Copies the data, beside whoever works on it.
 pub(crate) fn backup(arguments: &BackupArguments) -> Result<ExitCode> {
     let file = &arguments.file;
-    sqlite::backup(&arguments.data.data, file).map_err(Refusal::from)?;
+    sqlite::backup(&arguments.data.folder()?, file).map_err(Refusal::from)?;
     let bytes = file.metadata().map_or(0, |about| about.len());
     if arguments.data.json {
         table::print_json(&serde_json::json!({ "file": file, "bytes": bytes }))?;
@@ -25,7 +25,7 @@ pub(crate) fn backup(arguments: &BackupArguments) -> Result<ExitCode> {
 
 /// Makes a data directory from a backup. What was under way in it is held.
 pub(crate) fn restore(arguments: &RestoreArguments) -> Result<ExitCode> {
-    let folder = &arguments.data.data;
+    let folder = &arguments.data.folder()?;
     let now = RealClock::default().moment().now;
     let restored = sqlite::restore(&arguments.file, folder, now).map_err(Refusal::from)?;
     for (execution, what) in &restored.damaged {

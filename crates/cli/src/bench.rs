@@ -1,6 +1,7 @@
 //! `perdura bench`: what this machine's disk and processors give, measured in one run.
 
 mod floor;
+mod http;
 mod load;
 mod map;
 mod measure;
@@ -8,10 +9,10 @@ mod receiver;
 mod recovery;
 mod sleepers;
 
-use crate::arguments::{BenchArguments, Workload};
+use crate::arguments::{BenchArguments, StepsIn, Workload};
 use crate::terminal;
 use anyhow::{Context, Result, bail};
-use load::{Load, Stage, Wanted, noop, steps_in_a_row};
+use load::{Load, STEP, Stage, Wanted, noop, steps_in_a_row};
 use perdura_engine::Arns;
 use perdura_runtime::Naming;
 use serde::Serialize;
@@ -95,6 +96,7 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<ExitCode> {
         Workload::Recovery => vec![recovery::bench(arguments)?],
         Workload::Child => return recovery::child(arguments),
         Workload::Reopen => return sleepers::reopen(arguments),
+        Workload::Worker => return http::worker(),
     };
     let is_bad = |report: &Report| report.lost.unwrap_or(0) + report.applied_twice.unwrap_or(0) > 0;
     let failed = reports.iter().any(is_bad);
@@ -132,8 +134,12 @@ fn floors(arguments: &BenchArguments) -> Result<Vec<Report>> {
 
 fn loaded(arguments: &BenchArguments, workload: &'static str, steps: usize) -> Result<Report> {
     let before = floor::floor(&arguments.data, arguments.concurrency, FLOOR_FOR)?;
-    let stage = Stage::open(&arguments.data, noop())?;
-    let machine = stage.deploy(&format!("bench-{workload}"), &steps_in_a_row(steps))?;
+    let worker = (arguments.steps == StepsIn::Http).then(http::Worker::start).transpose()?;
+    let (stage, resource) = match &worker {
+        None => (Stage::open(&arguments.data, noop())?, STEP),
+        Some(worker) => (worker.stage(&arguments.data)?, http::FUNCTION),
+    };
+    let machine = stage.deploy(&format!("bench-{workload}"), &steps_in_a_row(steps, resource))?;
     let wanted = Wanted {
         revision: machine.revision,
         naming: Naming::new(Arns::default()),
@@ -144,7 +150,11 @@ fn loaded(arguments: &BenchArguments, workload: &'static str, steps: usize) -> R
     // The first moments of a process are not what it does all day.
     load::run(&stage, &Wanted { lasts: Duration::from_millis(500), rate: None, ..wanted.clone() })?;
     let gauges = stage.runtime.door().gauges();
+    let worked = worker.as_ref().map(http::Worker::cpu_time).transpose()?;
     let mut load = load::run(&stage, &wanted)?;
+    if let (Some(worker), Some(before)) = (&worker, worked) {
+        load.cpu += worker.cpu_time()?.saturating_sub(before);
+    }
     let commits = stage.runtime.door().gauges().since(&gauges);
     stage.runtime.close(Duration::from_secs(10));
     let after = floor::floor(&arguments.data, arguments.concurrency, FLOOR_FOR)?;

@@ -23,7 +23,7 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode> {
         }
         News::Progress { .. } => {}
     };
-    let checked = sqlite::check(&arguments.data.data, &mut tell).map_err(Refusal::from)?;
+    let checked = sqlite::check(&arguments.data.folder()?, &mut tell).map_err(Refusal::from)?;
     if json {
         table::print_json(&serde_json::json!({
             "executions": checked.executions,

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 /// Takes away what is too old.
 pub(crate) fn cleanup(arguments: &CleanupArguments) -> Result<ExitCode> {
-    let mut data = Data::reach(&arguments.data.data)?;
+    let mut data = Data::reach(&arguments.data.folder()?)?;
     let ledger_for =
         arguments.ledger_older_than.unwrap_or_else(|| Keep::default().ledger_for.min(arguments.older_than));
     let (mut executions, mut ledger) = (0, 0);

@@ -29,6 +29,23 @@ impl Data {
         Ok(Self { folder: folder.to_owned(), way })
     }
 
+    /// Whether a server answers, so that executions move on.
+    pub(crate) fn is_served(&self) -> bool {
+        matches!(self.way, Way::Server(_))
+    }
+
+    /// Asks something that only looks. A server that has gone away meanwhile is looked for again, and where there is
+    /// none any more the data itself is read.
+    pub(crate) fn look(&mut self, request: &Request) -> Result<Answer> {
+        match self.ask(request.clone()) {
+            Err(error) if error.downcast_ref::<Refusal>().is_none() => {
+                *self = Self::reach(&self.folder)?;
+                self.ask(request.clone())
+            }
+            told => told,
+        }
+    }
+
     /// Asks. What is refused is an error.
     pub(crate) fn ask(&mut self, request: Request) -> Result<Answer> {
         loop {
@@ -49,7 +66,7 @@ impl Data {
             let reader = SqliteReader::open(&self.folder).map_err(Refusal::from)?;
             return Ok(Way::Looking(Box::new(Beside::new(Box::new(reader)))));
         }
-        let may_begin = matches!(request, Request::Deploy { .. });
+        let may_begin = matches!(request, Request::Deploy { .. } | Request::PutConnection { .. });
         if !may_begin && !self.folder.exists() {
             bail!(
                 "there is no data in {}: name the data directory with --data, or begin with `perdura deploy`",

@@ -3,9 +3,13 @@
 use crate::arguments::ReadingArguments;
 use crate::document;
 use anyhow::Result;
-use perdura_asl::diagnostic::Diagnostic;
+use perdura_asl::diagnostic::{Diagnostic, code};
+use perdura_asl::machine::{Kind, Machine};
 use perdura_asl::read::{BYTES_MAX, ReadOptions, Reading, read};
-use perdura_asl::source::Source;
+use perdura_asl::source::{Source, Span};
+use perdura_server::control::Doubt;
+use perdura_tasks::{Settings, warnings};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// A definition with what was found in it.
@@ -23,6 +27,35 @@ impl Definition {
         Ok(Self { source, reading })
     }
 
+    /// The states that call what cannot be run under these settings.
+    pub(crate) fn doubts(&self, settings: &Settings) -> Vec<Diagnostic> {
+        self.reading.machine.as_ref().map_or_else(Vec::new, |machine| warnings(settings, machine))
+    }
+
+    /// What a server said of it, with the places that are in this text.
+    pub(crate) fn placed(&self, doubts: Vec<Doubt>) -> Vec<Diagnostic> {
+        let states = self.reading.machine.iter().flat_map(Machine::states);
+        let spans: BTreeMap<String, Span> = states
+            .filter_map(|(_, state)| match &state.kind {
+                Kind::Task(task) => Some((format!("{}/Resource", state.pointer), task.resource_span)),
+                Kind::Pass(_)
+                | Kind::Choice(_)
+                | Kind::Wait(_)
+                | Kind::Succeed
+                | Kind::Fail(_)
+                | Kind::Parallel(_)
+                | Kind::Map(_) => None,
+            })
+            .collect();
+        let placed = doubts.into_iter().map(|Doubt { code, message, location, hint }| {
+            let span = spans.get(&location).copied().unwrap_or_default();
+            // A server of another version may know codes that are not known here.
+            let code = code::ALL.into_iter().find(|known| *known == code).unwrap_or("WARNING");
+            Diagnostic { hint, ..Diagnostic::warning(code, message).at(location, span) }
+        });
+        placed.collect()
+    }
+
     /// How many errors and warnings.
     pub(crate) fn counts(&self) -> Counts {
         let errors = self.reading.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
@@ -31,8 +64,13 @@ impl Definition {
 
     /// All of them as text, each followed by an empty line.
     pub(crate) fn render(&self, color: bool) -> String {
+        self.render_those(&self.reading.diagnostics, color)
+    }
+
+    /// These, in the same way.
+    pub(crate) fn render_those(&self, diagnostics: &[Diagnostic], color: bool) -> String {
         let render = |diagnostic: &Diagnostic| diagnostic.render(&self.source, color) + "\n";
-        self.reading.diagnostics.iter().map(render).collect()
+        diagnostics.iter().map(render).collect()
     }
 }
 

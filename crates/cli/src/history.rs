@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 /// Prints the events.
 pub(crate) fn history(arguments: &HistoryArguments) -> Result<ExitCode> {
-    let mut data = Data::reach(&arguments.data.data)?;
+    let mut data = Data::reach(&arguments.data.folder()?)?;
     let mut rows = Vec::new();
     let mut from = Some(1);
     while let Some(turn) = from {

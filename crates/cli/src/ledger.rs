@@ -27,7 +27,7 @@ pub(crate) fn ledger(arguments: &LedgerArguments) -> Result<ExitCode> {
         key: arguments.key.clone(),
         most: arguments.limit,
     };
-    let answer = Data::reach(&arguments.data.data)?.ask(Request::Ledger(question))?;
+    let answer = Data::reach(&arguments.data.folder()?)?.ask(Request::Ledger(question))?;
     let Answer::Ledger(page) = answer else { bail!("the answer is none to this question") };
     print(&page.items, arguments.data.json)?;
     if page.next.is_some() {
@@ -39,7 +39,7 @@ pub(crate) fn ledger(arguments: &LedgerArguments) -> Result<ExitCode> {
 /// Rows of the ledger.
 pub(crate) fn print(entries: &[LedgerEntry], json: bool) -> Result<()> {
     if json {
-        return entries.iter().try_for_each(table::print_json);
+        return table::print_json(&entries);
     }
     let rows: Vec<Vec<String>> = entries.iter().map(row).collect();
     table::print(&["KEY", "STATUS", "SENT", "SETTLED", "ON THE WIRE", "WHAT"], &rows)
@@ -63,6 +63,6 @@ fn resolve(arguments: &ResolveArguments) -> Result<ExitCode> {
         again: arguments.again,
         reason: arguments.reason.clone(),
     });
-    let answer = Data::reach(&arguments.data.data)?.ask(request)?;
+    let answer = Data::reach(&arguments.data.folder()?)?.ask(request)?;
     tell_taken(&answer, "resolved", arguments.data.json)
 }

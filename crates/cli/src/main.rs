@@ -1,10 +1,13 @@
 //! The `perdura` command: what was asked for, and the exit code that says how it went.
 
+mod activity;
 mod arguments;
 mod backup;
 mod bench;
 mod check;
 mod cleanup;
+mod config;
+mod connection;
 mod data;
 mod definition;
 mod deploy;
@@ -15,13 +18,16 @@ mod ledger;
 mod ps;
 mod run;
 mod serve;
+mod settings;
 mod show;
 mod start;
 mod stats;
 mod stop;
 mod table;
 mod terminal;
+mod trace;
 mod validate;
+mod watch;
 
 use arguments::{Arguments, Command};
 use clap::{CommandFactory, Parser};
@@ -35,7 +41,7 @@ const REFUSED: u8 = 2;
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Validate(arguments) => validate::validate(&arguments),
-        Command::Run(arguments) => run::run(&arguments),
+        Command::Run(arguments) => run::run(arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::Deploy(arguments) => deploy::deploy(&arguments),
@@ -43,6 +49,8 @@ fn main() -> ExitCode {
         Command::Ps(arguments) => ps::ps(&arguments),
         Command::Show(arguments) => show::show(&arguments),
         Command::History(arguments) => history::history(&arguments),
+        Command::Watch(arguments) => watch::watch(&arguments),
+        Command::Trace(arguments) => trace::trace(&arguments),
         Command::Ledger(arguments) => ledger::ledger(&arguments),
         Command::Stats(arguments) => stats::stats(&arguments),
         Command::Stop(arguments) => stop::stop(&arguments),
@@ -51,6 +59,9 @@ fn main() -> ExitCode {
         Command::Backup(arguments) => backup::backup(&arguments),
         Command::Restore(arguments) => backup::restore(&arguments),
         Command::Check(arguments) => check::check(&arguments),
+        Command::Activity(arguments) => activity::activity(&arguments),
+        Command::Connection(arguments) => connection::connection(&arguments),
+        Command::Config(arguments) => config::config(&arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "perdura", &mut script);

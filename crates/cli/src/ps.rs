@@ -25,7 +25,7 @@ impl From<StatusArgument> for Status {
 
 /// Lists executions.
 pub(crate) fn ps(arguments: &PsArguments) -> Result<ExitCode> {
-    let mut data = Data::reach(&arguments.data.data)?;
+    let mut data = Data::reach(&arguments.data.folder()?)?;
     let (mut after, mut rows) = (None, Vec::new());
     while rows.len() < arguments.limit {
         let request = Request::List {
@@ -37,16 +37,15 @@ pub(crate) fn ps(arguments: &PsArguments) -> Result<ExitCode> {
         let Answer::Executions(page) = data.ask(request)? else {
             bail!("the answer is none to this question")
         };
-        if arguments.data.json {
-            page.items.iter().try_for_each(table::print_json)?;
-        }
         rows.extend(page.items);
         after = page.next;
         if after.is_none() {
             break;
         }
     }
-    if !arguments.data.json {
+    if arguments.data.json {
+        table::print_json(&rows)?;
+    } else {
         let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
         table::print(&["EXECUTION", "MACHINE", "NAME", "STATUS", "STARTED", "TOOK"], &rows)?;
     }

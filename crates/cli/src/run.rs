@@ -4,27 +4,28 @@ mod clock;
 pub(crate) mod config;
 mod driver;
 mod durable;
-pub(crate) mod functions;
 pub(crate) mod input;
-mod lines;
+pub(crate) mod lines;
 mod mock;
-pub(crate) mod process;
-mod progress;
-mod screen;
+mod outside;
+pub(crate) mod progress;
+pub(crate) mod screen;
 mod story;
 mod tree;
 
 use crate::arguments::RunArguments;
 use crate::definition::{Definition, plural};
+use crate::settings::{self, Settings};
 use crate::terminal::{self, stderr_paint};
 use crate::{REFUSED, duration};
 use anyhow::{Context, Result, anyhow, bail};
 use clock::Clock;
 use config::Config;
-use driver::{Driver, Ending, Message};
-use functions::Functions;
+use driver::{Driver, Message};
+pub(crate) use driver::{Ending, ExecutionNo};
 use mock::Mocks;
-use perdura_asl::json::Payload;
+use outside::Outside;
+use perdura_asl::json::{Map, Payload, Value};
 use perdura_asl::machine::Machine;
 use perdura_engine::{Arns, Execution, ExecutionId, Fault, Identity, Limits, Status};
 use perdura_server::names;
@@ -42,7 +43,9 @@ use std::thread;
 const INTERRUPTED: i32 = 130;
 
 /// Runs a machine, prints its output, and gives the exit code of its status.
-pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
+pub(crate) fn run(mut arguments: RunArguments) -> Result<ExitCode> {
+    settle(&mut arguments)?;
+    let arguments = &arguments;
     if arguments.file == Path::new("-") && arguments.input == "@-" {
         bail!("stdin can be the definition or the input, not both: give one of them as a file");
     }
@@ -57,21 +60,33 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<ExitCode> {
     if let Some(name) = &arguments.name {
         names::check("an execution", name).map_err(|refusal| anyhow!("--name is wrong: {refusal}"))?;
     }
-    let config = Config::find(arguments.config.as_deref(), &arguments.file)?;
+    let config = Config::find(&arguments.calls, &arguments.file)?;
     let mocks = match &arguments.mock {
         Some(mock) => Mocks::open(mock, &machine, &name)?,
         None => Mocks::default(),
     };
     let identity = identity(&machine, &name, arguments.name.as_deref(), input, limits)?;
+    let id = identity.id;
     let execution = Execution::new(machine, identity);
 
     let (sender, inbox) = mpsc::channel();
     listen(sender.clone())?;
-    let functions = Functions::new(config, limits.payload_bytes_max, sender);
+    let config_file = config.file_name();
+    let settings = perdura_tasks::Settings { strict: arguments.reading.strict, ..config.settings };
+    let outside = Outside::new(settings, sender)?;
     let clock = Clock::start(arguments.skip_time);
     let progress = Progress::new(arguments.quiet, clock.now());
-    let ending = Driver::new(clock, inbox, functions, mocks, progress).run(execution)?;
-    report(&ending, arguments.quiet)
+    let ending = Driver::new(clock, inbox, outside, mocks, progress, config_file).run(execution)?;
+    let manner = Manner { quiet: arguments.quiet, json: arguments.json };
+    report(id, &ending, manner)
+}
+
+/// What the flags leave open, environment and file decide.
+fn settle(arguments: &mut RunArguments) -> Result<()> {
+    let mut flags = arguments.calls.flags();
+    flags.extend(arguments.reading.strict.then(|| (&settings::STRICT, "true".to_owned())));
+    arguments.reading.strict = Settings::load(flags, Some(&arguments.file))?.strict()?;
+    Ok(())
 }
 
 /// The machine, or all that is wrong with it on stderr.
@@ -137,8 +152,17 @@ fn listen(inbox: Sender<Message>) -> Result<()> {
     Ok(())
 }
 
-/// Output to stdout, everything else to stderr.
-fn report(ending: &Ending, quiet: bool) -> Result<ExitCode> {
+/// How an ending is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    /// Only what went wrong.
+    pub(crate) quiet: bool,
+    /// For programs.
+    pub(crate) json: bool,
+}
+
+/// Output to stdout, everything else to stderr; for programs all of it to stdout.
+pub(crate) fn report(id: ExecutionId, ending: &Ending, manner: Manner) -> Result<ExitCode> {
     let paint = stderr_paint();
     let status = ending.status.name();
     let took = match (duration::say(ending.took_ms), ending.skipped_ms) {
@@ -147,21 +171,44 @@ fn report(ending: &Ending, quiet: bool) -> Result<ExitCode> {
     };
     let mut stderr = io::stderr().lock();
     if ending.status == Status::Succeeded {
-        if !quiet {
+        if !manner.quiet {
             let _ = writeln!(stderr, "{} after {took}", paint.green(status));
         }
-        if let Some(output) = &ending.output {
-            terminal::print(format!("{}\n", output.value()).as_bytes())?;
-        }
-        return Ok(ExitCode::SUCCESS);
+    } else {
+        let _ = writeln!(stderr, "{} after {took}{}", paint.bold_red(status), why(&ending.fault));
     }
-    let _ = writeln!(stderr, "{} after {took}{}", paint.bold_red(status), why(&ending.fault));
-    Ok(ExitCode::from(match ending.status {
+    if manner.json {
+        terminal::print(format!("{}\n", to_json(id, ending)).as_bytes())?;
+    } else if let (Status::Succeeded, Some(output)) = (ending.status, &ending.output) {
+        terminal::print(format!("{}\n", output.value()).as_bytes())?;
+    }
+    Ok(exit_code(ending.status))
+}
+
+/// The exit code of a status.
+pub(crate) fn exit_code(status: Status) -> ExitCode {
+    ExitCode::from(match status {
         Status::Succeeded => 0,
         Status::Created | Status::Running | Status::Failed => 1,
         Status::TimedOut => 3,
         Status::Aborted => 4,
-    }))
+    })
+}
+
+fn to_json(id: ExecutionId, ending: &Ending) -> Value {
+    let mut told = Map::new();
+    told.insert("execution", id.to_string());
+    told.insert("status", ending.status.name());
+    if let Some(output) = &ending.output {
+        told.insert("output", output.value().clone());
+    }
+    for (name, text) in [("error", &ending.fault.error), ("cause", &ending.fault.cause)] {
+        if let Some(text) = text {
+            told.insert(name, text.clone());
+        }
+    }
+    told.insert("tookMs", ending.took_ms);
+    told.into()
 }
 
 /// Error and cause in full; a cause of several lines keeps them.

@@ -1,22 +1,27 @@
 //! `perdura serve`: the data is held, what runs is performed, and commands are answered, until a signal ends it.
 
-pub(crate) mod commands;
+pub(crate) mod connections;
 pub(crate) mod logs;
+mod traces;
 
 use crate::arguments::ServeArguments;
-use crate::duration;
+use crate::definition::plural;
 use crate::run::config::Config;
-use crate::terminal;
+use crate::settings::Settings;
+use crate::{duration, table, terminal};
 use anyhow::{Context, Result};
-use commands::Commands;
+use perdura_engine::Status;
 use perdura_runtime::{Opener, Options, RealWorld, Runtime, Steps};
 use perdura_server::control::Listener;
 use perdura_server::data::Served;
 use perdura_server::http::{self, Health};
+use perdura_server::telemetry::Exporter;
 use perdura_server::{Refusal, retention, stuck};
-use perdura_store::{Failure, SqliteOptions, SqliteStore, Store};
+use perdura_store::{Failure, Registry, SqliteOptions, SqliteStore, Store};
+use perdura_tasks::connection::Connections;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -26,51 +31,91 @@ use tokio::sync::watch;
 
 /// The exit code of a program that was interrupted twice.
 const INTERRUPTED: i32 = 130;
+/// How long a collector has for what waits at the end.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// What still runs on our threads when all is closed gets no more than this.
 const REST: Duration = Duration::from_millis(500);
 
 /// Serves until a signal comes.
 pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
-    logs::start(&arguments.log, arguments.log_format)?;
-    let config = Config::find(arguments.config.as_deref(), Path::new(""))?;
+    let settings = Settings::load(arguments.settings.flags(), None)?;
+    logs::start(&settings.log(), settings.log_format()?)?;
+    let (folder, address, grace, keep) =
+        (settings.data(), settings.listen()?, settings.grace()?, settings.keep()?);
+    let config = Config::of(&settings)?;
+    let sealing_key = settings.sealing_key()?;
+    let (ended, mut exporter) = match settings.telemetry()? {
+        Some(telemetry) => {
+            traces::exporter(&telemetry).map(|(ended, exporter)| (Some(ended), Some(exporter)))?
+        }
+        None => (None, None),
+    };
     let signals = listen_for_signals()?;
     let tokio = threads()?;
     let began = Instant::now();
     // Who is second learns first of all who has the data.
-    let store = SqliteStore::open(&arguments.data, SqliteOptions::default()).map_err(Refusal::from)?;
-    let listener = tokio
-        .block_on(http::bind(arguments.listen))
-        .with_context(|| format!("cannot listen on {}", arguments.listen))?;
-    let commands = Commands::new(&config, tokio.handle().clone());
-    let world = RealWorld::new(Steps::default(), Box::new(commands.clone()), tokio.handle().clone());
-    let runtime = Runtime::open(opener(&arguments.data, store), Arc::new(world), &Options::default())
-        .map_err(Refusal::from)?;
+    let store = SqliteStore::open(&folder, SqliteOptions::default()).map_err(Refusal::from)?;
+    let listener =
+        tokio.block_on(http::bind(address)).with_context(|| format!("cannot listen on {address}"))?;
+    let connections = Arc::<Connections>::default();
+    let tasks = config.tasks(settings.strict()?, connections.clone(), tokio.handle().clone())?;
+    let mut world = RealWorld::new(Steps::default(), Box::new(tasks.clone()), tokio.handle().clone());
+    let spans = ended.as_ref().map(|ended| ended.counts().clone()).unwrap_or_default();
+    if let Some(ended) = ended {
+        world = world.telling(move |execution, status| match status {
+            Status::Created | Status::Running => {}
+            Status::Succeeded | Status::Failed | Status::Aborted | Status::TimedOut => ended.tell(execution),
+        });
+    }
+    // What was under way is called again as soon as the runtime is open, and may need them.
+    let kept = store.reader().and_then(|mut reader| reader.registered(Registry::Connection));
+    connections::open(sealing_key.as_ref(), &connections, kept.map_err(Refusal::from)?);
+    let runtime =
+        Runtime::open(opener(&folder, store), Arc::new(world), &Options::default()).map_err(Refusal::from)?;
     let door = runtime.door().clone();
+    let served = Served::new(door.clone(), tokio.handle().clone())
+        .with_doubts(Arc::new(move |machine| perdura_tasks::warnings(&config.settings, machine)))
+        .telling(connections::reopen(door.clone(), sealing_key, connections));
     tokio.block_on(async {
-        let control = Listener::open(&arguments.data).with_context(|| {
-            format!("cannot open the control socket in {}; is the path too long?", arguments.data.display())
+        let control = Listener::open(&folder).with_context(|| {
+            format!("cannot open the control socket in {}; is the path too long?", folder.display())
         })?;
-        let served = Served::new(door.clone(), tokio.handle().clone());
         let watch = Arc::new(stuck::Watch::default());
         let address = listener.local_addr()?;
-        let health = Health { door: door.clone(), watch: watch.clone() };
-        tell_ready(arguments, &address.to_string(), runtime.taken_up(), began)?;
+        let health = Health { door: door.clone(), watch: watch.clone(), spans };
+        let ready = Ready { folder: &folder, address, taken_up: runtime.taken_up(), took: began.elapsed() };
+        ready.tell(arguments.json)?;
         tokio::select! {
             biased;
             () = signalled(signals) => Ok(()),
             ended = http::serve(listener, health) => ended.context("the HTTP side ended"),
             () = control.serve(served.clone()) => Ok(()),
             () = stuck::watch(served.clone(), watch) => Ok(()),
-            () = retention::sweep(served, config.keep) => Ok(()),
+            () = retention::sweep(served.clone(), keep) => Ok(()),
+            () = export(exporter.as_mut(), &served) => Ok(()),
         }
     })?;
-    let grace = arguments.grace;
     tracing::info!(grace = %duration::say(retention::ms(grace)), "shuts down; a second signal ends it at once");
     runtime.close(grace);
-    commands.kill_all();
+    tasks.end_all();
+    if let Some(mut exporter) = exporter {
+        let drained =
+            tokio.block_on(async { tokio::time::timeout(LAST_WORDS, exporter.drain(&served)).await });
+        if drained.is_err() {
+            tracing::warn!("the collector did not take the last traces in time");
+        }
+    }
     tokio.shutdown_timeout(REST);
     tracing::info!("closed");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells of what ended, where somebody wants to know.
+async fn export(exporter: Option<&mut Exporter>, served: &Served) {
+    match exporter {
+        Some(exporter) => exporter.run(served).await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Threads for what waits.
@@ -91,13 +136,31 @@ pub(crate) fn opener(folder: &Path, store: SqliteStore) -> Opener {
     })
 }
 
-fn tell_ready(arguments: &ServeArguments, address: &str, taken_up: usize, began: Instant) -> Result<()> {
-    let took = duration::say(retention::ms(began.elapsed()));
-    let count = crate::definition::plural(taken_up, "execution");
-    let data = arguments.data.display();
-    terminal::print(
-        format!("perdura serves {data} on http://{address}: {count} taken up in {took}\n").as_bytes(),
-    )
+/// What a server says when it can be asked.
+struct Ready<'a> {
+    folder: &'a Path,
+    address: SocketAddr,
+    taken_up: usize,
+    took: Duration,
+}
+
+impl Ready<'_> {
+    fn tell(&self, json: bool) -> Result<()> {
+        let Self { folder, address, taken_up, took } = self;
+        if json {
+            return table::print_json(&serde_json::json!({
+                "data": folder,
+                "address": format!("http://{address}"),
+                "executions": taken_up,
+                "tookMs": retention::ms(*took),
+            }));
+        }
+        let (count, took) = (plural(*taken_up, "execution"), duration::say(retention::ms(*took)));
+        let data = folder.display();
+        terminal::print(
+            format!("perdura serves {data} on http://{address}: {count} taken up in {took}\n").as_bytes(),
+        )
+    }
 }
 
 /// Whether a signal came. The second ends the process, should the first not have done it.

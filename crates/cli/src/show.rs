@@ -10,7 +10,7 @@ use std::process::ExitCode;
 /// Shows an execution.
 pub(crate) fn show(arguments: &ShowArguments) -> Result<ExitCode> {
     let request = Request::Show { execution: arguments.execution.clone() };
-    let Answer::Execution(shown) = Data::reach(&arguments.data.data)?.ask(request)? else {
+    let Answer::Execution(shown) = Data::reach(&arguments.data.folder()?)?.ask(request)? else {
         bail!("the answer is none to this question");
     };
     if arguments.data.json {

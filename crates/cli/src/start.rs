@@ -3,7 +3,7 @@
 use crate::arguments::StartArguments;
 use crate::data::Data;
 use crate::run::input;
-use crate::{table, terminal};
+use crate::{settings, table, terminal};
 use anyhow::{Result, bail};
 use perdura_engine::Limits;
 use perdura_server::control::{Answer, Request};
@@ -15,9 +15,9 @@ pub(crate) fn start(arguments: &StartArguments) -> Result<ExitCode> {
         machine: arguments.machine.clone(),
         name: arguments.name.clone(),
         input: input::read(&arguments.input, Limits::GENEROUS.payload_bytes_max)?,
-        strict: arguments.strict,
+        strict: settings::strict(arguments.strict)?,
     };
-    let Answer::Started(starting) = Data::reach(&arguments.data.data)?.ask(request)? else {
+    let Answer::Started(starting) = Data::reach(&arguments.data.folder()?)?.ask(request)? else {
         bail!("the answer is none to this question");
     };
     if arguments.data.json {

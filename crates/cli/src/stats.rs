@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 /// Shows how much there is.
 pub(crate) fn stats(arguments: &StatsArguments) -> Result<ExitCode> {
-    let Answer::Stats(stats) = Data::reach(&arguments.data.data)?.ask(Request::Stats)? else {
+    let Answer::Stats(stats) = Data::reach(&arguments.data.folder()?)?.ask(Request::Stats)? else {
         bail!("the answer is none to this question");
     };
     if arguments.data.json {

@@ -14,14 +14,14 @@ pub(crate) fn stop(arguments: &StopArguments) -> Result<ExitCode> {
         error: arguments.error.clone(),
         cause: arguments.cause.clone(),
     };
-    let answer = Data::reach(&arguments.data.data)?.ask(request)?;
+    let answer = Data::reach(&arguments.data.folder()?)?.ask(request)?;
     tell_taken(&answer, "stopped", arguments.data.json)
 }
 
 /// Runs the unsuccessful part again.
 pub(crate) fn redrive(arguments: &RedriveArguments) -> Result<ExitCode> {
     let request = Request::Redrive { execution: arguments.execution.clone() };
-    let answer = Data::reach(&arguments.data.data)?.ask(request)?;
+    let answer = Data::reach(&arguments.data.folder()?)?.ask(request)?;
     tell_taken(&answer, "redriven", arguments.data.json)
 }
 

@@ -23,9 +23,14 @@ pub(crate) fn print_pairs(pairs: &[(&str, String)]) -> Result<()> {
 
 /// Prints one line of JSON.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<()> {
-    let mut line = serde_json::to_string(value)?;
-    line.push('\n');
-    terminal::print(line.as_bytes())
+    terminal::print(&json_line(value)?)
+}
+
+/// One line of JSON.
+pub(crate) fn json_line(value: &impl Serialize) -> Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(value)?;
+    line.push(b'\n');
+    Ok(line)
 }
 
 fn lines(rows: &[Vec<String>]) -> String {

@@ -37,23 +37,57 @@ impl Paint {
     }
 }
 
-/// How to write to stderr: in colour on a terminal, unless `NO_COLOR` asks for none.
-pub(crate) fn stderr_paint() -> Paint {
-    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    Paint(stderr_is_lively() && !refused)
+/// Where something is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Out {
+    Stdout,
+    Stderr,
 }
 
-/// Whether stderr is a terminal on which lines can be drawn again.
-pub(crate) fn stderr_is_lively() -> bool {
-    io::stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
+impl Out {
+    /// How to write there: in colour on a terminal, unless `NO_COLOR` asks for none.
+    pub(crate) fn paint(self) -> Paint {
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Paint(self.is_lively() && !refused)
+    }
+
+    /// Whether it is a terminal on which lines can be drawn again.
+    pub(crate) fn is_lively(self) -> bool {
+        let is_terminal = match self {
+            Self::Stdout => io::stdout().is_terminal(),
+            Self::Stderr => io::stderr().is_terminal(),
+        };
+        is_terminal && std::env::var_os("TERM").is_some_and(|term| term != "dumb")
+    }
+
+    /// Writes all of it, at once.
+    pub(crate) fn write(self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Stdout => {
+                let mut stdout = io::stdout().lock();
+                stdout.write_all(bytes).and_then(|()| stdout.flush())
+            }
+            Self::Stderr => io::stderr().lock().write_all(bytes),
+        }
+    }
+}
+
+/// How to write to stderr.
+pub(crate) fn stderr_paint() -> Paint {
+    Out::Stderr.paint()
 }
 
 /// Writes to stdout. A reader that has gone away, as `head` does, is no error.
 pub(crate) fn print(bytes: &[u8]) -> Result<()> {
-    let mut stdout = io::stdout().lock();
-    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        done => done.context("cannot write to stdout"),
+    print_while_read(bytes).map(drop)
+}
+
+/// The same for one who would go on writing; `false`: nobody reads any more.
+pub(crate) fn print_while_read(bytes: &[u8]) -> Result<bool> {
+    match Out::Stdout.write(bytes) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error).context("cannot write to stdout"),
     }
 }
 

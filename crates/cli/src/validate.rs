@@ -1,24 +1,27 @@
 //! `perdura validate`: everything that is wrong with definitions.
 
 use crate::REFUSED;
-use crate::arguments::ValidateArguments;
+use crate::arguments::{ReadingArguments, ValidateArguments};
 use crate::definition::{Counts, Definition, plural};
+use crate::run::config::Config;
 use crate::terminal;
 use anyhow::Result;
-use perdura_asl::diagnostic::Diagnostic;
+use perdura_asl::diagnostic::{Diagnostic, code};
 use perdura_asl::json::Value;
 use perdura_asl::object;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Reads each file and tells what is wrong. A file that cannot be read does not hide the others.
 pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode> {
+    let reading = arguments.reading.settled()?;
     let paint = terminal::stderr_paint();
     let mut stderr = io::stderr().lock();
     let mut counts = Counts::default();
     let mut unread = 0;
     for path in &arguments.files {
-        let definition = match Definition::open(path, arguments.reading) {
+        let definition = match open(path, arguments, reading) {
             Ok(definition) => definition,
             Err(error) => {
                 unread += 1;
@@ -41,6 +44,17 @@ pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode> {
         (0, _) => ExitCode::FAILURE,
         (_, _) => ExitCode::from(REFUSED),
     })
+}
+
+/// Reads a file, with what of it cannot be run under its configuration. Which functions there are is known only where
+/// there is a configuration.
+fn open(path: &Path, arguments: &ValidateArguments, reading: ReadingArguments) -> Result<Definition> {
+    let mut definition = Definition::open(path, reading)?;
+    let config = Config::find(&arguments.calls, path)?;
+    let mut doubts = definition.doubts(&config.settings);
+    doubts.retain(|doubt| config.file.is_some() || doubt.code != code::UNCONFIGURED_FUNCTION);
+    definition.reading.diagnostics.extend(doubts);
+    Ok(definition)
 }
 
 fn summary(files: usize, counts: Counts, unread: usize) -> String {

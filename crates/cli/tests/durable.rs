@@ -203,11 +203,13 @@ fn what_nobody_can_perform_fails_and_is_named() {
     let scene =
         Scene::new("durable-nobody").file("sends.json", machine).function("", "").file("perdura.toml", "");
     let _server = Server::start(&scene, &[]);
-    scene.one(&["deploy", "sends.json"]);
+    let deployed = scene.one(&["deploy", "sends.json"]);
+    assert_eq!(deployed["warnings"][0]["code"], "UNSUPPORTED_RESOURCE", "{deployed}");
     scene.one(&["start", "sends", "--name", "s"]);
     let shown = scene.until_status("s", "FAILED");
     assert!(shown["cause"].as_str().unwrap_or_default().contains("sqs:sendMessage"), "{shown}");
-    scene.one(&["deploy", "m.asl.json"]);
+    let deployed = scene.one(&["deploy", "m.asl.json"]);
+    assert_eq!(deployed["warnings"][0]["location"], "/States/Call/Resource", "{deployed}");
     scene.one(&["start", "m", "--name", "f"]);
     let shown = scene.until_status("f", "FAILED");
     assert!(shown["cause"].as_str().unwrap_or_default().contains("function:f"), "{shown}");

@@ -161,3 +161,60 @@ fn more_calls_than_may_run_at_once_wait_for_a_place() {
     let scene = Scene::new("function-many").function("cat", "").file("m.asl.json", machine);
     scene.perdura(&["run", "m.asl.json", "--input", &items]).gives(&items);
 }
+
+#[test]
+fn a_function_at_a_url_is_called_from_here_too() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address = listener.local_addr().expect("it is bound");
+    let server = std::thread::spawn(move || {
+        let (stream, _) = listener.accept().expect("somebody calls");
+        let mut reader = std::io::BufReader::new(stream);
+        let mut key = String::new();
+        for line in std::io::BufRead::lines(&mut reader) {
+            let line = line.expect("headers are text").to_ascii_lowercase();
+            key = line.strip_prefix("idempotency-key: ").map_or(key, str::to_owned);
+            if line.is_empty() {
+                break;
+            }
+        }
+        let mut stream = reader.into_inner();
+        std::io::Write::write_all(&mut stream, b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{\"ok\": 17}")
+            .expect("the answer is taken");
+        key
+    });
+    let config = format!("[functions.f]\nurl = 'http://{address}/f'");
+    let scene = Scene::new("function-url").function("", "").file("perdura.toml", &config);
+    run(&scene).gives("{\"ok\":17}");
+    assert_eq!(server.join().expect("it ends").len(), 36, "the key is a UUID");
+}
+
+#[test]
+fn what_cannot_be_run_is_a_warning_with_its_line() {
+    let machine = r#"{"StartAt": "Charge", "States": {
+        "Charge": {"Type": "Task", "Next": "Send",
+            "Resource": "arn:aws:lambda:us-east-1:123456789012:function:charge"},
+        "Send": {"Type": "Task", "End": true,
+            "Resource": "arn:aws:states:::sqs:sendMessage",
+            "Parameters": {"QueueUrl": "q", "MessageBody": "b"}}}}"#;
+    let send =
+        ["warning[UNSUPPORTED_RESOURCE]: \"Send\" calls arn:aws:states:::sqs:sendMessage", "m.asl.json:5:25"];
+    let charge = ["warning[UNCONFIGURED_FUNCTION]: \"Charge\" calls the function charge", "m.asl.json:3:25"];
+    let has =
+        |ended: &common::Ended, expected: &[&str; 2]| expected.iter().all(|part| ended.stderr.contains(part));
+    for (arguments, config, warns_of_charge) in [
+        (&["validate", "m.asl.json"][..], None, false),
+        (&["validate", "m.asl.json"], Some(""), true),
+        (&["validate", "m.asl.json"], Some("[functions.charge]\ncommand = ['c']"), false),
+        (&["validate", "m.asl.json", "--lambda-endpoint", "http://127.0.0.1:1"], Some(""), false),
+        (&["deploy", "m.asl.json", "--data", "d"], Some(""), true),
+    ] {
+        let mut scene = Scene::new("function-warnings").file("m.asl.json", machine);
+        if let Some(config) = config {
+            scene = scene.file("perdura.toml", config);
+        }
+        let ended = scene.perdura(arguments);
+        assert_eq!(ended.code, Some(0), "{arguments:?}: {ended:?}");
+        assert!(has(&ended, &send), "{arguments:?}: {ended:?}");
+        assert_eq!(has(&ended, &charge), warns_of_charge, "{arguments:?}, {config:?}: {ended:?}");
+    }
+}

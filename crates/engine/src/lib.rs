@@ -28,7 +28,9 @@ pub use destination::{Destinations, Policy, Uncertain};
 pub use effect::{BatcherOrder, Call, Effect, MapRunOrder, ReaderOrder, WriterOrder};
 pub use event::{Event, EventKind, Fault, Iteration, Scheduled, StateType, TaskFamily};
 pub use execution::{Clock, Execution, Identity, Limits, Run, Sent, Standing, Status, Step, Strand};
-pub use id::{EffectKey, ExecutionId, Moment, Round, Secret, Seq, StrandId, TaskToken, Timestamp, Wake};
+pub use id::{
+    EffectKey, ExecutionId, Moment, Round, Secret, Seq, StepPlace, StrandId, TaskToken, Timestamp, Wake,
+};
 pub use input::{By, Certainty, Input, Outcome, Resolution};
 pub use map_run::{Child, Known, MapRun, MapRunBounds, MapRunCounts, MapRunOutcome, Next, Tally};
 pub use perdura_asl as asl;

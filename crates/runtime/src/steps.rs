@@ -8,6 +8,7 @@ use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::{Resource, Target};
 use perdura_engine::{
     Certainty, Destinations, EffectKey, ExecutionId, Fault, Moment, Outcome, Policy, Status, StrandId,
+    Uncertain,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -292,7 +293,9 @@ impl Destinations for Policies {
     fn policy(&self, resource: &Resource, input: &Payload) -> Policy {
         match &resource.target {
             Target::Step { name } => {
-                self.steps.table.get(name).map_or_else(Policy::default, |(_, policy)| *policy)
+                // One that is gone from the program may have been performed by the program before it.
+                let gone = Policy { uncertain: Uncertain::Hold, ..Policy::default() };
+                self.steps.table.get(name).map_or(gone, |(_, policy)| *policy)
             }
             Target::Function { .. } | Target::Activity { .. } | Target::Service { .. } => {
                 self.elsewhere.policy(resource, input)

@@ -7,14 +7,16 @@ mod answer;
 mod ask;
 mod listen;
 mod request;
+mod traced;
 
 pub use answer::{
-    Answer, Deployed, LedgerEntry, Listed, Page, Place, Shown, Standing, Starting, StatsAnswer, Swept, Table,
-    Taken,
+    ActivityListed, Answer, Deployed, Doubt, LedgerEntry, Listed, Page, Place, SealedConnection, Shown,
+    Standing, Starting, StatsAnswer, Swept, Table, Taken, Task,
 };
 pub use ask::{Connection, connect};
 pub use listen::{Listener, SOCKET};
 pub use request::{LedgerQuestion, Request, Resolving};
+pub use traced::{TraceBy, Traced, TracedEvent, TracedExecution, TracedStep};
 
 use perdura_engine::LedgerStatus;
 
@@ -48,6 +50,29 @@ pub(crate) mod word {
         let word = String::deserialize(deserializer)?;
         let found = ALL.into_iter().find(|status| ledger_word(*status) == word);
         found.ok_or_else(|| D::Error::custom(format!("{word} is no status of the ledger")))
+    }
+}
+
+/// Bytes as text on the wire.
+pub(crate) mod hex {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+    use std::fmt::Write;
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        let mut text = String::with_capacity(bytes.len() * 2);
+        for byte in bytes {
+            write!(text, "{byte:02x}").expect("writing to a String cannot fail");
+        }
+        serializer.serialize_str(&text)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digits = text.as_bytes().chunks(2).map(|pair| {
+            let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
+            u8::from_str_radix(pair, 16).ok()
+        });
+        digits.collect::<Option<_>>().ok_or_else(|| D::Error::custom("these are no bytes in hexadecimal"))
     }
 }
 

@@ -9,13 +9,16 @@ mod served;
 
 pub use beside::Beside;
 pub use deposit::Deposit;
-pub use served::Served;
+pub use served::{Doubts, Served};
 
 use crate::Refusal;
+use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::machine::Machine;
-use perdura_engine::{ExecutionId, Input, Timestamp};
+use perdura_engine::{ExecutionId, Input, Outcome, TaskToken, Timestamp};
 use perdura_runtime::{Start, Started, Taken, View};
-use perdura_store::{Failure, MachineId, MachineRecord, NewMachine, Reader, Retention, Swept};
+use perdura_store::{
+    Failure, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention, Swept,
+};
 use std::sync::Arc;
 
 /// What can be asked of the data. Every answer is given after the commit. Calls wait for the disk.
@@ -35,6 +38,11 @@ pub trait Data {
     /// The execution in memory that has this name; readers see it after a second.
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Refusal>;
 
+    /// What of a machine cannot be run here. `None`: nobody performs here, so nobody knows.
+    fn doubts(&self, _machine: &Machine) -> Option<Vec<Diagnostic>> {
+        None
+    }
+
     /// Keeps a definition that was read already.
     fn deploy(&mut self, new: &NewMachine, machine: Arc<Machine>) -> Result<MachineRecord, Refusal>;
 
@@ -43,6 +51,18 @@ pub trait Data {
 
     /// Gives an execution something.
     fn input(&mut self, execution: ExecutionId, input: Input) -> Result<Taken, Refusal>;
+
+    /// Takes the answer of whoever holds a token.
+    fn answer(&mut self, token: TaskToken, outcome: Outcome) -> Result<(), Refusal>;
+
+    /// Takes a sign of life of whoever holds a token.
+    fn heartbeat(&mut self, token: TaskToken) -> Result<(), Refusal>;
+
+    /// Keeps something by name.
+    fn register(&mut self, entry: &Registered) -> Result<(), Refusal>;
+
+    /// Forgets it; `false`: there was nothing of that name.
+    fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, Refusal>;
 
     /// Takes a slice of what is too old.
     fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, Refusal>;

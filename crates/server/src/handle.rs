@@ -1,15 +1,21 @@
 //! The one place where a request becomes a verb of the runtime or a look at the store.
 
+pub(crate) mod activities;
 mod executions;
 mod find;
 mod history;
 mod ledger;
 mod machines;
+mod registry;
+mod trace;
 mod upkeep;
+
+pub(crate) use trace::resource;
 
 use crate::Refusal;
 use crate::control::{Answer, Request};
 use crate::data::Data;
+use perdura_engine::{Certainty, Fault, Outcome};
 
 /// The most rows of a list.
 const PAGE_MAX: u32 = 1_000;
@@ -29,8 +35,23 @@ pub fn handle<D: Data>(data: &mut D, request: Request) -> Result<Answer, Refusal
         }
         Request::Show { execution } => executions::show(data, &execution),
         Request::History { execution, from } => history::history(data, &execution, from.max(1)),
+        Request::Turns { execution, from } => history::turns(data, &execution, from.max(1)),
+        Request::Trace { key } => trace::trace(data, &key),
         Request::Ledger(question) => ledger::ledger(data, &question),
         Request::Resolve(resolving) => ledger::resolve(data, resolving),
+        Request::Activities => activities::list(data),
+        // A server answers it before it comes here: see `control::listen`.
+        Request::Poll { .. } => Err(activities::no_server()),
+        Request::Succeed { token, output } => activities::answer(data, &token, Outcome::Succeeded { output }),
+        Request::Fail { token, error, cause, uncertain } => {
+            let fault = Fault { error: error.map(Into::into), cause: cause.map(Into::into) };
+            let certainty = if uncertain { Certainty::Ambiguous } else { Certainty::Refused };
+            activities::answer(data, &token, Outcome::Failed { fault, certainty })
+        }
+        Request::Heartbeat { token } => activities::heartbeat(data, &token),
+        Request::PutConnection { name, sealed } => registry::put(data, &name, sealed),
+        Request::Connections => registry::list(data),
+        Request::DeleteConnection { name } => registry::delete(data, &name),
         Request::Stats => upkeep::stats(data),
         Request::Stop { execution, error, cause } => executions::stop(data, &execution, error, cause),
         Request::Redrive { execution } => executions::redrive(data, &execution),

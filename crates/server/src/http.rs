@@ -3,6 +3,7 @@
 mod metrics;
 
 use crate::stuck::Watch;
+use crate::telemetry::Counts;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
@@ -21,6 +22,8 @@ pub struct Health {
     pub door: Door,
     /// What was last seen of stuck calls.
     pub watch: Arc<Watch>,
+    /// What became of spans.
+    pub spans: Arc<Counts>,
 }
 
 /// Listens, on this machine alone.

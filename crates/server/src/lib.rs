@@ -13,6 +13,7 @@ pub mod names;
 mod refusal;
 pub mod retention;
 pub mod stuck;
+pub mod telemetry;
 
 pub use handle::handle;
 pub use refusal::{Refusal, RefusalKind};

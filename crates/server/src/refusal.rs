@@ -1,6 +1,6 @@
 //! Why something was not done, sorted by what the one who asked can do about it.
 
-use perdura_runtime::{InputError, StartError};
+use perdura_runtime::{InputError, StartError, TokenError, Unavailable};
 use perdura_store::{CommitError, Failure, FailureKind};
 use serde::{Deserialize, Serialize};
 
@@ -118,6 +118,23 @@ impl From<InputError> for Refusal {
             InputError::Unavailable(_) => {
                 Self::new(RefusalKind::Unavailable, error.to_string()).but("ask again")
             }
+        }
+    }
+}
+
+impl From<Unavailable> for Refusal {
+    fn from(error: Unavailable) -> Self {
+        Self::new(RefusalKind::Unavailable, error.to_string()).but("ask again")
+    }
+}
+
+impl From<TokenError> for Refusal {
+    fn from(error: TokenError) -> Self {
+        match error {
+            TokenError::Unknown => Self::not_found(error.to_string()),
+            TokenError::TimedOut => Self::conflict(error.to_string())
+                .but("a late answer is on record: `perdura trace TOKEN` tells what became of the task"),
+            TokenError::NotTaken(error) => error.into(),
         }
     }
 }

@@ -2,12 +2,15 @@
 
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::{Machine, MachineType};
-use perdura_engine::{ExecutionId, Input, Timestamp};
+use perdura_engine::{ExecutionId, Input, Outcome, TaskToken, Timestamp};
 use perdura_runtime::{Start, Started, Taken, View};
 use perdura_server::control::{Answer, LedgerQuestion, Request};
 use perdura_server::data::{Data, Deposit};
 use perdura_server::{Refusal, handle, stuck};
-use perdura_store::{Failure, MachineId, MachineRecord, MemoryStore, NewMachine, Reader, Retention, Swept};
+use perdura_store::{
+    Failure, MachineId, MachineRecord, MemoryStore, NewMachine, Reader, Registered, Registry, Retention,
+    Swept,
+};
 use std::sync::Arc;
 
 /// The same data, seen so many minutes later.
@@ -47,6 +50,22 @@ impl Data for Later {
 
     fn input(&mut self, execution: ExecutionId, input: Input) -> Result<Taken, Refusal> {
         self.data.input(execution, input)
+    }
+
+    fn answer(&mut self, token: TaskToken, outcome: Outcome) -> Result<(), Refusal> {
+        self.data.answer(token, outcome)
+    }
+
+    fn heartbeat(&mut self, token: TaskToken) -> Result<(), Refusal> {
+        self.data.heartbeat(token)
+    }
+
+    fn register(&mut self, entry: &Registered) -> Result<(), Refusal> {
+        self.data.register(entry)
+    }
+
+    fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, Refusal> {
+        self.data.unregister(kind, name)
     }
 
     fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, Refusal> {

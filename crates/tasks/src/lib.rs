@@ -2,3 +2,16 @@
 //!
 //! Every call comes with its key, and its Turn is on disk before it leaves. What a call means for a Step, refused, done
 //! or in doubt, is told here; what follows from that is decided by the engine.
+
+pub mod client;
+pub mod connection;
+pub mod destination;
+pub mod functions;
+pub mod guard;
+pub mod http;
+pub mod items;
+mod performer;
+pub mod settings;
+
+pub use performer::{Tasks, can_perform, performs, warnings};
+pub use settings::Settings;

@@ -51,11 +51,15 @@ pub const UNEVALUATED_EXPRESSION: &str = "UNEVALUATED_EXPRESSION";
 pub const UNMATCHABLE_ERROR_NAME: &str = "UNMATCHABLE_ERROR_NAME";
 /// An intrinsic function is called with more or fewer arguments than it takes. A warning.
 pub const MISCOUNTED_ARGUMENTS: &str = "MISCOUNTED_ARGUMENTS";
+/// A state calls what AWS has and this program does not. A warning, made by whoever performs tasks.
+pub const UNSUPPORTED_RESOURCE: &str = "UNSUPPORTED_RESOURCE";
+/// A state calls a function that nobody has configured. A warning, made by whoever has the configuration.
+pub const UNCONFIGURED_FUNCTION: &str = "UNCONFIGURED_FUNCTION";
 /// There is more to say than is worth listing. A warning.
 pub const TOO_MANY_DIAGNOSTICS: &str = "TOO_MANY_DIAGNOSTICS";
 
 /// All of them.
-pub const ALL: [&str; 25] = [
+pub const ALL: [&str; 27] = [
     SCHEMA_VALIDATION_FAILED,
     INVALID_JSON_DESCRIPTION,
     MISSING_TRANSITION_TARGET,
@@ -80,5 +84,7 @@ pub const ALL: [&str; 25] = [
     UNEVALUATED_EXPRESSION,
     UNMATCHABLE_ERROR_NAME,
     MISCOUNTED_ARGUMENTS,
+    UNSUPPORTED_RESOURCE,
+    UNCONFIGURED_FUNCTION,
     TOO_MANY_DIAGNOSTICS,
 ];

@@ -4,7 +4,7 @@
 const COMPARED_MAX: usize = 80;
 
 /// The nearest of `known`, if one is near enough to be meant.
-pub(super) fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+pub fn nearest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let name: Vec<char> = name.chars().take(COMPARED_MAX + 1).collect();
     if name.len() > COMPARED_MAX {
         return None;

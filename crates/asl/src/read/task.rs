@@ -17,7 +17,8 @@ impl<'n> Reader<'n> {
     pub(super) fn task(&mut self, fields: &Fields<'n, '_>) -> Option<Kind> {
         let at = fields.at;
         self.require(&["Resource"], fields.members, at);
-        let resource = fields.get("Resource").and_then(|member| self.resource(member, at));
+        let resource =
+            fields.get("Resource").and_then(|member| Some((self.resource(member, at)?, member.value.span)));
         let arguments = self.arguments(fields);
         let credentials = fields.get("Credentials").and_then(|member| self.credentials(member, at));
         let timeout = self.scalar(
@@ -36,10 +37,11 @@ impl<'n> Reader<'n> {
         );
         self.check_heartbeat(fields, timeout.as_ref(), heartbeat.as_ref());
         let after = self.after(fields);
-        let resource = resource?;
+        let (resource, resource_span) = resource?;
         self.check_call(&resource, fields);
         Some(Kind::Task(Box::new(Task {
             resource,
+            resource_span,
             arguments,
             credentials,
             timeout,

@@ -1,21 +1,28 @@
 //! The commands that work on a data directory.
 
-use super::ReadingArguments;
-use crate::duration;
-use clap::{Args, Subcommand, ValueEnum};
-use std::net::SocketAddr;
+use super::{CallArguments, ReadingArguments, SettingArguments};
+use crate::{duration, settings};
+use anyhow::Result;
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Where the data is, and how answers are printed.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DataArguments {
-    /// The data directory.
-    #[arg(long, value_name = "DIR", default_value = "./perdura-data")]
-    pub(crate) data: PathBuf,
+    /// The data directory [default: ./perdura-data].
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) data: Option<PathBuf>,
     /// Print JSON, one document on a line, for programs.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl DataArguments {
+    /// The data directory that is meant: by flag, environment, file or default.
+    pub(crate) fn folder(&self) -> Result<PathBuf> {
+        settings::data_folder(self.data.as_deref())
+    }
 }
 
 /// Hold a data directory: go on with what runs there, answer commands, and watch over it.
@@ -29,6 +36,7 @@ Examples:
   perdura serve
   perdura serve --data /var/lib/perdura --config /etc/perdura.toml --log-format json
   perdura serve --listen 127.0.0.1:9000 --grace 30s --log perdura_runtime=debug
+  PERDURA_DATA=/var/lib/perdura perdura serve --json
 
 Exit codes:
   0    ended by a signal
@@ -36,24 +44,11 @@ Exit codes:
   2    the command line or the configuration is wrong, or the address cannot be had
   130  ended by a second signal")]
 pub(crate) struct ServeArguments {
-    /// Where to listen; only addresses of this machine.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8083")]
-    pub(crate) listen: SocketAddr,
-    /// The data directory; it is made if it is not there.
-    #[arg(long, value_name = "DIR", default_value = "./perdura-data")]
-    pub(crate) data: PathBuf,
-    /// Where functions and retention are configured [default: perdura.toml here].
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// How long calls under way are waited for at the end.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
-    pub(crate) grace: Duration,
-    /// What is logged to stderr: error, warn, info, debug, trace, also by room.
-    #[arg(long, value_name = "LEVEL", default_value = "info")]
-    pub(crate) log: String,
-    /// How it is logged.
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
-    pub(crate) log_format: LogFormat,
+    #[command(flatten)]
+    pub(crate) settings: SettingArguments,
+    /// Say in JSON that it is ready.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// For whom logs are written.
@@ -84,6 +79,8 @@ pub(crate) struct DeployArguments {
     /// The machine's name [default: that of the file].
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) calls: CallArguments,
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,
     #[command(flatten)]
@@ -129,8 +126,9 @@ pub(crate) struct StartArguments {
 #[command(after_help = "\
 Examples:
   perdura ps
+  perdura ps --status RUNNING --json
   perdura ps --status failed --limit 100
-  perdura ps --machine order --json | jq -r .execution
+  perdura ps --machine order --json | jq -r '.[].execution'
 
 Exit codes:
   0  listed
@@ -141,7 +139,7 @@ pub(crate) struct PsArguments {
     #[arg(long, value_name = "MACHINE")]
     pub(crate) machine: Option<String>,
     /// With this status only.
-    #[arg(long, value_name = "STATUS", value_enum)]
+    #[arg(long, value_name = "STATUS", value_enum, ignore_case = true)]
     pub(crate) status: Option<StatusArgument>,
     /// So many at most.
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 50)]
@@ -157,6 +155,7 @@ pub(crate) enum StatusArgument {
     Succeeded,
     Failed,
     Aborted,
+    #[value(alias = "timed_out")]
     TimedOut,
 }
 
@@ -327,7 +326,7 @@ pub(crate) struct StopArguments {
 #[command(after_help = "\
 Examples:
   perdura redrive A-1042
-  perdura ps --status failed --json | jq -r .execution | xargs -n 1 perdura redrive
+  perdura ps --status failed --json | jq -r '.[].execution' | xargs -n 1 perdura redrive
 
 Exit codes:
   0  it runs again

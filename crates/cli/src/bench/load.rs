@@ -13,14 +13,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
 
-/// So many steps that do nothing, one after the other.
-pub(crate) fn steps_in_a_row(count: usize) -> String {
+/// A step of the program that measures.
+pub(crate) const STEP: &str = "arn:perdura:step:::noop";
+
+/// So many calls of this resource, one after the other.
+pub(crate) fn steps_in_a_row(count: usize, resource: &str) -> String {
     let states: Vec<String> = (1..=count)
         .map(|at| {
             let next =
                 if at == count { "\"End\": true".into() } else { format!("\"Next\": \"Step{}\"", at + 1) };
-            format!("\"Step{at}\": {{\"Type\": \"Task\", \"Resource\": \"arn:perdura:step:::noop\", {next}}}")
+            format!("\"Step{at}\": {{\"Type\": \"Task\", \"Resource\": \"{resource}\", {next}}}")
         })
         .collect();
     format!("{{\"StartAt\": \"Step1\", \"States\": {{{}}}}}", states.join(", "))
@@ -34,17 +38,17 @@ pub(crate) struct Stage {
 
 impl Stage {
     pub(crate) fn open(data: &Path, steps: Steps) -> Result<Self> {
-        Self::open_with(data, steps, |_| Box::new(Nowhere))
+        Self::with(data, steps, |_| Ok(Box::new(Nowhere)))
     }
 
-    /// With somebody who performs what is no step.
-    pub(crate) fn open_with(
+    /// The same, with somebody who performs what is no step of this program.
+    pub(crate) fn with(
         data: &Path,
         steps: Steps,
-        elsewhere: impl FnOnce(&tokio::runtime::Handle) -> Box<dyn Performer>,
+        performer: impl FnOnce(&Handle) -> Result<Box<dyn Performer>>,
     ) -> Result<Self> {
         let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        let world = RealWorld::new(steps, elsewhere(tokio.handle()), tokio.handle().clone());
+        let world = RealWorld::new(steps, performer(tokio.handle())?, tokio.handle().clone());
         let data = data.to_owned();
         let opener = Box::new(move || {
             SqliteStore::open(&data, perdura_store::SqliteOptions::default())

@@ -77,7 +77,7 @@ impl Performer for Numbers {
 pub(crate) fn bench(arguments: &BenchArguments) -> Result<Report> {
     let count = arguments.count.unwrap_or(100_000);
     let stage =
-        Stage::open_with(&arguments.data, noop(), |tokio| Box::new(Numbers { count, tokio: tokio.clone() }))?;
+        Stage::with(&arguments.data, noop(), |tokio| Ok(Box::new(Numbers { count, tokio: tokio.clone() })))?;
     let machine = stage.deploy("bench-map", MACHINE)?;
     let start = Start {
         revision: machine.revision,

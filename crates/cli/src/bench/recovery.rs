@@ -4,7 +4,7 @@
 //! end well; what was done under a key must not be done under another.
 
 use super::Report;
-use super::load::{Stage, steps_in_a_row};
+use super::load::{STEP, Stage, steps_in_a_row};
 use super::receiver::Receiver;
 use crate::arguments::BenchArguments;
 use crate::terminal;
@@ -141,7 +141,7 @@ pub(crate) fn child(arguments: &BenchArguments) -> Result<ExitCode> {
         stage.runtime.close(Duration::from_secs(10));
         return Ok(ExitCode::SUCCESS);
     }
-    let machine = stage.deploy("bench-recovery", &steps_in_a_row(STEPS))?;
+    let machine = stage.deploy("bench-recovery", &steps_in_a_row(STEPS, STEP))?;
     let callers: Vec<_> = (0..arguments.concurrency)
         .map(|_| stage.tokio.spawn(caller(stage.runtime.door().clone(), machine.revision, calls.clone())))
         .collect();

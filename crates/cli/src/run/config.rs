@@ -1,208 +1,144 @@
-//! `perdura.toml`: which command each function is, and for how long things are kept.
+//! `perdura.toml`: what is called and how. What else it says are settings; see [`crate::settings`].
 
+use crate::arguments::CallArguments;
 use crate::document;
-use anyhow::{Context, Result, anyhow, bail};
-use perdura_engine::{Policy, Uncertain};
-use perdura_server::retention::{Keep, ms};
+use crate::settings::{self, check_names};
+use anyhow::{Context, Result, anyhow};
+use perdura_tasks::connection::Connections;
+use perdura_tasks::destination::DestinationTable;
+use perdura_tasks::settings::{CommandsTable, FunctionTable, HttpTable, LambdaTable, Tables};
+use perdura_tasks::{Settings, Tasks};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
+use tokio::runtime::Handle;
+use url::Url;
 
 const FILE: &str = "perdura.toml";
 const BYTES_MAX: usize = 1024 * 1024;
-/// The longest time that a setting may name: a year.
-const SECONDS_MAX: f64 = 366.0 * 86_400.0;
 
-/// Functions, and where their commands run.
+/// What is called and how.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
     /// The file, where there is one.
     pub(crate) file: Option<PathBuf>,
-    pub(crate) functions: BTreeMap<String, Function>,
-    pub(crate) keep: Keep,
+    pub(crate) settings: Settings,
 }
 
-/// One function.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Function {
-    /// The program.
-    pub(crate) program: PathBuf,
-    pub(crate) arguments: Vec<String>,
-    /// Where it runs.
-    pub(crate) folder: PathBuf,
-    pub(crate) timeout: Option<Duration>,
-    /// What is to be done when nobody knows whether a call was performed.
-    pub(crate) policy: Policy,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    #[serde(default)]
-    functions: BTreeMap<String, WrittenFunction>,
-    #[serde(default)]
-    retention: WrittenRetention,
-}
-
+/// What else stands in the file is held to its names by [`crate::settings`].
 #[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenRetention {
-    ended_days: Option<f64>,
-    ledger_hours: Option<f64>,
-    bytes_max: Option<u64>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenFunction {
-    command: Vec<String>,
-    timeout_seconds: Option<f64>,
-    uncertain: Option<WrittenUncertain>,
-    key_memory_hours: Option<f64>,
-}
-
-/// What is done about a call of which nobody knows whether it was performed.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum WrittenUncertain {
-    Retry,
-    Hold,
+#[serde(default)]
+struct Written {
+    functions: BTreeMap<String, FunctionTable>,
+    destinations: Vec<DestinationTable>,
+    lambda: LambdaTable,
+    commands: CommandsTable,
+    http: HttpTable,
 }
 
 impl Config {
-    /// Reads the file that was named, or else the one beside the definition, or else the one here.
-    pub(crate) fn find(named: Option<&Path>, definition: &Path) -> Result<Self> {
-        if let Some(named) = named {
-            return Self::open(named);
-        }
-        let beside = definition.parent().map(|folder| folder.join(FILE));
-        match beside.into_iter().chain([PathBuf::from(FILE)]).find(|file| file.is_file()) {
-            Some(file) => Self::open(&file),
-            None => Ok(Self::default()),
+    /// Of a command with these flags. The file may stand beside the definition.
+    pub(crate) fn find(arguments: &CallArguments, definition: &Path) -> Result<Self> {
+        Self::of(&settings::Settings::load(arguments.flags(), Some(definition))?)
+    }
+
+    /// Reads the file of these settings, where there is one.
+    pub(crate) fn of(settings: &settings::Settings) -> Result<Self> {
+        let endpoint = settings.lambda_endpoint()?;
+        match settings.file() {
+            Some(file) => Self::open(&file.name, endpoint.as_ref()),
+            None => read("", Path::new(""), endpoint.as_ref()),
         }
     }
 
-    fn open(file: &Path) -> Result<Self> {
+    fn open(file: &Path, endpoint: Option<&Url>) -> Result<Self> {
         let source = document::read_text(file, BYTES_MAX).context("the configuration is wrong")?;
         let full = std::path::absolute(file).with_context(|| format!("cannot find {}", file.display()))?;
         let folder = full.parent().unwrap_or(&full);
-        let read = read(&source.text, folder).with_context(|| format!("{} is wrong", file.display()))?;
+        let read =
+            read(&source.text, folder, endpoint).with_context(|| format!("{} is wrong", file.display()))?;
         Ok(Self { file: Some(file.to_owned()), ..read })
     }
+
+    /// Where functions are configured, for a sentence.
+    pub(crate) fn file_name(&self) -> String {
+        self.file.as_ref().map_or_else(|| FILE.into(), |file| file.display().to_string())
+    }
+
+    /// Whoever makes the calls of this configuration.
+    pub(crate) fn tasks(&self, strict: bool, connections: Arc<Connections>, handle: Handle) -> Result<Tasks> {
+        let settings = Settings { strict, ..self.settings.clone() };
+        Tasks::new(settings, connections, handle).context("cannot prepare calls over TLS")
+    }
 }
 
-fn read(text: &str, folder: &Path) -> Result<Config> {
+/// What a file says; an endpoint that was named elsewhere counts before its own.
+fn read(text: &str, folder: &Path, endpoint: Option<&Url>) -> Result<Config> {
+    check_names(text)?;
     let written: Written =
         toml::from_str(text).map_err(|error| anyhow!("{}", error.to_string().trim_end()))?;
-    let functions = written.functions.into_iter().map(|(name, written)| {
-        let function = written.check(folder).with_context(|| format!("functions.{name}"))?;
-        Ok((name, function))
-    });
-    let functions = functions.collect::<Result<_>>()?;
-    let keep = written.retention.check().context("retention")?;
-    Ok(Config { file: None, functions, keep })
-}
-
-impl WrittenRetention {
-    fn check(self) -> Result<Keep> {
-        let usual = Keep::default();
-        let ended_for = self.ended_days.map(|days| time("ended_days", days, 86_400.0));
-        let ledger_for = self.ledger_hours.map(|hours| time("ledger_hours", hours, 3_600.0));
-        Ok(Keep {
-            ended_for: ended_for.transpose()?.unwrap_or(usual.ended_for),
-            ledger_for: ledger_for.transpose()?.unwrap_or(usual.ledger_for),
-            bytes_max: self.bytes_max,
-        })
-    }
-}
-
-/// A time in the unit of its setting.
-fn time(name: &str, count: f64, seconds: f64) -> Result<Duration> {
-    if count >= 0.0 && count * seconds <= 100.0 * SECONDS_MAX {
-        return Ok(Duration::from_secs_f64(count * seconds));
-    }
-    bail!("{name} is {count}, and is to be at least 0, at most a hundred years")
-}
-
-impl WrittenFunction {
-    fn check(self, folder: &Path) -> Result<Function> {
-        let mut words = self.command.into_iter();
-        let Some(program) = words.next().filter(|program| !program.is_empty()) else {
-            bail!("command is empty: the first word is the program, as in [\"python3\", \"charge.py\"]");
-        };
-        // A bare name is looked up in PATH; with a slash in it, it belongs to the folder.
-        let program = if program.contains('/') { folder.join(program) } else { program.into() };
-        let timeout = match self.timeout_seconds {
-            None => None,
-            Some(seconds) if seconds > 0.0 && seconds <= SECONDS_MAX => {
-                Some(Duration::from_secs_f64(seconds))
-            }
-            Some(seconds) => bail!("timeout_seconds is {seconds}, and is to be more than 0, at most a year"),
-        };
-        let usual = Policy::default();
-        let uncertain = self.uncertain.map_or(usual.uncertain, |written| match written {
-            WrittenUncertain::Retry => Uncertain::Retry,
-            WrittenUncertain::Hold => Uncertain::Hold,
-        });
-        let key_memory_ms = match self.key_memory_hours {
-            None => usual.key_memory_ms,
-            Some(hours) => ms(time("key_memory_hours", hours, 3_600.0)?),
-        };
-        let policy = Policy { uncertain, key_memory_ms };
-        Ok(Function { program, arguments: words.collect(), folder: folder.to_owned(), timeout, policy })
-    }
+    let Written { functions, destinations, mut lambda, commands, http } = written;
+    lambda.endpoint = endpoint.map(Url::to_string).or(lambda.endpoint);
+    let tables = Tables { functions, destinations, lambda, commands, http };
+    let settings = Settings::check(tables, folder)?;
+    Ok(Config { file: None, settings })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perdura_engine::asl::json::Payload;
+    use perdura_engine::asl::resource::Resource;
+    use perdura_engine::{Policy, Uncertain};
+    use perdura_tasks::functions::Program;
+    use perdura_tasks::settings::{Function, Means};
+    use std::time::Duration;
 
-    #[test]
-    fn a_function_is_a_command_in_the_folder_of_the_file() {
-        let text = "[functions.charge]\ncommand = ['./charge', '-v']\ntimeout_seconds = 1.5\n\
-                    [functions.\"ship it\"]\ncommand = ['python3']";
-        let functions = read(text, Path::new("/here")).unwrap().functions;
-        assert_eq!(
-            functions["charge"],
-            Function {
-                program: "/here/./charge".into(),
-                arguments: vec!["-v".into()],
-                folder: "/here".into(),
-                timeout: Some(Duration::from_millis(1500)),
-                policy: Policy::default(),
-            }
-        );
-        assert_eq!(functions["ship it"].program, Path::new("python3"));
+    fn read_file(text: &str, folder: &str) -> Result<Config> {
+        read(text, Path::new(folder), None)
     }
 
     #[test]
-    fn policies_and_retention_have_their_units() {
-        let text = "[functions.pay]\ncommand = ['pay']\nuncertain = 'hold'\nkey_memory_hours = 0.5\n\
-                    [retention]\nended_days = 7\nbytes_max = 1000";
-        let config = read(text, Path::new("/")).unwrap();
+    fn a_function_is_a_command_in_the_folder_of_the_file() {
+        let text = "[functions.charge]\ncommand = ['./charge', '-v']\ntimeout_seconds = 1.5";
+        let program =
+            Program { path: "/here/./charge".into(), arguments: vec!["-v".into()], folder: "/here".into() };
+        let expected =
+            Function { means: Means::Command(program.into()), timeout: Some(Duration::from_millis(1500)) };
+        assert_eq!(read_file(text, "/here").unwrap().settings.functions["charge"], expected);
+    }
+
+    #[test]
+    fn policies_have_their_units() {
+        let text = "[functions.pay]\ncommand = ['pay']\nuncertain = 'hold'\nkey_memory = '30m'";
+        let config = read_file(text, "/").unwrap();
+        let pay = Resource::parse("arn:aws:lambda:us-east-1:123456789012:function:pay").unwrap();
         let policy = Policy { uncertain: Uncertain::Hold, key_memory_ms: 1_800_000 };
-        assert_eq!(config.functions["pay"].policy, policy);
-        let keep = Keep { ended_for: Duration::from_hours(7 * 24), bytes_max: Some(1000), ..Keep::default() };
-        assert_eq!(config.keep, keep);
+        assert_eq!(config.settings.destinations.find(&pay, &Payload::default()).policy, policy);
+    }
+
+    #[test]
+    fn an_endpoint_on_the_command_line_counts_before_that_of_the_file() {
+        let text = "[lambda]\nendpoint = 'http://127.0.0.1:1/'\n[functions.f]\nlambda = 'g'";
+        let flag = Url::parse("http://127.0.0.1:2/").unwrap();
+        let endpoint = |flag| read(text, Path::new("/"), flag).unwrap().settings.lambda_endpoint.unwrap();
+        assert_eq!(endpoint(None).as_str(), "http://127.0.0.1:1/");
+        assert_eq!(endpoint(Some(&flag)), flag);
     }
 
     #[test]
     fn mistakes_are_named() {
         for (text, expected) in [
-            ("[function.a]", "unknown field `function`"),
+            ("[function.a]", "line 1: there is no setting \"function\""),
             ("[functions.a]\ncommand = []", "functions.a: command is empty"),
-            ("[functions.a]\ncommand = ['']", "functions.a: command is empty"),
             ("[functions.a]\ncommand = 'sh'", "expected a sequence"),
-            ("[functions.a]\ncommand = ['sh']\ntimeout = 5", "unknown field `timeout`"),
             ("[functions.a]\ncommand = ['sh']\ntimeout_seconds = 0", "functions.a: timeout_seconds is 0"),
-            ("[functions.a]\ncommand = ['sh']\ntimeout_seconds = nan", "timeout_seconds is NaN"),
             ("[functions.a", "TOML parse error at line 1"),
-            ("[functions.a]\ncommand = ['sh']\nuncertain = 'guess'", "expected `retry` or `hold`"),
-            ("[retention]\nended_days = -1", "retention: ended_days is -1"),
-            ("[retention]\nended_hours = 1", "unknown field `ended_hours`"),
+            ("[[destinations]]\npath = '/'", "destinations, number 1 in the file: path needs a host"),
+            ("[retention]\nended_hours = 1", "line 2: there is no setting \"retention.ended_hours\""),
         ] {
-            let error = format!("{:#}", read(text, Path::new("/")).unwrap_err());
+            let error = format!("{:#}", read_file(text, "/").unwrap_err());
             assert!(error.contains(expected), "{text}: {error}");
         }
     }

@@ -1,16 +1,15 @@
 //! The loop: one input after the other is decided, committed to memory, and its effects are performed.
 //!
 //! Everything that happens comes in by one queue: what is ready, timers that are due, and messages from the
-//! threads in which commands run. Nothing else touches an execution. When there is nothing to decide, the loop
+//! runtime on which calls are made. Nothing else touches an execution. When there is nothing to decide, the loop
 //! waits for the next of them, or moves its clock on where time is to be skipped.
 
 mod calls;
 mod spread;
 
 use super::clock::Clock;
-use super::functions::Functions;
 use super::mock::Mocks;
-use super::process::Ended;
+use super::outside::Outside;
 use super::progress::Progress;
 use anyhow::{Context, Result, bail};
 use perdura_engine::asl::json::Payload;
@@ -34,8 +33,8 @@ impl ExecutionNo {
 /// What other threads tell the loop.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// A command ended.
-    Ended { number: u64, ended: Ended },
+    /// A call ended.
+    Ended { number: u64, outcome: Outcome },
     /// Somebody wants it all to stop.
     Interrupted,
 }
@@ -56,9 +55,11 @@ pub(crate) struct Ending {
 pub(crate) struct Driver {
     pub(crate) clock: Clock,
     pub(crate) inbox: Receiver<Message>,
-    pub(crate) functions: Functions,
+    pub(crate) outside: Outside,
     pub(crate) mocks: Mocks,
     pub(crate) progress: Progress,
+    /// Where functions are configured, for a sentence.
+    config_file: String,
     executions: BTreeMap<ExecutionNo, Running>,
     map_runs: BTreeMap<(ExecutionNo, StrandId), Spread>,
     next: ExecutionNo,
@@ -76,16 +77,18 @@ impl Driver {
     pub(crate) fn new(
         clock: Clock,
         inbox: Receiver<Message>,
-        functions: Functions,
+        outside: Outside,
         mocks: Mocks,
         progress: Progress,
+        config_file: String,
     ) -> Self {
         Self {
             clock,
             inbox,
-            functions,
+            outside,
             mocks,
             progress,
+            config_file,
             executions: BTreeMap::new(),
             map_runs: BTreeMap::new(),
             next: ExecutionNo::TOP,
@@ -109,7 +112,7 @@ impl Driver {
             }
             let execution = &self.executions[&top].execution;
             if execution.is_ended() {
-                self.functions.kill_all();
+                self.outside.end_all();
                 self.progress.finish(self.clock.now());
                 let ended_at = execution.ended_at().unwrap_or(execution.started_at());
                 return Ok(Ending {
@@ -146,8 +149,8 @@ impl Driver {
 
     fn perform(&mut self, number: ExecutionNo, effect: Effect) -> Result<()> {
         match effect {
-            Effect::CallTask(call) | Effect::AwaitTask(call) => self.call(number, call)?,
-            Effect::CancelTask { strand, key } => self.functions.cancel(number, strand, &key),
+            Effect::CallTask(call) | Effect::AwaitTask(call) => self.call(number, call),
+            Effect::CancelTask { strand, key } => self.outside.cancel(number, strand, &key),
             Effect::SetTimer { wake } => self.set_timer(number, wake.earliest()),
             Effect::StartMapRun(order) => self.start_map_run(number, *order),
             Effect::StopMapRun { strand, .. } => self.drop_map_run(number, strand),
@@ -180,9 +183,6 @@ impl Driver {
                 self.ready.push_back((number, Input::Timer));
             }
         }
-        while let Some(settled) = self.functions.time_out(Instant::now()) {
-            self.settle(settled);
-        }
     }
 
     fn settle(&mut self, (number, by, outcome): (ExecutionNo, By, Outcome)) {
@@ -191,8 +191,8 @@ impl Driver {
 
     fn take(&mut self, message: Message) {
         match message {
-            Message::Ended { number, ended } => {
-                if let Some(settled) = self.functions.ended(number, &ended) {
+            Message::Ended { number, outcome } => {
+                if let Some(settled) = self.outside.ended(number, outcome) {
                     self.settle(settled);
                 }
             }
@@ -211,7 +211,7 @@ impl Driver {
     /// Until something happens.
     fn wait(&mut self) -> Result<()> {
         let timer = self.timers.first().map(|(at, _)| *at);
-        if self.functions.are_idle() {
+        if self.outside.are_idle() {
             match timer {
                 Some(at) if self.clock.skips() => {
                     self.clock.skip_to(at);
@@ -224,7 +224,6 @@ impl Driver {
         let now = Instant::now();
         let until = [
             timer.map(|at| self.clock.until(at)),
-            self.functions.next_timeout().map(|at| at.saturating_duration_since(now)),
             self.progress.next_draw().map(|at| at.saturating_duration_since(now)),
         ];
         self.progress.draw(self.clock.now());
@@ -235,7 +234,7 @@ impl Driver {
         match message {
             Ok(message) => self.take(message),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => bail!("nobody is left to report how a command ended"),
+            Err(RecvTimeoutError::Disconnected) => bail!("nobody is left to report how a call ended"),
         }
         Ok(())
     }

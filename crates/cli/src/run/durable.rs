@@ -2,15 +2,15 @@
 
 use super::driver::ExecutionNo;
 use super::progress::Progress;
-use super::{Ending, input, machine, report};
+use super::{Ending, Manner, input, machine, report};
 use crate::REFUSED;
 use crate::arguments::RunArguments;
 use crate::data;
 use crate::definition::Definition;
 use crate::document;
 use crate::run::config::Config;
-use crate::serve::commands::Commands;
-use crate::serve::{listen_for_signals, opener, signalled, threads};
+use crate::serve::{connections, listen_for_signals, opener, signalled, threads};
+use crate::settings::Settings;
 use crate::terminal;
 use anyhow::{Context, Result, bail};
 use perdura_asl::json::Payload;
@@ -24,7 +24,9 @@ use perdura_runtime::{
 use perdura_server::fold::{PAGE_BYTES, fold};
 use perdura_server::{Refusal, names};
 use perdura_store::record::TurnBody;
-use perdura_store::{NewMachine, SqliteOptions, SqliteStore};
+use perdura_store::{NewMachine, Registry, SqliteOptions, SqliteStore, Store};
+use perdura_tasks::Tasks;
+use perdura_tasks::connection::Connections;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,7 +46,7 @@ pub(super) fn run(arguments: &RunArguments, folder: &Path) -> Result<ExitCode> {
     let limits =
         if arguments.reading.strict { Limits::strict(machine.machine_type) } else { Limits::GENEROUS };
     let input = input::read(&arguments.input, limits.payload_bytes_max)?;
-    let config = Config::find(arguments.config.as_deref(), &arguments.file)?;
+    let config = Config::find(&arguments.calls, &arguments.file)?;
     if data::server(folder)?.is_some() {
         bail!(
             "a server holds {}: use `perdura deploy` and `perdura start`, and it runs there",
@@ -54,8 +56,12 @@ pub(super) fn run(arguments: &RunArguments, folder: &Path) -> Result<ExitCode> {
     let signals = listen_for_signals()?;
     let tokio = threads()?;
     let store = SqliteStore::open(folder, SqliteOptions::default()).map_err(Refusal::from)?;
-    let commands = Commands::new(&config, tokio.handle().clone());
-    let mine = Mine::new(commands.clone());
+    let connections = Arc::<Connections>::default();
+    let key = Settings::load(arguments.calls.flags(), Some(&arguments.file))?.sealing_key()?;
+    let kept = store.reader().and_then(|mut reader| reader.registered(Registry::Connection));
+    connections::open(key.as_ref(), &connections, kept.map_err(Refusal::from)?);
+    let tasks = config.tasks(arguments.reading.strict, connections, tokio.handle().clone())?;
+    let mine = Mine::new(tasks.clone());
     let world = RealWorld::new(Steps::default(), Box::new(mine.clone()), tokio.handle().clone());
     let runtime =
         Runtime::open(opener(folder, store), Arc::new(world), &Options::default()).map_err(Refusal::from)?;
@@ -84,16 +90,17 @@ pub(super) fn run(arguments: &RunArguments, folder: &Path) -> Result<ExitCode> {
                 watching.finish();
                 Ok(None)
             }
-            ended = watching.until_the_end() => ended.map(Some),
+            ended = watching.until_the_end() => ended.map(|ended| Some((id, ended))),
         }
     });
     // What others have under way in this data stays as it is on record.
-    commands.kill_all();
+    tasks.end_all();
     runtime.close(Duration::ZERO);
     mine.forget();
     tokio.shutdown_timeout(EVERY);
-    if let Some(ending) = ended? {
-        return report(&ending, arguments.quiet);
+    if let Some((id, ending)) = ended? {
+        let manner = Manner { quiet: arguments.quiet, json: arguments.json };
+        return report(id, &ending, manner);
     }
     terminal::tell(if arguments.name.is_some() {
         "left where it is; the same command goes on with it"
@@ -215,7 +222,7 @@ impl Watching {
 struct Mine(Arc<Inner>);
 
 struct Inner {
-    commands: Commands,
+    tasks: Tasks,
     orders: Mutex<Orders>,
 }
 
@@ -226,8 +233,8 @@ struct Orders {
 }
 
 impl Mine {
-    fn new(commands: Commands) -> Self {
-        Self(Arc::new(Inner { commands, orders: Mutex::default() }))
+    fn new(tasks: Tasks) -> Self {
+        Self(Arc::new(Inner { tasks, orders: Mutex::default() }))
     }
 
     fn orders(&self) -> MutexGuard<'_, Orders> {
@@ -242,7 +249,7 @@ impl Mine {
             std::mem::take(&mut orders.left).into_iter().partition(|order| order.answer.execution() == id);
         orders.left = left;
         drop(orders);
-        Vec::into_iter(mine).for_each(|order| self.0.commands.perform(order));
+        Vec::into_iter(mine).for_each(|order| self.0.tasks.perform(order));
     }
 
     /// Nobody is answered any more.
@@ -256,7 +263,7 @@ impl Performer for Mine {
         let mut orders = self.orders();
         if orders.chosen == Some(order.answer.execution()) {
             drop(orders);
-            self.0.commands.perform(order);
+            self.0.tasks.perform(order);
         } else {
             orders.left.push(order);
         }
@@ -267,10 +274,10 @@ impl Performer for Mine {
             order.answer.execution() == execution && order.call.strand == strand && order.call.key == *key
         };
         self.orders().left.extract_if(.., is_meant).for_each(|order| order.answer.withdraw());
-        self.0.commands.cancel(execution, strand, key);
+        self.0.tasks.cancel(execution, strand, key);
     }
 
     fn policy(&self, resource: &Resource, input: &Payload) -> Policy {
-        self.0.commands.policy(resource, input)
+        self.0.tasks.policy(resource, input)
     }
 }

@@ -1,4 +1,4 @@
-//! What is told on stderr while an execution runs: nothing, lines, or lines with a picture below them.
+//! What is told while an execution runs: nothing, lines, or lines with a picture below them.
 
 use super::driver::ExecutionNo;
 use super::lines::Lines;
@@ -6,11 +6,10 @@ use super::screen::{Screen, Size};
 use super::story::{At, Story};
 use super::tree::{Tone, Twig, tree};
 use crate::duration::say_whole;
-use crate::terminal::{self, Paint, harmless};
+use crate::terminal::{Out, Paint, harmless};
 use jiff::tz::TimeZone;
 use perdura_engine::{Timestamp, Turn};
 use std::collections::BTreeSet;
-use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 /// How often the picture is drawn.
@@ -31,7 +30,10 @@ pub(crate) enum Progress {
 pub(crate) struct Telling {
     story: Story,
     lines: Lines,
+    out: Out,
     paint: Paint,
+    /// Nobody reads it any more.
+    is_unread: bool,
     /// Lines that are still to be written.
     waiting: Vec<String>,
     waiting_bytes: usize,
@@ -49,11 +51,13 @@ struct Picture {
 impl Progress {
     /// As it fits stderr; the execution began now.
     pub(crate) fn new(quiet: bool, began_at: Timestamp) -> Self {
-        if quiet {
-            return Self::Nothing;
-        }
-        let paint = terminal::stderr_paint();
-        let picture = terminal::stderr_is_lively().then(|| Picture {
+        if quiet { Self::Nothing } else { Self::on(Out::Stderr, began_at) }
+    }
+
+    /// As it fits where it is shown; the execution began then.
+    pub(crate) fn on(out: Out, began_at: Timestamp) -> Self {
+        let paint = out.paint();
+        let picture = out.is_lively().then(|| Picture {
             screen: Screen::default(),
             began_at,
             next: Instant::now() + EVERY,
@@ -61,7 +65,9 @@ impl Progress {
         Self::Told(Box::new(Telling {
             story: Story::default(),
             lines: Lines::new(TimeZone::system(), paint),
+            out,
             paint,
+            is_unread: false,
             waiting: Vec::new(),
             waiting_bytes: 0,
             hinted: BTreeSet::new(),
@@ -99,6 +105,14 @@ impl Progress {
         {
             let line = format!("{} {}\n", telling.paint.bold("hint:"), harmless(text));
             telling.push(line);
+        }
+    }
+
+    /// Whether somebody reads it; one who has gone away is noticed at the next line.
+    pub(crate) fn is_read(&self) -> bool {
+        match self {
+            Self::Told(telling) => !telling.is_unread,
+            Self::Nothing => true,
         }
     }
 
@@ -147,13 +161,13 @@ impl Telling {
     }
 
     fn flush(&mut self) {
-        let _ = io::stderr().lock().write_all(self.waiting.concat().as_bytes());
+        self.is_unread |= self.out.write(self.waiting.concat().as_bytes()).is_err();
         self.waiting.clear();
     }
 
     fn draw(&mut self, now: Timestamp) {
         let Some(picture) = &mut self.picture else { return self.flush() };
-        let size = Size::of_stderr();
+        let size = Size::of(self.out);
         let twigs = tree(&self.story, now, size.rows.saturating_sub(3).min(20));
         let mut below: Vec<String> = twigs.iter().map(|twig| show(twig, self.paint)).collect();
         if !below.is_empty() {
@@ -162,7 +176,7 @@ impl Telling {
         }
         let above = shorten(std::mem::take(&mut self.waiting)).concat();
         self.waiting_bytes = 0;
-        picture.screen.draw(&above, &below, size.columns);
+        picture.screen.draw(self.out, &above, &below, size.columns);
         picture.next = Instant::now() + EVERY;
     }
 }

@@ -1,8 +1,9 @@
 //! The bottom of a terminal, drawn again and again; what is over moves up and stays.
 
+use crate::terminal::Out;
 use rustix::termios::tcgetwinsize;
 use std::fmt::Write as _;
-use std::io::{self, Write};
+use std::io;
 use unicode_width::UnicodeWidthChar;
 
 /// What is drawn, and how much of it is to be overdrawn.
@@ -19,9 +20,13 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// That of stderr, or what terminals used to have.
-    pub(crate) fn of_stderr() -> Self {
-        match tcgetwinsize(io::stderr()) {
+    /// That of a terminal, or what terminals used to have.
+    pub(crate) fn of(out: Out) -> Self {
+        let size = match out {
+            Out::Stdout => tcgetwinsize(io::stdout()),
+            Out::Stderr => tcgetwinsize(io::stderr()),
+        };
+        match size {
             Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {
                 Self { columns: usize::from(size.ws_col), rows: usize::from(size.ws_row) }
             }
@@ -48,13 +53,12 @@ impl Screen {
     }
 
     /// Draws. A terminal that is gone is nobody's loss.
-    pub(crate) fn draw(&mut self, above: &str, below: &[String], columns: usize) {
+    pub(crate) fn draw(&mut self, out: Out, above: &str, below: &[String], columns: usize) {
         if above.is_empty() && below.is_empty() && self.drawn == 0 {
             return;
         }
         let frame = self.frame(above, below, columns);
-        let mut stderr = io::stderr().lock();
-        let _ = stderr.write_all(frame.as_bytes()).and_then(|()| stderr.flush());
+        let _ = out.write(frame.as_bytes());
     }
 }
 

@@ -105,14 +105,19 @@ impl Scene {
         self.perdura(&all)
     }
 
-    /// The same, which must succeed; what it prints, as JSON, line by line.
+    /// The same, which must succeed; what it prints, as JSON: line by line, or the items of the list that it is.
     #[track_caller]
     pub(crate) fn json(&self, arguments: &[&str]) -> Vec<serde_json::Value> {
         let mut all = arguments.to_vec();
         all.push("--json");
         let ended = self.on_data(&all);
         assert_eq!(ended.code, Some(0), "{arguments:?}: {ended:?}");
-        ended.stdout.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect()
+        let mut lines: Vec<serde_json::Value> =
+            ended.stdout.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect();
+        match &mut lines[..] {
+            [serde_json::Value::Array(list)] => std::mem::take(list),
+            _ => lines,
+        }
     }
 
     /// One line of it.

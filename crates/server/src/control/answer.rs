@@ -1,9 +1,10 @@
 //! What is answered. The same shapes are what `--json` prints.
 
-use super::{iso, word};
+use super::{Traced, iso, word};
+use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
-use perdura_engine::{ExecutionId, Fault, LedgerStatus, Status, Timestamp};
+use perdura_engine::{ExecutionId, Fault, LedgerStatus, Status, Timestamp, Turn};
 use perdura_store::LedgerRow;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,14 +31,64 @@ pub enum Answer {
     Execution(Box<Shown>),
     /// A page of events, as `GetExecutionHistory` gives them; it goes on with this Turn.
     History(Page<Payload, u64>),
+    /// A page of Turns; it goes on with this one.
+    Turns(Page<Turn, u64>),
+    /// The story of a key.
+    Trace(Box<Traced>),
     /// Rows of the ledger.
     Ledger(Page<LedgerEntry, ()>),
+    /// Activities.
+    Activities(Vec<ActivityListed>),
+    /// A task that was taken; none came in time.
+    Task(Option<Box<Task>>),
+    /// Connections, sealed.
+    Connections(Vec<SealedConnection>),
+    /// It is done, and there is nothing to say about it.
+    Done,
     /// An input was taken.
     Taken(Taken),
     /// How much there is.
     Stats(Box<StatsAnswer>),
     /// What was taken away, or would be.
     Swept(Swept),
+}
+
+/// An activity.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ActivityListed {
+    /// Its name.
+    pub name: Arc<str>,
+    /// The machines whose newest definition asks for it.
+    pub machines: Vec<Arc<str>>,
+}
+
+/// A task that a worker has taken.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Task {
+    /// To be returned with the answer.
+    pub token: String,
+    /// Under which key its effect is to be made, as people read it.
+    pub key: Arc<str>,
+    /// The same as it goes over the wire.
+    pub wire_key: String,
+    /// With what.
+    pub input: Payload,
+}
+
+/// A connection as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SealedConnection {
+    /// Its name.
+    pub name: Arc<str>,
+    /// When it was put.
+    #[serde(with = "iso")]
+    pub created_at: Timestamp,
+    /// What it says, for whoever has the key.
+    #[serde(with = "super::hex")]
+    pub sealed: Vec<u8>,
 }
 
 /// A definition that is kept.
@@ -55,6 +106,31 @@ pub struct Deployed {
     /// When it was first given.
     #[serde(with = "iso")]
     pub created_at: Timestamp,
+    /// What of it cannot be run there; absent where nobody runs anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warnings: Option<Vec<Doubt>>,
+}
+
+/// A state that calls what cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Doubt {
+    /// Which kind of doubt: a code of `docs/diagnostics.md`.
+    pub code: String,
+    /// What it is about.
+    pub message: String,
+    /// Where in the definition: `/States/Pay/Resource`.
+    pub location: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl From<Diagnostic> for Doubt {
+    fn from(diagnostic: Diagnostic) -> Self {
+        let Diagnostic { code, message, pointer, hint, .. } = diagnostic;
+        Self { code: code.to_owned(), message, location: pointer, hint }
+    }
 }
 
 /// What came of an input.

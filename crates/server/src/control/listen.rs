@@ -2,6 +2,7 @@
 
 use super::{LINE_BYTES_MAX, Request};
 use crate::data::Served;
+use crate::handle::activities;
 use crate::{Refusal, handle};
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
@@ -16,8 +17,10 @@ use tokio::time::timeout;
 
 /// The socket's name in the data directory.
 pub const SOCKET: &str = "control.sock";
-/// How many may ask at the same time; more wait.
-const CLIENTS_MAX: usize = 64;
+/// How many may be connected at the same time; more wait. Most of them are workers that wait for a task.
+const CLIENTS_MAX: usize = 1_024;
+/// How many are answered at the same time, each by a thread that may wait for the disk.
+const ANSWERS_MAX: usize = 64;
 /// A connection on which nothing moves for so long is closed.
 const SILENCE_MAX: Duration = Duration::from_mins(1);
 
@@ -47,13 +50,14 @@ impl Listener {
     /// Answers until it is dropped.
     pub async fn serve(&self, data: Served) {
         let places = Arc::new(Semaphore::new(CLIENTS_MAX));
+        let threads = Arc::new(Semaphore::new(ANSWERS_MAX));
         loop {
             let Ok(place) = places.clone().acquire_owned().await else { return };
             match self.listener.accept().await {
                 Ok((stream, _)) => {
-                    let data = data.clone();
+                    let (data, threads) = (data.clone(), threads.clone());
                     tokio::spawn(async move {
-                        if let Err(error) = attend(stream, data).await {
+                        if let Err(error) = attend(stream, data, &threads).await {
                             tracing::debug!(%error, "a control connection broke");
                         }
                         drop(place);
@@ -74,7 +78,7 @@ impl Drop for Listener {
     }
 }
 
-async fn attend(mut stream: UnixStream, data: Served) -> io::Result<()> {
+async fn attend(mut stream: UnixStream, data: Served, threads: &Semaphore) -> io::Result<()> {
     let (reader, mut writer) = stream.split();
     let mut reader = BufReader::new(reader);
     loop {
@@ -84,7 +88,21 @@ async fn attend(mut stream: UnixStream, data: Served) -> io::Result<()> {
             return Ok(());
         }
         let is_cut_off = !line.ends_with(b"\n");
-        let mut told = answer(line, data.clone()).await;
+        let mut told = match read(&line) {
+            Ok(Request::Poll { activity, worker }) => {
+                tokio::select! {
+                    biased;
+                    // Whoever hangs up, or says something else, wants no task any more.
+                    _ = reader.fill_buf() => return Ok(()),
+                    told = activities::poll(&data, &activity, worker) => write(&told),
+                }
+            }
+            Ok(request) => {
+                let Ok(_thread) = threads.acquire().await else { return Ok(()) };
+                answer(request, data.clone()).await
+            }
+            Err(refusal) => write(&Err(refusal)),
+        };
         told.push(b'\n');
         timeout(SILENCE_MAX, writer.write_all(&told)).await??;
         // Too long, or the other side has ended: what follows is no request.
@@ -94,16 +112,16 @@ async fn attend(mut stream: UnixStream, data: Served) -> io::Result<()> {
     }
 }
 
+fn read(line: &[u8]) -> Result<Request, Refusal> {
+    serde_json::from_slice(line).map_err(|error| {
+        Refusal::invalid(format!("this is no request: {error}"))
+            .but("use the perdura command of the same version as the server")
+    })
+}
+
 /// A thread that may wait does it.
-async fn answer(line: Vec<u8>, mut data: Served) -> Vec<u8> {
-    let done = tokio::task::spawn_blocking(move || {
-        let told = match serde_json::from_slice::<Request>(&line) {
-            Ok(request) => handle(&mut data, request),
-            Err(error) => Err(Refusal::invalid(format!("this is no request: {error}"))
-                .but("use the perdura command of the same version as the server")),
-        };
-        write(&told)
-    });
+async fn answer(request: Request, mut data: Served) -> Vec<u8> {
+    let done = tokio::task::spawn_blocking(move || write(&handle(&mut data, request)));
     done.await.unwrap_or_else(|panic| {
         tracing::error!(%panic, "a request could not be answered");
         write(&Err(Refusal::conflict("answering failed by a mistake in perdura; the server's log says more")))

@@ -56,10 +56,69 @@ pub enum Request {
         /// From this Turn on; 1 is the first.
         from: u64,
     },
+    /// A page of an execution's Turns.
+    Turns {
+        /// Whose.
+        execution: String,
+        /// From this one on; 1 is the first.
+        from: u64,
+    },
+    /// The story of a key, a token or an execution.
+    Trace {
+        /// As people read it, as it went over the wire, a task token, a `traceparent`, or an execution.
+        key: String,
+    },
     /// What was done under which key.
     Ledger(LedgerQuestion),
     /// Say how a call went of which nobody knows.
     Resolve(Resolving),
+    /// Activities.
+    Activities,
+    /// Wait for a task of an activity, up to a minute.
+    Poll {
+        /// Its name or ARN.
+        activity: String,
+        /// Who asks.
+        worker: Option<String>,
+    },
+    /// A task is done.
+    Succeed {
+        /// Its token.
+        token: String,
+        /// Its result.
+        output: Payload,
+    },
+    /// A task failed.
+    Fail {
+        /// Its token.
+        token: String,
+        /// Why, as a name.
+        error: Option<String>,
+        /// Why, as a sentence.
+        cause: Option<String>,
+        /// It may have been done all the same: a retry keeps its key.
+        uncertain: bool,
+    },
+    /// A task is still worked on.
+    Heartbeat {
+        /// Its token.
+        token: String,
+    },
+    /// Keep a connection, in the place of one of this name.
+    PutConnection {
+        /// Its name.
+        name: String,
+        /// What it says, sealed.
+        #[serde(with = "super::hex")]
+        sealed: Vec<u8>,
+    },
+    /// Connections, as they are kept.
+    Connections,
+    /// Forget a connection.
+    DeleteConnection {
+        /// Its name.
+        name: String,
+    },
     /// How much there is.
     Stats,
     /// End an execution.
@@ -97,11 +156,22 @@ impl Request {
             | Self::List { .. }
             | Self::Show { .. }
             | Self::History { .. }
+            | Self::Turns { .. }
+            | Self::Trace { .. }
             | Self::Ledger(_)
+            | Self::Activities
+            | Self::Connections
+            // These two are for a server alone: nobody has to hold the data to be told that there is none.
+            | Self::Poll { .. }
+            | Self::Heartbeat { .. }
             | Self::Stats => true,
             Self::Deploy { .. }
             | Self::Start { .. }
             | Self::Resolve(_)
+            | Self::Succeed { .. }
+            | Self::Fail { .. }
+            | Self::PutConnection { .. }
+            | Self::DeleteConnection { .. }
             | Self::Stop { .. }
             | Self::Redrive { .. }
             | Self::Cleanup { .. } => false,

@@ -2,10 +2,13 @@
 
 use super::Data;
 use crate::Refusal;
+use crate::handle::activities::no_server;
 use perdura_engine::asl::machine::Machine;
-use perdura_engine::{ExecutionId, Input, Timestamp};
+use perdura_engine::{ExecutionId, Input, Outcome, TaskToken, Timestamp};
 use perdura_runtime::{RealClock, Start, Started, Taken, View};
-use perdura_store::{Failure, MachineId, MachineRecord, NewMachine, Reader, Retention, Swept};
+use perdura_store::{
+    Failure, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention, Swept,
+};
 use std::sync::Arc;
 
 /// A reader beside everybody else.
@@ -55,6 +58,22 @@ impl Data for Beside {
     }
 
     fn input(&mut self, _: ExecutionId, _: Input) -> Result<Taken, Refusal> {
+        only_reads()
+    }
+
+    fn answer(&mut self, _: TaskToken, _: Outcome) -> Result<(), Refusal> {
+        only_reads()
+    }
+
+    fn heartbeat(&mut self, _: TaskToken) -> Result<(), Refusal> {
+        Err(no_server())
+    }
+
+    fn register(&mut self, _: &Registered) -> Result<(), Refusal> {
+        only_reads()
+    }
+
+    fn unregister(&mut self, _: Registry, _: &str) -> Result<bool, Refusal> {
         only_reads()
     }
 

@@ -5,15 +5,19 @@
 
 use super::Data;
 use crate::Refusal;
+use crate::handle::activities::no_server;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::asl::resource::Resource;
-use perdura_engine::{Destinations, ExecutionId, Input, Moment, Policy, Timestamp, Uncertain};
+use perdura_engine::{
+    By, Destinations, ExecutionId, Input, Moment, Outcome, Policy, TaskToken, Timestamp, Uncertain,
+};
 use perdura_runtime::{
-    Committer, Live, Message, Node, Opening, RealClock, Reply, Start, Started, Taken, View,
+    Committer, Live, Message, Node, Opening, RealClock, Reply, Start, Started, Taken, TokenError, View,
 };
 use perdura_store::{
-    CommitError, Failure, MachineId, MachineRecord, NewMachine, Reader, Retention, Store, Swept,
+    CommitError, Failure, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention,
+    Store, Swept,
 };
 use std::sync::{Arc, mpsc};
 
@@ -164,6 +168,27 @@ impl Data for Deposit {
 
     fn input(&mut self, execution: ExecutionId, input: Input) -> Result<Taken, Refusal> {
         Ok(self.ask(|reply| Message::Input { execution, input, reply })??)
+    }
+
+    fn answer(&mut self, token: TaskToken, outcome: Outcome) -> Result<(), Refusal> {
+        let input = Input::TaskOutcome { by: By::Token(token), outcome };
+        match self.input(token.execution, input)? {
+            Taken { late: None, ignored: None, .. } => Ok(()),
+            // Whether it is the same answer again is told by a server, which looks into the record.
+            Taken { .. } => Err(TokenError::TimedOut.into()),
+        }
+    }
+
+    fn heartbeat(&mut self, _: TaskToken) -> Result<(), Refusal> {
+        Err(no_server())
+    }
+
+    fn register(&mut self, entry: &Registered) -> Result<(), Refusal> {
+        Ok(self.store.register(entry)?)
+    }
+
+    fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, Refusal> {
+        Ok(self.store.unregister(kind, name)?)
     }
 
     fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, Refusal> {

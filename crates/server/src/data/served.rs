@@ -2,10 +2,13 @@
 
 use super::Data;
 use crate::Refusal;
+use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::machine::Machine;
-use perdura_engine::{ExecutionId, Input, Timestamp};
+use perdura_engine::{ExecutionId, Input, Outcome, TaskToken, Timestamp};
 use perdura_runtime::{Door, RealClock, Start, Started, Taken, View};
-use perdura_store::{Failure, MachineId, MachineRecord, NewMachine, Reader, Retention, Swept};
+use perdura_store::{
+    Failure, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention, Swept,
+};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
@@ -15,12 +18,30 @@ pub struct Served {
     door: Door,
     handle: Handle,
     clock: Arc<RealClock>,
+    changed: Arc<dyn Fn(Registry) + Send + Sync>,
+    doubts: Option<Doubts>,
 }
+
+/// Says what of a machine cannot be run here.
+pub type Doubts = Arc<dyn Fn(&Machine) -> Vec<Diagnostic> + Send + Sync>;
 
 impl Served {
     /// Waits on the given runtime, so it is not for one of its own threads.
     pub fn new(door: Door, handle: Handle) -> Self {
-        Self { door, handle, clock: Arc::default() }
+        Self { door, handle, clock: Arc::default(), changed: Arc::new(|_| {}), doubts: None }
+    }
+
+    /// The same, with somebody who is told what kind of thing was registered or forgotten.
+    #[must_use]
+    pub fn telling(mut self, changed: impl Fn(Registry) + Send + Sync + 'static) -> Self {
+        self.changed = Arc::new(changed);
+        self
+    }
+
+    /// With somebody who knows what can be run here.
+    #[must_use]
+    pub fn with_doubts(self, doubts: Doubts) -> Self {
+        Self { doubts: Some(doubts), ..self }
     }
 
     /// The door.
@@ -50,6 +71,10 @@ impl Data for Served {
         Ok(self.handle.block_on(self.door.named(machine, name.into())))
     }
 
+    fn doubts(&self, machine: &Machine) -> Option<Vec<Diagnostic>> {
+        self.doubts.as_ref().map(|doubts| doubts(machine))
+    }
+
     fn deploy(&mut self, new: &NewMachine, machine: Arc<Machine>) -> Result<MachineRecord, Refusal> {
         Ok(self.door.deploy(new, machine)?)
     }
@@ -60,6 +85,26 @@ impl Data for Served {
 
     fn input(&mut self, execution: ExecutionId, input: Input) -> Result<Taken, Refusal> {
         Ok(self.handle.block_on(self.door.input(execution, input))?)
+    }
+
+    fn answer(&mut self, token: TaskToken, outcome: Outcome) -> Result<(), Refusal> {
+        Ok(self.handle.block_on(self.door.answer(token, outcome))?)
+    }
+
+    fn heartbeat(&mut self, token: TaskToken) -> Result<(), Refusal> {
+        Ok(self.handle.block_on(self.door.heartbeat(token))?)
+    }
+
+    fn register(&mut self, entry: &Registered) -> Result<(), Refusal> {
+        self.door.register(entry)?;
+        (self.changed)(entry.kind);
+        Ok(())
+    }
+
+    fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, Refusal> {
+        let was_there = self.door.unregister(kind, name)?;
+        (self.changed)(kind);
+        Ok(was_there)
     }
 
     fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, Refusal> {

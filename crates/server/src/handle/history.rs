@@ -16,6 +16,15 @@ pub(super) fn history<D: Data>(data: &mut D, which: &str, from: u64) -> Result<A
     data.read(|reader| Ok(page(reader, id, from)))?
 }
 
+/// The same as Turns: with what AWS has no words for.
+pub(super) fn turns<D: Data>(data: &mut D, which: &str, from: u64) -> Result<Answer, Refusal> {
+    let id = find(data, which)?;
+    let turns = data.read(|reader| reader.turns(id, from, PAGE_BYTES))?;
+    let items = turns.iter().map(|turn| Ok(TurnBody::read(&turn.body)?.turn));
+    let items = items.collect::<Result<Vec<_>, Damage>>().map_err(|damage| broken(id, &damage))?;
+    Ok(Answer::Turns(Page { items, next: turns.last().map(|last| last.number + 1) }))
+}
+
 fn page(reader: &mut dyn Reader, id: ExecutionId, from: u64) -> Result<Answer, Refusal> {
     let identity = identity(reader, id)?;
     let turns = reader.turns(id, from, PAGE_BYTES)?;

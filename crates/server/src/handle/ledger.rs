@@ -66,7 +66,7 @@ fn by_key<D: Data>(data: &mut D, key: &str) -> Result<Vec<LedgerEntry>, Refusal>
 }
 
 /// A readable key begins with its execution.
-fn execution_in(key: &str) -> Result<ExecutionId, Refusal> {
+pub(super) fn execution_in(key: &str) -> Result<ExecutionId, Refusal> {
     let id = key.split(':').next().and_then(|id| Uuid::from_str(id).ok());
     id.map(ExecutionId::from_uuid).ok_or_else(|| {
         Refusal::invalid(format!("{key:?} is no key"))
@@ -87,19 +87,20 @@ fn of_execution(reader: &mut dyn Reader, id: ExecutionId) -> Result<Vec<LedgerEn
             sent.turn(id, &body.turn);
         }
     }
-    if from == 1 { Err(no_such(id)) } else { Ok(sent.entries) }
+    if from == 1 { Err(no_such(id)) } else { Ok(sent.entries()) }
 }
 
 /// The marks of an execution so far, in the order in which they were first sent.
 #[derive(Default)]
-struct Sent {
+pub(super) struct Sent {
     entries: Vec<LedgerEntry>,
     places: BTreeMap<Arc<str>, usize>,
     at: Timestamp,
 }
 
 impl Sent {
-    fn turn(&mut self, id: ExecutionId, turn: &Turn) {
+    /// Takes a Turn in.
+    pub(super) fn turn(&mut self, id: ExecutionId, turn: &Turn) {
         self.at = turn.events().next().map_or(self.at, |event| event.at);
         for (at, record) in turn.records.iter().enumerate() {
             let Record::Note(Note::Ledger { key, status, .. }) = record else { continue };
@@ -111,6 +112,11 @@ impl Sent {
             };
             self.mark(id, key, *status, &said);
         }
+    }
+
+    /// All of them.
+    pub(super) fn entries(self) -> Vec<LedgerEntry> {
+        self.entries
     }
 
     fn mark(&mut self, id: ExecutionId, key: &EffectKey, status: LedgerStatus, said: &Said<'_>) {

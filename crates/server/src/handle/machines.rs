@@ -30,9 +30,11 @@ pub(super) fn deploy<D: Data>(
             reading.diagnostics.iter().filter(|found| found.is_error()).map(shown).collect();
         return Err(Refusal::invalid(format!("the definition is wrong:\n{}", errors.concat().trim_end())));
     };
+    let warnings = data.doubts(&machine).map(|doubts| doubts.into_iter().map(Into::into).collect());
     let new = NewMachine { name: name.into(), kind, definition, at: data.now() };
     let MachineRecord { name, kind, revision, created_at, .. } = data.deploy(&new, Arc::new(machine))?;
     tracing::info!(machine = %name, revision = revision.0, "deployed");
     let arn = Arns::default().machine(&name);
-    Ok(Answer::Deployed(Deployed { machine: name, arn, kind, revision: revision.0, created_at }))
+    let revision = revision.0;
+    Ok(Answer::Deployed(Deployed { machine: name, arn, kind, revision, created_at, warnings }))
 }

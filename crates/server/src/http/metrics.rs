@@ -11,6 +11,8 @@ pub(super) struct Numbers {
     reading: Reading,
     stuck: u64,
     oldest_pending: Option<Timestamp>,
+    spans_sent: u64,
+    traces_dropped: u64,
     is_ready: bool,
 }
 
@@ -20,6 +22,8 @@ impl Numbers {
             reading: health.door.gauges(),
             stuck: health.watch.stuck(),
             oldest_pending: health.watch.oldest_pending(),
+            spans_sent: health.spans.sent(),
+            traces_dropped: health.spans.dropped(),
             is_ready: health.door.trouble().is_none(),
         }
     }
@@ -40,7 +44,7 @@ const TOTALS: [(&str, &str); 10] = [
 ];
 
 pub(super) fn text(numbers: &Numbers) -> String {
-    let Numbers { reading, stuck, oldest_pending, is_ready } = numbers;
+    let Numbers { reading, stuck, oldest_pending, spans_sent, traces_dropped, is_ready } = numbers;
     let mut out = Page(String::with_capacity(8 * 1024));
     for ((name, help), value) in TOTALS.iter().zip(reading.totals.values()) {
         out.one(&format!("perdura_{name}_total"), "counter", help, value as f64);
@@ -52,6 +56,10 @@ pub(super) fn text(numbers: &Numbers) -> String {
     let oldest = oldest_pending.map_or(0.0, |at| at.0 as f64 / 1000.0);
     let help = "When the oldest pending attempt was sent, in seconds since 1970; 0: there is none.";
     out.one("perdura_oldest_pending_timestamp_seconds", "gauge", help, oldest);
+    let help = "Spans that the collector has taken.";
+    out.one("perdura_spans_sent_total", "counter", help, *spans_sent as f64);
+    let help = "Executions whose trace was not told, or not all of it.";
+    out.one("perdura_traces_dropped_total", "counter", help, *traces_dropped as f64);
     let help = "1 if the data can be written.";
     out.one("perdura_ready", "gauge", help, f64::from(u8::from(*is_ready)));
     out.commits(reading);

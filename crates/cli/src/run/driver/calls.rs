@@ -1,46 +1,34 @@
-//! What a task calls here: a mock, a function, or nothing that there is.
+//! What a task calls here: a mock, somebody outside, or nobody that there is.
 
-use super::{Driver, ExecutionNo, entropy};
-use crate::run::functions::{Job, Wanted, missing, plain_name, wanted};
-use anyhow::Result;
+use super::{Driver, ExecutionNo};
+use crate::run::outside::Outside;
 use perdura_engine::asl::error::RUNTIME;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::StateIx;
 use perdura_engine::asl::resource::{Pattern, Target};
-use perdura_engine::{By, Call, ExecutionId, Fault, Input, Outcome};
+use perdura_engine::{By, Call, Fault, Input, Outcome};
 use std::sync::Arc;
 
 impl Driver {
-    pub(super) fn call(&mut self, number: ExecutionNo, call: Call) -> Result<()> {
+    pub(super) fn call(&mut self, number: ExecutionNo, call: Call) {
         let state = self.state_of(number, &call);
         if let Some(answer) = self.mocks.answer(&state) {
             self.answer_in_turn(number, &call, answer.outcome());
-            return Ok(());
+            return;
         }
-        let (function, payload, shape) = match wanted(&call) {
-            Wanted::Function { name, payload, shape } => (name, payload, shape),
-            Wanted::Answered(outcome) => {
-                self.answer(number, &call, outcome);
-                return Ok(());
-            }
-            Wanted::Elsewhere => {
-                self.answer(number, &call, unreachable_here(&state, &call));
-                return Ok(());
-            }
-        };
-        let name: Arc<str> = plain_name(&function).into();
-        if self.functions.has(&name) {
-            self.functions.call(Job { execution: number, call, function: name, payload, shape });
-        } else {
+        if !Outside::performs(&call.resource) {
+            self.answer(number, &call, unreachable_here(&state, &call));
+            return;
+        }
+        if let Some(name) = self.outside.missing_function(&call) {
             self.progress.hint(&format!(
                 "{state} calls the function {name}, which is not configured: add [functions.{name}] to {}, or \
                  an answer for {state} to a mock file",
-                self.functions.file()
+                self.config_file
             ));
-            let request = ExecutionId::from_random(entropy()?).to_string();
-            self.answer(number, &call, missing(&function, &request));
         }
-        Ok(())
+        let id = self.executions[&number].execution.identity().id;
+        self.outside.call(number, id, call);
     }
 
     /// The name of the state that calls.

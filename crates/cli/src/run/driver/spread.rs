@@ -113,7 +113,7 @@ impl Driver {
                 open.extend(self.map_runs.extract_if(inner, |_, _| true).map(|(_, spread)| spread));
             }
         }
-        self.functions.cancel_all(&gone);
+        self.outside.cancel_all(&gone);
     }
 }
 

@@ -1,0 +1,275 @@
+//! A worker: it takes tasks, runs a command for each, and answers.
+//!
+//! A task that was taken is answered, whatever becomes of the server meanwhile: the answer is offered again until it is
+//! taken or refused, and the same answer twice is one.
+
+use super::command::{Group, Verdict, run};
+use crate::arguments::WorkArguments;
+use crate::data::Data;
+use crate::duration;
+use crate::{table, terminal};
+use anyhow::{Context, Result, bail};
+use perdura_engine::Limits;
+use perdura_server::control::{Answer, Request, Task};
+use perdura_server::retention::ms;
+use perdura_server::{Refusal, RefusalKind};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The exit code of a program that was interrupted twice.
+const INTERRUPTED: i32 = 130;
+/// The pause before a server that is away is asked again.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How often an answer is offered to a server that is away.
+const OFFERS_MAX: u32 = 600;
+
+/// What all its threads share.
+struct Worker {
+    folder: PathBuf,
+    arguments: Arguments,
+    /// No more tasks are taken.
+    stops: AtomicBool,
+    /// How many more may be taken.
+    left: AtomicU64,
+    /// Held by whoever has a task, for reading; whoever ends the process waits for all.
+    busy: std::sync::RwLock<()>,
+    printing: Mutex<()>,
+}
+
+struct Arguments {
+    activity: String,
+    worker: Option<String>,
+    command: Vec<std::ffi::OsString>,
+    heartbeat: Duration,
+    json: bool,
+}
+
+/// Works until a signal comes, or until it has done enough.
+pub(super) fn work(arguments: &WorkArguments) -> Result<ExitCode> {
+    let folder = arguments.data.folder()?;
+    if !Data::reach(&folder)?.is_served() {
+        let why = "no server holds this data, and only a server hands out tasks";
+        let refusal = Refusal::new(RefusalKind::Unavailable, why);
+        return Err(refusal.but("start one with `perdura serve`").into());
+    }
+    let worker = Arc::new(Worker {
+        folder,
+        arguments: Arguments {
+            activity: arguments.activity.clone(),
+            worker: arguments.worker.clone(),
+            command: arguments.command.clone(),
+            heartbeat: arguments.heartbeat.max(Duration::from_millis(100)),
+            json: arguments.data.json,
+        },
+        stops: AtomicBool::new(false),
+        left: AtomicU64::new(arguments.most.unwrap_or(u64::MAX)),
+        busy: std::sync::RwLock::default(),
+        printing: Mutex::default(),
+    });
+    let (over, ended) = mpsc::channel();
+    listen(worker.clone(), over.clone())?;
+    let mut working = arguments.at_once;
+    for number in 0..arguments.at_once {
+        let (worker, over) = (worker.clone(), over.clone());
+        thread::Builder::new()
+            .name(format!("worker-{number}"))
+            .spawn(move || {
+                worker.take_tasks();
+                // The other side is gone only with the process.
+                let _ = over.send(Over::Enough);
+            })
+            .context("cannot start a thread")?;
+    }
+    while working > 0 {
+        match ended.recv().context("nobody works")? {
+            Over::Enough => working -= 1,
+            Over::Signal => break,
+        }
+    }
+    // Those who only wait for a task are left; those who have one are waited for.
+    drop(worker.busy.write().unwrap_or_else(PoisonError::into_inner));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Why a worker ends.
+enum Over {
+    /// A thread has done its share.
+    Enough,
+    Signal,
+}
+
+/// The first signal lets tasks under way end, the second does not.
+fn listen(worker: Arc<Worker>, over: Sender<Over>) -> Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen for signals")?;
+    thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            for (count, _) in signals.forever().enumerate() {
+                worker.stops.store(true, Ordering::SeqCst);
+                if count > 0 || over.send(Over::Signal).is_err() {
+                    std::process::exit(INTERRUPTED);
+                }
+            }
+        })
+        .context("cannot start a thread")?;
+    Ok(())
+}
+
+impl Worker {
+    fn take_tasks(&self) {
+        let mut has_complained = false;
+        while self.reserve() {
+            match self.take_some() {
+                Ok(()) => return,
+                Err(error) => {
+                    self.left.fetch_add(1, Ordering::SeqCst);
+                    if !std::mem::replace(&mut has_complained, true) {
+                        terminal::tell(&format!("{error:#}; asked again every second"));
+                    }
+                    thread::sleep(PAUSE);
+                }
+            }
+        }
+    }
+
+    /// Takes tasks over one line to the server, for as long as it holds. One is reserved already.
+    fn take_some(&self) -> Result<()> {
+        let mut data = self.reach()?;
+        loop {
+            let Arguments { activity, worker, .. } = &self.arguments;
+            let request = Request::Poll { activity: activity.clone(), worker: worker.clone() };
+            let answer = data.ask(request)?;
+            let busy = self.busy.read().unwrap_or_else(PoisonError::into_inner);
+            match answer {
+                Answer::Task(Some(task)) => {
+                    self.perform(&mut data, &task)?;
+                    drop(busy);
+                    if !self.reserve() {
+                        return Ok(());
+                    }
+                }
+                Answer::Task(None) if self.stops.load(Ordering::SeqCst) => return Ok(()),
+                Answer::Task(None) => {}
+                _ => bail!("the answer is none to this question"),
+            }
+        }
+    }
+
+    /// Whether one more may be taken; it is counted before it is asked for, so that never too many are.
+    fn reserve(&self) -> bool {
+        let counted = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        !self.stops.load(Ordering::SeqCst) && counted.is_ok()
+    }
+
+    fn reach(&self) -> Result<Data> {
+        let data = Data::reach(&self.folder)?;
+        if data.is_served() { Ok(data) } else { bail!("the server is away") }
+    }
+
+    fn perform(&self, data: &mut Data, task: &Task) -> Result<()> {
+        let began = Instant::now();
+        let group = Group::default();
+        let verdict = {
+            let _pulse = Pulse::start(&self.folder, task, self.arguments.heartbeat, group.clone())?;
+            run(&self.arguments.command, task, Limits::GENEROUS.payload_bytes_max, &group)
+        };
+        let taken = self.answer(data, task, &verdict)?;
+        self.tell(task, &verdict, taken, began.elapsed())
+    }
+
+    /// Offers the answer until it is taken or refused; `false`: nobody waited for it.
+    fn answer(&self, data: &mut Data, task: &Task, verdict: &Verdict) -> Result<bool> {
+        let token = task.token.clone();
+        let request = match verdict {
+            Verdict::Done(output) => Request::Succeed { token, output: output.clone() },
+            Verdict::Failed { error, cause, uncertain } => Request::Fail {
+                token,
+                error: Some(error.clone()),
+                cause: Some(cause.clone()),
+                uncertain: *uncertain,
+            },
+        };
+        for _ in 0..OFFERS_MAX {
+            match data.ask(request.clone()) {
+                Ok(_) => return Ok(true),
+                Err(error) if is_final(&error) => return Ok(false),
+                Err(_) => thread::sleep(PAUSE),
+            }
+            // Only through a server: without one, somebody else may be about to start one.
+            match self.reach() {
+                Ok(line) => *data = line,
+                Err(_) => thread::sleep(PAUSE),
+            }
+        }
+        bail!("the answer for {} was not taken: the server is away", task.key)
+    }
+
+    fn tell(&self, task: &Task, verdict: &Verdict, taken: bool, took: Duration) -> Result<()> {
+        let _printing: MutexGuard<'_, ()> = self.printing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (status, error) = match verdict {
+            Verdict::Done(_) => ("succeeded", None),
+            Verdict::Failed { error, .. } => ("failed", Some(error)),
+        };
+        if self.arguments.json {
+            return table::print_json(&serde_json::json!({
+                "key": task.key, "status": status, "error": error, "taken": taken, "tookMs": ms(took),
+            }));
+        }
+        let why = error.map(|error| format!(": {error}")).unwrap_or_default();
+        let late = if taken { "" } else { ", too late" };
+        let took = duration::say(ms(took));
+        terminal::print(format!("{}  {status} after {took}{late}{why}\n", task.key).as_bytes())
+    }
+}
+
+/// Whether asking again would change nothing.
+fn is_final(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Refusal>().is_some_and(|refusal| match refusal.kind {
+        RefusalKind::NotFound | RefusalKind::Conflict | RefusalKind::Invalid | RefusalKind::Broken => true,
+        RefusalKind::Unavailable => false,
+    })
+}
+
+/// Signs of life for one task, until this is dropped. A task that nobody waits for any more ends its command.
+struct Pulse {
+    /// Dropped, it ends the thread.
+    _ends: Sender<()>,
+}
+
+impl Pulse {
+    fn start(folder: &Path, task: &Task, every: Duration, group: Group) -> Result<Self> {
+        let (ends, ended) = mpsc::channel::<()>();
+        let (folder, token) = (folder.to_owned(), task.token.clone());
+        thread::Builder::new()
+            .name("heartbeat".into())
+            .spawn(move || {
+                while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                    let beat = Data::reach(&folder)
+                        .and_then(|mut data| data.ask(Request::Heartbeat { token: token.clone() }));
+                    // A server that is away may come back; a task that is gone does not.
+                    if beat.is_err_and(|error| is_lost(&error)) && ended.try_recv().is_err() {
+                        group.kill();
+                        return;
+                    }
+                }
+            })
+            .context("cannot start a thread")?;
+        Ok(Self { _ends: ends })
+    }
+}
+
+/// Whether nobody waits for the task. That no server is there to say so is something else.
+fn is_lost(error: &anyhow::Error) -> bool {
+    let gone = |refusal: &Refusal| match refusal.kind {
+        RefusalKind::NotFound | RefusalKind::Conflict => true,
+        RefusalKind::Invalid | RefusalKind::Unavailable | RefusalKind::Broken => false,
+    };
+    error.downcast_ref::<Refusal>().is_some_and(gone)
+}

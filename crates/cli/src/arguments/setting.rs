@@ -1,0 +1,73 @@
+//! The flags that are settings too: what they leave open is decided by environment, file and default.
+
+use super::CallArguments;
+use crate::settings::{self, Flags};
+use clap::{Args, ValueHint};
+
+/// What a server can be told, by flag.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SettingArguments {
+    /// Where to listen; only addresses of this machine [default: 127.0.0.1:8083].
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+    /// The data directory; it is made if it is not there [default: ./perdura-data].
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) data: Option<String>,
+    #[command(flatten)]
+    pub(crate) calls: CallArguments,
+    /// Hold to AWS's limits and rules.
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// How long calls under way are waited for at the end [default: 10s].
+    #[arg(long, value_name = "TIME")]
+    pub(crate) grace: Option<String>,
+    /// What is logged to stderr: error, warn, info, debug, trace, also by room [default: info].
+    #[arg(long, value_name = "LEVEL")]
+    pub(crate) log: Option<String>,
+    /// How it is logged [default: text].
+    #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"])]
+    pub(crate) log_format: Option<String>,
+    /// The file with the key that connections are sealed with.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) connection_key_file: Option<String>,
+}
+
+impl SettingArguments {
+    /// What was given.
+    pub(crate) fn flags(&self) -> Flags {
+        let Self { listen, data, calls, strict, grace, log, log_format, connection_key_file } = self;
+        let all = [
+            (&settings::LISTEN, listen),
+            (&settings::DATA, data),
+            (&settings::GRACE, grace),
+            (&settings::LOG, log),
+            (&settings::LOG_FORMAT, log_format),
+            (&settings::CONNECTION_KEY_FILE, connection_key_file),
+        ];
+        let given = all.into_iter().filter_map(|(setting, value)| Some((setting, value.clone()?)));
+        let strict = strict.then(|| (&settings::STRICT, "true".to_owned()));
+        given.chain(strict).chain(calls.flags()).collect()
+    }
+}
+
+/// Show every setting, its value, and where the value came from.
+///
+/// A flag counts before a variable of the environment, a variable before perdura.toml, and that before the default. What
+/// is secret is not shown. The flags are those of `perdura serve`, to see what they would change.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  perdura config
+  perdura config --config /etc/perdura.toml --listen 127.0.0.1:9000
+  perdura config --json | jq -r '.[] | select(.name == \"data\").value'
+
+Exit codes:
+  0  shown
+  2  the command line, a variable or the configuration file is wrong")]
+pub(crate) struct ConfigArguments {
+    #[command(flatten)]
+    pub(crate) settings: SettingArguments,
+    /// Print a list of JSON objects on one line.
+    #[arg(long)]
+    pub(crate) json: bool,
+}

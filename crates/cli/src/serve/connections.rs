@@ -1,0 +1,38 @@
+//! The connections that calls are made with: opened when a server starts, and again whenever one is put or deleted.
+
+use perdura_runtime::Door;
+use perdura_store::{Registered, Registry};
+use perdura_tasks::connection::{Connections, SealingKey};
+use std::sync::Arc;
+
+/// Opens what is kept, in place of what was open. What does not open is told; a call that names it fails and says why.
+pub(crate) fn open(key: Option<&SealingKey>, connections: &Connections, kept: Vec<Registered>) {
+    let Some(key) = key else {
+        if !kept.is_empty() {
+            tracing::warn!(
+                connections = kept.len(),
+                "connections are kept here, and there is no key to open them: name it with --connection-key-file"
+            );
+        }
+        return;
+    };
+    let sealed = kept.into_iter().map(|entry| (entry.name.to_string(), entry.body)).collect();
+    for error in connections.replace_sealed(key, sealed) {
+        tracing::warn!(%error, "a connection cannot be used");
+    }
+}
+
+/// Does so each time that something of the kind changed.
+pub(crate) fn reopen(
+    door: Door,
+    key: Option<SealingKey>,
+    connections: Arc<Connections>,
+) -> impl Fn(Registry) + Send + Sync {
+    move |kind| match kind {
+        Registry::Connection => match door.read(|reader| reader.registered(Registry::Connection)) {
+            Ok(kept) => open(key.as_ref(), &connections, kept),
+            Err(error) => tracing::error!(%error, "connections cannot be read; those from before are used"),
+        },
+        Registry::Activity => {}
+    }
+}

@@ -1,0 +1,294 @@
+//! Settings: what each is called, and which of flag, environment, file and default decides.
+//!
+//! One table, [`TABLE`], names every setting with its flag, its variable, its place in `perdura.toml` and its default.
+//! Whatever is asked of it, a server that starts, a command that looks for its data or `perdura config`, is answered
+//! from the same resolution; docs/configuration.md is held to it by a test. What a function or a destination is, is no
+//! setting in this sense: those tables of the file are read where they are used.
+
+mod file;
+mod table;
+
+pub(crate) use file::{File, check_names};
+pub(crate) use table::{
+    CONFIG, CONNECTION_KEY_FILE, DATA, GRACE, Kind, LAMBDA_ENDPOINT, LISTEN, LOG, LOG_FORMAT, STRICT,
+    Setting, TABLE,
+};
+
+use crate::arguments::LogFormat;
+use crate::duration;
+use anyhow::{Context, Result, anyhow, bail};
+use clap::ValueEnum;
+use perdura_server::retention::Keep;
+use perdura_tasks::connection::SealingKey;
+use perdura_tasks::settings::endpoint_url;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use table::{
+    CONNECTION_KEY, RETENTION_BYTES, RETENTION_ENDED, RETENTION_LEDGER, TELEMETRY_ENDPOINT,
+    TELEMETRY_HEADERS, TELEMETRY_SERVICE,
+};
+use url::Url;
+
+/// Where functions and settings are, unless somebody says otherwise.
+const FILE: &str = "perdura.toml";
+/// The longest time that a setting may name: a hundred years.
+const SECONDS_MAX: f64 = 100.0 * 366.0 * 86_400.0;
+
+/// What the command line said.
+pub(crate) type Flags = Vec<(&'static Setting, String)>;
+
+/// What a variable of the environment is set to.
+type Environment = Box<dyn Fn(&str) -> Option<String>>;
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Flag(&'static str),
+    Variable(&'static str),
+    File { file: PathBuf, line: usize },
+    Default,
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Flag(flag) => formatter.write_str(flag),
+            Self::Variable(variable) => formatter.write_str(variable),
+            Self::File { file, line } => write!(formatter, "{}:{line}", file.display()),
+            Self::Default => formatter.write_str("default"),
+        }
+    }
+}
+
+/// A setting that was decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Decided {
+    pub(crate) setting: &'static Setting,
+    /// Absent: it is not set, and has no default.
+    pub(crate) value: Option<String>,
+    pub(crate) origin: Origin,
+}
+
+/// Where traces go.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Telemetry {
+    pub(crate) endpoint: String,
+    /// Secret: they often hold a password.
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) service: String,
+}
+
+/// All settings of one command.
+pub(crate) struct Settings {
+    flags: Flags,
+    environment: Environment,
+    file: Option<File>,
+}
+
+impl Settings {
+    /// Those of a command with these flags in this process. `definition`: the file may stand beside it.
+    pub(crate) fn load(flags: Flags, definition: Option<&Path>) -> Result<Self> {
+        let mut settings = Self { flags, environment: Box::new(environment), file: None };
+        let named = settings.decide(&CONFIG).value.map(PathBuf::from);
+        settings.file = match named.or_else(|| found(definition)) {
+            Some(file) => Some(File::open(&file)?),
+            None => None,
+        };
+        Ok(settings)
+    }
+
+    /// The file, where there is one.
+    pub(crate) fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
+    /// Flag, then environment, then file, then default.
+    pub(crate) fn decide(&self, setting: &'static Setting) -> Decided {
+        let decided = |value, origin| Decided { setting, value, origin };
+        if let Some(flag) = setting.flag
+            && let Some((_, value)) = self.flags.iter().find(|(given, _)| given.name == setting.name)
+        {
+            return decided(Some(value.clone()), Origin::Flag(flag));
+        }
+        if let Some(value) = (self.environment)(setting.variable) {
+            return decided(Some(value), Origin::Variable(setting.variable));
+        }
+        if let Some(file) = &self.file
+            && let Some((value, line)) = file.get(setting)
+        {
+            return decided(Some(value), Origin::File { file: file.name.clone(), line });
+        }
+        decided(setting.default.map(str::to_owned), Origin::Default)
+    }
+
+    /// The data directory.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.decide(&DATA).value.unwrap_or_default().into()
+    }
+
+    /// Where to listen.
+    pub(crate) fn listen(&self) -> Result<SocketAddr> {
+        self.parsed(&LISTEN, |text| text.parse().map_err(|_| anyhow!("an address is like 127.0.0.1:8083")))
+    }
+
+    /// How long calls under way are waited for at the end.
+    pub(crate) fn grace(&self) -> Result<Duration> {
+        self.parsed(&GRACE, |text| duration::parse(text).map_err(|error| anyhow!("{error}")))
+    }
+
+    /// What is logged.
+    pub(crate) fn log(&self) -> String {
+        self.decide(&LOG).value.unwrap_or_default()
+    }
+
+    /// How it is logged.
+    pub(crate) fn log_format(&self) -> Result<LogFormat> {
+        self.parsed(&LOG_FORMAT, |text| LogFormat::from_str(text, true).map_err(|_| anyhow!("text or json")))
+    }
+
+    /// Who is asked for functions that are not configured otherwise.
+    pub(crate) fn lambda_endpoint(&self) -> Result<Option<Url>> {
+        if self.decide(&LAMBDA_ENDPOINT).value.is_none() {
+            return Ok(None);
+        }
+        self.parsed(&LAMBDA_ENDPOINT, |text| endpoint_url(text).map_err(|error| anyhow!("{error}"))).map(Some)
+    }
+
+    /// Whether AWS's limits and rules hold.
+    pub(crate) fn strict(&self) -> Result<bool> {
+        self.parsed(&STRICT, |text| text.parse().map_err(|_| anyhow!("true or false")))
+    }
+
+    /// How long things are kept.
+    pub(crate) fn keep(&self) -> Result<Keep> {
+        let time = |setting, seconds| {
+            self.parsed(setting, |text| {
+                let count: f64 = text.parse().map_err(|_| anyhow!("a number"))?;
+                let is_good = count >= 0.0 && count * seconds <= SECONDS_MAX;
+                if is_good {
+                    return Ok(Duration::from_secs_f64(count * seconds));
+                }
+                Err(anyhow!("at least 0, at most a hundred years"))
+            })
+        };
+        let bytes_max = match self.decide(&RETENTION_BYTES).value {
+            None => None,
+            Some(_) => Some(self.parsed(&RETENTION_BYTES, |text| {
+                text.parse().map_err(|_| anyhow!("a whole number of bytes"))
+            })?),
+        };
+        Ok(Keep {
+            ended_for: time(&RETENTION_ENDED, 86_400.0)?,
+            ledger_for: time(&RETENTION_LEDGER, 3_600.0)?,
+            bytes_max,
+        })
+    }
+
+    /// The key that connections are sealed with; `None`: nobody gave one. A file that a flag or a variable names counts
+    /// before the key in the environment, and that before a file that the configuration names.
+    pub(crate) fn sealing_key(&self) -> Result<Option<SealingKey>> {
+        let file = self.decide(&CONNECTION_KEY_FILE);
+        let key = self.decide(&CONNECTION_KEY).value;
+        let read = match (file.value, file.origin, key) {
+            (Some(file), Origin::Flag(_) | Origin::Variable(_), _) | (Some(file), _, None) => {
+                SealingKey::from_file(Path::new(&file))
+            }
+            (_, _, Some(key)) => SealingKey::from_text(&key),
+            (None, _, None) => return Ok(None),
+        };
+        Ok(Some(read?))
+    }
+
+    /// Where traces go; `None`: nowhere.
+    pub(crate) fn telemetry(&self) -> Result<Option<Telemetry>> {
+        let Some(endpoint) = self.decide(&TELEMETRY_ENDPOINT).value else { return Ok(None) };
+        if !endpoint.starts_with("http://") && !endpoint.starts_with("https://") {
+            bail!(
+                "{} is {endpoint:?}, and is to be a URL like http://127.0.0.1:4318",
+                self.decide(&TELEMETRY_ENDPOINT).origin
+            );
+        }
+        let headers = match self.decide(&TELEMETRY_HEADERS) {
+            Decided { value: Some(text), origin, .. } => {
+                // The value is secret, so it is not repeated.
+                headers(&text).with_context(|| format!("{origin} is wrong"))?
+            }
+            Decided { value: None, .. } => Vec::new(),
+        };
+        let service = self.decide(&TELEMETRY_SERVICE).value.unwrap_or_default();
+        Ok(Some(Telemetry { endpoint: endpoint.trim_end_matches('/').to_owned(), headers, service }))
+    }
+
+    /// Refuses what would be refused when it is used.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.listen()?;
+        self.grace()?;
+        self.log_format()?;
+        self.strict()?;
+        self.keep()?;
+        self.sealing_key()?;
+        self.lambda_endpoint()?;
+        self.telemetry().map(drop)
+    }
+
+    fn parsed<T>(&self, setting: &'static Setting, parse: impl FnOnce(&str) -> Result<T>) -> Result<T> {
+        let Decided { value, origin, .. } = self.decide(setting);
+        let text = value.unwrap_or_default();
+        parse(&text).map_err(|wanted| anyhow!("{origin} is {text:?}, and is to be: {wanted}"))
+    }
+}
+
+/// `name=value` pairs between commas, as OpenTelemetry writes them; values may be percent-encoded.
+fn headers(text: &str) -> Result<Vec<(String, String)>> {
+    let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
+    let headers = pairs.map(|pair| match pair.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_owned(), percent_decoded(value.trim())))
+        }
+        _ => bail!("headers are written as name=value, with commas between them"),
+    });
+    headers.collect()
+}
+
+fn percent_decoded(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let code = (bytes[at] == b'%').then(|| text.get(at + 1..at + 3)).flatten();
+        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
+            Some(byte) => (out.push(byte), at += 3).1,
+            None => (out.push(bytes[at]), at += 1).1,
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// The file that is there without being named: beside the definition, or here.
+fn found(definition: Option<&Path>) -> Option<PathBuf> {
+    let beside = definition.and_then(Path::parent).map(|folder| folder.join(FILE));
+    beside.into_iter().chain([PathBuf::from(FILE)]).find(|file| file.is_file())
+}
+
+/// A variable that is set to nothing is not set.
+fn environment(variable: &str) -> Option<String> {
+    let value = std::env::var_os(variable).filter(|value| !value.is_empty())?;
+    Some(value.to_string_lossy().into_owned())
+}
+
+/// The data directory of a command: the file is looked at only where neither flag nor variable decides.
+pub(crate) fn data_folder(flag: Option<&Path>) -> Result<PathBuf> {
+    match flag.map(Path::to_owned).or_else(|| environment(DATA.variable).map(PathBuf::from)) {
+        Some(folder) => Ok(folder),
+        None => Ok(Settings::load(Vec::new(), None)?.data()),
+    }
+}
+
+/// Whether AWS's limits hold for a command without a configuration file of its own.
+pub(crate) fn strict(flag: bool) -> Result<bool> {
+    if flag { Ok(true) } else { Settings::load(Vec::new(), None)?.strict() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! The one table of all settings.
+
+/// A setting.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Setting {
+    /// Its name, and its place in `perdura.toml` unless it cannot stand there.
+    pub(crate) name: &'static str,
+    pub(crate) in_file: bool,
+    pub(crate) flag: Option<&'static str>,
+    pub(crate) variable: &'static str,
+    pub(crate) default: Option<&'static str>,
+    pub(crate) kind: Kind,
+    pub(crate) help: &'static str,
+}
+
+/// What a value is, as far as whoever shows or resolves it must know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Text,
+    /// In the file, it belongs to the file's folder.
+    Path,
+    /// Never shown.
+    Secret,
+}
+
+const USUAL: Setting =
+    Setting { name: "", in_file: true, flag: None, variable: "", default: None, kind: Kind::Text, help: "" };
+
+pub(crate) static CONFIG: Setting = Setting {
+    name: "config",
+    in_file: false,
+    flag: Some("--config"),
+    variable: "PERDURA_CONFIG",
+    kind: Kind::Path,
+    help: "the configuration file; without it perdura.toml beside the definition (`run`) or in the current folder",
+    ..USUAL
+};
+
+pub(crate) static DATA: Setting = Setting {
+    name: "data",
+    flag: Some("--data"),
+    variable: "PERDURA_DATA",
+    default: Some("./perdura-data"),
+    kind: Kind::Path,
+    help: "the data directory; `run` keeps nothing unless the flag is given",
+    ..USUAL
+};
+
+pub(crate) static STRICT: Setting = Setting {
+    name: "strict",
+    flag: Some("--strict"),
+    variable: "PERDURA_STRICT",
+    default: Some("false"),
+    help: "whether AWS's limits and rules hold: true or false",
+    ..USUAL
+};
+
+pub(crate) static LAMBDA_ENDPOINT: Setting = Setting {
+    name: "lambda.endpoint",
+    flag: Some("--lambda-endpoint"),
+    variable: "PERDURA_LAMBDA_ENDPOINT",
+    help: "a Lambda-compatible service, asked for every function that is not configured otherwise",
+    ..USUAL
+};
+
+pub(crate) static LISTEN: Setting = Setting {
+    name: "serve.listen",
+    flag: Some("--listen"),
+    variable: "PERDURA_LISTEN",
+    default: Some("127.0.0.1:8083"),
+    help: "where the server listens; only addresses of this machine",
+    ..USUAL
+};
+
+pub(crate) static GRACE: Setting = Setting {
+    name: "serve.grace",
+    flag: Some("--grace"),
+    variable: "PERDURA_GRACE",
+    default: Some("10s"),
+    help: "how long calls under way are waited for at the end",
+    ..USUAL
+};
+
+pub(crate) static LOG: Setting = Setting {
+    name: "serve.log",
+    flag: Some("--log"),
+    variable: "PERDURA_LOG",
+    default: Some("info"),
+    help: "what is logged: error, warn, info, debug, trace, also by room, as in perdura_runtime=debug",
+    ..USUAL
+};
+
+pub(crate) static LOG_FORMAT: Setting = Setting {
+    name: "serve.log_format",
+    flag: Some("--log-format"),
+    variable: "PERDURA_LOG_FORMAT",
+    default: Some("text"),
+    help: "how it is logged: text or json",
+    ..USUAL
+};
+
+pub(crate) static RETENTION_ENDED: Setting = Setting {
+    name: "retention.ended_days",
+    variable: "PERDURA_RETENTION_ENDED_DAYS",
+    default: Some("90"),
+    help: "for how many days executions are kept after they ended",
+    ..USUAL
+};
+
+pub(crate) static RETENTION_LEDGER: Setting = Setting {
+    name: "retention.ledger_hours",
+    variable: "PERDURA_RETENTION_LEDGER_HOURS",
+    default: Some("24"),
+    help: "for how many hours ledger rows are kept after their execution ended",
+    ..USUAL
+};
+
+pub(crate) static RETENTION_BYTES: Setting = Setting {
+    name: "retention.bytes_max",
+    variable: "PERDURA_RETENTION_BYTES_MAX",
+    help: "above so many bytes of data, the executions that ended first go",
+    ..USUAL
+};
+
+pub(crate) static CONNECTION_KEY_FILE: Setting = Setting {
+    name: "connections.key_file",
+    flag: Some("--connection-key-file"),
+    variable: "PERDURA_CONNECTION_KEY_FILE",
+    kind: Kind::Path,
+    help: "the file with the key that connections are sealed with",
+    ..USUAL
+};
+
+pub(crate) static CONNECTION_KEY: Setting = Setting {
+    name: "connections.key",
+    in_file: false,
+    variable: "PERDURA_CONNECTION_KEY",
+    kind: Kind::Secret,
+    help: "that key itself, where there is no file",
+    ..USUAL
+};
+
+pub(crate) static TELEMETRY_ENDPOINT: Setting = Setting {
+    name: "telemetry.endpoint",
+    variable: "OTEL_EXPORTER_OTLP_ENDPOINT",
+    help: "where traces go, as OTLP over HTTP in JSON; without it nowhere",
+    ..USUAL
+};
+
+pub(crate) static TELEMETRY_HEADERS: Setting = Setting {
+    name: "telemetry.headers",
+    variable: "OTEL_EXPORTER_OTLP_HEADERS",
+    kind: Kind::Secret,
+    help: "headers that go with them, as name=value with commas between",
+    ..USUAL
+};
+
+pub(crate) static TELEMETRY_SERVICE: Setting = Setting {
+    name: "telemetry.service_name",
+    variable: "OTEL_SERVICE_NAME",
+    default: Some("perdura"),
+    help: "the service that traces name",
+    ..USUAL
+};
+
+/// All of them.
+pub(crate) static TABLE: &[&Setting] = &[
+    &CONFIG,
+    &DATA,
+    &STRICT,
+    &LAMBDA_ENDPOINT,
+    &LISTEN,
+    &GRACE,
+    &LOG,
+    &LOG_FORMAT,
+    &RETENTION_ENDED,
+    &RETENTION_LEDGER,
+    &RETENTION_BYTES,
+    &CONNECTION_KEY_FILE,
+    &CONNECTION_KEY,
+    &TELEMETRY_ENDPOINT,
+    &TELEMETRY_HEADERS,
+    &TELEMETRY_SERVICE,
+];

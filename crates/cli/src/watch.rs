@@ -1,0 +1,153 @@
+//! `perdura watch`: what happens, while it happens.
+//!
+//! One execution is followed by its record, as `perdura run --data` follows its own, so that both tell the same story.
+//! All of them are followed by looking at how each stands; see [`all`].
+
+mod all;
+
+use crate::arguments::WatchArguments;
+use crate::data::Data;
+use crate::run::progress::Progress;
+use crate::run::{Ending, ExecutionNo, Manner, exit_code, report};
+use crate::terminal::{self, Out};
+use anyhow::{Result, bail};
+use perdura_asl::json::Value;
+use perdura_engine::{EventKind, Timestamp, Turn};
+use perdura_runtime::RealClock;
+use perdura_server::control::{Answer, Request, Shown};
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+/// How often is looked for what has happened.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// Watches.
+pub(crate) fn watch(arguments: &WatchArguments) -> Result<ExitCode> {
+    let mut data = Data::reach(&arguments.data.folder()?)?;
+    let Some(which) = &arguments.execution else {
+        return all::watch(&mut data, arguments.machine.as_deref(), arguments.data.json);
+    };
+    let shown = show(&mut data, which)?;
+    if shown.ended_at.is_none() && !data.is_served() {
+        terminal::tell("no server holds this data: what follows is told when one is started");
+    }
+    let id = shown.execution.to_string();
+    let is_read = if arguments.data.json {
+        Lines { next: 1, has_ended: false }.follow(&mut data, &id)?
+    } else {
+        Picture::new(shown.started_at).follow(&mut data, &id)?
+    };
+    if !is_read {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let shown = show(&mut data, &id)?;
+    if arguments.data.json {
+        return Ok(exit_code(shown.status));
+    }
+    let took_ms = shown.ended_at.unwrap_or(shown.started_at).0.saturating_sub(shown.started_at.0);
+    let ending =
+        Ending { status: shown.status, output: shown.output, fault: shown.fault, took_ms, skipped_ms: 0 };
+    report(shown.execution, &ending, Manner { quiet: false, json: false })
+}
+
+fn show(data: &mut Data, which: &str) -> Result<Shown> {
+    match data.look(&Request::Show { execution: which.to_owned() })? {
+        Answer::Execution(shown) => Ok(*shown),
+        _ => bail!("the answer is none to this question"),
+    }
+}
+
+/// The events as AWS would have written them, one on a line.
+struct Lines {
+    next: u64,
+    has_ended: bool,
+}
+
+impl Lines {
+    /// Until the end, or until nobody reads any more: `false`.
+    fn follow(&mut self, data: &mut Data, id: &str) -> Result<bool> {
+        loop {
+            let request = Request::History { execution: id.to_owned(), from: self.next };
+            let Answer::History(page) = data.look(&request)? else {
+                bail!("the answer is none to this question")
+            };
+            for event in &page.items {
+                let kind = event.value().get("type").and_then(Value::as_str).unwrap_or_default();
+                self.has_ended = ends(kind).unwrap_or(self.has_ended);
+                if !terminal::print_while_read(format!("{event}\n").as_bytes())? {
+                    return Ok(false);
+                }
+            }
+            match page.next {
+                Some(next) => self.next = next,
+                None if self.has_ended => return Ok(true),
+                None => thread::sleep(EVERY),
+            }
+        }
+    }
+}
+
+/// Whether an event ends its execution, or begins it again.
+fn ends(kind: &str) -> Option<bool> {
+    match kind {
+        "ExecutionSucceeded" | "ExecutionFailed" | "ExecutionAborted" | "ExecutionTimedOut" => Some(true),
+        "ExecutionStarted" | "ExecutionRedriven" => Some(false),
+        _ => None,
+    }
+}
+
+/// The story, with a picture of what is under way where there is room for one.
+struct Picture {
+    progress: Progress,
+    clock: RealClock,
+    next: u64,
+    has_ended: bool,
+    last_at: Timestamp,
+}
+
+impl Picture {
+    fn new(began_at: Timestamp) -> Self {
+        let progress = Progress::on(Out::Stdout, began_at);
+        Self { progress, clock: RealClock::default(), next: 1, has_ended: false, last_at: began_at }
+    }
+
+    /// Until the end, or until nobody reads any more: `false`.
+    fn follow(&mut self, data: &mut Data, id: &str) -> Result<bool> {
+        loop {
+            let request = Request::Turns { execution: id.to_owned(), from: self.next };
+            let Answer::Turns(page) = data.look(&request)? else {
+                bail!("the answer is none to this question")
+            };
+            page.items.iter().for_each(|turn| self.turn(turn));
+            if let Some(next) = page.next {
+                self.next = next;
+                continue;
+            }
+            if self.has_ended {
+                self.progress.finish(self.clock.moment().now);
+                return Ok(self.progress.is_read());
+            }
+            self.progress.draw(self.clock.moment().now);
+            if !self.progress.is_read() {
+                return Ok(false);
+            }
+            thread::sleep(EVERY);
+        }
+    }
+
+    fn turn(&mut self, turn: &Turn) {
+        self.last_at = turn.events().next().map_or(self.last_at, |event| event.at);
+        self.progress.tell(ExecutionNo::TOP, turn, self.last_at);
+        for event in turn.events() {
+            self.has_ended = match &event.kind {
+                EventKind::ExecutionSucceeded { .. }
+                | EventKind::ExecutionFailed(_)
+                | EventKind::ExecutionAborted(_)
+                | EventKind::ExecutionTimedOut(_) => true,
+                EventKind::ExecutionStarted { .. } | EventKind::ExecutionRedriven { .. } => false,
+                _ => continue,
+            };
+        }
+    }
+}

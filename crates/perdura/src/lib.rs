@@ -1,0 +1,164 @@
+//! Durable workflows inside a Rust program.
+//!
+//! A workflow is a list of async functions. Before each is called, that it will be, with what, and under which key, is
+//! on disk; when it has ended, so is its output. A program that is killed in the middle and started again goes on where
+//! it was. A step that has ended is not run again; a step that was under way is called again *under the same key*, so
+//! that a receiver that knows keys does the thing once.
+//!
+//! # A first workflow
+//!
+//! ```no_run
+//! use perdura::{Context, Perdura, StepError, Workflow};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Claim {
+//!     mail: String,
+//!     cents: u64,
+//! }
+//!
+//! #[derive(Serialize, Deserialize, Debug)]
+//! struct Sent {
+//!     receipt: String,
+//! }
+//!
+//! // No effect outside: a plain function. It may run as often as it likes.
+//! async fn validate(claim: Claim) -> Result<Claim, StepError> {
+//!     if claim.cents == 0 {
+//!         return Err(StepError::refused("Invalid", "a claim has an amount"));
+//!     }
+//!     Ok(claim)
+//! }
+//!
+//! // One effect outside: it takes the context, and hands the key to the receiver.
+//! async fn send_email(context: Context, claim: Claim) -> Result<Sent, StepError> {
+//!     let receipt = mailer::send(&claim.mail, "Your claim is in.", context.key()).await?;
+//!     Ok(Sent { receipt })
+//! }
+//!
+//! # mod mailer {
+//! #     pub async fn send(_: &str, _: &str, key: &str) -> std::io::Result<String> { Ok(key.to_owned()) }
+//! # }
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let claims = Workflow::new("claim").step(validate).step(send_email);
+//!     let perdura = Perdura::open("claims-data").workflow(&claims).await?;
+//!
+//!     let claim = Claim { mail: "ana@example.org".into(), cents: 12_000 };
+//!     let run = perdura.start(&claims, "claim-17", claim).await?; // on disk from here on
+//!     println!("{:?}", run.await?);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! Kill it wherever you like and run it again: `claim-17` is the same execution each time, however often it is started.
+//!
+//! # Its test needs no mock
+//!
+//! A step is a function, and a test calls it. There is no store to imitate, because the step knows of none.
+//!
+//! ```
+//! # use perdura::{Context, StepError};
+//! # #[derive(Debug)] struct Sent { receipt: String }
+//! # struct Claim { mail: String }
+//! # mod mailer {
+//! #     pub async fn send(_: &str, _: &str, key: &str) -> std::io::Result<String> { Ok(format!("sent-{key}")) }
+//! # }
+//! # async fn send_email(context: Context, claim: Claim) -> Result<Sent, StepError> {
+//! #     let receipt = mailer::send(&claim.mail, "Your claim is in.", context.key()).await?;
+//! #     Ok(Sent { receipt })
+//! # }
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let claim = Claim { mail: "ana@example.org".into() };
+//! let sent = send_email(Context::for_tests("key-1"), claim).await.unwrap();
+//! assert_eq!(sent.receipt, "sent-key-1");
+//! # });
+//! ```
+//!
+//! A whole workflow is tested with [`Perdura::in_memory`], which is the same engine with nothing on disk.
+//!
+//! # A step that needs a client
+//!
+//! [`Step::with`] hands it over as the first argument:
+//!
+//! ```
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! use perdura::{Context, Perdura, Step, StepError, Workflow};
+//! use std::sync::{Arc, Mutex};
+//!
+//! type Mailer = Arc<Mutex<Vec<(String, String)>>>; // of this example: mails with their keys
+//!
+//! async fn send_welcome(mailer: Mailer, context: Context, to: String) -> Result<(), StepError> {
+//!     mailer.lock().unwrap().push((to, context.key().to_owned()));
+//!     Ok(())
+//! }
+//!
+//! let mailer = Mailer::default();
+//! let welcome = Workflow::new("welcome").step(Step::with(mailer.clone(), send_welcome));
+//! let perdura = Perdura::in_memory().workflow(&welcome).await?;
+//! perdura.start(&welcome, "ana", "ana@example.org".into()).await?.await?;
+//! assert_eq!(mailer.lock().unwrap()[0].0, "ana@example.org");
+//! # Ok::<_, Box<dyn std::error::Error>>(())
+//! # }).unwrap();
+//! ```
+//!
+//! A closure works too. It has no name of its own, so it is given one: `.named("SendWelcome", closure)`.
+//!
+//! # One step, one effect
+//!
+//! A step with two effects that is interrupted between them has done one, and nobody knows which. So each effect is a
+//! step of its own, or all of them are one call to a receiver that takes them as a batch under one key. There are no
+//! checkpoints inside of a step. `docs/effects.md` in the repository tells the whole of it.
+//!
+//! # When a step fails
+//!
+//! | What happens | What follows |
+//! |---|---|
+//! | it returns [`StepError::refused`] | its effect did not happen; a [`Retry`] calls it under a new key |
+//! | it returns another error, panics, or takes [too long](Step::timeout) | its effect may have happened; a [`Retry`] calls it under the same key, with the same input |
+//! | the process ends | the same, when the data is opened next; this needs no [`Retry`] |
+//! | it has [`Step::hold`], and its effect may have happened | it waits until a person [resolves](Run::resolve) it |
+//! | it fails, and no [`Retry`] is left | the execution fails; [`Run::redrive`] goes on from that step |
+//!
+//! [`StepError`] says what `?` means in which kind of step.
+//!
+//! # More than a list
+//!
+//! Choices, loops, waits, parallel branches and maps are written in the States Language; see
+//! [`Workflow::from_definition`]. A list becomes such a definition too, so `perdura show`, `perdura history` and the
+//! other commands work on the data of a program like on any other, while the program is not running.
+//!
+//! # Where steps run
+//!
+//! On the tokio runtime in which the data was opened. Deciding and writing have threads of their own, so a step that
+//! blocks holds up other steps, and nothing else; what blocks for long belongs into `tokio::task::spawn_blocking`.
+//!
+//! # What is bounded
+//!
+//! Inputs and outputs have up to 64 MiB and nest up to a fixed depth; names have up to 80 characters. At most 4,096
+//! starts wait for the disk, and those beyond wait in `start`. How many steps run at once is not bounded here: a step
+//! that calls something scarce takes a permit of a `tokio::sync::Semaphore` that it carries along.
+
+mod context;
+mod errors;
+mod look;
+mod open;
+mod perdura;
+mod run;
+mod step;
+mod step_error;
+mod threads;
+mod views;
+mod workflow;
+
+pub use crate::perdura::Perdura;
+pub use context::Context;
+pub use errors::{AskError, RunError, SetupError, StartError};
+pub use open::Opening;
+pub use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
+pub use perdura_runtime::Performer;
+pub use run::Run;
+pub use step::{IntoStep, Retry, Step};
+pub use step_error::StepError;
+pub use views::{Entry, History, Listed, Query, Verdict};
+pub use workflow::Workflow;

@@ -1,0 +1,107 @@
+//! Executions as their stored Turns tell them.
+
+use crate::errors::AskError;
+use crate::views::{Entry, History};
+use perdura_engine::{By, EffectKey, ExecutionId, Identity, Note, StrandId, Timestamp, Turn};
+use perdura_store::record::TurnBody;
+use perdura_store::{LedgerRow, Reader};
+use std::collections::BTreeMap;
+
+/// How many bytes of Turns are read at once.
+const PAGE_BYTES: usize = 1 << 20;
+
+/// Who an execution is, as its first Turn says.
+pub(crate) fn identity(reader: &mut dyn Reader, id: ExecutionId) -> Result<Identity, AskError> {
+    let first = reader.turns(id, 1, 1)?.into_iter().next().ok_or(AskError::Unknown)?;
+    let broken = |what: String| AskError::Broken(format!("{id} cannot be read: {what}"));
+    let body = TurnBody::read(&first.body).map_err(|damage| broken(damage.to_string()))?;
+    let begun = body.begun.ok_or_else(|| broken("its first Turn does not say who it is".into()))?;
+    Ok(begun.identity)
+}
+
+/// The events of the Turns from this one on.
+pub(crate) fn history(reader: &mut dyn Reader, id: ExecutionId, from: u64) -> Result<History, AskError> {
+    let identity = identity(reader, id)?;
+    let mut events = Vec::new();
+    let next = page(reader, id, from, |turn| {
+        events.extend(turn.events().map(|event| event.to_api(&identity)));
+    })?;
+    let read = |event: perdura_engine::asl::json::Value| {
+        let text = perdura_engine::asl::json::Payload::from(event);
+        serde_json::from_str(text.text()).map_err(|error| AskError::Broken(error.to_string()))
+    };
+    let events = events.into_iter().map(read).collect::<Result<_, _>>()?;
+    Ok(History { events, next })
+}
+
+/// Reads one page of Turns; the number of the one after it.
+fn page(
+    reader: &mut dyn Reader,
+    id: ExecutionId,
+    from: u64,
+    mut see: impl FnMut(&Turn),
+) -> Result<Option<u64>, AskError> {
+    let turns = reader.turns(id, from.max(1), PAGE_BYTES)?;
+    for turn in &turns {
+        let body = TurnBody::read(&turn.body)
+            .map_err(|damage| AskError::Broken(format!("{id} cannot be read: {damage}")))?;
+        see(&body.turn);
+    }
+    Ok(turns.last().map(|last| last.number + 1))
+}
+
+/// Reads all Turns.
+fn all(reader: &mut dyn Reader, id: ExecutionId, mut see: impl FnMut(&Turn)) -> Result<(), AskError> {
+    let mut next = page(reader, id, 1, &mut see)?;
+    if next.is_none() {
+        return Err(AskError::Unknown);
+    }
+    while let Some(from) = next {
+        next = page(reader, id, from, &mut see)?;
+    }
+    Ok(())
+}
+
+/// All calls that an execution ever made, in the order in which they were first made.
+pub(crate) fn ledger(reader: &mut dyn Reader, id: ExecutionId) -> Result<Vec<Entry>, AskError> {
+    let mut calls = Calls::default();
+    all(reader, id, |turn| calls.turn(id, turn))?;
+    Ok(calls.entries)
+}
+
+#[derive(Default)]
+struct Calls {
+    entries: Vec<Entry>,
+    places: BTreeMap<EffectKey, usize>,
+    at: Timestamp,
+}
+
+impl Calls {
+    fn turn(&mut self, id: ExecutionId, turn: &Turn) {
+        self.at = turn.events().next().map_or(self.at, |event| event.at);
+        for (_, key, status) in marks(turn) {
+            let place = *self.places.entry(key.clone()).or_insert_with(|| {
+                self.entries.push(LedgerRow::of(key, id, status, self.at).into());
+                self.entries.len() - 1
+            });
+            self.entries[place].status = status;
+        }
+    }
+}
+
+fn marks(turn: &Turn) -> impl Iterator<Item = (StrandId, &EffectKey, perdura_engine::LedgerStatus)> {
+    turn.notes().filter_map(|note| match note {
+        Note::Ledger { strand, key, status } => Some((*strand, key, *status)),
+        _ => None,
+    })
+}
+
+/// Who waits, or waited, for the call under this key.
+pub(crate) fn caller(reader: &mut dyn Reader, id: ExecutionId, readable: &str) -> Result<By, AskError> {
+    let mut found = None;
+    all(reader, id, |turn| {
+        let marked = marks(turn).find(|(_, key, _)| key.readable() == readable);
+        found = marked.map(|(strand, key, _)| By::Key { strand, key: key.clone() }).or(found.take());
+    })?;
+    found.ok_or_else(|| AskError::Ignored(format!("{id} never made a call under {readable:?}")))
+}

@@ -1,0 +1,81 @@
+//! Activities: which there are, and what workers say about their tasks.
+
+use crate::control::{ActivityListed, Answer, Task};
+use crate::data::{Data, Served};
+use crate::{Refusal, RefusalKind};
+use perdura_engine::asl::machine::Kind;
+use perdura_engine::asl::resource::Target;
+use perdura_engine::{Outcome, TaskToken};
+use perdura_runtime::read_definition;
+use perdura_store::Registry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a worker waits for a task before it has to ask again.
+const POLL_FOR: Duration = Duration::from_mins(1);
+
+/// Activities that were registered, or that the newest definition of a machine asks for.
+pub(super) fn list<D: Data>(data: &mut D) -> Result<Answer, Refusal> {
+    let (registered, machines) =
+        data.read(|reader| Ok((reader.registered(Registry::Activity)?, reader.machines()?)))?;
+    let mut found: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> =
+        registered.into_iter().map(|entry| (entry.name, BTreeSet::new())).collect();
+    for record in machines {
+        let Some(machine) = read_definition(&record) else { continue };
+        for (_, state) in machine.states() {
+            if let Kind::Task(task) = &state.kind
+                && let Target::Activity { name } = &task.resource.target
+            {
+                found.entry(name.clone()).or_default().insert(record.name.clone());
+            }
+        }
+    }
+    let listed = found.into_iter();
+    let listed =
+        listed.map(|(name, machines)| ActivityListed { name, machines: machines.into_iter().collect() });
+    Ok(Answer::Activities(listed.collect()))
+}
+
+/// Waits for a task. Whoever drops this wants none any more, and the next worker gets it.
+pub(crate) async fn poll(data: &Served, activity: &str, worker: Option<String>) -> Result<Answer, Refusal> {
+    let polling = data.door().poll(plain(activity).into(), worker.map(Into::into));
+    match tokio::time::timeout(POLL_FOR, polling).await {
+        Ok(Ok(task)) => Ok(Answer::Task(Some(Box::new(Task {
+            token: task.token.to_string(),
+            key: task.key.readable().into(),
+            wire_key: task.key.wire().to_string(),
+            input: task.input,
+        })))),
+        Ok(Err(unavailable)) => Err(unavailable.into()),
+        Err(_elapsed) => Ok(Answer::Task(None)),
+    }
+}
+
+/// An activity may be named by its ARN.
+fn plain(name: &str) -> &str {
+    name.rsplit_once(":activity:").map_or(name, |(_, plain)| plain)
+}
+
+/// Tasks are handed out by whoever runs the executions.
+pub(crate) fn no_server() -> Refusal {
+    Refusal::new(RefusalKind::Unavailable, "no server holds this data, and only a server hands out tasks")
+        .but("start one with `perdura serve`")
+}
+
+pub(super) fn answer<D: Data>(data: &mut D, token: &str, outcome: Outcome) -> Result<Answer, Refusal> {
+    data.answer(read(token)?, outcome)?;
+    Ok(Answer::Done)
+}
+
+pub(super) fn heartbeat<D: Data>(data: &mut D, token: &str) -> Result<Answer, Refusal> {
+    data.heartbeat(read(token)?)?;
+    Ok(Answer::Done)
+}
+
+fn read(token: &str) -> Result<TaskToken, Refusal> {
+    TaskToken::parse(token).ok_or_else(|| {
+        // It may be nearly right, so it is not repeated.
+        Refusal::invalid("this is no task token").but("a token has 72 hexadecimal digits; copy all of it")
+    })
+}

@@ -1,0 +1,40 @@
+//! Connections, as they are kept: sealed. What is in them is known to whoever has the key, and that is not here.
+
+use crate::control::{Answer, SealedConnection};
+use crate::data::Data;
+use crate::{Refusal, names};
+use perdura_store::{Registered, Registry};
+
+/// The most bytes of one.
+const BYTES_MAX: usize = 256 * 1024;
+
+pub(super) fn put<D: Data>(data: &mut D, name: &str, sealed: Vec<u8>) -> Result<Answer, Refusal> {
+    names::check("a connection", name)?;
+    if sealed.len() > BYTES_MAX {
+        return Err(Refusal::invalid(format!("the connection is too large: the most is {BYTES_MAX} bytes")));
+    }
+    let created_at = data.now();
+    let entry = Registered { kind: Registry::Connection, name: name.into(), created_at, body: sealed };
+    data.register(&entry)?;
+    tracing::info!(connection = name, "put");
+    Ok(Answer::Done)
+}
+
+pub(super) fn list<D: Data>(data: &mut D) -> Result<Answer, Refusal> {
+    let registered = data.read(|reader| reader.registered(Registry::Connection))?;
+    let listed = registered.into_iter().map(|entry| SealedConnection {
+        name: entry.name,
+        created_at: entry.created_at,
+        sealed: entry.body,
+    });
+    Ok(Answer::Connections(listed.collect()))
+}
+
+pub(super) fn delete<D: Data>(data: &mut D, name: &str) -> Result<Answer, Refusal> {
+    if !data.unregister(Registry::Connection, name)? {
+        return Err(Refusal::not_found(format!("there is no connection {name:?}"))
+            .but("`perdura connection list` lists them"));
+    }
+    tracing::info!(connection = name, "deleted");
+    Ok(Answer::Done)
+}

@@ -1,0 +1,234 @@
+//! Handing spans over. The engine only names who has ended, and never waits: the queue is bounded, what does not fit is
+//! dropped and counted, and a collector that is slow or away costs nothing but its own spans.
+
+use super::{Span, Spans, otlp};
+use crate::data::{Data, Served};
+use crate::fold::{PAGE_BYTES, broken};
+use crate::{Refusal, RefusalKind};
+use perdura_engine::ExecutionId;
+use perdura_store::Reader;
+use perdura_store::record::TurnBody;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// How many ended executions wait to be told.
+const QUEUE_MAX: usize = 10_000;
+/// How many are read for one request.
+const EXECUTIONS_AT_ONCE: usize = 64;
+/// How many spans one request has.
+const SPANS_AT_ONCE: usize = 512;
+/// How often one request is tried.
+const TRIES: u32 = 5;
+/// The longest pause between two tries.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Posts a body to the collector.
+pub type Post = Box<dyn Fn(Vec<u8>) -> Posting + Send + Sync>;
+type Posting = Pin<Box<dyn Future<Output = Result<(), Undelivered>> + Send>>;
+
+/// Why spans were not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Undelivered {
+    /// Later perhaps; after so long if the collector says.
+    #[error("{why}")]
+    NotNow {
+        /// What is wrong.
+        why: String,
+        /// When to try again.
+        after: Option<Duration>,
+    },
+    /// Never.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// What became of spans.
+#[derive(Debug, Default)]
+pub struct Counts {
+    sent: AtomicU64,
+    dropped: AtomicU64,
+}
+
+impl Counts {
+    /// Spans that the collector has taken.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Executions of which nothing or not all was told: the queue was full, or the collector did not take it.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+/// Where those who ended are named. Cloning shares.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    queue: mpsc::Sender<ExecutionId>,
+    counts: Arc<Counts>,
+}
+
+impl Ended {
+    /// This one has ended. It never waits.
+    pub fn tell(&self, execution: ExecutionId) {
+        if self.queue.try_send(execution).is_err() {
+            self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What became of spans.
+    pub fn counts(&self) -> &Arc<Counts> {
+        &self.counts
+    }
+}
+
+/// A queue, and the one who works it off.
+pub fn channel(service: String, post: Post) -> (Ended, Exporter) {
+    let (sender, queue) = mpsc::channel(QUEUE_MAX);
+    let counts = Arc::<Counts>::default();
+    (Ended { queue: sender, counts: counts.clone() }, Exporter { queue, counts, service, post })
+}
+
+/// Reads what ended, and hands its spans over.
+pub struct Exporter {
+    queue: mpsc::Receiver<ExecutionId>,
+    counts: Arc<Counts>,
+    service: String,
+    post: Post,
+}
+
+impl Exporter {
+    /// Works, for as long as it is polled.
+    pub async fn run(&mut self, data: &Served) {
+        let mut some = Vec::new();
+        while self.queue.recv_many(&mut some, EXECUTIONS_AT_ONCE).await > 0 {
+            self.export(data.clone(), std::mem::take(&mut some)).await;
+        }
+    }
+
+    /// Hands over what waits, at the end.
+    pub async fn drain(&mut self, data: &Served) {
+        self.queue.close();
+        self.run(data).await;
+    }
+
+    async fn export(&self, mut data: Served, ended: Vec<ExecutionId>) {
+        let count = ended.len() as u64;
+        let read = tokio::task::spawn_blocking(move || {
+            let spans = ended.into_iter().map(|id| data.read(|reader| Ok(read(reader, id)))?);
+            let read: Vec<Result<Vec<Span>, Refusal>> = spans.collect();
+            read
+        });
+        let read = match read.await {
+            Ok(read) => read,
+            Err(panic) => {
+                tracing::error!(%panic, "traces cannot be made");
+                self.counts.dropped.fetch_add(count, Ordering::Relaxed);
+                return;
+            }
+        };
+        let mut spans = Vec::new();
+        for execution in read {
+            match execution {
+                Ok(some) => spans.extend(some),
+                // Retention was faster.
+                Err(refusal) if refusal.kind == RefusalKind::NotFound => {}
+                Err(refusal) => {
+                    tracing::warn!(%refusal, "an execution cannot be read for its trace");
+                    self.counts.dropped.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+        for some in spans.chunks(SPANS_AT_ONCE) {
+            self.deliver(some).await;
+        }
+    }
+
+    async fn deliver(&self, spans: &[Span]) {
+        let body = otlp::request(&self.service, spans).to_string().into_bytes();
+        for tried in 1.. {
+            let error = match (self.post)(body.clone()).await {
+                Ok(()) => {
+                    self.counts.sent.fetch_add(spans.len() as u64, Ordering::Relaxed);
+                    return;
+                }
+                Err(error) => error,
+            };
+            let Some(pause) = pause(&error, tried) else {
+                tracing::warn!(%error, tried, spans = spans.len(), "spans were not taken, and are dropped");
+                let executions = spans.iter().filter(|span| span.parent.is_none()).count().max(1);
+                self.counts.dropped.fetch_add(executions as u64, Ordering::Relaxed);
+                return;
+            };
+            tracing::debug!(%error, tried, "spans were not taken; tried again");
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
+
+/// How long to wait before the next try; `None`: there is none.
+fn pause(error: &Undelivered, tried: u32) -> Option<Duration> {
+    match error {
+        Undelivered::Refused(_) => None,
+        Undelivered::NotNow { .. } if tried >= TRIES => None,
+        Undelivered::NotNow { after: Some(after), .. } => Some((*after).min(PAUSE_MAX)),
+        Undelivered::NotNow { after: None, .. } => Some(Duration::from_secs(1 << (tried - 1)).min(PAUSE_MAX)),
+    }
+}
+
+/// The spans of one execution, from its record.
+fn read(reader: &mut dyn Reader, id: ExecutionId) -> Result<Vec<Span>, Refusal> {
+    let mut made: Option<Spans> = None;
+    let mut from = 1;
+    loop {
+        let page = reader.turns(id, from, PAGE_BYTES)?;
+        let Some(last) = page.last() else { break };
+        from = last.number + 1;
+        for turn in &page {
+            let body = TurnBody::read(&turn.body).map_err(|damage| broken(id, &damage))?;
+            if let (None, Some(begun)) = (&made, body.begun) {
+                made = Some(Spans::new(begun.identity, begun.parent.as_ref()));
+            }
+            if let Some(spans) = &mut made {
+                spans.turn(&body.turn);
+            }
+        }
+    }
+    made.map(Spans::finish).ok_or_else(|| Refusal::not_found(format!("there is no execution {id}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_collector_that_is_away_is_tried_again_for_a_while_and_one_that_refuses_is_not() {
+        let away = |after: Option<u64>| Undelivered::NotNow {
+            why: "no answer".into(),
+            after: after.map(Duration::from_secs),
+        };
+        for (error, tried, expected) in [
+            (away(None), 1, Some(1)),
+            (away(None), 3, Some(4)),
+            (away(None), 5, None),
+            (away(Some(7)), 1, Some(7)),
+            (away(Some(3600)), 1, Some(30)),
+            (Undelivered::Refused("no".into()), 1, None),
+        ] {
+            assert_eq!(pause(&error, tried), expected.map(Duration::from_secs), "{error:?} {tried}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_the_queue_is_dropped_and_counted() {
+        let (ended, _exporter) = channel("perdura".into(), Box::new(|_| Box::pin(async { Ok(()) })));
+        for count in 0..QUEUE_MAX as u128 + 5 {
+            ended.tell(ExecutionId::from_random(count));
+        }
+        assert_eq!((ended.counts().dropped(), ended.counts().sent()), (5, 0));
+    }
+}

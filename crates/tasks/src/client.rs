@@ -1,0 +1,262 @@
+//! The one way out for HTTP: a pooled client, HTTP/1.1 and HTTP/2, that knows whether a request can have arrived.
+//!
+//! What follows a failed call depends on one question: can the receiver have seen it? A connection that was never made
+//! is a refusal, and everything after the first byte left is doubt. So every [`CallError`] answers it, as exactly as
+//! the protocol allows, and where it cannot be known the answer is doubt.
+//!
+//! Redirects are not followed and proxies of the environment are not used: the address that was judged by the
+//! [`Guard`] is the one that gets the request. Retrying is not done here, with one exception: a request that a kept
+//! connection gave back unwritten goes out on another one.
+
+mod connect;
+
+pub(crate) use connect::tls;
+
+use crate::guard::{Guard, Reason};
+use bytes::{Bytes, BytesMut};
+use connect::{Connector, Forbidden};
+use http::{HeaderMap, Method, Request, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::capture_connection;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use perdura_engine::Certainty;
+use rustls::pki_types::CertificateDer;
+use std::error::Error;
+use std::net::IpAddr;
+use std::time::Duration;
+use url::Url;
+
+/// How long a connection is kept without use. Common servers close theirs after five seconds; a request that meets
+/// that moment would be in doubt, so we are the first to let go.
+const IDLE_FOR_MAX: Duration = Duration::from_secs(4);
+/// How many connections to one receiver are kept without use.
+const IDLE_MAX: usize = 512;
+/// How much of an answer may be headers.
+const HEADER_BYTES_MAX: u32 = 64 * 1024;
+
+/// Sends requests. Clones share connections.
+#[derive(Clone)]
+pub struct Client {
+    inner: legacy::Client<Connector, Full<Bytes>>,
+}
+
+/// A request, complete.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// The verb.
+    pub method: Method,
+    /// To whom: `http` or `https`, without user name and password.
+    pub url: Url,
+    /// All headers but `Host` and `Content-Length`, which follow from the rest.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+    /// How long it may take in all, until the last byte of the answer.
+    pub timeout: Duration,
+    /// How long the answer's body may be.
+    pub answer_bytes_max: usize,
+}
+
+/// An answer, complete.
+#[derive(Clone, Debug)]
+pub struct Incoming {
+    /// The status code.
+    pub status: u16,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Bytes,
+}
+
+/// Why there is no answer, and whether the receiver can have seen the request.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// The guard refused the address. Nothing was sent.
+    #[error(
+        "{host} leads to {address}, which is not called: {reason}; if it is meant, name it in `allow` under \
+         [http] in perdura.toml"
+    )]
+    Forbidden {
+        /// The host as it was written.
+        host: Box<str>,
+        /// Where it leads.
+        address: IpAddr,
+        /// What is wrong with that.
+        reason: Reason,
+    },
+    /// No connection: the name is not known, nobody listens, the handshake failed. Nothing was sent.
+    #[error("no connection to {host}: {reason}")]
+    NotConnected {
+        /// The host as it was written.
+        host: Box<str>,
+        /// What went wrong, without anything of the request.
+        reason: String,
+    },
+    /// Time was up.
+    #[error("no answer from {host} within {}", show(*.after))]
+    TimedOut {
+        /// The host as it was written.
+        host: Box<str>,
+        /// Whether a connection had been made, so that the request may have left.
+        sent: bool,
+        /// The time it had.
+        after: Duration,
+    },
+    /// The connection broke, or what came is no answer. The receiver may have acted.
+    #[error("the answer of {host} did not arrive whole: {reason}")]
+    Lost {
+        /// The host as it was written.
+        host: Box<str>,
+        /// What went wrong, without anything of the request.
+        reason: String,
+    },
+    /// The receiver answered, and with more than is taken.
+    #[error("the answer exceeds {bytes_max} bytes")]
+    TooLarge {
+        /// The bound.
+        bytes_max: usize,
+    },
+}
+
+impl CallError {
+    /// Whether the receiver certainly did nothing. An answer that is too large came from one that did.
+    pub fn certainty(&self) -> Certainty {
+        match self {
+            Self::Forbidden { .. } | Self::NotConnected { .. } | Self::TimedOut { sent: false, .. } => {
+                Certainty::Refused
+            }
+            Self::TimedOut { sent: true, .. } | Self::Lost { .. } | Self::TooLarge { .. } => {
+                Certainty::Ambiguous
+            }
+        }
+    }
+}
+
+impl Client {
+    /// A client that calls only what the guard lets through, and trusts the authorities that the system trusts.
+    pub fn new(guard: Guard) -> Result<Self, rustls::Error> {
+        Self::trusting(guard, [])
+    }
+
+    /// The same, for a network with authorities of its own.
+    pub fn trusting(
+        guard: Guard,
+        authorities: impl IntoIterator<Item = CertificateDer<'static>>,
+    ) -> Result<Self, rustls::Error> {
+        let inner = legacy::Client::builder(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE_FOR_MAX)
+            .pool_max_idle_per_host(IDLE_MAX)
+            .http1_max_buf_size(HEADER_BYTES_MAX as usize)
+            .http2_max_header_list_size(HEADER_BYTES_MAX)
+            .build(Connector::new(guard, authorities)?);
+        Ok(Self { inner })
+    }
+
+    /// Sends a request and takes its answer, both whole.
+    pub async fn send(&self, outgoing: Outgoing) -> Result<Incoming, CallError> {
+        let Outgoing { method, url, headers, body, timeout, answer_bytes_max } = outgoing;
+        let host = || Box::from(url.host_str().unwrap_or_default());
+        let uri = address(&url).map_err(|reason| CallError::NotConnected { host: host(), reason })?;
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers;
+        let connection = capture_connection(&mut request);
+        let exchange = async {
+            let answer = self.inner.request(request).await.map_err(|error| of_request(host(), &error))?;
+            let (head, body) = answer.into_parts();
+            let body = take(body, answer_bytes_max).await.map_err(|error| match error {
+                TakeError::TooLarge => CallError::TooLarge { bytes_max: answer_bytes_max },
+                TakeError::Broken(error) => CallError::Lost { host: host(), reason: innermost(&error) },
+            })?;
+            Ok(Incoming { status: head.status.as_u16(), headers: head.headers, body })
+        };
+        match tokio::time::timeout(timeout, exchange).await {
+            Ok(ended) => ended,
+            Err(_elapsed) => {
+                let sent = connection.connection_metadata().is_some();
+                Err(CallError::TimedOut { host: host(), sent, after: timeout })
+            }
+        }
+    }
+}
+
+/// The URL as the library wants it. A password in it would end up in logs along the way.
+fn address(url: &Url) -> Result<Uri, String> {
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(format!("`{}` is not spoken here; use http or https", url.scheme()));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("its URL carries a user name or a password; put them into a connection".into());
+    }
+    let text = &url[..url::Position::AfterQuery];
+    text.parse().map_err(|error: http::uri::InvalidUri| error.to_string())
+}
+
+/// An error before the answer began. The library says of some requests that they never left: those for which there
+/// was no connection, and those that a connection gave back unwritten.
+fn of_request(host: Box<str>, error: &legacy::Error) -> CallError {
+    if let Some(forbidden) = find::<Forbidden>(error) {
+        return CallError::Forbidden { host, address: forbidden.address, reason: forbidden.reason };
+    }
+    let given_back = find::<hyper::Error>(error).is_some_and(hyper::Error::is_canceled);
+    let reason = innermost(error);
+    if error.is_connect() || given_back {
+        CallError::NotConnected { host, reason }
+    } else {
+        CallError::Lost { host, reason }
+    }
+}
+
+enum TakeError {
+    TooLarge,
+    Broken(hyper::Error),
+}
+
+/// The whole body, or nothing of it. What announces too much is not read at all.
+async fn take(mut body: hyper::body::Incoming, bytes_max: usize) -> Result<Bytes, TakeError> {
+    use hyper::body::Body as _;
+    if body.size_hint().lower() > bytes_max as u64 {
+        return Err(TakeError::TooLarge);
+    }
+    let mut first = Bytes::new();
+    let mut all = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(TakeError::Broken)?.into_data() else { continue };
+        if first.len() + all.len() + data.len() > bytes_max {
+            return Err(TakeError::TooLarge);
+        }
+        if first.is_empty() && all.is_empty() {
+            first = data; // most answers are one piece, which then is not copied
+            continue;
+        }
+        all.extend_from_slice(&std::mem::take(&mut first));
+        all.extend_from_slice(&data);
+    }
+    Ok(if all.is_empty() { first } else { all.freeze() })
+}
+
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error| (*error).source())
+}
+
+fn find<'a, Sought: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a Sought> {
+    causes(error).find_map(|error| error.downcast_ref())
+}
+
+/// The deepest cause says most, and says it about the connection: the library's outer texts only repeat that there
+/// was one.
+fn innermost(error: &(dyn Error + 'static)) -> String {
+    causes(error).last().map_or_else(String::new, ToString::to_string)
+}
+
+fn show(duration: Duration) -> String {
+    if duration.subsec_millis() == 0 {
+        format!("{} s", duration.as_secs())
+    } else {
+        format!("{} ms", duration.as_millis())
+    }
+}

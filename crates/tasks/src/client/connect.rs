@@ -1,0 +1,177 @@
+//! Making connections: look the name up, judge where it leads, connect to exactly that, shake hands.
+
+use crate::guard::{Guard, Reason};
+use http::Uri;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::Name;
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConfig, RootCertStore};
+use std::error::Error;
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tower_service::Service;
+
+/// How long it may take until a connection stands, handshake included. Whoever does not get that far has certainly
+/// not been called, and that is better known early.
+const CONNECT_FOR_MAX: Duration = Duration::from_secs(10);
+
+type BoxError = Box<dyn Error + Send + Sync>;
+type Connection = <HttpsConnector<HttpConnector<Resolver>> as Service<Uri>>::Response;
+
+/// The guard said no.
+#[derive(Debug, thiserror::Error)]
+#[error("{address} is not called: {reason}")]
+pub(super) struct Forbidden {
+    pub(super) address: IpAddr,
+    pub(super) reason: Reason,
+}
+
+/// Looks names up, and lets through only what the guard allows.
+#[derive(Clone)]
+pub(super) struct Resolver(Guard);
+
+impl Resolver {
+    /// Those that may be called; if there is none, the reason of the first.
+    fn judged(&self, host: &str, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, BoxError> {
+        let mut refused = None;
+        let mut allowed = Vec::with_capacity(found.len());
+        for address in found {
+            match self.0.judge_host(host, address.ip()) {
+                Ok(()) => allowed.push(address),
+                Err(reason) => refused = refused.or(Some(Forbidden { address: address.ip(), reason })),
+            }
+        }
+        match refused {
+            Some(forbidden) if allowed.is_empty() => Err(forbidden.into()),
+            Some(_) | None => Ok(allowed),
+        }
+    }
+}
+
+impl Service<Name> for Resolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let resolver = self.clone();
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            Ok(resolver.judged(name.as_str(), found)?.into_iter())
+        })
+    }
+}
+
+/// Connects, in bounded time.
+#[derive(Clone)]
+pub(super) struct Connector {
+    guard: Guard,
+    inner: HttpsConnector<HttpConnector<Resolver>>,
+}
+
+impl Connector {
+    pub(super) fn new(
+        guard: Guard,
+        authorities: impl IntoIterator<Item = CertificateDer<'static>>,
+    ) -> Result<Self, rustls::Error> {
+        let mut tcp = HttpConnector::new_with_resolver(Resolver(guard.clone()));
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_keepalive(Some(Duration::from_mins(1)));
+        let inner = HttpsConnectorBuilder::new()
+            .with_tls_config(tls(authorities)?)
+            .https_or_http()
+            .enable_all_versions();
+        Ok(Self { guard, inner: inner.wrap_connector(tcp) })
+    }
+}
+
+/// Trusts these authorities and those that the system trusts. Where there are none, calls over TLS fail and say so;
+/// plain calls need none.
+pub(crate) fn tls(
+    authorities: impl IntoIterator<Item = CertificateDer<'static>>,
+) -> Result<ClientConfig, rustls::Error> {
+    let found = rustls_native_certs::load_native_certs();
+    let mut roots = RootCertStore::empty();
+    let (taken, unreadable) = roots.add_parsable_certificates(found.certs.into_iter().chain(authorities));
+    if taken == 0 {
+        tracing::warn!(
+            unreadable,
+            "no certificate authorities found, so that every https call will fail; install ca-certificates or set \
+             SSL_CERT_FILE"
+        );
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    Ok(versions.with_root_certificates(roots).with_no_client_auth())
+}
+
+impl Service<Uri> for Connector {
+    type Response = Connection;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Connection, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        if let Some(forbidden) = literal(&uri).and_then(|address| judged(&self.guard, address).err()) {
+            return Box::pin(std::future::ready(Err(forbidden.into())));
+        }
+        let connecting = self.inner.call(uri);
+        Box::pin(async move {
+            match tokio::time::timeout(CONNECT_FOR_MAX, connecting).await {
+                Ok(ended) => ended,
+                Err(_elapsed) => {
+                    Err(format!("it did not take the connection within {} s", CONNECT_FOR_MAX.as_secs())
+                        .into())
+                }
+            }
+        })
+    }
+}
+
+fn judged(guard: &Guard, address: IpAddr) -> Result<(), Forbidden> {
+    guard.judge(address).map_err(|reason| Forbidden { address, reason })
+}
+
+/// An address in place of a name is not looked up, and so is judged here. Decimal, octal and shortened forms do not
+/// come this far: reading the URL has turned them into four numbers.
+fn literal(uri: &Uri) -> Option<IpAddr> {
+    let host = uri.host()?;
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host).parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(allow: &[&str], host: &str, found: &[&str]) -> Result<Vec<String>, String> {
+        let resolver = Resolver(Guard::new(allow).expect("valid"));
+        let found = found.iter().map(|address| SocketAddr::new(address.parse().expect(address), 0)).collect();
+        let allowed = resolver.judged(host, found).map_err(|error| error.to_string())?;
+        Ok(allowed.iter().map(|address| address.ip().to_string()).collect())
+    }
+
+    #[test]
+    fn a_name_leads_only_where_an_address_may() {
+        let refused = |address: &str| Err(format!("{address} is not called: it is a link-local address"));
+        let same = |addresses: &[&str]| Ok(addresses.iter().map(ToString::to_string).collect());
+        assert_eq!(resolved(&[], "rebound.test", &["169.254.169.254"]), refused("169.254.169.254"));
+        assert_eq!(resolved(&[], "mixed.test", &["fe80::1", "10.0.0.1"]), same(&["10.0.0.1"]));
+        assert_eq!(resolved(&["meta.test"], "meta.test", &["169.254.169.254"]), same(&["169.254.169.254"]));
+        assert_eq!(resolved(&["meta.test"], "other.test", &["fe80::1"]), refused("fe80::1"));
+        assert_eq!(resolved(&["169.254.0.0/16"], "any.test", &["169.254.1.1"]), same(&["169.254.1.1"]));
+        assert_eq!(resolved(&[], "nowhere.test", &[]), same(&[]));
+    }
+}

@@ -1,0 +1,219 @@
+//! Connections: how we authenticate at those who are called.
+//!
+//! A definition names a connection and never holds a secret; the connection holds them, is kept encrypted, and joins
+//! the request at the last moment. So no secret is in an input, a history, or an answer.
+
+mod oauth;
+mod seal;
+mod secret;
+mod table;
+mod written;
+
+pub use seal::{OpenError, SealingKey, SealingKeyError, open, seal};
+pub use secret::SecretText;
+pub use table::{ConnectionError, Connections, name_of};
+pub use written::WrittenError;
+
+pub(crate) use oauth::{Token, TokenError};
+pub(crate) use table::Kept;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use url::Url;
+use zeroize::Zeroizing;
+
+/// Credentials, and what else each call with them carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connection {
+    pub(crate) authorization: Authorization,
+    pub(crate) extra: Extra,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Authorization {
+    Basic { user: String, password: SecretText },
+    ApiKey { header: HeaderName, value: SecretText },
+    OAuth(Box<OAuth>),
+}
+
+/// Parameters of every call; they win over those of the task.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extra {
+    pub(crate) headers: Vec<(HeaderName, SecretText)>,
+    pub(crate) query: BTreeMap<String, SecretText>,
+    pub(crate) body: BTreeMap<String, SecretText>,
+}
+
+/// Client credentials, and where they are turned into a token.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct OAuth {
+    endpoint: Url,
+    method: Method,
+    client_id: String,
+    client_secret: SecretText,
+    credentials: Place,
+    scope: Option<String>,
+    parameters: BTreeMap<String, SecretText>,
+    headers: Vec<(HeaderName, SecretText)>,
+}
+
+impl fmt::Debug for OAuth {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let endpoint = &self.endpoint[..url::Position::AfterPath];
+        formatter.debug_struct("OAuth").field("endpoint", &endpoint).finish_non_exhaustive()
+    }
+}
+
+/// Where the token endpoint wants the client's credentials.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Place {
+    /// As basic authorization, which every server must take.
+    #[default]
+    Header,
+    /// Among the parameters.
+    Body,
+}
+
+/// A connection as it may be shown: names, and no secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Description {
+    /// `basic`, `api_key` or `oauth`.
+    pub kind: &'static str,
+    /// The user, with `basic`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The header of the key, with `api_key`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub header: Option<String>,
+    /// The token endpoint without its query, with `oauth`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// The client's id, with `oauth`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_id: Option<String>,
+    /// The scope, with `oauth`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+    /// Names of the headers that it adds.
+    pub headers: Vec<String>,
+    /// Names of the query parameters that it adds.
+    pub query: Vec<String>,
+    /// Names of the members that it adds to the body.
+    pub body: Vec<String>,
+}
+
+impl Connection {
+    /// What may be shown of it.
+    pub fn describe(&self) -> Description {
+        let mut description = Description {
+            kind: "basic",
+            user: None,
+            header: None,
+            endpoint: None,
+            client_id: None,
+            scope: None,
+            headers: self.extra.headers.iter().map(|(name, _)| name.to_string()).collect(),
+            query: self.extra.query.keys().cloned().collect(),
+            body: self.extra.body.keys().cloned().collect(),
+        };
+        match &self.authorization {
+            Authorization::Basic { user, .. } => description.user = Some(user.clone()),
+            Authorization::ApiKey { header, .. } => {
+                description.kind = "api_key";
+                description.header = Some(header.to_string());
+            }
+            Authorization::OAuth(oauth) => {
+                description.kind = "oauth";
+                description.endpoint = Some(oauth.endpoint[..url::Position::AfterPath].into());
+                description.client_id = Some(oauth.client_id.clone());
+                description.scope.clone_from(&oauth.scope);
+            }
+        }
+        description
+    }
+
+    /// Puts the credentials on a request.
+    pub(crate) fn authorize(&self, headers: &mut HeaderMap, token: Option<&Token>) {
+        let (name, value) = match &self.authorization {
+            Authorization::Basic { user, password } => (header::AUTHORIZATION, basic(user, password)),
+            Authorization::ApiKey { header, value } => (header.clone(), sensitive(value)),
+            Authorization::OAuth(_) => match token {
+                Some(token) => (header::AUTHORIZATION, token.header()),
+                None => return,
+            },
+        };
+        headers.insert(name, value);
+    }
+
+    /// What must not come back in an answer that repeats what it was sent.
+    pub(crate) fn secrets<'a>(&'a self, token: Option<&'a Token>) -> Vec<Zeroizing<String>> {
+        let text = |secret: &SecretText| Zeroizing::new(secret.reveal().to_owned());
+        match &self.authorization {
+            Authorization::Basic { user, password } => {
+                vec![encoded(user, password), text(password)]
+            }
+            Authorization::ApiKey { value, .. } => vec![text(value)],
+            Authorization::OAuth(oauth) => {
+                let token = token.map(|token| text(token.secret()));
+                token.into_iter().chain([text(&oauth.client_secret)]).collect()
+            }
+        }
+    }
+}
+
+/// A header's value that is not to be printed or kept in compression tables.
+pub(crate) fn sensitive(value: &SecretText) -> HeaderValue {
+    let mut value =
+        HeaderValue::from_str(value.reveal()).expect("it was checked when the connection was read");
+    value.set_sensitive(true);
+    value
+}
+
+fn encoded(user: &str, password: &SecretText) -> Zeroizing<String> {
+    let pair = Zeroizing::new(format!("{user}:{}", password.reveal()));
+    Zeroizing::new(STANDARD.encode(pair.as_bytes()))
+}
+
+fn basic(user: &str, password: &SecretText) -> HeaderValue {
+    let text = Zeroizing::new(format!("Basic {}", &*encoded(user, password)));
+    let mut value = HeaderValue::from_str(&text).expect("base64 can stand in a header");
+    value.set_sensitive(true);
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn connection(text: &str) -> Connection {
+        Connection::from_json(text).expect(text)
+    }
+
+    #[test]
+    fn no_secret_is_shown() {
+        for text in [
+            r#"{"basic": {"user": "anna", "password": "marker"}, "headers": {"x-a": "marker"}, "query": {"q": "marker"}}"#,
+            r#"{"api_key": {"header": "x-key", "value": "marker"}, "body": {"b": "marker"}}"#,
+            r#"{"oauth": {"endpoint": "https://a/token?k=marker", "client_id": "id", "client_secret": "marker",
+                "parameters": {"p": "marker"}, "headers": {"h": "marker"}}}"#,
+        ] {
+            let connection = connection(text);
+            let shown = serde_json::to_string(&connection.describe()).expect("JSON");
+            assert!(!shown.contains("marker"), "{shown}");
+            let debug = format!("{connection:?}");
+            assert!(!debug.contains("marker"), "{debug}");
+            let mut headers = HeaderMap::new();
+            connection.authorize(&mut headers, None);
+            assert!(!format!("{headers:?}").contains("marker"), "{headers:?}");
+        }
+        let described =
+            connection(r#"{"basic": {"user": "anna", "password": "p"}, "headers": {"X-A": "1"}}"#).describe();
+        assert_eq!((described.kind, described.user.as_deref()), ("basic", Some("anna")));
+        assert_eq!(described.headers, ["x-a"]);
+    }
+}

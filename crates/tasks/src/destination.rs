@@ -1,0 +1,154 @@
+//! Destinations: who is called, and what holds there.
+//!
+//! They stand in `perdura.toml` and never in a definition: whether a receiver honours keys, for how long it remembers
+//! them, and what its statuses mean is true of the receiver, whoever calls it. Finding one is pure.
+
+mod place;
+mod table;
+
+pub use table::{DestinationTable, ShortForm};
+
+use crate::functions::{function_of, plain_name};
+use crate::http::Verdict;
+use crate::settings::{Function, Means, Mistake};
+use http::HeaderName;
+use perdura_engine::Policy;
+use perdura_engine::asl::json::Payload;
+use perdura_engine::asl::resource::{Resource, Target};
+use place::{Hosts, Place};
+use std::collections::BTreeMap;
+
+/// The header that carries the key, unless a destination has another name for it.
+const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// What holds at one receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Destination {
+    /// What follows when nobody knows whether a call was performed.
+    pub policy: Policy,
+    /// The header that carries the key.
+    pub header: HeaderName,
+    /// What a status means there, where it is not what it usually means.
+    pub statuses: BTreeMap<u16, Verdict>,
+}
+
+impl Default for Destination {
+    fn default() -> Self {
+        Self { policy: Policy::default(), header: HEADER, statuses: BTreeMap::new() }
+    }
+}
+
+/// All destinations, in the order in which they are tried.
+#[derive(Clone, Debug, Default)]
+pub struct Destinations {
+    rules: Vec<Rule>,
+    /// Where functions are that have an address.
+    places: BTreeMap<String, Place>,
+    usual: Destination,
+}
+
+/// Who is meant, and what holds there.
+#[derive(Clone, Debug)]
+struct Rule {
+    who: Who,
+    destination: Destination,
+}
+
+#[derive(Clone, Debug)]
+enum Who {
+    /// Those at these hosts whose path begins so.
+    At { hosts: Hosts, path: String },
+    /// A resource by its ARN, or a function by its name.
+    Resource(String),
+}
+
+/// What a rule is held against.
+struct Callee<'a> {
+    /// The ARN of the task's resource.
+    arn: &'a str,
+    /// The function as it was written, where it is one.
+    function: Option<&'a str>,
+    place: Option<&'a Place>,
+}
+
+impl Destinations {
+    /// What the tables mean. What is said at a function itself comes before what its destination says.
+    pub(crate) fn check(
+        tables: Vec<DestinationTable>,
+        functions: &BTreeMap<String, Function>,
+        short_forms: BTreeMap<String, ShortForm>,
+    ) -> Result<Self, Mistake> {
+        let rules = tables.into_iter().enumerate().map(|(at, table)| {
+            let (who, destination) = table
+                .check()
+                .map_err(|what| Mistake::new(format!("destinations, number {} in the file", at + 1), what))?;
+            Ok(Rule { who, destination })
+        });
+        let places = functions.iter().filter_map(|(name, function)| match &function.means {
+            Means::Url(url) => Some((name.clone(), Place::of(url)?)),
+            Means::Command(_) | Means::Lambda(_) => None,
+        });
+        let mut all = Self {
+            rules: rules.collect::<Result<_, _>>()?,
+            places: places.collect(),
+            usual: Destination::default(),
+        };
+        let own: Vec<Rule> = short_forms
+            .into_iter()
+            .filter(|(_, short_form)| !short_form.is_empty())
+            .map(|(name, short_form)| {
+                let callee = Callee { arn: "", function: Some(&name), place: all.places.get(&name) };
+                let destination = short_form.over(all.first(&callee).clone());
+                Rule { who: Who::Resource(name), destination }
+            })
+            .collect();
+        all.rules.splice(..0, own);
+        Ok(all)
+    }
+
+    /// The first that a call matches, in the order of the file; where none does, what is usual.
+    pub fn find(&self, resource: &Resource, input: &Payload) -> &Destination {
+        if self.rules.is_empty() {
+            return &self.usual;
+        }
+        let function = function_of(resource, input);
+        let endpoint = if is_http(resource) { Place::of_input(input) } else { None };
+        let place = endpoint.as_ref().or_else(|| self.places.get(plain_name(function?)));
+        self.first(&Callee { arn: &resource.arn, function, place })
+    }
+
+    fn first(&self, callee: &Callee<'_>) -> &Destination {
+        let rule = self.rules.iter().find(|rule| rule.who.is(callee));
+        rule.map_or(&self.usual, |rule| &rule.destination)
+    }
+}
+
+impl Who {
+    fn is(&self, callee: &Callee<'_>) -> bool {
+        match self {
+            Self::At { hosts, path } => {
+                callee.place.is_some_and(|place| hosts.hold(place) && place.path.starts_with(path))
+            }
+            Self::Resource(name) => {
+                // An ARN without a version or alias means all of them.
+                let is_qualified =
+                    |arn: &str| arn.strip_prefix(&**name).is_some_and(|rest| rest.starts_with(':'));
+                let is_function = |function: &str| {
+                    function == name || plain_name(function) == name || is_qualified(function)
+                };
+                callee.arn == name || callee.function.is_some_and(is_function)
+            }
+        }
+    }
+}
+
+/// Whether it is `http:invoke`.
+pub(crate) fn is_http(resource: &Resource) -> bool {
+    match &resource.target {
+        Target::Service { service, action, .. } => (&**service, &**action) == ("http", "invoke"),
+        Target::Function { .. } | Target::Activity { .. } | Target::Step { .. } => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

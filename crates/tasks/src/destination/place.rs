@@ -1,0 +1,70 @@
+//! Where somebody is: host, port and path of an address.
+
+use perdura_engine::asl::json::Payload;
+use url::Url;
+
+/// Host, port and path of an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    host: String,
+    port: Option<u16>,
+    pub(super) path: String,
+}
+
+impl Place {
+    pub(super) fn of(url: &Url) -> Option<Self> {
+        let host = url.host_str()?.to_ascii_lowercase();
+        Some(Self { host, port: url.port_or_known_default(), path: url.path().to_owned() })
+    }
+
+    /// Where `http:invoke` is to call.
+    pub(super) fn of_input(input: &Payload) -> Option<Self> {
+        let endpoint = input.value().get("ApiEndpoint")?.as_str()?;
+        Self::of(&Url::parse(endpoint).ok()?)
+    }
+}
+
+/// Which hosts are meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Hosts {
+    /// In lower case; without the star where there was one.
+    name: String,
+    /// Whether all below it are meant: `*.example.com`.
+    below: bool,
+    port: Option<u16>,
+}
+
+impl Hosts {
+    /// Reads `api.bank.example`, `*.bank.example`, `127.0.0.1:8080`.
+    pub(super) fn read(text: &str) -> Result<Self, String> {
+        let wrong = |why: &str| format!("host {text:?} {why}: write a name, as in \"api.bank.example\"");
+        let (below, rest) = match text.strip_prefix("*.") {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        if rest.contains('*') {
+            return Err(wrong("has a star that is not its beginning"));
+        }
+        if rest.contains("//") || rest.contains('@') {
+            return Err(wrong("is more than a host"));
+        }
+        // A URL knows how a host is written: case, brackets, international names.
+        let url =
+            Url::parse(&format!("http://{rest}/")).map_err(|error| wrong(&format!("is none ({error})")))?;
+        let name = url.host_str().filter(|_| url.path() == "/" && url.query().is_none());
+        let name = name
+            .ok_or_else(|| wrong("has a path: the path has a line of its own, path = \"/v1/\", and this"))?;
+        let written_port = rest.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
+        let port = written_port.and_then(|_| url.port_or_known_default());
+        Ok(Self { name: name.to_owned(), below, port })
+    }
+
+    pub(super) fn hold(&self, place: &Place) -> bool {
+        let is_named = if self.below {
+            place.host.strip_suffix(&self.name).is_some_and(|rest| rest.ends_with('.') && rest.len() > 1)
+        } else {
+            place.host == self.name
+        };
+        is_named && self.port.is_none_or(|port| place.port == Some(port))
+    }
+}

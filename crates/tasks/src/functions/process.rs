@@ -1,0 +1,254 @@
+//! One command: text in, bytes out, with a bound on everything.
+//!
+//! A command leads a process group of its own, so that it can be ended with all that it started, and so that a
+//! Ctrl-C at the terminal reaches us alone. Whatever is left of the group when its leader ends is ended too.
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use std::io::{self, Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// How much of what a command writes to stderr is kept: its end, as long as a cause may be on AWS.
+const STDERR_KEPT: usize = 32 * 1024;
+/// How long a pipe may stay open after its command ended: a process that left the group may hold it.
+const PIPE_GRACE: Duration = Duration::from_secs(1);
+
+/// What a command is: a program with its arguments, and where it runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// The program: a path, or a name that is looked up in PATH.
+    pub path: PathBuf,
+    /// What it is started with.
+    pub arguments: Vec<String>,
+    /// Where it runs.
+    pub folder: PathBuf,
+}
+
+/// How a command ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// By itself, with these bytes on stdout and stderr.
+    Exited { code: i32, stdout: Vec<u8>, stderr: String },
+    /// By a signal that was not ours.
+    Killed { signal: i32, stderr: String },
+    /// It wrote more than may be, and was ended.
+    Flooded,
+    /// It could not be started.
+    NotStarted { reason: String },
+}
+
+/// The processes of a command, for as long as there are any.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Group(Arc<Mutex<Life>>);
+
+#[derive(Debug, Default)]
+enum Life {
+    #[default]
+    Before,
+    /// Led by this process, which has not been waited for, so the number is still its own.
+    Running(Pid),
+    Over,
+}
+
+impl Group {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Life> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends all of it. One that has not begun will not begin.
+    pub(crate) fn kill(&self) {
+        let mut life = self.lock();
+        match *life {
+            Life::Running(leader) => end(leader),
+            Life::Before => *life = Life::Over,
+            Life::Over => {}
+        }
+    }
+
+    /// Starts the command, unless it was ended before.
+    fn spawn(&self, command: &mut Command) -> io::Result<Option<Child>> {
+        let mut life = self.lock();
+        if matches!(*life, Life::Over) {
+            return Ok(None);
+        }
+        let child = command.spawn()?;
+        *life = Life::Running(Pid::from_child(&child));
+        Ok(Some(child))
+    }
+
+    /// The leader has ended and is still to be waited for: what is left of the group goes.
+    fn close(&self) {
+        let mut life = self.lock();
+        if let Life::Running(leader) = *life {
+            end(leader);
+        }
+        *life = Life::Over;
+    }
+}
+
+fn end(leader: Pid) {
+    // A group that is gone already is as good as one that was ended.
+    let _ = kill_process_group(leader, Signal::KILL);
+}
+
+/// Runs a command to its end. `group` can end it from elsewhere.
+pub(crate) fn run(program: &Program, key: &str, input: Arc<str>, bytes_max: usize, group: &Group) -> Ended {
+    let mut command = Command::new(&program.path);
+    command
+        .args(&program.arguments)
+        .current_dir(&program.folder)
+        .env("PERDURA_IDEMPOTENCY_KEY", key)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0);
+    match group.spawn(&mut command) {
+        Ok(Some(child)) => attend(child, input, bytes_max, group).unwrap_or_else(|error| {
+            group.kill();
+            Ended::NotStarted { reason: error.to_string() }
+        }),
+        Ok(None) => Ended::NotStarted { reason: "nobody waits for it any more".into() },
+        Err(error) => Ended::NotStarted {
+            reason: format!(
+                "cannot start {} in {}: {error}",
+                program.path.display(),
+                program.folder.display()
+            ),
+        },
+    }
+}
+
+/// Feeds a command, listens to it and waits for it.
+fn attend(mut child: Child, input: Arc<str>, bytes_max: usize, group: &Group) -> io::Result<Ended> {
+    let (mut stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    apart("stdin", move || {
+        // A command need not read what it is given.
+        let _ = stdin.as_mut().map(|stdin| stdin.write_all(input.as_bytes()));
+    })?;
+    let stdout = Heard::listen("stdout", stdout, Keep::All { bytes_max }, group.clone())?;
+    let stderr = Heard::listen("stderr", stderr, Keep::End, group.clone())?;
+    // Not waited for yet: until then nobody else can get its number.
+    while let Err(rustix::io::Errno::INTR) =
+        waitid(WaitId::Pid(Pid::from_child(&child)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
+    {}
+    group.close();
+    let status = child.wait()?;
+    let Some(stdout) = stdout.all() else { return Ok(Ended::Flooded) };
+    let stderr = String::from_utf8_lossy(&stderr.all().unwrap_or_default()).trim().to_owned();
+    Ok(match (status.code(), status.signal()) {
+        (Some(code), _) => Ended::Exited { code, stdout, stderr },
+        (None, signal) => Ended::Killed { signal: signal.unwrap_or_default(), stderr },
+    })
+}
+
+/// Does something in a thread of its own, whose result can be waited for.
+fn apart<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> io::Result<Receiver<T>> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    thread::Builder::new().name(name.into()).spawn(move || {
+        // Nobody may be left to hear of it.
+        let _ = sender.send(work());
+    })?;
+    Ok(receiver)
+}
+
+/// What a command wrote to a pipe so far.
+struct Heard {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    /// Whether it was too much, once the pipe has closed.
+    closed: Receiver<bool>,
+}
+
+/// How much of it is kept.
+#[derive(Clone, Copy)]
+enum Keep {
+    /// All, and more than this is too much.
+    All { bytes_max: usize },
+    /// The last [`STDERR_KEPT`] bytes.
+    End,
+}
+
+impl Heard {
+    fn listen(
+        name: &str,
+        pipe: Option<impl Read + Send + 'static>,
+        keep: Keep,
+        group: Group,
+    ) -> io::Result<Self> {
+        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let shared = bytes.clone();
+        let closed = apart(name, move || {
+            let is_too_much = pipe.is_some_and(|pipe| hear(pipe, keep, &shared));
+            if is_too_much {
+                group.kill();
+            }
+            is_too_much
+        })?;
+        Ok(Self { bytes, closed })
+    }
+
+    /// All that was kept; `None` if it was too much. To be asked when the command has ended.
+    fn all(self) -> Option<Vec<u8>> {
+        let too_much = self.closed.recv_timeout(PIPE_GRACE).unwrap_or(false);
+        (!too_much).then(|| std::mem::take(&mut *self.bytes.lock().unwrap_or_else(PoisonError::into_inner)))
+    }
+}
+
+/// Reads until the pipe closes, or until it is too much.
+fn hear(mut pipe: impl Read, keep: Keep, kept: &Mutex<Vec<u8>>) -> bool {
+    let mut chunk = [0; 8192];
+    loop {
+        let count = match pipe.read(&mut chunk) {
+            Ok(0) => return false,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            // What was read before is what there is.
+            Err(_) => return false,
+        };
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(&chunk[..count]);
+        match keep {
+            Keep::All { bytes_max } if kept.len() > bytes_max => return true,
+            Keep::End if kept.len() > STDERR_KEPT => {
+                let surplus = kept.len() - STDERR_KEPT;
+                kept.drain(..surplus);
+            }
+            Keep::All { .. } | Keep::End => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_heard_is_bounded() {
+        let heard = |text: &[u8], keep| {
+            let kept = Mutex::new(Vec::new());
+            let too_much = hear(text, keep, &kept);
+            (too_much, String::from_utf8(kept.into_inner().unwrap()).unwrap())
+        };
+        assert_eq!(heard(b"12345", Keep::All { bytes_max: 5 }), (false, "12345".into()));
+        assert!(heard(b"123456", Keep::All { bytes_max: 5 }).0);
+        let long = "x".repeat(5 * STDERR_KEPT) + "the end";
+        let (too_much, kept) = heard(long.as_bytes(), Keep::End);
+        assert!(!too_much && kept.len() == STDERR_KEPT && kept.ends_with("the end"));
+    }
+
+    #[test]
+    fn what_was_ended_before_it_began_never_begins() {
+        let group = Group::default();
+        group.kill();
+        let program = Program { path: "true".into(), arguments: vec![], folder: "/".into() };
+        let ended = run(&program, "key", "{}".into(), 10, &group);
+        assert!(matches!(ended, Ended::NotStarted { .. }), "{ended:?}");
+    }
+}

@@ -1,0 +1,194 @@
+//! What a call asks for: a function, an answer that needs none, or something else. Pure.
+
+use super::Shape;
+use perdura_engine::asl::error::RUNTIME;
+use perdura_engine::asl::json::{Payload, Value};
+use perdura_engine::asl::resource::Resource;
+use perdura_engine::asl::resource::{Pattern, Target};
+use perdura_engine::{Call, Certainty, Fault, Outcome};
+use std::sync::Arc;
+
+/// What is to be done about a call.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Wanted {
+    Function(Invocation),
+    /// The arguments are wrong: nothing is called.
+    Answered(Outcome),
+    /// It is no call of a function.
+    Elsewhere,
+}
+
+/// A call of a function, in the words of Lambda's Invoke.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Invocation {
+    /// As it was written: bare, with a version or alias behind it, or as an ARN.
+    pub(crate) name: Arc<str>,
+    /// Which version or alias.
+    pub(crate) qualifier: Option<Arc<str>>,
+    pub(crate) payload: Payload,
+    pub(crate) shape: Shape,
+    /// As it was written: base64.
+    pub(crate) client_context: Option<Arc<str>>,
+}
+
+/// What is to be done about it.
+pub(crate) fn wanted(call: &Call) -> Wanted {
+    match &call.resource.target {
+        Target::Function { .. } => Wanted::Function(Invocation {
+            name: call.resource.arn.clone(),
+            qualifier: written_qualifier(&call.resource.arn),
+            payload: call.input.clone(),
+            shape: Shape::Bare,
+            client_context: None,
+        }),
+        Target::Service { .. } if is_invoke(&call.resource) => match invoke(&call.input) {
+            Ok(invocation) => Wanted::Function(invocation),
+            Err(what) => {
+                let cause =
+                    format!("The Parameters '{}' could not be used to start the Task: [{what}]", call.input);
+                let fault = Fault::new(RUNTIME, cause);
+                Wanted::Answered(Outcome::Failed { fault, certainty: Certainty::Refused })
+            }
+        },
+        Target::Service { .. } | Target::Activity { .. } | Target::Step { .. } => Wanted::Elsewhere,
+    }
+}
+
+/// Whether it is `lambda:invoke`, with or without a token.
+pub(crate) fn is_invoke(resource: &Resource) -> bool {
+    match &resource.target {
+        Target::Service { service, action, pattern } => match pattern {
+            Pattern::RequestResponse | Pattern::Callback => {
+                &**service == "lambda" && action.split('.').next() == Some("invoke")
+            }
+            Pattern::Sync => false,
+        },
+        Target::Function { .. } | Target::Activity { .. } | Target::Step { .. } => false,
+    }
+}
+
+/// The name of the function that a call means, as it is written: an ARN, or Invoke's `FunctionName`.
+pub(crate) fn function_of<'a>(resource: &'a Resource, input: &'a Payload) -> Option<&'a str> {
+    match &resource.target {
+        Target::Function { .. } => Some(&resource.arn),
+        Target::Service { .. } if is_invoke(resource) => input.value().get("FunctionName")?.as_str(),
+        Target::Service { .. } | Target::Activity { .. } | Target::Step { .. } => None,
+    }
+}
+
+/// The function that a name means: bare, with an alias or version behind it, or as an ARN.
+pub(crate) fn plain_name(name: &str) -> &str {
+    let name = name.rsplit_once("function:").map_or(name, |(_, name)| name);
+    name.split(':').next().unwrap_or(name)
+}
+
+/// The version or alias behind a name or an ARN.
+pub(crate) fn written_qualifier(name: &str) -> Option<Arc<str>> {
+    let name = name.rsplit_once("function:").map_or(name, |(_, name)| name);
+    name.split_once(':').map(|(_, qualifier)| qualifier.into())
+}
+
+/// The arguments of Lambda's Invoke, or what is wrong with them.
+fn invoke(input: &Payload) -> Result<Invocation, String> {
+    let arguments = input.value();
+    let Some(name) = text(arguments, "FunctionName")? else {
+        return Err("The field 'FunctionName' is required but was missing".to_owned());
+    };
+    let shape = match text(arguments, "InvocationType")?.as_deref() {
+        None | Some("RequestResponse") => Shape::Invoke,
+        Some("Event") => Shape::Event,
+        Some("DryRun") => Shape::DryRun,
+        Some(_) => {
+            let known = "Event, RequestResponse or DryRun";
+            return Err(format!("The value for the field 'InvocationType' must be {known}"));
+        }
+    };
+    let payload = arguments.get("Payload").map_or_else(Payload::default, |payload| payload.clone().into());
+    let qualifier = text(arguments, "Qualifier")?.or_else(|| written_qualifier(&name));
+    let client_context = text(arguments, "ClientContext")?;
+    Ok(Invocation { name, qualifier, payload, shape, client_context })
+}
+
+/// An argument that is a text where it is given.
+fn text(arguments: &Value, field: &str) -> Result<Option<Arc<str>>, String> {
+    let Some(value) = arguments.get(field) else { return Ok(None) };
+    match value.as_str() {
+        Some(text) => Ok(Some(text.into())),
+        None => Err(format!("The value for the field '{field}' must be a STRING")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn invoked(input: &str) -> Result<Invocation, String> {
+        invoke(&Payload::from_text(input).unwrap())
+    }
+
+    #[test]
+    fn invoke_takes_lambdas_arguments() {
+        let function = |payload: &str, shape| Invocation {
+            name: "f".into(),
+            qualifier: None,
+            payload: Payload::from_text(payload).unwrap(),
+            shape,
+            client_context: None,
+        };
+        for (input, expected) in [
+            (r#"{"FunctionName": "f"}"#, function("{}", Shape::Invoke)),
+            (r#"{"FunctionName": "f", "Payload": [1]}"#, function("[1]", Shape::Invoke)),
+            (r#"{"FunctionName": "f", "InvocationType": "Event"}"#, function("{}", Shape::Event)),
+            (r#"{"FunctionName": "f", "InvocationType": "DryRun"}"#, function("{}", Shape::DryRun)),
+            (
+                r#"{"FunctionName": "f", "Qualifier": "7", "ClientContext": "e30="}"#,
+                Invocation {
+                    qualifier: Some("7".into()),
+                    client_context: Some("e30=".into()),
+                    ..function("{}", Shape::Invoke)
+                },
+            ),
+        ] {
+            assert_eq!(invoked(input), Ok(expected), "{input}");
+        }
+        for (input, expected) in [
+            ("{}", "'FunctionName' is required"),
+            ("[]", "'FunctionName' is required"),
+            (r#"{"FunctionName": 5}"#, "must be a STRING"),
+            (r#"{"FunctionName": "f", "InvocationType": 5}"#, "'InvocationType' must be"),
+            (r#"{"FunctionName": "f", "InvocationType": "Later"}"#, "'InvocationType' must be Event"),
+            (r#"{"FunctionName": "f", "Qualifier": 7}"#, "'Qualifier' must be a STRING"),
+        ] {
+            let found = invoked(input).expect_err(input);
+            assert!(found.contains(expected), "{input}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_function_is_known_by_its_bare_name_and_called_by_its_qualifier() {
+        for (name, qualifier) in [
+            ("charge", None),
+            ("charge:live", Some("live")),
+            ("arn:aws:lambda:us-east-1:123456789012:function:charge", None),
+            ("arn:aws:lambda:us-east-1:123456789012:function:charge:7", Some("7")),
+            ("123456789012:function:charge", None),
+        ] {
+            assert_eq!(plain_name(name), "charge", "{name}");
+            assert_eq!(written_qualifier(name).as_deref(), qualifier, "{name}");
+        }
+    }
+
+    #[test]
+    fn invoke_is_told_from_what_only_looks_like_it() {
+        for (arn, expected) in [
+            ("arn:aws:states:::lambda:invoke", true),
+            ("arn:aws:states:::lambda:invoke.waitForTaskToken", true),
+            ("arn:aws:states:::lambda:invoke.sync", false),
+            ("arn:aws:states:::aws-sdk:lambda:invoke", false),
+            ("arn:aws:states:::http:invoke", false),
+            ("arn:aws:lambda:us-east-1:123456789012:function:invoke", false),
+        ] {
+            assert_eq!(is_invoke(&Resource::parse(arn).unwrap()), expected, "{arn}");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Which addresses may be called.
+//!
+//! A definition can name any address, and a name in it can be made to lead anywhere. What a machine in a cloud can
+//! reach without credentials, its metadata service above all, hands out the credentials of that machine: so these
+//! addresses are refused unless the configuration allows them. Loopback and private networks are where a self-hosted
+//! engine's neighbours live, and are allowed.
+//!
+//! The judgement is on the address that is then connected to, after names were looked up, and there is no second
+//! lookup: a name that answers differently the next time gains nothing by it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Judges addresses. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Guard(Arc<Allowed>);
+
+#[derive(Debug, Default)]
+struct Allowed {
+    hosts: Vec<Box<str>>,
+    networks: Vec<Network>,
+}
+
+/// Why an address is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// Reaches only the own link; clouds keep their metadata services there.
+    #[error("it is a link-local address")]
+    LinkLocal,
+    /// A service that gives a cloud machine its credentials.
+    #[error("it is the address of a cloud's metadata service")]
+    Metadata,
+    /// `0.0.0.0/8` or `::`: no address of anybody.
+    #[error("it is no address of any machine")]
+    Unspecified,
+    /// Many receivers at once.
+    #[error("it is a multicast address")]
+    Multicast,
+    /// All receivers at once.
+    #[error("it is the broadcast address")]
+    Broadcast,
+}
+
+/// An entry of `allow` that is neither a host nor a network.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is neither a host, an address nor a network; write it like \"10.0.0.5\", \"169.254.0.0/16\" or \
+     \"meta.internal\""
+)]
+pub struct AllowError(String);
+
+/// The services outside the link-local ranges; those inside them are refused with their range.
+const METADATA: [IpAddr; 6] = [
+    IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)), // Alibaba Cloud
+    IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),   // Azure, wire server
+    IpAddr::V4(Ipv4Addr::new(192, 0, 0, 192)),     // Oracle Cloud
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)), // AWS, instances
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23)), // AWS, pods
+    IpAddr::V6(Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)), // Google Cloud
+];
+
+impl Guard {
+    /// With what the configuration allows in addition: hosts, addresses and networks.
+    pub fn new<Text: AsRef<str>>(allow: impl IntoIterator<Item = Text>) -> Result<Self, AllowError> {
+        let mut allowed = Allowed::default();
+        for entry in allow {
+            let entry = entry.as_ref();
+            match entry.parse() {
+                Ok(network) => allowed.networks.push(network),
+                Err(NotANetwork) if is_host(entry) => allowed.hosts.push(entry.to_ascii_lowercase().into()),
+                Err(NotANetwork) => return Err(AllowError(entry.into())),
+            }
+        }
+        Ok(Self(Arc::new(allowed)))
+    }
+
+    /// May this address be called?
+    pub fn judge(&self, address: IpAddr) -> Result<(), Reason> {
+        let meant = meant(address);
+        let is_allowed = |network: &Network| network.contains(address) || network.contains(meant);
+        if self.0.networks.iter().any(is_allowed) { Ok(()) } else { refuse(meant) }
+    }
+
+    /// May this address be called, to which this host leads? A host that is allowed may lead anywhere.
+    pub fn judge_host(&self, host: &str, address: IpAddr) -> Result<(), Reason> {
+        if self.0.hosts.iter().any(|allowed| allowed.eq_ignore_ascii_case(host)) {
+            return Ok(());
+        }
+        self.judge(address)
+    }
+}
+
+fn refuse(address: IpAddr) -> Result<(), Reason> {
+    if METADATA.contains(&address) {
+        return Err(Reason::Metadata);
+    }
+    let reason = match address {
+        IpAddr::V4(v4) if v4.is_link_local() => Reason::LinkLocal,
+        IpAddr::V4(v4) if v4.octets()[0] == 0 => Reason::Unspecified,
+        IpAddr::V4(v4) if v4.is_broadcast() => Reason::Broadcast,
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => Reason::LinkLocal,
+        IpAddr::V6(v6) if v6.is_unspecified() => Reason::Unspecified,
+        _ if address.is_multicast() => Reason::Multicast,
+        _ => return Ok(()),
+    };
+    Err(reason)
+}
+
+/// The IPv4 address that an IPv6 address carries, where routers or the system would take it out again: mapped and
+/// compatible ones, NAT64 and 6to4.
+fn meant(address: IpAddr) -> IpAddr {
+    let IpAddr::V6(v6) = address else { return address };
+    let carried =
+        |high: u16, low: u16| IpAddr::V4(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
+    match v6.segments() {
+        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => address,
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
+        | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
+        | [0x2002, high, low, ..] => carried(high, low),
+        _ => address,
+    }
+}
+
+fn is_host(text: &str) -> bool {
+    let is_label = |label: &str| {
+        !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+    };
+    let is_numeric = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    !is_numeric && text.len() <= 253 && text.split('.').all(is_label)
+}
+
+/// A block of addresses; a single one is a block of its full length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Network {
+    base: IpAddr,
+    prefix: u8,
+}
+
+struct NotANetwork;
+
+impl Network {
+    fn contains(self, address: IpAddr) -> bool {
+        match (self.base, address) {
+            (IpAddr::V4(base), IpAddr::V4(address)) => {
+                let apart = base.to_bits() ^ address.to_bits();
+                apart.leading_zeros() >= u32::from(self.prefix)
+            }
+            (IpAddr::V6(base), IpAddr::V6(address)) => {
+                let apart = base.to_bits() ^ address.to_bits();
+                apart.leading_zeros() >= u32::from(self.prefix)
+            }
+            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
+        }
+    }
+}
+
+impl FromStr for Network {
+    type Err = NotANetwork;
+
+    fn from_str(text: &str) -> Result<Self, NotANetwork> {
+        let (base, prefix) = text.split_once('/').map_or((text, None), |(base, prefix)| (base, Some(prefix)));
+        let base: IpAddr = base.parse().map_err(|_| NotANetwork)?;
+        let longest = if base.is_ipv4() { 32 } else { 128 };
+        let prefix = match prefix {
+            None => longest,
+            Some(digits) => digits.parse().map_err(|_| NotANetwork)?,
+        };
+        if prefix <= longest { Ok(Self { base, prefix }) } else { Err(NotANetwork) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().unwrap_or_else(|_| panic!("{text}"))
+    }
+
+    #[test]
+    fn what_hands_out_credentials_is_refused_and_neighbours_are_not() {
+        let table = [
+            ("127.0.0.1", None),
+            ("::1", None),
+            ("10.1.2.3", None),
+            ("172.16.0.1", None),
+            ("192.168.1.1", None),
+            ("fd12:3456::1", None),
+            ("100.64.0.1", None),
+            ("93.184.216.34", None),
+            ("2606:2800:220:1::1", None),
+            ("::ffff:127.0.0.1", None),
+            ("169.254.169.254", Some(Reason::LinkLocal)),
+            ("169.254.170.2", Some(Reason::LinkLocal)),
+            ("169.254.0.1", Some(Reason::LinkLocal)),
+            ("::ffff:169.254.169.254", Some(Reason::LinkLocal)),
+            ("::ffff:a9fe:a9fe", Some(Reason::LinkLocal)),
+            ("::169.254.169.254", Some(Reason::LinkLocal)),
+            ("64:ff9b::a9fe:a9fe", Some(Reason::LinkLocal)),
+            ("2002:a9fe:a9fe::1", Some(Reason::LinkLocal)),
+            ("fe80::1", Some(Reason::LinkLocal)),
+            ("febf::1", Some(Reason::LinkLocal)),
+            ("fd00:ec2::254", Some(Reason::Metadata)),
+            ("fd00:ec2::23", Some(Reason::Metadata)),
+            ("fd20:ce::254", Some(Reason::Metadata)),
+            ("100.100.100.200", Some(Reason::Metadata)),
+            ("::ffff:100.100.100.200", Some(Reason::Metadata)),
+            ("168.63.129.16", Some(Reason::Metadata)),
+            ("192.0.0.192", Some(Reason::Metadata)),
+            ("0.0.0.0", Some(Reason::Unspecified)),
+            ("0.1.2.3", Some(Reason::Unspecified)),
+            ("::", Some(Reason::Unspecified)),
+            ("::ffff:0.0.0.0", Some(Reason::Unspecified)),
+            ("224.0.0.1", Some(Reason::Multicast)),
+            ("ff02::1", Some(Reason::Multicast)),
+            ("255.255.255.255", Some(Reason::Broadcast)),
+        ];
+        for (text, expected) in table {
+            assert_eq!(Guard::default().judge(address(text)).err(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn configuration_opens_an_address_a_network_or_a_host_and_no_more() {
+        let guard = Guard::new(["169.254.169.254", "fe80::/64", "Meta.Internal"]).expect("valid");
+        assert_eq!(guard.judge(address("169.254.169.254")), Ok(()));
+        assert_eq!(guard.judge(address("::ffff:169.254.169.254")), Ok(()));
+        assert_eq!(guard.judge(address("169.254.169.253")), Err(Reason::LinkLocal));
+        assert_eq!(guard.judge(address("fe80::1")), Ok(()));
+        assert_eq!(guard.judge(address("fe80:0:0:1::1")), Err(Reason::LinkLocal));
+        assert_eq!(guard.judge_host("meta.internal", address("100.100.100.200")), Ok(()));
+        assert_eq!(guard.judge_host("other.internal", address("100.100.100.200")), Err(Reason::Metadata));
+        assert_eq!(Guard::new(["0.0.0.0/0"]).expect("valid").judge(address("169.254.1.1")), Ok(()));
+    }
+
+    #[test]
+    fn a_mistaken_entry_is_named() {
+        for wrong in
+            ["", "169.254.0.0/33", "169.254.0/16", "fe80::/129", "http://host", "a..b", "host:80", "1.2.3"]
+        {
+            let error = Guard::new([wrong]).expect_err(wrong);
+            assert!(error.to_string().starts_with(&format!("`{wrong}` is neither")), "{error}");
+        }
+    }
+}

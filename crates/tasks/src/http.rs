@@ -1,0 +1,137 @@
+//! The HTTP Task, `arn:aws:states:::http:invoke`.
+//!
+//! One thin deed between two pure parts: the arguments become a request (`plan`), the answer becomes an outcome
+//! (`outcome`). The request leaves under the call's key, in the header that the destination takes it in. A redirect
+//! is an answer like any other and is not followed: where it leads, another receiver would get the key and the
+//! credentials.
+
+mod arguments;
+mod form;
+mod outcome;
+mod plan;
+
+use crate::client::Client;
+use crate::connection::{Connections, Kept, Token};
+use arguments::Arguments;
+use http::HeaderName;
+use outcome::{of_answer, of_connection, of_error, of_token};
+use perdura_engine::{Call, Certainty, ExecutionId, Outcome};
+use plan::Allowance;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use tokio::time::Instant;
+
+/// What a destination takes a status for, where that differs from the rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Certainly not performed.
+    Refused,
+    /// Performed: the answer is a success, whatever its status.
+    Done,
+    /// Perhaps performed.
+    Ambiguous,
+}
+
+/// A call of an HTTP Task, with what its destination says about it.
+#[derive(Clone, Copy)]
+pub struct HttpCall<'a> {
+    /// The call.
+    pub call: &'a Call,
+    /// Whose it is; the trace is named after it.
+    pub execution: ExecutionId,
+    /// As on AWS: https with a connection, 60 seconds, 256 KiB.
+    pub strict: bool,
+    /// The region that `User-Agent` names under `strict`.
+    pub region: &'a str,
+    /// The header that carries the key.
+    pub header: &'a HeaderName,
+    /// What statuses mean at this destination.
+    pub statuses: &'a BTreeMap<u16, Verdict>,
+}
+
+/// Makes the call. A token that is refused with 401 is renewed once, and the call made again under the same key: a
+/// receiver that does not know who calls has done nothing.
+pub async fn invoke(client: &Client, connections: &Connections, call: HttpCall<'_>) -> Outcome {
+    let arguments = match Arguments::read(call.call.input.value()) {
+        Ok(arguments) => arguments,
+        Err(fault) => return Outcome::Failed { fault, certainty: Certainty::Refused },
+    };
+    let kept = match arguments.connection.map(|written| connections.get(written)).transpose() {
+        Ok(kept) => kept,
+        Err(error) => return of_connection(&error),
+    };
+    let allowance = Allowance::of(&call);
+    let until = Instant::now() + allowance.lasts_for;
+    let exchange = Exchange { client, call, arguments, kept: kept.as_deref(), until };
+    let token = match exchange.token().await {
+        Ok(token) => token,
+        Err(outcome) => return outcome,
+    };
+    let first = exchange.send(token.as_ref()).await;
+    match (first, token) {
+        (Answer::Unknown(outcome), Some(refused)) => match exchange.renewed(&refused).await {
+            Ok(Some(token)) => exchange.send(Some(&token)).await.outcome(),
+            Ok(None) => outcome,
+            Err(outcome) => outcome,
+        },
+        (first, _) => first.outcome(),
+    }
+}
+
+/// What came of one request.
+enum Answer {
+    /// 401: the receiver does not know who calls.
+    Unknown(Outcome),
+    Other(Outcome),
+}
+
+impl Answer {
+    fn outcome(self) -> Outcome {
+        match self {
+            Self::Unknown(outcome) | Self::Other(outcome) => outcome,
+        }
+    }
+}
+
+struct Exchange<'a> {
+    client: &'a Client,
+    call: HttpCall<'a>,
+    arguments: Arguments<'a>,
+    kept: Option<&'a Kept>,
+    until: Instant,
+}
+
+impl Exchange<'_> {
+    async fn token(&self) -> Result<Option<Token>, Outcome> {
+        let Some(kept) = self.kept else { return Ok(None) };
+        kept.token(self.client, self.until).await.map_err(|error| of_token(&kept.name, &error))
+    }
+
+    async fn renewed(&self, refused: &Token) -> Result<Option<Token>, Outcome> {
+        let Some(kept) = self.kept else { return Ok(None) };
+        kept.renewed(self.client, refused, self.until).await.map_err(|error| of_token(&kept.name, &error))
+    }
+
+    async fn send(&self, token: Option<&Token>) -> Answer {
+        let credentials = self.kept.map(|kept| (&kept.connection, token));
+        let mut outgoing = match plan::plan(&self.call, &self.arguments, credentials) {
+            Ok(outgoing) => outgoing,
+            Err(fault) => return Answer::Other(Outcome::Failed { fault, certainty: Certainty::Refused }),
+        };
+        outgoing.timeout = self.until.saturating_duration_since(Instant::now());
+        match self.client.send(outgoing).await {
+            Err(error) => Answer::Other(of_error(&error, Allowance::of(&self.call))),
+            Ok(answer) => {
+                let secrets = self.kept.map_or_else(Vec::new, |kept| kept.connection.secrets(token));
+                let outcome = of_answer(&answer, self.call.statuses, &secrets);
+                let is_refused = outcome::verdict(answer.status, self.call.statuses) == Verdict::Refused;
+                if answer.status == 401 && is_refused {
+                    Answer::Unknown(outcome)
+                } else {
+                    Answer::Other(outcome)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! A file that is being written, a block at a time, and is there as a whole or not at all.
+//!
+//! In a store it is one request, or an upload in parts once it outgrows a block. In a folder it is written under
+//! another name and renamed when it is on disk. Written again it is replaced, so that a second try after a crash ends
+//! where the first would have.
+
+use super::folder::{Folder, blocking, trouble as file_trouble};
+use super::place::PlaceError;
+use super::s3::{S3, path_of, trouble};
+use object_store::aws::AmazonS3;
+use object_store::path::Path;
+use object_store::{MultipartUpload, ObjectStoreExt};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// How much is sent at once, and so what one file costs in memory. Stores want at least 5 MiB, and equal parts.
+const PART_BYTES: usize = 8 * 1024 * 1024;
+
+/// What the name of a file ends with until it is whole.
+pub(super) const UNFINISHED: &str = ".unfinished";
+
+/// A file under way.
+pub(super) struct Outlet {
+    block: Vec<u8>,
+    to: Target,
+}
+
+enum Target {
+    S3 { store: Arc<AmazonS3>, path: Path, upload: Option<Box<dyn MultipartUpload>> },
+    Folder { file: Arc<File>, unfinished: PathBuf, path: PathBuf },
+}
+
+impl Outlet {
+    pub(super) fn of_s3(s3: &S3, key: &str) -> Result<Self, PlaceError> {
+        let to = Target::S3 { store: s3.store.clone(), path: path_of(key)?, upload: None };
+        Ok(Self { block: Vec::new(), to })
+    }
+
+    pub(super) async fn of_folder(folder: &Folder, key: &str) -> Result<Self, PlaceError> {
+        let (folder, key) = (folder.clone(), key.to_owned());
+        let to = blocking(move || {
+            let path = folder.prepare(&key)?;
+            let mut unfinished = path.clone().into_os_string();
+            unfinished.push(UNFINISHED);
+            let file = File::create(&unfinished).map_err(|error| file_trouble(&error))?;
+            Ok(Target::Folder { file: Arc::new(file), unfinished: unfinished.into(), path })
+        });
+        Ok(Self { block: Vec::new(), to: to.await? })
+    }
+
+    /// Writes on.
+    pub(super) async fn write(&mut self, mut bytes: &[u8]) -> Result<(), PlaceError> {
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(PART_BYTES - self.block.len()));
+            self.block.extend_from_slice(now);
+            bytes = later;
+            if self.block.len() == PART_BYTES {
+                let block = std::mem::take(&mut self.block);
+                self.send(block).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the file be there, or takes back what was sent.
+    pub(super) async fn finish(mut self) -> Result<(), PlaceError> {
+        let finished = self.finish_now().await;
+        if finished.is_err() {
+            self.discard().await;
+        }
+        finished
+    }
+
+    async fn finish_now(&mut self) -> Result<(), PlaceError> {
+        let block = std::mem::take(&mut self.block);
+        if let Target::S3 { store, path, upload: None } = &self.to {
+            return store.put(path, block.into()).await.map(drop).map_err(|error| trouble(&error));
+        }
+        if !block.is_empty() {
+            self.send(block).await?;
+        }
+        match &mut self.to {
+            Target::S3 { upload, .. } => match upload {
+                Some(upload) => upload.complete().await.map(drop).map_err(|error| trouble(&error)),
+                None => Ok(()),
+            },
+            Target::Folder { file, unfinished, path } => {
+                let (file, unfinished, path) = (file.clone(), unfinished.clone(), path.clone());
+                let finish = move || {
+                    file.sync_all()?;
+                    fs::rename(&unfinished, &path)?;
+                    // The name is on disk when its folder is.
+                    path.parent().map_or(Ok(()), |parent| File::open(parent)?.sync_all())
+                };
+                blocking(move || finish().map_err(|error| file_trouble(&error))).await
+            }
+        }
+    }
+
+    /// Takes back what was sent; nobody shall pay for the parts of a file that never was.
+    pub(super) async fn discard(self) {
+        let discarded = match self.to {
+            Target::S3 { upload: Some(mut upload), .. } => {
+                upload.abort().await.map_err(|error| trouble(&error))
+            }
+            Target::S3 { upload: None, .. } => Ok(()),
+            Target::Folder { unfinished, .. } => {
+                blocking(move || fs::remove_file(unfinished).map_err(|error| file_trouble(&error))).await
+            }
+        };
+        if let Err(error) = discarded {
+            tracing::warn!(%error, "the parts of an unfinished file of results could not be removed");
+        }
+    }
+
+    async fn send(&mut self, block: Vec<u8>) -> Result<(), PlaceError> {
+        match &mut self.to {
+            Target::S3 { store, path, upload } => {
+                let upload = match upload {
+                    Some(upload) => upload,
+                    none => none.insert(store.put_multipart(path).await.map_err(|error| trouble(&error))?),
+                };
+                upload.put_part(block.into()).await.map_err(|error| trouble(&error))
+            }
+            Target::Folder { file, .. } => {
+                let file = file.clone();
+                blocking(move || (&*file).write_all(&block).map_err(|error| file_trouble(&error))).await
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What stands behind a bucket's name: a store that speaks S3, a folder, or a base URL.
+
+use super::content::Opened;
+use super::folder::Folder;
+use super::listing::Lister;
+use super::outlet::Outlet;
+use super::reading::Location;
+use super::s3::S3;
+use super::web::Web;
+
+/// One bucket.
+#[derive(Clone, Debug)]
+pub(super) enum Place {
+    S3(S3),
+    Folder(Folder),
+    Web(Web),
+}
+
+/// Why a place does not give or take. Sorted by what a person does next.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum PlaceError {
+    /// Look for it.
+    #[error("it does not exist, or its bucket does not: check the names in the definition")]
+    Missing,
+    /// Look at the rights.
+    #[error("access was denied: check the credentials in [items] of perdura.toml and what they may do")]
+    Denied,
+    /// Begin again.
+    #[error("it changed while it was read: start the run again")]
+    Changed,
+    /// Change the definition or the configuration.
+    #[error("{0}")]
+    Refused(String),
+    /// Look at the store, or wait.
+    #[error("the store did not do it: {0}")]
+    Failed(String),
+}
+
+impl Place {
+    /// Opens a file for reading.
+    pub(super) async fn open(&self, at: &Location) -> Result<Opened, PlaceError> {
+        match self {
+            Self::S3(s3) => s3.open(&at.key, at.version_id.as_deref()).await,
+            Self::Folder(_) | Self::Web(_) if at.version_id.is_some() => Err(PlaceError::Refused(
+                "this bucket is a folder or a URL and keeps no versions: leave `VersionId` out".into(),
+            )),
+            Self::Folder(folder) => folder.open(&at.key).await,
+            Self::Web(web) => web.open(&at.key).await,
+        }
+    }
+
+    /// Begins to list the objects whose keys begin so.
+    pub(super) fn list(&self, prefix: &str) -> Result<Lister, PlaceError> {
+        match self {
+            Self::S3(s3) => Ok(Lister::of_s3(s3.clone(), prefix)),
+            Self::Folder(folder) => Lister::of_folder(folder, prefix),
+            Self::Web(_) => Err(PlaceError::Refused(
+                "this bucket is a URL, which cannot be listed: use s3:getObject, or a folder or an S3 store"
+                    .into(),
+            )),
+        }
+    }
+
+    /// Begins a file.
+    pub(super) async fn create(&self, key: &str) -> Result<Outlet, PlaceError> {
+        match self {
+            Self::S3(s3) => Outlet::of_s3(s3, key),
+            Self::Folder(folder) => Outlet::of_folder(folder, key).await,
+            Self::Web(_) => Err(PlaceError::Refused(
+                "this bucket is a URL, which can only be read: write to a folder or an S3 store".into(),
+            )),
+        }
+    }
+}
+
+/// The whole story of an error on one line, short enough for a history.
+pub(super) fn story(error: &dyn std::error::Error) -> String {
+    const CHARS_MAX: usize = 500;
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        let more = inner.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = inner.source();
+    }
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(CHARS_MAX).collect()
+}

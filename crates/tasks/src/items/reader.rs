@@ -1,0 +1,318 @@
+//! Reads items into a run.
+//!
+//! Three kinds of work meet here: fetching and feeding wait and are async, parsing computes and has a thread of its
+//! own for each file. The thread is not one of a pool: it waits for as long as the run does, and runs may stand in
+//! one another. Between them are channels with room for one piece, so nothing runs ahead.
+
+use super::ItemStores;
+use super::batch::{Batch, Quota, Trouble, in_batches};
+use super::content::{Content, Opened, Pieces};
+use super::folder::blocking;
+use super::listing::{Digest, Entry, PAGE_ENTRIES};
+use super::manifest::{self, MANIFEST_BYTES_MAX, Manifest};
+use super::parse::items;
+use super::place::{Place, PlaceError};
+use super::reading::{Format, Location, Reading};
+use super::unpack::unpack;
+use bytes::Bytes;
+use perdura_engine::Fault;
+use perdura_engine::asl::error::ITEM_READER;
+use perdura_engine::asl::json::Value;
+use perdura_runtime::{Feed, ReadOrder, Source, Unwanted};
+use std::convert::Infallible;
+use std::future::pending;
+use std::io::{self, Read};
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// A packed file may unpack to so many times the size that a file may have.
+const UNPACKED_RATIO: u64 = 10;
+
+/// Reads what the order names into its feed, and ends it.
+pub async fn read(stores: &ItemStores, order: ReadOrder) {
+    let ReadOrder { reader, feed } = order;
+    let done = match Reading::of(&reader) {
+        Err(what) => Err(Stop::Failed(format!("The ItemReader cannot be used: {what}"))),
+        Ok(reading) => {
+            let mut run = Run { stores, feed: &feed, quota: Quota::of(reader.max_items) };
+            run.read(&reading).await
+        }
+    };
+    feed.end(match done {
+        Ok(()) | Err(Stop::Unwanted) => Ok(()),
+        Err(Stop::Failed(cause)) => {
+            tracing::warn!(cause, "items cannot be read");
+            Err(Fault::new(ITEM_READER, cause))
+        }
+    });
+}
+
+/// Why reading ends early.
+enum Stop {
+    Unwanted,
+    Failed(String),
+}
+
+impl From<Unwanted> for Stop {
+    fn from(_: Unwanted) -> Self {
+        Self::Unwanted
+    }
+}
+
+/// What a thread that parses tells.
+enum Parsed {
+    Items(Vec<Value>),
+    End(Result<Quota, Trouble>),
+}
+
+/// One order under way.
+struct Run<'r> {
+    stores: &'r ItemStores,
+    feed: &'r Feed,
+    quota: Quota,
+}
+
+impl Run<'_> {
+    async fn read(&mut self, reading: &Reading) -> Result<(), Stop> {
+        let name = reading.source();
+        match reading {
+            Reading::File { at, format } => {
+                let opened = self.open(at).await?;
+                self.feed.begin(Source { name, version: opened.version.clone() });
+                self.file(at, opened, format).await
+            }
+            Reading::Inventory { at } => {
+                let (version, text) = self.manifest(at).await?;
+                self.feed.begin(Source { name, version });
+                self.files(&manifest::inventory(&text).map_err(|what| failed(at, what))?).await
+            }
+            Reading::Athena { at, format } => {
+                let (version, text) = self.manifest(at).await?;
+                self.feed.begin(Source { name, version });
+                let manifest = manifest::athena(&text, format.clone()).map_err(|what| failed(at, what))?;
+                self.files(&manifest).await
+            }
+            Reading::Listing { bucket, prefix, load } => {
+                let at = Location { bucket: bucket.clone(), key: prefix.clone(), version_id: None };
+                self.listing(&at, load.as_ref(), name).await
+            }
+        }
+    }
+
+    async fn open(&self, at: &Location) -> Result<Opened, Stop> {
+        let place = self.stores.place(&at.bucket).map_err(|error| failed(at, error))?;
+        let opened = place.open(at).await.map_err(|error| failed(at, error))?;
+        let most = self.stores.file_bytes_max();
+        match opened.size {
+            Some(size) if size > most => {
+                Err(failed(at, format!("it has {size} bytes, and the most is {most} (items.file_bytes_max)")))
+            }
+            Some(_) | None => Ok(opened),
+        }
+    }
+
+    /// A whole manifest, unpacked.
+    async fn manifest(&self, at: &Location) -> Result<(Arc<str>, Vec<u8>), Stop> {
+        let opened = self.open(at).await?;
+        let mut packed = Vec::new();
+        let mut content = opened.content;
+        while let Some(piece) = content.next().await.map_err(|error| failed(at, error))? {
+            packed.extend_from_slice(&piece);
+            if packed.len() as u64 > MANIFEST_BYTES_MAX {
+                return Err(failed(at, format!("a manifest may have {MANIFEST_BYTES_MAX} bytes at most")));
+            }
+        }
+        let key = at.key.clone();
+        let unpacked = blocking(move || {
+            let mut text = Vec::new();
+            let unpacked = unpack(io::Cursor::new(packed), &key, MANIFEST_BYTES_MAX)
+                .and_then(|mut bytes| bytes.read_to_end(&mut text));
+            unpacked.map_err(|error| PlaceError::Refused(error.to_string()))?;
+            Ok(text)
+        });
+        Ok((opened.version, unpacked.await.map_err(|error| failed(at, error))?))
+    }
+
+    async fn files(&mut self, manifest: &Manifest) -> Result<(), Stop> {
+        for at in &manifest.files {
+            if self.quota.is_used_up() {
+                return Ok(());
+            }
+            let opened = self.open(at).await?;
+            self.file(at, opened, &manifest.format).await?;
+        }
+        Ok(())
+    }
+
+    /// The items of one file.
+    async fn file(&mut self, at: &Location, opened: Opened, format: &Format) -> Result<(), Stop> {
+        let (sender, mut parsed) = mpsc::channel(1);
+        let (pump, bytes) = split(opened.content);
+        let (format, key, quota) = (format.clone(), at.key.clone(), self.quota);
+        let unpacked_max = self.stores.file_bytes_max().saturating_mul(UNPACKED_RATIO);
+        let work = move || {
+            let done = items(&format, &key, unpacked_max, bytes).map_err(Trouble::from).and_then(|items| {
+                in_batches(items, quota, |batch| sender.blocking_send(Parsed::Items(batch)).is_ok())
+            });
+            // Refused only when nobody listens any more.
+            drop(sender.blocking_send(Parsed::End(done)));
+        };
+        std::thread::Builder::new()
+            .name("items-parse".into())
+            .spawn(work)
+            .map_err(|error| failed(at, format!("there is no thread to parse with: {error}")))?;
+        let feed = self.feed;
+        let drain = async {
+            loop {
+                match parsed.recv().await {
+                    Some(Parsed::Items(batch)) => feed.give(batch).await?,
+                    Some(Parsed::End(done)) => return done.map_err(|error| failed(at, error)),
+                    None => {
+                        return Err(failed(
+                            at,
+                            "the thread that parses it died; this is a mistake in perdura",
+                        ));
+                    }
+                }
+            }
+        };
+        // Fetching goes on while the run makes room: a timer of the client must not find its answer unread.
+        self.quota = tokio::select! {
+            biased;
+            done = drain => done?,
+            never = pump => match never {},
+        };
+        Ok(())
+    }
+
+    /// The objects of a bucket, or the items in them. What tells one state of a bucket from another is known only at
+    /// the end of its listing and told before the first item, so a listing of more than a page is made twice.
+    async fn listing(&mut self, at: &Location, load: Option<&Format>, name: Arc<str>) -> Result<(), Stop> {
+        let place = self.stores.place(&at.bucket).map_err(|error| failed(at, error))?;
+        let most = if load.is_none() { self.quota.left() } else { u64::MAX };
+        let mut first = Pass::new(most);
+        let mut held = Vec::new();
+        let mut lister = place.list(&at.key).map_err(|error| failed(at, error))?;
+        while let Some(page) = lister.next_page().await.map_err(|error| failed(at, error))? {
+            let page = first.cut(page);
+            if first.count <= PAGE_ENTRIES as u64 {
+                held.extend(page);
+            }
+            if first.is_over() {
+                break;
+            }
+        }
+        self.feed.begin(Source { name, version: first.digest.version() });
+        if first.count <= PAGE_ENTRIES as u64 {
+            return self.entries(at, &place, load, held).await;
+        }
+        let mut second = Pass::new(most);
+        let mut lister = place.list(&at.key).map_err(|error| failed(at, error))?;
+        while let Some(page) = lister.next_page().await.map_err(|error| failed(at, error))? {
+            let page = second.cut(page);
+            self.entries(at, &place, load, page).await?;
+            if second.is_over() || self.quota.is_used_up() {
+                break;
+            }
+        }
+        let is_whole = second.is_over() || !self.quota.is_used_up();
+        if is_whole && second.digest != first.digest {
+            return Err(failed(at, "what the bucket holds changed while it was listed: start the run again"));
+        }
+        Ok(())
+    }
+
+    async fn entries(
+        &mut self,
+        at: &Location,
+        place: &Place,
+        load: Option<&Format>,
+        entries: Vec<Entry>,
+    ) -> Result<(), Stop> {
+        let Some(format) = load else {
+            let mut batch = Batch::default();
+            for entry in entries {
+                if self.quota.is_used_up() {
+                    break;
+                }
+                self.quota.take_one().map_err(|error| failed(at, error))?;
+                if let Some(full) = batch.add(entry.item()) {
+                    self.feed.give(full).await?;
+                }
+            }
+            let rest = batch.take();
+            if !rest.is_empty() {
+                self.feed.give(rest).await?;
+            }
+            return Ok(());
+        };
+        for entry in entries.into_iter().filter(|entry| !entry.is_folder_mark()) {
+            if self.quota.is_used_up() {
+                break;
+            }
+            let at = Location { bucket: at.bucket.clone(), key: entry.key.clone(), version_id: None };
+            let opened = place.open(&at).await.map_err(|error| failed(&at, error))?;
+            if !entry.etag.is_empty() && opened.version.trim_matches('"') != entry.etag.trim_matches('"') {
+                return Err(failed(&at, PlaceError::Changed));
+            }
+            self.file(&at, opened, format).await?;
+        }
+        Ok(())
+    }
+}
+
+/// One way through a listing.
+struct Pass {
+    digest: Digest,
+    count: u64,
+    most: u64,
+}
+
+impl Pass {
+    fn new(most: u64) -> Self {
+        Self { digest: Digest::new(), count: 0, most }
+    }
+
+    /// The entries of a page that are wanted.
+    fn cut(&mut self, mut page: Vec<Entry>) -> Vec<Entry> {
+        let left = usize::try_from(self.most - self.count).unwrap_or(usize::MAX);
+        page.truncate(left);
+        for entry in &page {
+            self.digest.add(entry);
+        }
+        self.count += page.len() as u64;
+        page
+    }
+
+    fn is_over(&self) -> bool {
+        self.count >= self.most
+    }
+}
+
+/// The side of a content that waits, and the one that a thread reads.
+fn split(content: Content) -> (impl Future<Output = Infallible>, Box<dyn Read + Send>) {
+    let (sender, from) = mpsc::channel(1);
+    let (fetched, bytes): (_, Box<dyn Read + Send>) = match content {
+        Content::File(file) => (None, Box::new(file)),
+        other => (Some(other), Box::new(Pieces { from, piece: Bytes::new() })),
+    };
+    let pump = async move {
+        if let Some(mut content) = fetched {
+            while let Some(piece) = content.next().await.transpose() {
+                let is_last = piece.is_err();
+                if sender.send(piece).await.is_err() || is_last {
+                    break;
+                }
+            }
+        }
+        // The thread sees the end of the bytes when this is gone, and has the last word.
+        drop(sender);
+        pending().await
+    };
+    (pump, bytes)
+}
+
+fn failed(at: &Location, what: impl std::fmt::Display) -> Stop {
+    let what = what.to_string();
+    Stop::Failed(format!("The items in {at} cannot be read: {}.", what.trim_end_matches('.')))
+}

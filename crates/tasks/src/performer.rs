@@ -1,0 +1,184 @@
+//! The one performer of the binary: every call that leaves it is routed here, by what its resource means.
+//!
+//! A call is one task on the runtime that was given, and one entry in a table, from which it can be called off. If this
+//! process ends while a call is under way, nobody knows how far it got: it stays on record without an answer, and is
+//! made again under its key.
+
+mod able;
+mod under_way;
+
+pub use able::{can_perform, performs, warnings};
+
+use crate::client::Client;
+use crate::connection::Connections;
+use crate::destination::is_http;
+use crate::functions::{Calling, Functions, Line, Wanted, function_of, plain_name, wanted};
+use crate::http::{self, HttpCall};
+use crate::settings::Settings;
+use perdura_engine::asl::error::RUNTIME;
+use perdura_engine::asl::json::Payload;
+use perdura_engine::asl::resource::{Pattern, Resource, Target};
+use perdura_engine::{Arns, Call, EffectKey, ExecutionId, Fault, Outcome, Policy, StrandId};
+use perdura_runtime::{Order, Performer};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use under_way::UnderWay;
+
+/// How many calls over HTTP are under way at once; further ones wait for a place.
+const IN_FLIGHT_MAX: usize = 4_096;
+
+/// Performs functions and `http:invoke`. Clones share everything.
+#[derive(Clone)]
+pub struct Tasks(Arc<Inner>);
+
+struct Inner {
+    functions: Functions,
+    settings: Arc<Settings>,
+    connections: Arc<Connections>,
+    client: Client,
+    in_flight: Semaphore,
+    /// What AWS would call this installation.
+    arns: Arns,
+    handle: Handle,
+    under_way: Arc<UnderWay>,
+}
+
+impl Tasks {
+    /// Calls are made on the given runtime.
+    pub fn new(
+        settings: Settings,
+        connections: Arc<Connections>,
+        handle: Handle,
+    ) -> Result<Self, rustls::Error> {
+        let client = Client::new(settings.guard.clone())?;
+        let settings = Arc::new(settings);
+        Ok(Self(Arc::new(Inner {
+            functions: Functions::new(settings.clone()),
+            settings,
+            connections,
+            client,
+            in_flight: Semaphore::new(IN_FLIGHT_MAX),
+            arns: Arns::default(),
+            handle,
+            under_way: Arc::default(),
+        })))
+    }
+
+    /// Makes a call and waits for what comes of it. Dropped before that, the call is ended where it can be: a command
+    /// with all that it started, a request with its connection.
+    pub async fn outcome(&self, execution: ExecutionId, call: &Call) -> Outcome {
+        self.0.outcome(execution, call).await
+    }
+
+    /// The bare name of the function that a call means, if nobody has configured it.
+    pub fn missing_function(&self, call: &Call) -> Option<String> {
+        let name =
+            function_of(&call.resource, &call.input).filter(|name| !self.0.settings.has_function(name))?;
+        Some(plain_name(name).to_owned())
+    }
+
+    /// Ends all calls. Nobody is told: what they were made for is called for again.
+    pub fn end_all(&self) {
+        self.0.under_way.call_all_off();
+    }
+}
+
+impl Inner {
+    async fn outcome(&self, execution: ExecutionId, call: &Call) -> Outcome {
+        let began = Instant::now();
+        let destination = self.settings.destinations.find(&call.resource, &call.input);
+        let mut is_command = false;
+        let outcome = match wanted(call) {
+            Wanted::Function(invocation) => {
+                is_command = self.functions.is_command(&invocation);
+                let line = Line { client: &self.client, in_flight: &self.in_flight };
+                let calling = Calling { execution, call, destination, invocation: &invocation };
+                self.functions.invoke(line, calling).await
+            }
+            Wanted::Answered(outcome) => outcome,
+            Wanted::Elsewhere if is_http(&call.resource) => {
+                let _place = self.in_flight.acquire().await.expect("the places are never closed");
+                let call = HttpCall {
+                    call,
+                    execution,
+                    strict: self.settings.strict,
+                    region: &self.arns.region,
+                    header: &destination.header,
+                    statuses: &destination.statuses,
+                };
+                http::invoke(&self.client, &self.connections, call).await
+            }
+            Wanted::Elsewhere => nobody(&call.resource),
+        };
+        tell(execution, &call.key, began.elapsed(), is_command, &outcome);
+        handed_over(outcome, &call.resource)
+    }
+}
+
+/// Nobody here can do it. Nothing catches this: a machine that waits for what is not there is not ready to run.
+fn nobody(resource: &Resource) -> Outcome {
+    let cause = format!(
+        "Nothing here performs {}: functions, http:invoke, activities, child executions and steps of this \
+         program can be called. `perdura validate` lists the states that call something else.",
+        resource.arn
+    );
+    Outcome::NotStarted { fault: Fault::new(RUNTIME, cause), scheduled: false }
+}
+
+/// Where a token is waited for, the call only hands it over.
+fn handed_over(outcome: Outcome, resource: &Resource) -> Outcome {
+    let waits = matches!(resource.target, Target::Service { pattern: Pattern::Callback, .. });
+    match outcome {
+        Outcome::Succeeded { output } if waits => Outcome::Submitted { output },
+        Outcome::Failed { fault, certainty } if waits => Outcome::SubmitFailed { fault, certainty },
+        Outcome::Succeeded { .. }
+        | Outcome::Failed { .. }
+        | Outcome::NotStarted { .. }
+        | Outcome::Submitted { .. }
+        | Outcome::SubmitFailed { .. } => outcome,
+    }
+}
+
+/// One line for each call that failed or was a command. There are too many others to tell of each that went well.
+fn tell(execution: ExecutionId, key: &EffectKey, took: Duration, is_command: bool, outcome: &Outcome) {
+    let step = key.step();
+    let took_ms = i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
+    match outcome {
+        Outcome::Succeeded { .. } | Outcome::Submitted { .. } if is_command => {
+            tracing::info!(%execution, step, %key, took_ms, "called");
+        }
+        Outcome::Succeeded { .. } | Outcome::Submitted { .. } => {
+            tracing::debug!(%execution, step, %key, took_ms, "called");
+        }
+        Outcome::Failed { fault, .. }
+        | Outcome::NotStarted { fault, .. }
+        | Outcome::SubmitFailed { fault, .. } => {
+            let error = fault.error.as_deref().unwrap_or_default();
+            tracing::warn!(%execution, step, %key, took_ms, error, "called, and it failed");
+        }
+    }
+}
+
+impl Performer for Tasks {
+    fn perform(&self, order: Order) {
+        let Order { call, answer } = order;
+        let attempt = self.0.under_way.enter(&call, answer);
+        let ticket = attempt.ticket();
+        let inner = self.0.clone();
+        let task = self.0.handle.spawn(async move {
+            let outcome = inner.outcome(attempt.execution(), &call).await;
+            attempt.end(outcome);
+        });
+        self.0.under_way.started(ticket, task.abort_handle());
+    }
+
+    fn cancel(&self, execution: ExecutionId, strand: StrandId, key: &EffectKey) {
+        self.0.under_way.call_off(execution, strand, key);
+    }
+
+    fn policy(&self, resource: &Resource, input: &Payload) -> Policy {
+        self.0.settings.destinations.find(resource, input).policy
+    }
+}

@@ -1,0 +1,195 @@
+//! The tables of `perdura.toml` that say what is called and how, as they are written and as they are meant.
+//!
+//! [`Tables`] is what a person writes; what it does not know it refuses. [`Settings::check`] turns it into what the
+//! rest of this room relies on, or into a sentence that names the table and what to write instead.
+
+mod duration;
+mod function;
+
+pub use duration::duration;
+pub use function::{Function, FunctionTable, Means, Qualified};
+
+use crate::destination::{DestinationTable, Destinations};
+use crate::guard::Guard;
+use perdura_engine::Uncertain;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::path::Path;
+use url::Url;
+
+/// How many commands run at once where nothing else is written; further calls wait for a place.
+const COMMANDS_AT_ONCE: usize = 32;
+/// The most commands at once: each has four threads and a process.
+const COMMANDS_AT_ONCE_MAX: usize = 256;
+
+/// The tables, as they are written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tables {
+    /// `[functions.NAME]`
+    pub functions: BTreeMap<String, FunctionTable>,
+    /// `[[destinations]]`
+    pub destinations: Vec<DestinationTable>,
+    /// `[lambda]`
+    pub lambda: LambdaTable,
+    /// `[commands]`
+    pub commands: CommandsTable,
+    /// `[http]`
+    pub http: HttpTable,
+}
+
+/// `[http]`: what holds for everything that is called over HTTP.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HttpTable {
+    /// Hosts, addresses and networks that may be called although they are refused otherwise.
+    pub allow: Vec<String>,
+}
+
+/// `[lambda]`: who is asked for functions that have no table of their own.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LambdaTable {
+    /// The address of a service that has Lambda's Invoke.
+    pub endpoint: Option<String>,
+}
+
+/// `[commands]`: functions that are local commands.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CommandsTable {
+    /// How many run at once.
+    pub at_once: Option<usize>,
+}
+
+/// `uncertain`: what is done about a call of which nobody knows whether it was performed.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UncertainWord {
+    /// It is repeated under its key.
+    Retry,
+    /// It is held for a person.
+    Hold,
+}
+
+impl From<UncertainWord> for Uncertain {
+    fn from(word: UncertainWord) -> Self {
+        match word {
+            UncertainWord::Retry => Self::Retry,
+            UncertainWord::Hold => Self::Hold,
+        }
+    }
+}
+
+/// The tables, as they are meant.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Functions by their bare names.
+    pub functions: BTreeMap<String, Function>,
+    /// Who is called under which policy.
+    pub destinations: Destinations,
+    /// Who is asked for functions that have no table of their own.
+    pub lambda_endpoint: Option<Url>,
+    /// How many commands run at once.
+    pub commands_at_once: usize,
+    /// Which addresses may be called.
+    pub guard: Guard,
+    /// Whether AWS's limits count.
+    pub strict: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            functions: BTreeMap::new(),
+            destinations: Destinations::default(),
+            lambda_endpoint: None,
+            commands_at_once: COMMANDS_AT_ONCE,
+            guard: Guard::default(),
+            strict: false,
+        }
+    }
+}
+
+/// What is wrong with a table, and what to write instead.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{table}: {what}")]
+pub struct Mistake {
+    /// Which table.
+    pub table: String,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+impl Mistake {
+    pub(crate) fn new(table: impl Into<String>, what: impl Display) -> Self {
+        Self { table: table.into(), what: what.to_string() }
+    }
+}
+
+impl Settings {
+    /// What the tables mean. Commands run in `folder`, and their programs are looked for from there.
+    pub fn check(tables: Tables, folder: &Path) -> Result<Self, Mistake> {
+        let Tables { functions: written, destinations, lambda, commands, http } = tables;
+        let lambda_endpoint = match lambda.endpoint {
+            None => None,
+            Some(endpoint) => Some(endpoint_url(&endpoint).map_err(|what| Mistake::new("lambda", what))?),
+        };
+        let mut functions = BTreeMap::new();
+        let mut short_forms = BTreeMap::new();
+        for (name, table) in written {
+            let place = || format!("functions.{name}");
+            let short_form = table.short_form().map_err(|what| Mistake::new(place(), what))?;
+            let function = table.check(folder).map_err(|what| Mistake::new(place(), what))?;
+            if matches!(function.means, Means::Lambda(_)) && lambda_endpoint.is_none() {
+                let what = "lambda needs an endpoint: write [lambda] with endpoint = \"http://…\", or serve with \
+                            --lambda-endpoint URL";
+                return Err(Mistake::new(place(), what));
+            }
+            short_forms.insert(name.clone(), short_form);
+            functions.insert(name, function);
+        }
+        let destinations = Destinations::check(destinations, &functions, short_forms)?;
+        let commands_at_once = match commands.at_once {
+            None => COMMANDS_AT_ONCE,
+            Some(count @ 1..=COMMANDS_AT_ONCE_MAX) => count,
+            Some(count) => {
+                let what = format!("at_once is {count}, and is to be 1 to {COMMANDS_AT_ONCE_MAX}");
+                return Err(Mistake::new("commands", what));
+            }
+        };
+        let guard =
+            Guard::new(http.allow).map_err(|error| Mistake::new("http", format!("allow: {error}")))?;
+        Ok(Self { functions, destinations, lambda_endpoint, commands_at_once, guard, strict: false })
+    }
+
+    /// Whether a function of this name, bare or as an ARN, can be called at all.
+    pub fn has_function(&self, name: &str) -> bool {
+        self.lambda_endpoint.is_some() || self.functions.contains_key(crate::functions::plain_name(name))
+    }
+}
+
+/// The address of a Lambda-compatible service.
+pub fn endpoint_url(text: &str) -> Result<Url, String> {
+    web_address(text).map_err(|what| format!("endpoint {what}"))
+}
+
+/// An address that can be called; what is wrong with it begins as `url "…"` would go on.
+fn web_address(text: &str) -> Result<Url, String> {
+    let example = "write a whole address, as in \"http://127.0.0.1:8080/charge\"";
+    let url = Url::parse(text).map_err(|error| format!("{text:?} is no URL ({error}): {example}"))?;
+    if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none_or(str::is_empty) {
+        return Err(format!("{text:?} is no address of http or https: {example}"));
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        let host = url.host_str().unwrap_or_default();
+        return Err(format!(
+            "at {host} has a user or a password in it, which would show up in logs: take it out"
+        ));
+    }
+    Ok(url)
+}
+
+#[cfg(test)]
+mod tests;

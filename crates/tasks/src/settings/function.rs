@@ -1,0 +1,113 @@
+//! `[functions.NAME]`: what a function is.
+
+use super::{UncertainWord, duration, web_address};
+use crate::destination::ShortForm;
+use crate::functions::{Program, plain_name, written_qualifier};
+use serde::Deserialize;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use url::Url;
+
+/// The longest time that a function may be given: a year.
+const SECONDS_MAX: f64 = 366.0 * 86_400.0;
+
+/// `[functions.NAME]`, as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FunctionTable {
+    /// A local command: the program and its arguments.
+    pub command: Option<Vec<String>>,
+    /// An address that the payload is posted to.
+    pub url: Option<String>,
+    /// A function's name at the Lambda endpoint.
+    pub lambda: Option<String>,
+    /// How long it may take.
+    pub timeout_seconds: Option<f64>,
+    /// What is done when nobody knows whether a call was performed.
+    pub uncertain: Option<UncertainWord>,
+    /// How long it remembers a key, such as `24h`.
+    pub key_memory: Option<String>,
+}
+
+/// One function.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Function {
+    /// What it is.
+    pub means: Means,
+    /// How long it may take.
+    pub timeout: Option<Duration>,
+}
+
+/// What a function is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Means {
+    /// A local command.
+    Command(Arc<Program>),
+    /// An address that the payload is posted to.
+    Url(Url),
+    /// A function at the Lambda endpoint.
+    Lambda(Qualified),
+}
+
+/// A function at a Lambda endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Qualified {
+    /// Its bare name.
+    pub name: Arc<str>,
+    /// Its version or alias, where one is written.
+    pub qualifier: Option<Arc<str>>,
+}
+
+impl FunctionTable {
+    pub(super) fn short_form(&self) -> Result<ShortForm, String> {
+        let key_memory = self.key_memory.as_deref().map(duration).transpose();
+        Ok(ShortForm {
+            uncertain: self.uncertain.map(Into::into),
+            key_memory: key_memory.map_err(|what| format!("key_memory: {what}"))?,
+        })
+    }
+
+    pub(super) fn check(self, folder: &Path) -> Result<Function, String> {
+        let means = match (self.command, self.url, self.lambda) {
+            (Some(command), None, None) => Means::Command(Arc::new(program(command, folder)?)),
+            (None, Some(url), None) => Means::Url(web_address(&url).map_err(|what| format!("url {what}"))?),
+            (None, None, Some(name)) if !plain_name(&name).is_empty() => Means::Lambda(Qualified {
+                name: plain_name(&name).into(),
+                qualifier: written_qualifier(&name),
+            }),
+            (None, None, Some(_)) => return Err("lambda is empty: write the function's name".to_owned()),
+            (None, None, None) => {
+                return Err(
+                    "it is nothing yet: write command = […], url = \"…\" or lambda = \"…\"".to_owned()
+                );
+            }
+            (Some(_), Some(_), _) | (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => {
+                return Err("command, url and lambda exclude each other: keep one of them".to_owned());
+            }
+        };
+        let timeout = match self.timeout_seconds {
+            None => None,
+            Some(seconds) if seconds > 0.0 && seconds <= SECONDS_MAX => {
+                Some(Duration::from_secs_f64(seconds))
+            }
+            Some(seconds) => {
+                return Err(format!(
+                    "timeout_seconds is {seconds}, and is to be more than 0, at most a year"
+                ));
+            }
+        };
+        Ok(Function { means, timeout })
+    }
+}
+
+fn program(command: Vec<String>, folder: &Path) -> Result<Program, String> {
+    let mut words = command.into_iter();
+    let Some(program) = words.next().filter(|program| !program.is_empty()) else {
+        let example = "the first word is the program, as in [\"python3\", \"charge.py\"]";
+        return Err(format!("command is empty: {example}"));
+    };
+    // A bare name is looked up in PATH; with a slash in it, it belongs to the folder.
+    let path = if program.contains('/') { folder.join(program) } else { program.into() };
+    Ok(Program { path, arguments: words.collect(), folder: folder.to_owned() })
+}

@@ -1,0 +1,89 @@
+//! What tables mean, and what is said of those that mean nothing.
+
+use super::*;
+use crate::functions::Program;
+use std::sync::Arc;
+use std::time::Duration;
+
+fn check(text: &str) -> Result<Settings, String> {
+    let tables: Tables = toml::from_str(text).map_err(|error| error.to_string())?;
+    Settings::check(tables, Path::new("/here")).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_function_is_a_command_a_url_or_a_name_at_the_endpoint() {
+    let settings = check(
+        r#"
+        [functions.charge]
+        command = ["./charge", "-v"]
+        timeout_seconds = 1.5
+        [functions."ship it"]
+        command = ["python3"]
+        [functions.bill]
+        url = "https://bill.example/run"
+        [functions.mail]
+        lambda = "mailing:live"
+        [lambda]
+        endpoint = "http://127.0.0.1:9001"
+        [commands]
+        at_once = 4
+        [http]
+        allow = ["169.254.169.254"]
+        "#,
+    )
+    .unwrap();
+    let program = |path: &str, arguments: &[&str]| {
+        let arguments = arguments.iter().map(ToString::to_string).collect();
+        Means::Command(Arc::new(Program { path: path.into(), arguments, folder: "/here".into() }))
+    };
+    let short = Some(Duration::from_millis(1500));
+    for (name, means, timeout) in [
+        ("charge", program("/here/./charge", &["-v"]), short),
+        ("ship it", program("python3", &[]), None),
+        ("bill", Means::Url(Url::parse("https://bill.example/run").unwrap()), None),
+        ("mail", Means::Lambda(Qualified { name: "mailing".into(), qualifier: Some("live".into()) }), None),
+    ] {
+        assert_eq!(settings.functions[name], Function { means, timeout }, "{name}");
+    }
+    assert_eq!(settings.commands_at_once, 4);
+    assert!(settings.guard.judge([169, 254, 169, 254].into()).is_ok());
+    assert!(settings.has_function("anything"), "the endpoint is asked for it");
+    assert!(check("[functions.a]\ncommand = ['a']").unwrap().has_function("arn:aws:lambda:r:1:function:a:7"));
+    assert!(!check("[functions.a]\ncommand = ['a']").unwrap().has_function("b"));
+}
+
+#[test]
+fn mistakes_are_named_with_their_table() {
+    for (text, expected) in [
+        ("[functions.a]", "functions.a: it is nothing yet: write command"),
+        ("[functions.a]\ncommand = []", "functions.a: command is empty"),
+        ("[functions.a]\ncommand = ['']", "functions.a: command is empty"),
+        ("[functions.a]\ncommand = 'sh'", "expected a sequence"),
+        ("[functions.a]\ncommand = ['sh']\nurl = 'http://a'", "functions.a: command, url and lambda exclude"),
+        ("[functions.a]\ncommand = ['sh']\ntimeout = 5", "unknown field `timeout`"),
+        ("[functions.a]\ncommand = ['sh']\ntimeout_seconds = 0", "functions.a: timeout_seconds is 0"),
+        ("[functions.a]\ncommand = ['sh']\ntimeout_seconds = nan", "timeout_seconds is NaN"),
+        ("[functions.a]\ncommand = ['sh']\nuncertain = 'guess'", "expected `retry` or `hold`"),
+        ("[functions.a]\ncommand = ['sh']\nkey_memory = 24", "expected a string"),
+        (
+            "[functions.a]\ncommand = ['sh']\nkey_memory = '1y'",
+            "functions.a: key_memory: write a number and a unit",
+        ),
+        ("[functions.a]\nurl = 'a.example/run'", "functions.a: url \"a.example/run\" is no URL"),
+        ("[functions.a]\nurl = 'ftp://a.example'", "is no address of http or https"),
+        (
+            "[functions.a]\nurl = 'http://me:secret@a.example'",
+            "url at a.example has a user or a password in it",
+        ),
+        ("[functions.a]\nlambda = 'b'", "functions.a: lambda needs an endpoint"),
+        ("[functions.a]\nlambda = ''\n[lambda]\nendpoint = 'http://a'", "functions.a: lambda is empty"),
+        ("[lambda]\nendpoint = 'a'", "lambda: endpoint \"a\" is no URL"),
+        ("[lambda]\nregion = 'a'", "unknown field `region`"),
+        ("[commands]\nat_once = 0", "commands: at_once is 0, and is to be 1 to 256"),
+        ("[http]\nallow = ['1.2.3']", "http: allow: `1.2.3` is neither a host"),
+    ] {
+        let error = check(text).expect_err(text);
+        assert!(error.contains(expected), "{text}: {error}");
+        assert!(!error.contains("secret"), "{error}");
+    }
+}
