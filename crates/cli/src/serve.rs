@@ -62,10 +62,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     let mut world = RealWorld::new(Steps::default(), Box::new(tasks.clone()), tokio.handle().clone());
     let spans = ended.as_ref().map(|ended| ended.counts().clone()).unwrap_or_default();
     if let Some(ended) = ended {
-        world = world.telling(move |execution, status| match status {
-            Status::Created | Status::Running => {}
-            Status::Succeeded | Status::Failed | Status::Aborted | Status::TimedOut => ended.tell(execution),
-        });
+        world = world.telling(move |execution, _| ended.tell(execution));
     }
     // What was under way is called again as soon as the runtime is open, and may need them.
     let kept = store.reader().and_then(|mut reader| reader.registered(Registry::Connection));

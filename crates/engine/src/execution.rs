@@ -114,6 +114,14 @@ impl Status {
             Self::TimedOut => "TIMED_OUT",
         }
     }
+
+    /// Whether nothing more happens, unless somebody redrives it.
+    pub fn is_ended(self) -> bool {
+        match self {
+            Self::Created | Self::Running => false,
+            Self::Succeeded | Self::Failed | Self::Aborted | Self::TimedOut => true,
+        }
+    }
 }
 
 /// The small part that every Turn may change.

@@ -13,5 +13,5 @@ pub mod items;
 mod performer;
 pub mod settings;
 
-pub use performer::{Tasks, can_perform, performs, warnings};
+pub use performer::{Tasks, Unprepared, can_perform, performs, warnings};
 pub use settings::Settings;

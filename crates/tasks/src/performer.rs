@@ -14,12 +14,13 @@ use crate::connection::Connections;
 use crate::destination::is_http;
 use crate::functions::{Calling, Functions, Line, Wanted, function_of, plain_name, wanted};
 use crate::http::{self, HttpCall};
+use crate::items::{self, ItemStores, SettingsError};
 use crate::settings::Settings;
 use perdura_engine::asl::error::RUNTIME;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::{Pattern, Resource, Target};
-use perdura_engine::{Arns, Call, EffectKey, ExecutionId, Fault, Outcome, Policy, StrandId};
-use perdura_runtime::{Order, Performer};
+use perdura_engine::{Arns, Call, EffectKey, ExecutionId, Fault, Outcome, Policy, StrandId, Uncertain};
+use perdura_runtime::{Order, Performer, ReadOrder, WriteOrder};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
@@ -29,7 +30,18 @@ use under_way::UnderWay;
 /// How many calls over HTTP are under way at once; further ones wait for a place.
 const IN_FLIGHT_MAX: usize = 4_096;
 
-/// Performs functions and `http:invoke`. Clones share everything.
+/// Why calls cannot be made at all.
+#[derive(Debug, thiserror::Error)]
+pub enum Unprepared {
+    /// No call over TLS can be made.
+    #[error("calls over TLS cannot be prepared: {0}")]
+    Tls(#[from] rustls::Error),
+    /// `[items]` is wrong.
+    #[error("[items]: {0}")]
+    Items(#[from] SettingsError),
+}
+
+/// Performs functions and `http:invoke`, and reads and writes items. Clones share everything.
 #[derive(Clone)]
 pub struct Tasks(Arc<Inner>);
 
@@ -38,6 +50,7 @@ struct Inner {
     settings: Arc<Settings>,
     connections: Arc<Connections>,
     client: Client,
+    items: ItemStores,
     in_flight: Semaphore,
     /// What AWS would call this installation.
     arns: Arns,
@@ -51,14 +64,17 @@ impl Tasks {
         settings: Settings,
         connections: Arc<Connections>,
         handle: Handle,
-    ) -> Result<Self, rustls::Error> {
+    ) -> Result<Self, Unprepared> {
         let client = Client::new(settings.guard.clone())?;
+        let items = if settings.strict { settings.items.clone().strict() } else { settings.items.clone() };
+        let items = ItemStores::new(&items, &settings.guard)?;
         let settings = Arc::new(settings);
         Ok(Self(Arc::new(Inner {
             functions: Functions::new(settings.clone()),
             settings,
             connections,
             client,
+            items,
             in_flight: Semaphore::new(IN_FLIGHT_MAX),
             arns: Arns::default(),
             handle,
@@ -179,6 +195,22 @@ impl Performer for Tasks {
     }
 
     fn policy(&self, resource: &Resource, input: &Payload) -> Policy {
-        self.0.settings.destinations.find(resource, input).policy
+        let policy = self.0.settings.destinations.find(resource, input).policy;
+        // One that is no longer configured may have been called by the process before this one.
+        let is_gone = |name: &str| !self.0.settings.has_function(name);
+        match function_of(resource, input) {
+            Some(name) if is_gone(name) => Policy { uncertain: Uncertain::Hold, ..policy },
+            Some(_) | None => policy,
+        }
+    }
+
+    fn read(&self, order: ReadOrder) {
+        let stores = self.0.items.clone();
+        self.0.handle.spawn(async move { items::read(&stores, order).await });
+    }
+
+    fn write(&self, order: WriteOrder) {
+        let stores = self.0.items.clone();
+        self.0.handle.spawn(async move { items::write(&stores, order).await });
     }
 }

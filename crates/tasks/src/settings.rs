@@ -11,6 +11,7 @@ pub use function::{Function, FunctionTable, Means, Qualified};
 
 use crate::destination::{DestinationTable, Destinations};
 use crate::guard::Guard;
+use crate::items::ItemSettings;
 use perdura_engine::Uncertain;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -37,6 +38,8 @@ pub struct Tables {
     pub commands: CommandsTable,
     /// `[http]`
     pub http: HttpTable,
+    /// `[items]`
+    pub items: ItemSettings,
 }
 
 /// `[http]`: what holds for everything that is called over HTTP.
@@ -95,6 +98,8 @@ pub struct Settings {
     pub commands_at_once: usize,
     /// Which addresses may be called.
     pub guard: Guard,
+    /// Where items of Distributed Maps come from, and their results go.
+    pub items: ItemSettings,
     /// Whether AWS's limits count.
     pub strict: bool,
 }
@@ -107,6 +112,7 @@ impl Default for Settings {
             lambda_endpoint: None,
             commands_at_once: COMMANDS_AT_ONCE,
             guard: Guard::default(),
+            items: ItemSettings::default(),
             strict: false,
         }
     }
@@ -131,7 +137,8 @@ impl Mistake {
 impl Settings {
     /// What the tables mean. Commands run in `folder`, and their programs are looked for from there.
     pub fn check(tables: Tables, folder: &Path) -> Result<Self, Mistake> {
-        let Tables { functions: written, destinations, lambda, commands, http } = tables;
+        let Tables { functions: written, destinations, lambda, commands, http, mut items } = tables;
+        items.folders_from(folder);
         let lambda_endpoint = match lambda.endpoint {
             None => None,
             Some(endpoint) => Some(endpoint_url(&endpoint).map_err(|what| Mistake::new("lambda", what))?),
@@ -161,7 +168,8 @@ impl Settings {
         };
         let guard =
             Guard::new(http.allow).map_err(|error| Mistake::new("http", format!("allow: {error}")))?;
-        Ok(Self { functions, destinations, lambda_endpoint, commands_at_once, guard, strict: false })
+        let strict = false;
+        Ok(Self { functions, destinations, lambda_endpoint, commands_at_once, guard, items, strict })
     }
 
     /// Whether a function of this name, bare or as an ARN, can be called at all.

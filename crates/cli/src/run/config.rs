@@ -4,8 +4,9 @@ use crate::arguments::CallArguments;
 use crate::document;
 use crate::settings::{self, check_names};
 use anyhow::{Context, Result, anyhow};
-use perdura_tasks::connection::Connections;
+use perdura_tasks::connection::{Connections, SecretText};
 use perdura_tasks::destination::DestinationTable;
+use perdura_tasks::items::ItemSettings;
 use perdura_tasks::settings::{CommandsTable, FunctionTable, HttpTable, LambdaTable, Tables};
 use perdura_tasks::{Settings, Tasks};
 use serde::Deserialize;
@@ -35,6 +36,7 @@ struct Written {
     lambda: LambdaTable,
     commands: CommandsTable,
     http: HttpTable,
+    items: ItemSettings,
 }
 
 impl Config {
@@ -68,8 +70,15 @@ impl Config {
 
     /// Whoever makes the calls of this configuration.
     pub(crate) fn tasks(&self, strict: bool, connections: Arc<Connections>, handle: Handle) -> Result<Tasks> {
-        let settings = Settings { strict, ..self.settings.clone() };
-        Tasks::new(settings, connections, handle).context("cannot prepare calls over TLS")
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let secret = |name: &str| variable(name).map(SecretText::new);
+        let items = self.settings.items.clone().or_credentials(
+            variable("AWS_ACCESS_KEY_ID"),
+            secret("AWS_SECRET_ACCESS_KEY"),
+            secret("AWS_SESSION_TOKEN"),
+        );
+        let settings = Settings { strict, items, ..self.settings.clone() };
+        Ok(Tasks::new(settings, connections, handle)?)
     }
 }
 
@@ -78,9 +87,9 @@ fn read(text: &str, folder: &Path, endpoint: Option<&Url>) -> Result<Config> {
     check_names(text)?;
     let written: Written =
         toml::from_str(text).map_err(|error| anyhow!("{}", error.to_string().trim_end()))?;
-    let Written { functions, destinations, mut lambda, commands, http } = written;
+    let Written { functions, destinations, mut lambda, commands, http, items } = written;
     lambda.endpoint = endpoint.map(Url::to_string).or(lambda.endpoint);
-    let tables = Tables { functions, destinations, lambda, commands, http };
+    let tables = Tables { functions, destinations, lambda, commands, http, items };
     let settings = Settings::check(tables, folder)?;
     Ok(Config { file: None, settings })
 }

@@ -99,7 +99,7 @@ impl Node {
                 }
                 Effect::StartMapRun(order) => self.start_map_run(id, order),
                 Effect::StopMapRun { key, .. } => self.stop_map_run(id, &key),
-                Effect::Publish { status } if slot.is_ended() => {
+                Effect::Publish { status } if status.is_ended() => {
                     deeds.push(Deed::Publish { execution: id, status });
                 }
                 Effect::Publish { .. } => {}

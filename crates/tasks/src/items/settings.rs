@@ -89,6 +89,14 @@ impl Default for ItemSettings {
     }
 }
 
+/// Folders that are not written whole stand below this one.
+pub(crate) fn folders_from(&mut self, base: &Path) {
+    let buckets = self.buckets.values_mut().filter_map(|bucket| bucket.folder.as_mut());
+    for folder in self.local.iter_mut().chain(buckets) {
+        *folder = base.join(&*folder);
+    }
+}
+
 impl ItemSettings {
     /// Takes these credentials for the default store if none are configured; meant for the values of
     /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`. All or none: an id of one origin and a
