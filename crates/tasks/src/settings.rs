@@ -138,7 +138,7 @@ impl Settings {
     /// What the tables mean. Commands run in `folder`, and their programs are looked for from there.
     pub fn check(tables: Tables, folder: &Path) -> Result<Self, Mistake> {
         let Tables { functions: written, destinations, lambda, commands, http, mut items } = tables;
-        items.folders_from(folder);
+        items.local_from(folder);
         let lambda_endpoint = match lambda.endpoint {
             None => None,
             Some(endpoint) => Some(endpoint_url(&endpoint).map_err(|what| Mistake::new("lambda", what))?),

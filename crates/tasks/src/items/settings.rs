@@ -6,7 +6,7 @@
 use crate::connection::SecretText;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The largest file that is read, unless configured otherwise: 100 GB.
 const FILE_BYTES_MAX: u64 = 100_000_000_000;
@@ -89,15 +89,14 @@ impl Default for ItemSettings {
     }
 }
 
-/// Folders that are not written whole stand below this one.
-pub(crate) fn folders_from(&mut self, base: &Path) {
-    let buckets = self.buckets.values_mut().filter_map(|bucket| bucket.folder.as_mut());
-    for folder in self.local.iter_mut().chain(buckets) {
-        *folder = base.join(&*folder);
-    }
-}
-
 impl ItemSettings {
+    /// A folder that is not written whole stands below this one; those of buckets stand below it.
+    pub(crate) fn local_from(&mut self, base: &Path) {
+        if let Some(local) = &mut self.local {
+            *local = base.join(&*local);
+        }
+    }
+
     /// Takes these credentials for the default store if none are configured; meant for the values of
     /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`. All or none: an id of one origin and a
     /// secret of another fit together only by mistake.
