@@ -86,6 +86,7 @@ impl Load {
             started_at: Timestamp(self.now - 40),
             ended_at: Some(Timestamp(self.now)),
             wake: Wake::default(),
+            waits: false,
             redrives: 0,
             child: None,
             content: Some(content),

@@ -89,6 +89,7 @@ impl Stage {
             started_at: Timestamp(1),
             ended_at: Some(Timestamp(3)),
             wake: Wake::default(),
+            waits: false,
             redrives: 0,
             child: None,
             content: Some(content),
