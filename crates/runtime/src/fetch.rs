@@ -69,11 +69,14 @@ impl fmt::Debug for Wanted {
     }
 }
 
+/// How the children of a run stand, and what its own row says, if it has one.
+pub type Recalled = (Known, Option<Box<MapRunRow>>);
+
 /// What a Map Run is told.
 #[derive(Debug)]
 pub enum Fetched {
     /// Its children, and its own row, if it has one.
-    Children(Result<(Known, Option<MapRunRow>), Failure>),
+    Children(Result<Recalled, Failure>),
     /// Items, or something about them.
     Items(Fed),
     /// The state's result.
@@ -93,7 +96,7 @@ impl Ticket {
 }
 
 /// Which children a run has, and what its row says.
-pub fn recall(reader: &mut dyn Reader, run: Uuid) -> Result<(Known, Option<MapRunRow>), Failure> {
+pub fn recall(reader: &mut dyn Reader, run: Uuid) -> Result<Recalled, Failure> {
     let mut known = Known::default();
     let mut from = 0;
     loop {
@@ -104,7 +107,7 @@ pub fn recall(reader: &mut dyn Reader, run: Uuid) -> Result<(Known, Option<MapRu
             known.set(index, status);
         }
     }
-    Ok((known, reader.map_run(run)?))
+    Ok((known, reader.map_run(run)?.map(Box::new)))
 }
 
 /// Reads the results of a run, and gathers them, or hands them to whoever writes them. `send` is told in the end.

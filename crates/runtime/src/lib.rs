@@ -19,7 +19,7 @@ mod world;
 pub use clock::RealClock;
 pub use committer::{Committed, Committer, Item, Prepared};
 pub use door::Door;
-pub use fetch::{Fetch, Fetched, Ticket, Wanted, bring_results, recall};
+pub use fetch::{Fetch, Fetched, Recalled, Ticket, Wanted, bring_results, recall};
 pub use items::{ChildResult, Fed, Feed, ReadOrder, Source, Unwanted, WriteOrder};
 pub use library::read_definition;
 pub use message::{

@@ -7,15 +7,15 @@
 
 use super::start::NewExecution;
 use super::{Deed, IN_MEMORY_MAX, Node, Queued, ReplyTo};
-use crate::fetch::{Fetch, Fetched, Ticket, Wanted};
+use crate::fetch::{Fetch, Fetched, Recalled, Ticket, Wanted};
 use crate::items::{Fed, Source};
 use crate::message::{InputError, Unavailable};
 use perdura_engine::asl::error::{ITEM_READER, RUNTIME};
 use perdura_engine::asl::json::Value;
 use perdura_engine::asl::timestamp::parse_ms;
 use perdura_engine::{
-    By, Child, ExecutionId, Fault, Identity, Input, Known, MapRun, MapRunOrder, MapRunOutcome, Moment, Next,
-    Status, Timestamp,
+    By, Child, ExecutionId, Fault, Identity, Input, MapRun, MapRunOrder, MapRunOutcome, Moment, Next, Status,
+    Timestamp,
 };
 use perdura_store::{ChildOf, Failure, MachineId, MapRunRow, RevisionId, Shard};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -323,7 +323,7 @@ impl Node {
     pub(super) fn fetched(&mut self, ticket: Ticket, fetched: Fetched, moment: &Moment) {
         let Some(run) = self.map_runs.find(ticket) else { return };
         match fetched {
-            Fetched::Children(Ok((known, row))) => self.recalled(ticket.run, known, row, moment),
+            Fetched::Children(Ok(recalled)) => self.recalled(ticket.run, recalled, moment),
             Fetched::Items(fed) => run.fed(fed),
             Fetched::Results(Ok(result)) => {
                 let outcome = match result {
@@ -348,7 +348,7 @@ impl Node {
     }
 
     /// It is known which children a run has.
-    fn recalled(&mut self, id: Uuid, known: Known, row: Option<MapRunRow>, moment: &Moment) {
+    fn recalled(&mut self, id: Uuid, (known, row): Recalled, moment: &Moment) {
         let Some(run) = self.map_runs.runs.get_mut(&id) else { return };
         let Stage::Recalling { here, ended, end } = std::mem::replace(&mut run.stage, Stage::Spreading)
         else {
