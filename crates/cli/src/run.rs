@@ -6,6 +6,7 @@ mod driver;
 mod durable;
 pub(crate) mod input;
 pub(crate) mod lines;
+mod mine;
 mod mock;
 mod outside;
 pub(crate) mod progress;

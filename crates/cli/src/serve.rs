@@ -10,7 +10,6 @@ use crate::run::config::Config;
 use crate::settings::Settings;
 use crate::{duration, table, terminal};
 use anyhow::{Context, Result};
-use perdura_engine::Status;
 use perdura_runtime::{Opener, Options, RealWorld, Runtime, Steps};
 use perdura_server::control::Listener;
 use perdura_server::data::Served;

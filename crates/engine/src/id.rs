@@ -188,10 +188,11 @@ impl TryFrom<Arc<str>> for EffectKey {
     type Error = String;
 
     fn try_from(text: Arc<str>) -> Result<Self, Self::Error> {
-        let parts = text.split_once(':').and_then(|(_, rest)| rest.rsplit_once(':'));
-        match parts.map(|(_, round)| round.parse::<u32>()) {
-            Some(Ok(_)) => Ok(Self(text)),
-            Some(Err(_)) | None => Err(format!("{text:?} is no key: it has no execution, step and round")),
+        let parts =
+            text.split_once(':').and_then(|(execution, rest)| Some((execution, rest.rsplit_once(':')?.1)));
+        match parts.map(|(execution, round)| (Uuid::parse_str(execution), round.parse::<u32>())) {
+            Some((Ok(_), Ok(_))) => Ok(Self(text)),
+            Some(_) | None => Err(format!("{text:?} is no key: it has no execution, step and round")),
         }
     }
 }
@@ -205,6 +206,12 @@ impl EffectKey {
     /// For people: `…:SendToGov#17:1`.
     pub fn readable(&self) -> &str {
         &self.0
+    }
+
+    /// The execution in it.
+    pub fn execution(&self) -> ExecutionId {
+        let execution = self.0.split_once(':').and_then(|(execution, _)| Uuid::parse_str(execution).ok());
+        ExecutionId(execution.expect("a key begins with its execution"))
     }
 
     /// The step in it: `SendToGov#17`.

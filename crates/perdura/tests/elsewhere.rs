@@ -4,7 +4,7 @@ use perdura::{Perdura, Performer, RunError, StepError, Workflow};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{EffectKey, ExecutionId, Outcome, Policy, StrandId};
-use perdura_runtime::Order;
+use perdura_runtime::{Order, ReadOrder, WriteOrder};
 
 const MIXED: &str = r#"{"StartAt": "Double", "States": {
     "Double": {"Type": "Task", "Resource": "arn:perdura:step:::double", "Next": "Echo"},
@@ -27,6 +27,14 @@ impl Performer for Echo {
 
     fn policy(&self, _: &Resource, _: &Payload) -> Policy {
         Policy::default()
+    }
+
+    fn read(&self, order: ReadOrder) {
+        order.refuse();
+    }
+
+    fn write(&self, order: WriteOrder) {
+        order.refuse();
     }
 }
 

@@ -86,14 +86,10 @@ pub trait Performer: Send + Sync + 'static {
     fn policy(&self, resource: &Resource, input: &Payload) -> Policy;
 
     /// Reads the items of a Map Run. It returns at once; the items come by the order's feed.
-    fn read(&self, order: ReadOrder) {
-        order.refuse();
-    }
+    fn read(&self, order: ReadOrder);
 
     /// Writes the results of a Map Run. It returns at once.
-    fn write(&self, order: WriteOrder) {
-        order.refuse();
-    }
+    fn write(&self, order: WriteOrder);
 }
 
 /// Nobody: every call fails and says so.
@@ -111,6 +107,14 @@ impl Performer for Nowhere {
 
     fn policy(&self, _: &Resource, _: &Payload) -> Policy {
         Policy::default()
+    }
+
+    fn read(&self, order: ReadOrder) {
+        order.refuse();
+    }
+
+    fn write(&self, order: WriteOrder) {
+        order.refuse();
     }
 }
 

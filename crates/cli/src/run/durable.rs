@@ -1,6 +1,7 @@
 //! `perdura run --data`: the same run, on disk, so that a process that is killed is followed by one that goes on.
 
 use super::driver::ExecutionNo;
+use super::mine::Mine;
 use super::progress::Progress;
 use super::{Ending, Manner, input, machine, report};
 use crate::REFUSED;
@@ -14,22 +15,19 @@ use crate::settings::Settings;
 use crate::terminal;
 use anyhow::{Context, Result, bail};
 use perdura_asl::json::Payload;
-use perdura_asl::resource::Resource;
 use perdura_asl::source::Format;
-use perdura_engine::{Arns, EffectKey, ExecutionId, Limits, Policy, StrandId, Timestamp};
+use perdura_engine::{Arns, ExecutionId, Limits, Timestamp};
 use perdura_runtime::{
-    Door, InputError, Naming, Options, Order, Performer, RealClock, RealWorld, Runtime, Start, StartError,
-    Steps,
+    Door, InputError, Naming, Options, RealClock, RealWorld, Runtime, Start, StartError, Steps,
 };
 use perdura_server::fold::{PAGE_BYTES, fold};
 use perdura_server::{Refusal, names};
 use perdura_store::record::TurnBody;
 use perdura_store::{NewMachine, Registry, SqliteOptions, SqliteStore, Store};
-use perdura_tasks::Tasks;
 use perdura_tasks::connection::Connections;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How often is looked for what has happened.
@@ -61,7 +59,7 @@ pub(super) fn run(arguments: &RunArguments, folder: &Path) -> Result<ExitCode> {
     let kept = store.reader().and_then(|mut reader| reader.registered(Registry::Connection));
     connections::open(key.as_ref(), &connections, kept.map_err(Refusal::from)?);
     let tasks = config.tasks(arguments.reading.strict, connections, tokio.handle().clone())?;
-    let mine = Mine::new(tasks.clone());
+    let mine = Mine::new(tasks.clone(), tokio.handle().clone());
     let world = RealWorld::new(Steps::default(), Box::new(mine.clone()), tokio.handle().clone());
     let runtime =
         Runtime::open(opener(folder, store), Arc::new(world), &Options::default()).map_err(Refusal::from)?;
@@ -82,7 +80,7 @@ pub(super) fn run(arguments: &RunArguments, folder: &Path) -> Result<ExitCode> {
     };
     let ended = tokio.block_on(async {
         let id = begin(&door, start).await?;
-        mine.choose(id);
+        mine.choose(id, &door);
         let mut watching = Watching::new(door.clone(), id, arguments.quiet);
         tokio::select! {
             biased;
@@ -213,71 +211,5 @@ impl Watching {
 
     fn now(&self) -> Timestamp {
         self.clock.moment().now
-    }
-}
-
-/// Performs for one execution, and leaves the calls of all others as they are: this process may not know how to
-/// make them, and they are made by the next one that does.
-#[derive(Clone)]
-struct Mine(Arc<Inner>);
-
-struct Inner {
-    tasks: Tasks,
-    orders: Mutex<Orders>,
-}
-
-#[derive(Default)]
-struct Orders {
-    chosen: Option<ExecutionId>,
-    left: Vec<Order>,
-}
-
-impl Mine {
-    fn new(tasks: Tasks) -> Self {
-        Self(Arc::new(Inner { tasks, orders: Mutex::default() }))
-    }
-
-    fn orders(&self) -> MutexGuard<'_, Orders> {
-        self.0.orders.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// This one is meant; what it has asked for already is done now.
-    fn choose(&self, id: ExecutionId) {
-        let mut orders = self.orders();
-        orders.chosen = Some(id);
-        let (mine, left) =
-            std::mem::take(&mut orders.left).into_iter().partition(|order| order.answer.execution() == id);
-        orders.left = left;
-        drop(orders);
-        Vec::into_iter(mine).for_each(|order| self.0.tasks.perform(order));
-    }
-
-    /// Nobody is answered any more.
-    fn forget(&self) {
-        self.orders().left.clear();
-    }
-}
-
-impl Performer for Mine {
-    fn perform(&self, order: Order) {
-        let mut orders = self.orders();
-        if orders.chosen == Some(order.answer.execution()) {
-            drop(orders);
-            self.0.tasks.perform(order);
-        } else {
-            orders.left.push(order);
-        }
-    }
-
-    fn cancel(&self, execution: ExecutionId, strand: StrandId, key: &EffectKey) {
-        let is_meant = |order: &mut Order| {
-            order.answer.execution() == execution && order.call.strand == strand && order.call.key == *key
-        };
-        self.orders().left.extract_if(.., is_meant).for_each(|order| order.answer.withdraw());
-        self.0.tasks.cancel(execution, strand, key);
-    }
-
-    fn policy(&self, resource: &Resource, input: &Payload) -> Policy {
-        self.0.tasks.policy(resource, input)
     }
 }

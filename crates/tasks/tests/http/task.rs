@@ -39,7 +39,8 @@ impl Setting {
     pub(crate) async fn invoke(&self, arguments: &str) -> Outcome {
         let call = Call {
             strand: StrandId(0),
-            key: EffectKey::try_from(Arc::from("execution:Charge#1:1")).expect("a key"),
+            key: EffectKey::try_from(Arc::from("00000000-0000-4000-8000-000000000001:Charge#1:1"))
+                .expect("a key"),
             resource: Resource::parse("arn:aws:states:::http:invoke").expect("a resource"),
             input: Payload::from_text(arguments).expect("JSON"),
             token: None,
@@ -70,7 +71,10 @@ pub(crate) fn output(outcome: &Outcome) -> &str {
 }
 
 fn wire() -> String {
-    EffectKey::try_from(Arc::from("execution:Charge#1:1")).expect("a key").wire().to_string()
+    EffectKey::try_from(Arc::from("00000000-0000-4000-8000-000000000001:Charge#1:1"))
+        .expect("a key")
+        .wire()
+        .to_string()
 }
 
 fn only(server: &StandIn) -> Seen {
