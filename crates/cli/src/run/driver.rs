@@ -142,12 +142,12 @@ impl Driver {
         let decision = decide(&running.execution, input, &moment);
         self.progress.tell(number, &decision.turn, moment.now);
         for effect in running.execution.commit(decision) {
-            self.perform(number, effect)?;
+            self.perform(number, effect);
         }
         Ok(())
     }
 
-    fn perform(&mut self, number: ExecutionNo, effect: Effect) -> Result<()> {
+    fn perform(&mut self, number: ExecutionNo, effect: Effect) {
         match effect {
             Effect::CallTask(call) | Effect::AwaitTask(call) => self.call(number, call),
             Effect::CancelTask { strand, key } => self.outside.cancel(number, strand, &key),
@@ -162,7 +162,6 @@ impl Driver {
                 }
             },
         }
-        Ok(())
     }
 
     fn set_timer(&mut self, number: ExecutionNo, at: Option<Timestamp>) {
