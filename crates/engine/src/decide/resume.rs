@@ -95,6 +95,11 @@ impl Turning<'_> {
         Some((call, *submitted))
     }
 
+    /// Whether the strand waits for the end of a job.
+    pub(super) fn is_job(&self, strand: StrandId) -> bool {
+        matches!(&self.state(&self.machine(), strand).kind, Kind::Task(task) if is_job(&task.resource.target))
+    }
+
     /// Clocks of silence are not durable: they begin anew.
     fn restart_heartbeats(&mut self) {
         let now = self.moment.steady;
