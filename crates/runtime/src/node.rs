@@ -178,7 +178,7 @@ struct Slot {
     inbox: VecDeque<Queued>,
     /// Whose child it is, if it is one.
     child: Option<ChildOf>,
-    /// It is resumed when its Map Run is here, and must not be thought to rest before that.
+    /// Its Map Run is not here yet: until then it does not move, and must not be thought to rest.
     awaits_run: bool,
     /// Who is told when the commit under way is done.
     told: Option<ReplyTo>,
@@ -407,7 +407,7 @@ impl Node {
                 reply.send(self.names.get(&(machine, name)).copied());
             }
             Message::Deployed { record, machine } => self.library.put(record, machine),
-            Message::Fetched { ticket, fetched } => self.fetched(ticket, *fetched, moment),
+            Message::Fetched { ticket, fetched } => self.fetched(ticket, *fetched),
         }
     }
 
@@ -435,7 +435,8 @@ impl Node {
 
     fn make_ready(&mut self, id: ExecutionId) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
-        if !slot.is_ready && slot.running.is_some() && slot.parked.is_none() && !slot.inbox.is_empty() {
+        let may_go_on = slot.parked.is_none() && !slot.awaits_run;
+        if !slot.is_ready && slot.running.is_some() && may_go_on && !slot.inbox.is_empty() {
             slot.is_ready = true;
             self.ready.push_back(id);
         }
