@@ -25,6 +25,8 @@ pub enum Effect {
         strand: StrandId,
         /// Under which key.
         key: EffectKey,
+        /// It is a job whose end was waited for, and the job is to be stopped.
+        stops_job: bool,
     },
     /// Send [`crate::Input::Timer`] when either clock comes to its time. It replaces every earlier one; one without
     /// a time takes it back.

@@ -108,6 +108,8 @@ pub struct Node {
     watchers: ById<Vec<Watcher>>,
     activities: Activities,
     errands: VecDeque<Errand>,
+    /// Those for which somebody could not be read; they are run again a little later.
+    undone: Vec<Errand>,
     /// Up to whom the sleepers of an earlier process were resumed, for each Shard where there may be more.
     resuming: Vec<(Shard, Option<ExecutionId>)>,
     /// Who fell asleep here while there may be more.
@@ -159,6 +161,8 @@ enum Errand {
     Input { execution: ExecutionId, input: Input, reply: ReplyTo },
     /// A child to start.
     Child(Box<ChildOrder>),
+    /// The end of a child to wait for.
+    Await(Box<ParentStep>),
 }
 
 /// A start for which there is no room yet.
@@ -174,11 +178,13 @@ struct Slot {
     inbox: VecDeque<Queued>,
     /// Whose child it is, if it is one.
     child: Option<ChildOf>,
-    /// It is resumed when its Map Run is here, and must not be thought to rest before that.
+    /// Its Map Run is not here yet: until then it does not move, and must not be thought to rest.
     awaits_run: bool,
     /// Who is told when the commit under way is done.
     told: Option<ReplyTo>,
     shows: Vec<Reply<Option<Box<View>>>>,
+    /// Steps that ask for it as their child, to be answered when the commit under way is done.
+    asked: Vec<ChildOrder>,
     /// Calls that this process makes, until their answer is decided upon: a Turn before that must not repeat them.
     live: BTreeSet<(StrandId, EffectKey)>,
     /// Children that are being started, until that is decided upon.
@@ -317,6 +323,7 @@ impl Node {
             watchers: ById::default(),
             activities: Activities::default(),
             errands: VecDeque::new(),
+            undone: Vec::new(),
             resuming: Vec::new(),
             slept: BTreeSet::new(),
             names: BTreeMap::new(),
@@ -400,7 +407,7 @@ impl Node {
                 reply.send(self.names.get(&(machine, name)).copied());
             }
             Message::Deployed { record, machine } => self.library.put(record, machine),
-            Message::Fetched { ticket, fetched } => self.fetched(ticket, *fetched, moment),
+            Message::Fetched { ticket, fetched } => self.fetched(ticket, *fetched),
         }
     }
 
@@ -428,7 +435,8 @@ impl Node {
 
     fn make_ready(&mut self, id: ExecutionId) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
-        if !slot.is_ready && slot.running.is_some() && slot.parked.is_none() && !slot.inbox.is_empty() {
+        let may_go_on = slot.parked.is_none() && !slot.awaits_run;
+        if !slot.is_ready && slot.running.is_some() && may_go_on && !slot.inbox.is_empty() {
             slot.is_ready = true;
             self.ready.push_back(id);
         }
@@ -462,6 +470,7 @@ impl Node {
         }
         if moment.steady >= self.shows_at {
             self.shows_at = moment.steady.after_ms(SHOW_EVERY_MS);
+            self.errands.extend(self.undone.drain(..));
             self.show_to_readers(moment);
             self.look_after_map_runs(moment);
             self.watchers.retain(|_, watchers| {
@@ -504,16 +513,19 @@ impl Node {
         while let Some(errand) = self.errands.pop_front() {
             match errand {
                 Errand::Child(order) => self.start_child(*order, moment),
-                Errand::Input { execution, input, reply: ReplyTo::Worker(handing) } => {
-                    match self.awake(execution, moment) {
-                        Ok(()) => self.queue(execution, input, ReplyTo::Worker(handing), moment),
-                        Err(error) => {
-                            tracing::warn!(%execution, %error, "its task cannot be handed to a worker");
-                            self.not_handed_over(*handing);
-                        }
+                Errand::Await(step) => self.await_end(*step),
+                Errand::Input { execution, input, reply } => match (self.awake(execution, moment), reply) {
+                    (Ok(()), reply) => self.queue(execution, input, reply, moment),
+                    // Nobody would say it again: the end of a child, a stop, a task for a worker.
+                    (Err(InputError::Unavailable(Unavailable::Store(_))), reply) => {
+                        self.undone.push(Errand::Input { execution, input, reply });
                     }
-                }
-                Errand::Input { execution, input, reply } => self.queue(execution, input, reply, moment),
+                    (Err(error), ReplyTo::Worker(handing)) => {
+                        tracing::warn!(%execution, %error, "its task cannot be handed to a worker");
+                        self.not_handed_over(*handing);
+                    }
+                    (Err(error), reply) => reply.refuse(error),
+                },
             }
         }
     }
@@ -620,6 +632,7 @@ impl Node {
         let mut wake = self.timers.next();
         let is_quiet = self.slots.is_empty() && self.unread.is_empty() && self.watchers.is_empty();
         if !is_quiet
+            || !self.undone.is_empty()
             || !self.resuming.is_empty()
             || self.activities.counts().1 > 0
             || self.map_runs.are_there()
@@ -673,7 +686,7 @@ impl Node {
         for (_, reply, _) in self.waiting {
             reply.send(Err(StartError::Unavailable(why.clone())));
         }
-        for errand in self.errands {
+        for errand in self.errands.into_iter().chain(self.undone) {
             if let Errand::Input { reply, .. } = errand {
                 reply.refuse(InputError::Unavailable(why.clone()));
             }

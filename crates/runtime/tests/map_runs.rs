@@ -52,6 +52,8 @@ struct Rig {
     version: &'static str,
     limits: Limits,
     reading: Vec<Reading>,
+    /// What was asked for, while nobody brings it.
+    withheld: Option<Vec<Fetch>>,
     written: Arc<Mutex<Vec<ChildResult>>>,
 }
 
@@ -73,6 +75,7 @@ impl Rig {
             version: "v1",
             limits: Limits::GENEROUS,
             reading: Vec::new(),
+            withheld: None,
             written: Arc::default(),
         }
     }
@@ -165,6 +168,9 @@ impl Rig {
     }
 
     fn fetch(&mut self, fetch: Fetch) {
+        if let Some(withheld) = &mut self.withheld {
+            return withheld.push(fetch);
+        }
         let Fetch { ticket, wanted } = fetch;
         let mut reader = self.store.reader().unwrap();
         let message = match wanted {
@@ -435,6 +441,73 @@ fn a_stopped_parent_stops_its_children_even_if_the_process_dies_then() {
         assert_eq!(rig.children(parent), [Status::Aborted; 5], "crashes: {crashes}");
         assert_eq!(rig.node.in_memory(), 0);
     }
+}
+
+/// Children that work, wait or look for a worker, and a parent that gives them up after a while and goes on.
+fn given_up(child: &str) -> String {
+    let branch = map("", child);
+    format!(
+        r#"{{"StartAt": "Both", "States": {{
+            "Both": {{"Type": "Parallel", "End": true, "Catch": [{{"ErrorEquals": ["Enough"], "Next": "Rest"}}],
+                "Branches": [{branch}, {{"StartAt": "W", "States": {{
+                    "W": {{"Type": "Wait", "Seconds": 2, "Next": "F"}}, "F": {{"Type": "Fail", "Error": "Enough"}}}}}}]}},
+            "Rest": {{"Type": "Wait", "Seconds": 100000, "End": true}}}}}}"#
+    )
+}
+
+#[test]
+fn children_that_nobody_waits_for_are_ended_wherever_the_process_dies() {
+    let long = r#"{"Type": "Wait", "Seconds": 30, "End": true}"#;
+    let activity =
+        r#"{"Type": "Task", "Resource": "arn:aws:states:us-east-1:123456789012:activity:a", "End": true}"#;
+    for (what, child) in [("calls", WORK), ("rests", long), ("looks for a worker", activity)] {
+        for crash_after in 1..60 {
+            let mut rig = Rig::new();
+            rig.hangs = |_| true;
+            let parent = rig.start(&given_up(child), &numbers(3));
+            for _ in 0..crash_after {
+                rig.step();
+            }
+            let ended = |status: &Status| *status == Status::Aborted;
+            let had_ended = crash_after > 10 && rig.children(parent).iter().any(ended);
+            rig.crash();
+            for _ in 0..1_000 {
+                rig.step();
+            }
+            let expected = vec![Status::Aborted; rig.children(parent).len()];
+            assert_eq!(rig.children(parent), expected, "one that {what}, after {crash_after}");
+            assert!(
+                had_ended || rig.run_row(parent).status == Status::Aborted,
+                "{what}, after {crash_after}"
+            );
+            assert_eq!(rig.node.activities().0, 0, "nothing is left for workers");
+        }
+    }
+}
+
+#[test]
+fn a_run_that_is_stopped_and_redriven_before_it_knows_its_children_goes_on() {
+    let mut rig = Rig::new();
+    rig.hangs = |_| true;
+    let parent = rig.start(&map("", WORK), &numbers(3));
+    for _ in 0..40 {
+        rig.step();
+    }
+    rig.crash();
+    rig.withheld = Some(Vec::new());
+    for input in [None, Some(Input::Stop { fault: Fault::default() }), Some(Input::Redrive)] {
+        if let Some(input) = input {
+            rig.input(parent, input);
+        }
+        for _ in 0..10 {
+            rig.step();
+        }
+    }
+    rig.hangs = |_| false;
+    for fetch in rig.withheld.take().unwrap() {
+        rig.fetch(fetch);
+    }
+    assert_eq!(rig.until_ended(parent).0, Status::Succeeded);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::source::Source;
-use perdura_engine::{Arns, ExecutionId, Limits, Policy, Status, Timestamp};
+use perdura_engine::{Arns, ExecutionId, Limits, Outcome, Policy, Status, Timestamp};
 use perdura_runtime::{Naming, Nowhere, Options, RealWorld, Runtime, Start, Steps};
 use perdura_store::{
     After, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Lease, LedgerFilter, LedgerRow,
@@ -25,6 +25,7 @@ struct Faults {
     commits: AtomicUsize,
     recoveries: AtomicUsize,
     definitions: AtomicUsize,
+    rows: AtomicUsize,
     /// The longest journal row so far.
     longest: AtomicUsize,
 }
@@ -96,7 +97,7 @@ impl Store for Faulty {
     }
 }
 
-/// A reader of definitions that fails when told to.
+/// A reader of definitions and rows that fails when told to.
 struct FaultyReader {
     inner: Box<dyn Reader>,
     faults: Arc<Faults>,
@@ -125,6 +126,7 @@ impl Reader for FaultyReader {
     }
 
     fn row(&mut self, execution: ExecutionId) -> Result<Option<(Row, u64)>, Failure> {
+        fails(&self.faults.rows)?;
         self.inner.row(execution)
     }
 
@@ -193,7 +195,8 @@ struct Stage {
 
 impl Stage {
     fn new(steps: Steps) -> Self {
-        let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+        let tokio =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
         let (inner, faults) = (MemoryStore::new(1), Arc::<Faults>::default());
         let world = RealWorld::new(steps, Box::new(Nowhere), tokio.handle().clone());
         let theirs = faults.clone();
@@ -205,9 +208,13 @@ impl Stage {
     }
 
     fn deploy(&self, definition: &str) -> RevisionId {
-        let reading = read(&Source::new("test", definition), &ReadOptions::default());
+        self.deploy_as("test", definition)
+    }
+
+    fn deploy_as(&self, name: &str, definition: &str) -> RevisionId {
+        let reading = read(&Source::new(name, definition), &ReadOptions::default());
         let new = NewMachine {
-            name: "test".into(),
+            name: name.into(),
             kind: MachineType::Standard,
             definition: definition.into(),
             at: Timestamp(0),
@@ -239,6 +246,13 @@ fn start(revision: RevisionId, input: &str) -> Start {
 const ONE_STEP: &str = r#"{"StartAt": "A", "States": {
     "A": {"Type": "Task", "Resource": "arn:perdura:step:::step", "End": true}}}"#;
 
+const ACTIVITY: &str = r#"{"StartAt": "W", "States": {"W": {"Type": "Task",
+    "Resource": "arn:aws:states:us-east-1:123456789012:activity:work", "End": true}}}"#;
+
+const PARENT: &str = r#"{"StartAt": "Call", "States": {"Call": {"Type": "Task", "End": true,
+    "Resource": "arn:aws:states:::states:startExecution.sync:2",
+    "Parameters": {"StateMachineArn": "arn:aws:states:us-east-1:123456789012:stateMachine:child"}}}}"#;
+
 const LOOP: &str = r#"{"StartAt": "A", "States": {
     "A": {"Type": "Choice", "Choices": [{"Variable": "$", "NumericEquals": 1, "Next": "A"}], "Default": "B"},
     "B": {"Type": "Succeed"}}}"#;
@@ -258,6 +272,64 @@ fn a_step_that_panics_before_it_first_waits_fails_by_itself() {
         [panicked.unwrap().status, went_well.unwrap().status]
     });
     assert_eq!(endings, [Status::Failed, Status::Succeeded]);
+}
+
+#[test]
+fn a_task_whose_execution_cannot_be_read_for_a_moment_still_comes_to_its_worker() {
+    let stage = Stage::new(Steps::default());
+    let revision = stage.deploy(ACTIVITY);
+    let door = stage.runtime.door().clone();
+    let started = stage.tokio.block_on(door.start(start(revision, "1"))).unwrap();
+    stage.faults.rows.store(1, Ordering::SeqCst);
+    let output = Payload::from_text("7").unwrap();
+    let ended = stage.tokio.block_on(async {
+        tokio::time::timeout(HANGS, async {
+            let task = door.poll("work".into(), None).await.unwrap();
+            door.answer(task.token, Outcome::Succeeded { output: output.clone() }).await.unwrap();
+            door.ending(started.execution).await.unwrap()
+        })
+        .await
+        .expect("the worker gets the task")
+    });
+    assert_eq!(ended.output, Some(output));
+    assert_eq!(stage.faults.rows.load(Ordering::SeqCst), 0, "it was tried in vain");
+}
+
+#[test]
+fn a_parent_that_cannot_be_read_for_a_moment_hears_of_its_childs_end() {
+    let stage = Stage::new(Steps::default());
+    stage.deploy_as("child", ACTIVITY);
+    let revision = stage.deploy(PARENT);
+    let door = stage.runtime.door().clone();
+    let started = stage.tokio.block_on(door.start(start(revision, "1"))).unwrap();
+    let ended = stage.tokio.block_on(async {
+        tokio::time::timeout(HANGS, async {
+            let task = door.poll("work".into(), None).await.unwrap();
+            while door.view(started.execution).await.is_some() {
+                tokio::task::yield_now().await;
+            }
+            let output = Payload::from_text("7").unwrap();
+            // The child is read for its answer, and its parent for the child's end.
+            while door.view(task.token.execution).await.is_none() {
+                door.heartbeat(task.token).await.unwrap();
+            }
+            let mut ending = std::pin::pin!(door.ending(started.execution));
+            std::future::poll_fn(|context| {
+                assert!(ending.as_mut().poll(context).is_pending(), "it waits for its child");
+                std::task::Poll::Ready(())
+            })
+            .await;
+            // What is asked now is answered after it is known who waits for the end.
+            door.named(MachineId(1), "nobody".into()).await;
+            stage.faults.rows.store(1, Ordering::SeqCst);
+            door.answer(task.token, Outcome::Succeeded { output }).await.unwrap();
+            ending.await
+        })
+        .await
+        .expect("the parent ends")
+    });
+    assert_eq!(ended.unwrap().status, Status::Succeeded);
+    assert_eq!(stage.faults.rows.load(Ordering::SeqCst), 0, "it was tried in vain");
 }
 
 #[test]

@@ -150,7 +150,7 @@ impl Driver {
     fn perform(&mut self, number: ExecutionNo, effect: Effect) {
         match effect {
             Effect::CallTask(call) | Effect::AwaitTask(call) => self.call(number, call),
-            Effect::CancelTask { strand, key } => self.outside.cancel(number, strand, &key),
+            Effect::CancelTask { strand, key, .. } => self.outside.cancel(number, strand, &key),
             Effect::SetTimer { wake } => self.set_timer(number, wake.earliest()),
             Effect::StartMapRun(order) => self.start_map_run(number, *order),
             Effect::StopMapRun { strand, .. } => self.drop_map_run(number, strand),

@@ -14,7 +14,6 @@ use crate::serve::{connections, listen_for_signals, opener, signalled, threads};
 use crate::settings::Settings;
 use crate::terminal;
 use anyhow::{Context, Result, bail};
-use perdura_asl::json::Payload;
 use perdura_asl::source::Format;
 use perdura_engine::{Arns, ExecutionId, Limits, Timestamp};
 use perdura_runtime::{

@@ -58,7 +58,9 @@ impl Mine {
         orders.family.insert(id);
         let mine = orders.left.extract_if(.., |order| order.answer.execution() == id).collect::<Vec<_>>();
         drop(orders);
-        mine.into_iter().for_each(|order| self.0.tasks.perform(order));
+        for order in mine {
+            self.0.tasks.perform(order);
+        }
     }
 
     /// Whether it is a child, of whichever degree, is read off the thread that decides.

@@ -251,8 +251,8 @@ impl Turning<'_> {
                 if step.sent.as_ref().is_some_and(|sent| sent.failed != Some(Certainty::Refused)) =>
             {
                 if self.cancelled.insert(strand) {
-                    let key = self.key(strand);
-                    self.effects.push(Effect::CancelTask { strand, key });
+                    let (key, stops_job) = (self.key(strand), self.is_job(strand));
+                    self.effects.push(Effect::CancelTask { strand, key, stops_job });
                 }
                 return;
             }
@@ -270,7 +270,8 @@ impl Turning<'_> {
             self.effects.retain(|effect| !matches!(effect, Effect::CallTask(call) if call.strand == strand));
             LedgerStatus::Failed
         } else {
-            self.effects.push(Effect::CancelTask { strand, key: key.clone() });
+            let stops_job = self.is_job(strand);
+            self.effects.push(Effect::CancelTask { strand, key: key.clone(), stops_job });
             LedgerStatus::Uncertain
         };
         self.note(Note::Ledger { strand, key, status });

@@ -129,9 +129,11 @@ impl Turning<'_> {
             resolution: resolution.kind(),
             reason: reason.clone(),
         });
-        // What may still be under way is not waited for, also where another call follows.
+        // What may still be under way is not waited for, also where another call follows. A job under the same key is
+        // the one that this call asks for again.
         if !rests {
-            self.effects.push(Effect::CancelTask { strand, key });
+            let stops_job = outcome.is_some() && self.is_job(strand);
+            self.effects.push(Effect::CancelTask { strand, key, stops_job });
         }
         let Some(outcome) = outcome else { return self.call_held_again(strand) };
         if self.reopen(strand) {

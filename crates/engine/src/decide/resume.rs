@@ -95,6 +95,11 @@ impl Turning<'_> {
         Some((call, *submitted))
     }
 
+    /// Whether the strand waits for the end of a job.
+    pub(super) fn is_job(&self, strand: StrandId) -> bool {
+        matches!(&self.state(&self.machine(), strand).kind, Kind::Task(task) if is_job(&task.resource.target))
+    }
+
     /// Clocks of silence are not durable: they begin anew.
     fn restart_heartbeats(&mut self) {
         let now = self.moment.steady;
@@ -120,6 +125,16 @@ fn is_job(target: &Target) -> bool {
 }
 
 impl Execution {
+    /// Whether it waits for the end of this Map Run.
+    pub fn waits_for_map_run(&self, arn: &str) -> bool {
+        let waits = |standing: &Standing| match standing {
+            Standing::MapRunning { arn: waited_for, over, .. } => !over && **waited_for == *arn,
+            _ => false,
+        };
+        let mut steps = self.strands().filter_map(|(_, strand)| strand.step.as_ref());
+        !self.is_ended() && steps.any(|step| waits(&step.standing))
+    }
+
     /// Whether somebody in this process looks after something of it, though it makes no call: a worker is waited for,
     /// or the end of a job or of a Map Run. A new process has to resume it for that, also where it sleeps.
     pub fn is_attended(&self) -> bool {

@@ -58,7 +58,8 @@ impl Turning<'_> {
         let machine = self.machine();
         let family = self.family(&machine, strand);
         let key = self.key(strand);
-        self.effects.push(Effect::CancelTask { strand, key: key.clone() });
+        let stops_job = self.is_job(strand);
+        self.effects.push(Effect::CancelTask { strand, key: key.clone(), stops_job });
         self.emit(strand, EventKind::TaskTimedOut { family, fault: fault.clone() });
         self.note(Note::Ledger { strand, key, status: LedgerStatus::Uncertain });
         Some(fault)

@@ -211,7 +211,7 @@ fn effect_line(effect: &Effect) -> String {
     match effect {
         Effect::CallTask(call) => call_line(call),
         Effect::AwaitTask(call) => format!("await{} {}", on(call.strand), step_of(&call.key)),
-        Effect::CancelTask { strand, key } => format!("cancel{} {}", on(*strand), step_of(key)),
+        Effect::CancelTask { strand, key, .. } => format!("cancel{} {}", on(*strand), step_of(key)),
         Effect::SetTimer { wake } if *wake == Wake::default() => "clear timer".into(),
         Effect::SetTimer { wake: when } => format!("set timer {}", wake(*when)),
         Effect::StartMapRun(order) => map_run_line(order),

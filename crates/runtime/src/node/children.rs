@@ -103,8 +103,13 @@ impl Node {
                     self.await_child(step, &child);
                 }
             }
-            // Its first Turn is being written: that commit answers.
-            Ok(None) if self.slots.contains_key(&id) => {}
+            Ok(None) if let Some(slot) = self.slots.get_mut(&id) => {
+                // Where its first Turn is on its way, that commit answers; any other commit does not.
+                let is_beginning = slot.begun.is_some() || matches!(slot.told, Some(ReplyTo::Parent(_)));
+                if !is_beginning {
+                    slot.asked.push(ChildOrder { step, asked });
+                }
+            }
             Ok(None) => {
                 let begun = asked
                     .map_err(refused)
@@ -112,6 +117,9 @@ impl Node {
                 if let Err(outcome) = begun {
                     self.errands.push_back(step.answer(outcome));
                 }
+            }
+            Err(InputError::Unavailable(Unavailable::Store(_))) => {
+                self.undone.push(Errand::Child(Box::new(ChildOrder { step, asked })));
             }
             Err(error) => self.errands.push_back(step.answer(unreachable_child(&error))),
         }
@@ -189,11 +197,18 @@ impl Node {
     /// A step waits for its child's end again.
     pub(super) fn await_job(&mut self, parent: ExecutionId, call: &Call) {
         let Some(step) = ParentStep::of(parent, call).filter(ParentStep::waits_for_the_end) else { return };
-        let id = ExecutionId::of_child(&call.key, 0);
+        self.await_end(step);
+    }
+
+    pub(super) fn await_end(&mut self, step: ParentStep) {
+        let id = ExecutionId::of_child(&step.key, 0);
         match self.known(id) {
             Ok(Some(child)) => self.await_child(step, &child),
             Ok(None) if self.slots.contains_key(&id) => self.watch_for(step, id),
             Ok(None) => self.errands.push_back(step.answer(unreachable_child(&InputError::Unknown))),
+            Err(InputError::Unavailable(Unavailable::Store(_))) => {
+                self.undone.push(Errand::Await(Box::new(step)));
+            }
             // It is asked for again when this node is opened again.
             Err(error) => tracing::error!(child = %id, %error, "a child cannot be waited for"),
         }
@@ -226,30 +241,29 @@ impl Node {
         self.errands.push_back(step.answer(ended));
     }
 
-    /// Nobody waits for a child any more: one that was waited for is stopped.
-    /// `false`: there is no such child here.
-    pub(super) fn stop_child(&mut self, key: &EffectKey) -> bool {
+    /// Nobody waits for the end of a child any more: it is stopped. Whether this process knows that it was waited for
+    /// does not count: the step's time may have run out before the step was resumed here.
+    pub(super) fn stop_child(&mut self, key: &EffectKey) {
         let id = ExecutionId::of_child(key, 0);
-        let Some(watchers) = self.watchers.get_mut(&id) else { return false };
-        let before = watchers.len();
-        watchers.retain(|watcher| match watcher {
-            Watcher::Step(step) => step.key != *key,
-            Watcher::Reply(_) => true,
-        });
-        let was_awaited = watchers.len() < before;
-        if watchers.is_empty() {
-            self.watchers.remove(&id);
+        if let Some(watchers) = self.watchers.get_mut(&id) {
+            watchers.retain(|watcher| match watcher {
+                Watcher::Step(step) => step.key != *key,
+                Watcher::Reply(_) => true,
+            });
+            if watchers.is_empty() {
+                self.watchers.remove(&id);
+            }
         }
-        if was_awaited {
-            let input = Input::Stop { fault: Fault::default() };
-            self.errands.push_back(Errand::Input { execution: id, input, reply: ReplyTo::Nobody });
-        }
-        was_awaited
+        let input = Input::Stop { fault: Fault::default() };
+        self.errands.push_back(Errand::Input { execution: id, input, reply: ReplyTo::Nobody });
     }
 
     /// An execution as it was last committed, in memory or not. `None`: there is none, or its first Turn is on its way.
     fn known(&mut self, id: ExecutionId) -> Result<Option<Execution>, InputError> {
         if let Some(slot) = self.slots.get(&id) {
+            if let Some(reason) = &slot.parked {
+                return Err(InputError::Parked(reason.clone()));
+            }
             let running = slot.running.as_ref().filter(|running| running.turns > 0);
             return Ok(running.map(|running| running.execution.clone()));
         }

@@ -5,7 +5,7 @@ use crate::message::{InputError, Reply, Unavailable, View};
 use crate::running::{Running, Unreadable, rebuild};
 use perdura_engine::asl::resource::Target;
 use perdura_engine::{Call, Effect, Execution, ExecutionId, Input, Moment, Wake, decide};
-use perdura_store::{Recovered, Shard};
+use perdura_store::{ChildOf, Recovered, Shard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -31,15 +31,21 @@ impl Node {
         };
         // Another process had it last: its clocks of silence start again, its calls are made again.
         let resumes = self.performs && self.is_from_before(&running.execution);
+        let awaited = self.run_to_await(&running);
         self.install(running);
-        if resumes {
+        if let Some(child) = awaited {
+            self.await_run(id, child);
+        } else if resumes {
             let slot = self.slots.get_mut(&id).expect("it was just installed");
-            match slot.child {
-                Some(child) if !self.map_runs.has(child) => self.await_run(id, child),
-                _ => slot.inbox.push_back(Queued { input: Input::Resume, reply: ReplyTo::Nobody }),
-            }
+            slot.inbox.push_back(Queued { input: Input::Resume, reply: ReplyTo::Nobody });
         }
         Ok(())
+    }
+
+    /// One that belongs to a Map Run does not go on without it: nobody may wait for it any more.
+    fn run_to_await(&self, running: &Running) -> Option<ChildOf> {
+        let goes_on = self.performs && !running.execution.is_ended();
+        running.child.filter(|child| goes_on && !self.map_runs.has(*child))
     }
 
     /// Whether another process had it last, and something of it was under way. The clock on the wall may have been
@@ -93,6 +99,9 @@ impl Node {
         };
         if !self.is_from_before(&running.execution) {
             return Ok(());
+        }
+        if self.run_to_await(&running).is_some() {
+            return self.awake(id, moment);
         }
         let decided = catch_unwind(AssertUnwindSafe(|| decide(&running.execution, &Input::Resume, moment)));
         let only_waits = decided.is_ok_and(|decision| {

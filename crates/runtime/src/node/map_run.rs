@@ -6,7 +6,7 @@
 //! is over when the last of them has ended.
 
 use super::start::NewExecution;
-use super::{Deed, IN_MEMORY_MAX, Node, Queued, ReplyTo};
+use super::{Deed, IN_MEMORY_MAX, Node, Queued, ReplyTo, Slot};
 use crate::fetch::{Fetch, Fetched, Recalled, Ticket, Wanted};
 use crate::items::{Fed, Source};
 use crate::message::{InputError, Unavailable};
@@ -148,7 +148,7 @@ impl Run {
     fn stop(&mut self, end: End) {
         self.room.close();
         match &mut self.stage {
-            Stage::Recalling { end: asked, .. } => *asked = asked.take().or(Some(end)),
+            Stage::Recalling { end: asked, .. } => *asked = Some(end),
             Stage::Spreading => {
                 let untold: Vec<u32> = self.map.under_way().collect();
                 let left = untold.iter().copied().collect();
@@ -163,6 +163,14 @@ impl Run {
                 self.stage = Stage::Stopping { untold: Vec::new(), left: BTreeSet::new(), end };
             }
         }
+    }
+
+    /// It was stopped because nobody waited for it any more.
+    fn is_unwanted(&self) -> bool {
+        matches!(
+            self.stage,
+            Stage::Recalling { end: Some(End::Unwanted), .. } | Stage::Stopping { end: End::Unwanted, .. }
+        )
     }
 
     fn ended(&mut self, index: u32, status: Status) {
@@ -222,7 +230,8 @@ impl Node {
             return;
         }
         if let Some(run) = self.map_runs.runs.get_mut(&order.id()) {
-            if matches!(run.stage, Stage::Stopping { .. }) {
+            // One that fails of itself has still to say so: who asks again for that one is told by it.
+            if run.is_unwanted() {
                 run.then = Some(order);
             }
             return;
@@ -301,13 +310,15 @@ impl Node {
         }
     }
 
-    /// A child of an earlier process gets its first input here.
-    fn join(&mut self, execution: ExecutionId, input: Input, moment: &Moment) {
+    /// A child of an earlier process gets its first input here, before all that came for it meanwhile.
+    fn join(&mut self, execution: ExecutionId, input: Input) {
         self.map_runs.unjoined.remove(&execution);
-        if let Some(slot) = self.slots.get_mut(&execution) {
-            slot.awaits_run = false;
+        let Some(slot) = self.slots.get_mut(&execution) else { return };
+        slot.awaits_run = false;
+        if slot.parked.is_none() {
+            slot.inbox.push_front(Queued { input, reply: ReplyTo::Nobody });
+            self.make_ready(execution);
         }
-        self.queue(execution, input, ReplyTo::Nobody, moment);
     }
 
     /// What runs ask for.
@@ -320,10 +331,10 @@ impl Node {
         std::mem::take(&mut self.map_runs.rows)
     }
 
-    pub(super) fn fetched(&mut self, ticket: Ticket, fetched: Fetched, moment: &Moment) {
+    pub(super) fn fetched(&mut self, ticket: Ticket, fetched: Fetched) {
         let Some(run) = self.map_runs.find(ticket) else { return };
         match fetched {
-            Fetched::Children(Ok(recalled)) => self.recalled(ticket.run, recalled, moment),
+            Fetched::Children(Ok(recalled)) => self.recalled(ticket.run, recalled),
             Fetched::Items(fed) => run.fed(fed),
             Fetched::Results(Ok(result)) => {
                 let outcome = match result {
@@ -348,7 +359,7 @@ impl Node {
     }
 
     /// It is known which children a run has.
-    fn recalled(&mut self, id: Uuid, (known, row): Recalled, moment: &Moment) {
+    fn recalled(&mut self, id: Uuid, (known, row): Recalled) {
         let Some(run) = self.map_runs.runs.get_mut(&id) else { return };
         let Stage::Recalling { here, ended, end } = std::mem::replace(&mut run.stage, Stage::Spreading)
         else {
@@ -380,7 +391,7 @@ impl Node {
         let joining = self.map_runs.unjoined.iter().filter(|(_, child)| child.run == id);
         let joining: Vec<ExecutionId> = joining.map(|(execution, _)| *execution).collect();
         for execution in joining {
-            self.join(execution, Input::Resume, moment);
+            self.join(execution, Input::Resume);
         }
     }
 
@@ -528,7 +539,7 @@ impl Node {
         let Some(run) = self.map_runs.runs.get_mut(&id) else { return };
         match awake {
             Ok(()) if !is_parked => {
-                self.join(execution, Input::Stop { fault: Fault::default() }, moment);
+                self.join(execution, Input::Stop { fault: Fault::default() });
             }
             Err(InputError::Unavailable(Unavailable::Store(_))) => run.unread.push(index),
             // It does not move, and nobody shall wait for it.
@@ -626,35 +637,50 @@ impl Node {
 
     /// Children of an earlier process whose run nobody has taken up.
     fn join_or_end(&mut self, moment: &Moment) {
-        let waiting: Vec<(ExecutionId, ChildOf)> =
-            self.map_runs.unjoined.iter().map(|(execution, child)| (*execution, *child)).collect();
-        for (execution, child) in waiting {
-            if self.map_runs.runs.contains_key(&child.run) {
-                continue;
+        let mut waiting: BTreeMap<Uuid, Vec<ExecutionId>> = BTreeMap::new();
+        for (execution, child) in &self.map_runs.unjoined {
+            if !self.map_runs.runs.contains_key(&child.run) {
+                waiting.entry(child.run).or_default().push(*execution);
             }
-            let input = match self.is_orphan(child) {
+        }
+        for (run, children) in waiting {
+            let input = match self.is_orphaned(run, moment) {
                 Ok(Some(true)) => Input::Stop { fault: Fault::default() },
                 Ok(Some(false)) => Input::Resume,
                 Ok(None) => continue,
-                Err(failure) => {
-                    tracing::error!(%failure, "it cannot be read whose child an execution is");
-                    return;
+                Err(error) => {
+                    tracing::error!(map_run = %run, %error, "it cannot be read who waits for it");
+                    continue;
                 }
             };
-            self.join(execution, input, moment);
+            for execution in children {
+                self.join(execution, input.clone());
+            }
         }
     }
 
-    /// Whether nobody waits for this child; `None`: its parent has still to say so.
-    fn is_orphan(&mut self, child: ChildOf) -> Result<Option<bool>, Failure> {
-        let Some(row) = self.reader.map_run(child.run)?.filter(|row| row.status == Status::Running) else {
-            return Ok(Some(true));
+    /// Whether nobody waits for this run; its row says so then. `None`: its parent has still to ask for it.
+    fn is_orphaned(&mut self, run: Uuid, moment: &Moment) -> Result<Option<bool>, InputError> {
+        let unread =
+            |failure: Failure| InputError::Unavailable(Unavailable::Store(failure.to_string().into()));
+        let row = self.reader.map_run(run).map_err(unread)?;
+        let Some(row) = row.filter(|row| row.status == Status::Running) else { return Ok(Some(true)) };
+        let is_wanted = match self.slots.get(&row.execution) {
+            Some(parent) if parent.parked.is_some() => return Ok(Some(false)),
+            Some(Slot { running: None, .. }) => return Ok(None),
+            Some(Slot { running: Some(parent), .. }) => parent.execution.waits_for_map_run(&row.arn),
+            None => match self.stored(row.execution) {
+                Ok(Ok(parent)) => parent.execution.waits_for_map_run(&row.arn),
+                Ok(Err(_)) => return Ok(Some(false)),
+                Err(InputError::Unknown) => false,
+                Err(error) => return Err(error),
+            },
         };
-        if let Some(parent) = self.slots.get(&row.execution) {
-            return Ok(parent.parked.as_ref().map(|_| false));
+        if is_wanted {
+            return Ok(None);
         }
-        let parent = self.reader.row(row.execution)?;
-        Ok(Some(parent.is_none_or(|(parent, _)| parent.ended_at.is_some())))
+        self.map_runs.rows.push(MapRunRow { status: Status::Aborted, ended_at: Some(moment.now), ..row });
+        Ok(Some(true))
     }
 }
 

@@ -41,6 +41,7 @@ impl Node {
             }
         }
         let slot = self.slots.get_mut(&id).expect("what is being committed has its place");
+        self.errands.extend(slot.asked.drain(..).map(|order| Errand::Child(Box::new(order))));
         let ended = slot.child.filter(|_| running.execution.is_ended());
         let status = running.execution.status();
         slot.running = Some(running);
@@ -86,10 +87,13 @@ impl Node {
                         deeds.push(Deed::Perform { execution: id, call });
                     }
                 }
-                Effect::CancelTask { strand, key } => {
+                Effect::CancelTask { strand, key, stops_job } => {
                     slot.answered(&By::Key { strand, key: key.clone() });
-                    if self.activities.remove((id, strand), Some(&key)) || self.stop_child(&key) {
+                    if self.activities.remove((id, strand), Some(&key)) {
                         continue;
+                    }
+                    if stops_job {
+                        self.stop_child(&key);
                     }
                     deeds.push(Deed::Cancel { execution: id, strand, key });
                 }

@@ -1,0 +1,211 @@
+//! Parents, children and Map Runs by hand: what happens between the commits of one and the other.
+
+use perdura_engine::asl::json::Payload;
+use perdura_engine::asl::machine::MachineType;
+use perdura_engine::asl::resource::Resource;
+use perdura_engine::{
+    Arns, By, Destinations, ExecutionId, Limits, Moment, Outcome, Policy, Status, Timestamp,
+};
+use perdura_runtime::{Committer, Deed, Live, Message, Naming, Node, Opening, Reply, Start, Unavailable};
+use perdura_store::{MemoryStore, NewMachine, RevisionId, Store};
+use std::sync::{Arc, mpsc};
+
+const CHILD: &str = r#"{"StartAt": "Work", "States": {"Work": {"Type": "Task", "End": true,
+    "Resource": "arn:perdura:step:::work"}}}"#;
+
+const PARENT: &str = r#"{"StartAt": "Call", "States": {"Call": {"Type": "Task", "End": true, "TimeoutSeconds": 10,
+    "Resource": "arn:aws:states:::states:startExecution.sync:2",
+    "Parameters": {"StateMachineArn": "arn:aws:states:us-east-1:123456789012:stateMachine:child"}}}}"#;
+
+struct Everywhere;
+
+impl Destinations for Everywhere {
+    fn policy(&self, _: &Resource, _: &Payload) -> Policy {
+        Policy::default()
+    }
+}
+
+/// A node, where it writes, and what time it is.
+struct Scene {
+    store: MemoryStore,
+    node: Option<(Node, Committer)>,
+    now: i64,
+    drawn: u128,
+}
+
+impl Scene {
+    fn new(seed: u128) -> Self {
+        let mut scene = Self { store: MemoryStore::new(1), node: None, now: 1_000, drawn: seed << 72 };
+        scene.open();
+        scene
+    }
+
+    fn moment(&mut self) -> Moment {
+        self.drawn += 1 << 64;
+        Moment { now: Timestamp(self.now), steady: Timestamp(self.now), entropy: self.drawn }
+    }
+
+    /// Opens a node; one that was there is lost as in a crash.
+    fn open(&mut self) {
+        if let Some((node, _)) = self.node.take() {
+            node.abandon(&Unavailable::Closing);
+        }
+        let moment = self.moment();
+        let opening = Opening {
+            holder: "test".into(),
+            destinations: Arc::new(Everywhere),
+            moment,
+            expires_at: Timestamp(i64::MAX),
+            store: &mut self.store,
+            live: Live::default(),
+            performs: true,
+        };
+        self.node = Some(Node::open(opening).unwrap());
+    }
+
+    fn node(&mut self) -> &mut Node {
+        &mut self.node.as_mut().unwrap().0
+    }
+
+    fn deploy(&mut self, name: &str, definition: &str) -> RevisionId {
+        let new = NewMachine {
+            name: name.into(),
+            kind: MachineType::Standard,
+            definition: definition.into(),
+            at: Timestamp(0),
+        };
+        self.store.deploy(&new).unwrap().revision
+    }
+
+    fn take(&mut self, message: Message) {
+        let moment = self.moment();
+        self.node().take(message, &moment);
+    }
+
+    /// Decides on at most so many, and gathers them.
+    fn gather(&mut self, most: usize) -> Option<perdura_runtime::Prepared> {
+        let moment = self.moment();
+        let mut drawn = self.drawn;
+        let (node, committer) = self.node.as_mut().unwrap();
+        let items = node.decide(most, &mut || {
+            drawn += 1 << 64;
+            Moment { entropy: drawn, ..moment }
+        });
+        for item in items {
+            committer.add(item);
+        }
+        let rows = node.map_run_rows();
+        committer.add_map_runs(rows);
+        let prepared = committer.hand_over();
+        self.drawn = drawn;
+        prepared
+    }
+
+    fn settle(&mut self, prepared: perdura_runtime::Prepared) -> Vec<Deed> {
+        let committed = prepared.write(&mut self.store).unwrap();
+        self.node().settle(committed)
+    }
+
+    /// One group, decided and written.
+    fn turn(&mut self) -> Vec<Deed> {
+        match self.gather(100) {
+            Some(prepared) => self.settle(prepared),
+            None => Vec::new(),
+        }
+    }
+
+    /// Goes on until nothing moves by itself, at this time; what is to be done outside.
+    fn run(&mut self) -> Vec<Deed> {
+        let mut deeds = Vec::new();
+        for _ in 0..50 {
+            let moment = self.moment();
+            self.node().wake(&moment);
+            deeds.extend(self.turn());
+            deeds.extend(self.node().fetches());
+        }
+        deeds
+    }
+
+    fn start(&mut self, revision: RevisionId) -> ExecutionId {
+        let (sender, started) = mpsc::channel();
+        let start = Start {
+            revision,
+            name: None,
+            input: Payload::from_text("{}").unwrap(),
+            limits: Limits::GENEROUS,
+            naming: Naming::new(Arns::default()),
+        };
+        let reply = Reply::new(move |answer| sender.send(answer).unwrap());
+        self.take(Message::Start { start: Box::new(start), reply, ending: None });
+        self.turn();
+        started.try_recv().unwrap().unwrap().execution
+    }
+
+    fn status(&mut self, execution: ExecutionId) -> Status {
+        let (sender, shown) = mpsc::channel();
+        let reply = Reply::new(move |view| sender.send(view).unwrap());
+        self.take(Message::Show { execution, reply });
+        match shown.try_recv() {
+            Ok(Some(view)) => view.execution.status(),
+            _ => self.store.reader().unwrap().row(execution).unwrap().unwrap().0.status,
+        }
+    }
+
+    /// What was called succeeds.
+    fn succeed(&mut self, deeds: Vec<Deed>) {
+        for deed in deeds {
+            let Deed::Perform { execution, call } = deed else { continue };
+            let by = By::Key { strand: call.strand, key: call.key };
+            let outcome = Outcome::Succeeded { output: Payload::from_text("2").unwrap() };
+            self.take(Message::Answer { execution, by, outcome });
+        }
+    }
+}
+
+/// A parent that has started its child and does not know yet that it did; and the child.
+fn parent_and_child(scene: &mut Scene) -> (ExecutionId, ExecutionId) {
+    scene.deploy("child", CHILD);
+    let revision = scene.deploy("parent", PARENT);
+    let parent = scene.start(revision);
+    let deeds = scene.turn();
+    let [Deed::Perform { execution: child, .. }] = &deeds[..] else { panic!("{deeds:?}") };
+    (parent, *child)
+}
+
+#[test]
+fn a_parent_asks_again_for_a_child_that_is_being_written_and_is_told_all_the_same() {
+    let mut parents_first = 0;
+    for seed in 0..8 {
+        let mut scene = Scene::new(seed);
+        let (parent, _) = parent_and_child(&mut scene);
+        scene.open();
+        // Both are resumed, and while the one is written the other is decided.
+        let first = scene.gather(1).unwrap();
+        let second = scene.gather(1).unwrap();
+        let mut deeds = scene.settle(first);
+        parents_first += u32::from(deeds.is_empty());
+        assert!(scene.gather(100).is_none());
+        deeds.extend(scene.settle(second));
+        deeds.extend(scene.run());
+        scene.succeed(deeds);
+        scene.run();
+        assert_eq!(scene.status(parent), Status::Succeeded);
+    }
+    assert!(parents_first > 0, "the order that is meant came up");
+}
+
+#[test]
+fn a_child_is_stopped_also_if_its_parents_time_ran_out_while_nothing_ran() {
+    for is_known in [true, false] {
+        let mut scene = Scene::new(0);
+        let (parent, child) = parent_and_child(&mut scene);
+        if is_known {
+            scene.run();
+        }
+        scene.now += 60_000;
+        scene.open();
+        scene.run();
+        assert_eq!(scene.status(parent), Status::Failed);
+        assert_eq!(scene.status(child), Status::Aborted, "known: {is_known}");
+    }
+}
