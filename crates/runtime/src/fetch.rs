@@ -118,6 +118,7 @@ pub fn bring_results(
     write: impl FnOnce(WriteOrder),
     send: impl FnOnce(Message) + Send + 'static,
 ) {
+    let mut told = Telling { ticket, send: Some(send) };
     let results = Results { reader, run: ticket.run, from: 0, page: Vec::new().into_iter() };
     let writer = order.writer.as_ref().filter(|writer| writer.resource.is_some());
     match writer {
@@ -125,9 +126,31 @@ pub fn bring_results(
             writer: writer.clone(),
             map_run_arn: order.arn.clone(),
             results: Box::new(results),
-            reply: Reply::new(move |written| send(ticket.tell(Fetched::Results(Ok(written))))),
+            reply: Reply::new(move |written| told.tell(Ok(written))),
         }),
-        None => send(ticket.tell(Fetched::Results(gather(order, results, bytes_max)))),
+        None => told.tell(gather(order, results, bytes_max)),
+    }
+}
+
+/// The word that a run waits for. Dropped without one, by a writer that panicked or was cut short, it says that the
+/// results have to be brought again.
+struct Telling<Send: FnOnce(Message)> {
+    ticket: Ticket,
+    send: Option<Send>,
+}
+
+impl<Send: FnOnce(Message)> Telling<Send> {
+    fn tell(&mut self, results: Result<Result<Payload, Fault>, Failure>) {
+        if let Some(send) = self.send.take() {
+            send(self.ticket.tell(Fetched::Results(results)));
+        }
+    }
+}
+
+impl<Send: FnOnce(Message)> Drop for Telling<Send> {
+    fn drop(&mut self) {
+        let (what, why) = ("bringing the results".into(), "whoever did it ended without a word".into());
+        self.tell(Err(Failure { what, why, kind: FailureKind::Io }));
     }
 }
 

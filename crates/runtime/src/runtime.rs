@@ -169,7 +169,18 @@ impl Runtime {
             let (shared, events) = (shared.clone(), events.clone());
             spawn("perdura-fetcher", move || {
                 while let Ok(fetch) = wanted.recv() {
-                    fetch_from(&shared, &*world, fetch, &events);
+                    let (ticket, is_of_children) = (fetch.ticket, matches!(fetch.wanted, Wanted::Children));
+                    let work = AssertUnwindSafe(|| fetch_from(&shared, &*world, fetch, &events));
+                    let Err(panic) = catch_unwind(work) else { continue };
+                    let why = panic_text(&*panic).to_string();
+                    tracing::error!(why, "reading for a Map Run panicked");
+                    // Results say so themselves; the run asks again.
+                    if is_of_children {
+                        let kind = perdura_store::FailureKind::Io;
+                        let failure = Failure { what: "reading panicked".into(), why, kind };
+                        let told = ticket.tell(Fetched::Children(Err(failure)));
+                        drop(events.send(Event::Message(told)));
+                    }
                 }
             })?
         };

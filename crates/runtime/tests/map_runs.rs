@@ -511,6 +511,43 @@ fn a_run_that_is_stopped_and_redriven_before_it_knows_its_children_goes_on() {
 }
 
 #[test]
+fn a_writer_that_ends_without_a_word_is_asked_again() {
+    let (order, told) = (Arc::new(Mutex::new(None)), Arc::new(Mutex::new(Vec::new())));
+    let mut rig = Rig::new();
+    rig.withheld = Some(Vec::new());
+    let writer = r#""ResultWriter": {"Resource": "arn:aws:states:::s3:putObject",
+        "Parameters": {"Bucket": "b", "Prefix": "p"}},"#;
+    let parent = rig.start(&map(writer, WORK), &numbers(2));
+    for _ in 0..60 {
+        rig.step();
+        for fetch in rig.withheld.replace(Vec::new()).unwrap() {
+            if let Wanted::Results { order: of, bytes_max } = &fetch.wanted
+                && told.lock().unwrap().is_empty()
+            {
+                let (order, told) = (order.clone(), told.clone());
+                let write = move |written| *order.lock().unwrap() = Some(written);
+                let send = move |message| told.lock().unwrap().push(message);
+                bring_results(fetch.ticket, rig.reader(), (&**of, *bytes_max), write, send);
+                continue;
+            }
+            let withheld = rig.withheld.take();
+            rig.fetch(fetch);
+            rig.withheld = withheld;
+        }
+        if let Some(unwritten) = order.lock().unwrap().take() {
+            drop::<perdura_runtime::WriteOrder>(unwritten);
+            for message in std::mem::take(&mut *told.lock().unwrap()) {
+                let moment = rig.moment();
+                rig.node.take(message, &moment);
+            }
+            rig.withheld = None;
+            break;
+        }
+    }
+    assert_eq!(rig.until_ended(parent), (Status::Succeeded, r#""written""#.to_owned()));
+}
+
+#[test]
 fn a_redrive_runs_the_unsuccessful_children_of_the_same_run() {
     for crashes in [false, true] {
         let mut rig = Rig::new();

@@ -10,7 +10,7 @@ use crate::clients::{Told, Wish};
 use crate::history::{History, read_all};
 use crate::receiver::step_place;
 use crate::sim::Sim;
-use perdura_engine::{EffectKey, Note};
+use perdura_engine::{EffectKey, EventKind, Note, TaskToken};
 use perdura_store::{LedgerFilter, LedgerRow, Stats};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -110,7 +110,47 @@ pub fn applied_once_per_key(evidence: &Evidence<'_>) -> Vec<String> {
             complaints.push(format!("{step} was applied under {applied} keys"));
         }
     }
+    complaints.extend(each_name_once(evidence));
+    complaints.extend(each_task_to_one_worker(evidence));
     complaints
+}
+
+/// A task goes to one worker, and once more for each retry, which may keep its token.
+fn each_task_to_one_worker(evidence: &Evidence<'_>) -> Vec<String> {
+    let mut handed: BTreeMap<String, (TaskToken, usize)> = BTreeMap::new();
+    for token in &evidence.sim.facts.handed {
+        handed.entry(token.to_string()).or_insert((*token, 0)).1 += 1;
+    }
+    let mut complaints = Vec::new();
+    for (token, times) in handed.into_values() {
+        let history = evidence.histories.iter().find(|history| history.id == token.execution);
+        let events =
+            history.into_iter().flat_map(|history| &history.turns).flat_map(perdura_engine::Turn::events);
+        let mut is_meant = false;
+        let mut started = 0;
+        for event in events.filter(|event| event.strand == token.strand) {
+            match &event.kind {
+                EventKind::TaskScheduled(scheduled) => is_meant = scheduled.secret == Some(token.secret),
+                EventKind::TaskStarted { .. } => started += usize::from(is_meant),
+                _ => {}
+            }
+        }
+        if times > started {
+            complaints.push(format!("{token:?} went to {times} workers, and {started} are on record"));
+        }
+    }
+    complaints
+}
+
+/// Children have names that follow from their parents', so that a second one would be seen.
+fn each_name_once(evidence: &Evidence<'_>) -> Vec<String> {
+    let mut names: BTreeMap<(String, String), u32> = BTreeMap::new();
+    for execution in evidence.histories.iter().filter_map(|history| history.execution.as_ref()) {
+        let identity = execution.identity();
+        *names.entry((identity.machine_name.to_string(), identity.name.to_string())).or_default() += 1;
+    }
+    let doubled = names.into_iter().filter(|(_, times)| *times > 1);
+    doubled.map(|((machine, name), times)| format!("{machine} began {times} times as {name}")).collect()
 }
 
 fn keys_of(history: &History) -> impl Iterator<Item = &EffectKey> {

@@ -2,7 +2,7 @@
 
 use crate::clock::Steady;
 use crate::observed::Life;
-use perdura_engine::EffectKey;
+use perdura_engine::{EffectKey, TaskToken};
 use std::collections::BTreeMap;
 
 /// A call that left.
@@ -27,6 +27,8 @@ pub(crate) struct Facts {
     pub(crate) walls: Vec<(i64, i64)>,
     /// Calls, in the order in which they left.
     pub(crate) left: Vec<Left>,
+    /// Tasks that workers got.
+    pub(crate) handed: Vec<TaskToken>,
     /// What should not have happened, seen as it happened.
     pub(crate) complaints: Vec<String>,
     /// How often what happened.

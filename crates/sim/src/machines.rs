@@ -192,6 +192,25 @@ fn chance() -> String {
     )
 }
 
+/// A task for a worker. Its clocks run once a worker has it, so only the queue brings it to one.
+fn worked() -> String {
+    let work = format!(
+        r#"{{"Type":"Task","Resource":"arn:aws:states:us-east-1:123456789012:activity:work","TimeoutSeconds":40,{RETRY_ALL},"Next":"Then"}}"#
+    );
+    machine("Work", &[("Work", work), ("Then", task("add", r#""End":true"#))])
+}
+
+/// Starts another machine, under a name that follows from its own.
+fn parent(pattern: &str, child: &str, result: &str, rest: &str) -> String {
+    let call = format!(
+        r#"{{"Type":"Task","Resource":"arn:aws:states:::states:startExecution{pattern}","Parameters":{{
+            "StateMachineArn":"arn:aws:states:us-east-1:123456789012:stateMachine:{child}",
+            "Name.$":"States.Format('of-{{}}',$$.Execution.Name)","Input":{{"n.$":"$.n"}}}},
+            "ResultSelector":{{{result}}},{rest}"Next":"Then"}}"#
+    );
+    machine("Call", &[("Call", call), ("Then", task("add", r#""End":true"#))])
+}
+
 fn script(name: &'static str, definition: String, input: fn(&mut Dice) -> String) -> Script {
     Script { name, definition, steadfast: true, weight: 10, input }
 }
@@ -229,6 +248,15 @@ pub(crate) fn scripts() -> Vec<Script> {
         script("spread", spread(at_most, &two), items),
         script("read", spread(&read, &one("add")), small),
         restless("tolerant", spread(tolerant, &one("shaky")), items),
+        script("parent", parent(".sync:2", "waits", r#""n.$":"$.Output.n""#, ""), small),
+        script("launcher", parent("", "sequence", r#""n":1"#, ""), small),
+        restless("manager", parent(".sync:2", "worked", r#""n.$":"$.Output.n""#, ""), small),
+        restless(
+            "impatient",
+            parent(".sync", "shaky", r#""n":2"#, &format!(r#""TimeoutSeconds":9,{RETRY_ALL},"#)),
+            small,
+        ),
+        restless("worked", worked(), small),
         script("sequence", sequence(), small),
         script("parallel", parallel(), small),
         script("map", map(), items),

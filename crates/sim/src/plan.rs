@@ -126,6 +126,12 @@ impl Plan {
         self
     }
 
+    /// Whether workers are needed.
+    pub(crate) fn has_activities(&self) -> bool {
+        let named = |start: &PlannedStart| self.scripts[start.script].name;
+        self.starts.iter().any(|start| matches!(named(start), "worked" | "manager"))
+    }
+
     /// Whether somebody has to look for calls that are held.
     pub(crate) fn is_careful(&self) -> bool {
         self.starts.iter().any(|start| self.scripts[start.script].name == "careful")

@@ -100,7 +100,8 @@ impl Receiver {
         }
     }
 
-    fn apply(&mut self, call: &Call) -> Outcome {
+    /// Does it, unless that was done under this key before; with what result.
+    pub(crate) fn apply(&mut self, call: &Call) -> Outcome {
         if let Some(kept) = self.kept.get_mut(&call.key) {
             kept.deliveries += 1;
             if kept.bytes != *call.input.text() {

@@ -33,11 +33,13 @@ pub enum Sabotage {
     LedgerForgotten,
     /// A Map Run that is taken up again does not see which children it has.
     ChildrenForgotten,
+    /// Those who wait for a worker or for a child are not found by the next process.
+    WaitingForgotten,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::NoFence,
         Self::EffectsFirst,
         Self::RepliesFirst,
@@ -53,6 +55,7 @@ impl Sabotage {
         Self::KeysIgnored,
         Self::LedgerForgotten,
         Self::ChildrenForgotten,
+        Self::WaitingForgotten,
     ];
 }
 

@@ -7,6 +7,7 @@ mod asking;
 mod faults;
 mod map_runs;
 mod process;
+mod workers;
 
 use crate::clients::{Ears, Request, RequestId, Wish};
 use crate::clock::Clock;
@@ -27,6 +28,7 @@ use perdura_store::RevisionId;
 use process::Process;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use workers::Worker;
 
 /// After the faults end, this much time is enough for everything to end.
 const PATIENCE_MS: i64 = 8 * 3_600_000;
@@ -43,6 +45,8 @@ enum Happening {
     Tell(Life, Message),
     /// Somebody reads items for a Map Run.
     Read(Life, Box<Reading>),
+    /// A worker asks for a task, unless it asked again meanwhile.
+    Poll(usize, u64),
     /// Its writer writes.
     Commit(Life),
     /// Its writer is done.
@@ -96,6 +100,7 @@ pub struct Sim {
     resolved: BTreeSet<(String, u64)>,
     /// Keys of calls that left, for the sabotage of repeated ones.
     called: BTreeSet<String>,
+    workers: Vec<Worker>,
     over: bool,
 }
 
@@ -144,6 +149,7 @@ impl Sim {
             dice: Dice::new(seed, "chance"),
             resolved: BTreeSet::new(),
             called: BTreeSet::new(),
+            workers: Vec::new(),
             over: false,
             plan,
             disk,
@@ -182,6 +188,9 @@ impl Sim {
         for (at, fault) in self.plan.faults.clone() {
             self.at(at, Happening::Fault(fault));
         }
+        if self.plan.has_activities() {
+            self.hire();
+        }
         if self.plan.is_careful() {
             self.after(LOOK_EVERY_MS, Happening::Resolve);
         }
@@ -204,6 +213,7 @@ impl Sim {
             self.disk().now = self.clock.now();
             self.happen(happening);
             self.hear();
+            self.hear_workers();
         }
         self.close();
     }
@@ -213,6 +223,7 @@ impl Sim {
             Happening::Step(life) => self.step(life),
             Happening::Tell(life, message) => self.post(life, message),
             Happening::Read(life, reading) => self.read(life, *reading),
+            Happening::Poll(worker, asked) => self.poll(worker, asked),
             Happening::Commit(life) => self.commit(life),
             Happening::Report(life) => self.report(life),
             Happening::Perform(life, deed) => self.perform(life, deed),

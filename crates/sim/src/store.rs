@@ -155,7 +155,8 @@ impl SimStore {
                 | Sabotage::WokenLate
                 | Sabotage::CalledAfterwards
                 | Sabotage::KeysIgnored
-                | Sabotage::ChildrenForgotten => {}
+                | Sabotage::ChildrenForgotten
+                | Sabotage::WaitingForgotten => {}
             }
         }
         if self.disk().is_lazy() {
@@ -364,6 +365,9 @@ impl Reader for SimReader {
         most: u32,
     ) -> Result<Vec<ExecutionId>, Failure> {
         self.may_fail()?;
+        if lock(&self.disk).sabotage == Some(Sabotage::WaitingForgotten) {
+            return Ok(Vec::new());
+        }
         self.inner.waiting(shard, after, most)
     }
 

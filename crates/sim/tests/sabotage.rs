@@ -122,6 +122,11 @@ fn a_map_run_that_forgets_its_children_starts_them_again() {
 }
 
 #[test]
+fn a_queue_that_is_not_filled_again_loses_executions() {
+    check(Sabotage::WaitingForgotten, Promise::NothingLost);
+}
+
+#[test]
 fn every_sabotage_is_known_by_its_name() {
     for sabotage in Sabotage::ALL {
         assert_eq!(format!("{sabotage:?}").parse(), Ok(sabotage));

@@ -34,6 +34,8 @@ fn each_happened(counts: &BTreeMap<&'static str, u64>) {
         "hangs",
         "holds resolved",
         "pauses",
+        "tasks handed out",
+        "workers that died after their work",
         "replacements",
         "runs in a file",
         "runs of two processes",

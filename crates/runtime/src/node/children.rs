@@ -111,11 +111,20 @@ impl Node {
                 }
             }
             Ok(None) => {
-                let begun = asked
-                    .map_err(refused)
-                    .and_then(|asked| self.begin_child(id, &asked, step.clone(), moment));
-                if let Err(outcome) = begun {
-                    self.errands.push_back(step.answer(outcome));
+                let begun = match &asked {
+                    Ok(asked) => self.begin_child(id, asked, step.clone(), moment),
+                    Err(fault) => Err(NotBegun::Refused(fault.clone())),
+                };
+                match begun {
+                    Ok(()) => {}
+                    Err(NotBegun::Refused(fault)) => self.errands.push_back(step.answer(refused(fault))),
+                    Err(NotBegun::Elsewhere) => {
+                        let elsewhere = InputError::Unavailable(Unavailable::Elsewhere);
+                        self.errands.push_back(step.answer(unreachable_child(&elsewhere)));
+                    }
+                    Err(NotBegun::Unread) => {
+                        self.undone.push(Errand::Child(Box::new(ChildOrder { step, asked })));
+                    }
                 }
             }
             Err(InputError::Unavailable(Unavailable::Store(_))) => {
@@ -131,23 +140,28 @@ impl Node {
         asked: &Asked,
         step: ParentStep,
         moment: &Moment,
-    ) -> Result<(), Outcome> {
-        let unavailable = |failure: Failure| refused(Fault::new(RUNTIME, failure.to_string()));
+    ) -> Result<(), NotBegun> {
+        let unread = |failure: Failure| {
+            tracing::error!(child = %id, %failure, "it cannot be begun now");
+            NotBegun::Unread
+        };
         if !self.shards.contains(&Shard::of(id, self.shard_count)) {
-            return Err(unreachable_child(&InputError::Unavailable(Unavailable::Elsewhere)));
+            return Err(NotBegun::Elsewhere);
         }
-        let record = self.reader.machine(&asked.machine).map_err(unavailable)?;
-        let record = record.ok_or_else(|| refused(no_such_machine(&asked.machine_arn)))?;
+        let record = self.reader.machine(&asked.machine).map_err(unread)?;
+        let record = record.ok_or_else(|| NotBegun::Refused(no_such_machine(&asked.machine_arn)))?;
         if let Some(name) = &asked.name
-            && let Some(other) = self.has_name(record.machine, name).map_err(unavailable)?
+            && let Some(other) = self.has_name(record.machine, name).map_err(unread)?
             && other != id
         {
-            return Err(refused(name_is_taken(&asked.arns.execution(&record.name, name, record.kind, ""))));
+            let arn = asked.arns.execution(&record.name, name, record.kind, "");
+            return Err(NotBegun::Refused(name_is_taken(&arn)));
         }
         let machine = match self.library.find(record.revision, &mut *self.reader) {
             Ok((_, machine)) => machine.clone(),
-            Err(error @ (Unreadable::Damaged(_) | Unreadable::Unavailable(_))) => {
-                return Err(refused(Fault::new(RUNTIME, error.to_string())));
+            Err(Unreadable::Unavailable(failure)) => return Err(unread(failure)),
+            Err(error @ Unreadable::Damaged(_)) => {
+                return Err(NotBegun::Refused(Fault::new(RUNTIME, error.to_string())));
             }
         };
         let name = asked.name.clone().unwrap_or_else(|| id.to_string().into());
@@ -274,6 +288,16 @@ impl Node {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Why a child has not begun.
+enum NotBegun {
+    /// It cannot, and never will.
+    Refused(Fault),
+    /// Another node would have to begin it.
+    Elsewhere,
+    /// Something could not be read; it is tried again.
+    Unread,
 }
 
 /// What a step asks for.

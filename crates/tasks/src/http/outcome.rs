@@ -34,7 +34,7 @@ pub(super) fn of_answer(
     statuses: &BTreeMap<u16, Verdict>,
     secrets: &[Zeroizing<String>],
 ) -> Outcome {
-    let text = text(answer).map(|text| without(text, secrets));
+    let text = text(answer).map(|text| cleaned(text, secrets));
     let certainty = match verdict(answer.status, statuses) {
         Verdict::Done => {
             return match text {
@@ -127,6 +127,48 @@ fn without(text: &str, secrets: &[Zeroizing<String>]) -> String {
     text
 }
 
+/// The same for text that may be JSON, where a secret may be spelled otherwise: `\/`, `\u0026`.
+fn cleaned(text: &str, secrets: &[Zeroizing<String>]) -> String {
+    let text = without(text, secrets);
+    if secrets.is_empty() || !text.contains('\\') {
+        return text;
+    }
+    match parse(&text).map(|value| without_any(&value, secrets)) {
+        Ok(Some(value)) => value.to_string(),
+        Ok(None) | Err(_) => text,
+    }
+}
+
+/// The value without credentials; `None`: there are none in it. What is parsed is nested only so deep.
+fn without_any(value: &Value, secrets: &[Zeroizing<String>]) -> Option<Value> {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+        Value::String(text) => {
+            Some(without(text, secrets)).filter(|clean| **clean != **text).map(Value::from)
+        }
+        Value::Array(items) => {
+            let clean: Vec<Option<Value>> = items.iter().map(|item| without_any(item, secrets)).collect();
+            let has_any = clean.iter().any(Option::is_some);
+            let whole =
+                clean.into_iter().zip(items.iter()).map(|(clean, item)| clean.unwrap_or(item.clone()));
+            has_any.then(|| whole.collect())
+        }
+        Value::Object(members) => {
+            let clean: Vec<(String, Option<Value>)> = members
+                .iter()
+                .map(|(name, value)| (without(name, secrets), without_any(value, secrets)))
+                .collect();
+            let is_other = |((name, value), before): (&(String, Option<Value>), &std::sync::Arc<str>)| {
+                value.is_some() || **name != **before
+            };
+            let has_any = clean.iter().zip(members.keys()).any(is_other);
+            let whole = clean.into_iter().zip(members.values());
+            let whole = whole.map(|((name, clean), value)| (name, clean.unwrap_or(value.clone())));
+            has_any.then(|| whole.collect::<Map>().into())
+        }
+    }
+}
+
 fn status_text(status: u16) -> &'static str {
     StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default()
 }
@@ -202,6 +244,31 @@ mod tests {
         assert!(matches!(body(DEPTH_MAX - 1), Value::Array(_)));
         assert!(matches!(body(DEPTH_MAX), Value::String(_)));
         assert!(matches!(body(100_000), Value::String(_)));
+    }
+
+    #[test]
+    fn a_secret_that_json_spells_otherwise_does_not_come_back() {
+        let secrets = [Zeroizing::new("a/b\"c&d\u{f1}".to_owned())];
+        for spelled in [r#"a\/b\"c&d\u00f1"#, r#"a/b\"c\u0026dñ"#, r#"\u0061/b\u0022c&dñ"#] {
+            for body in
+                [format!(r#"{{"sent": ["x {spelled}"], "n": 1.0}}"#), format!(r#"{{"{spelled}": null}}"#)]
+            {
+                for status in [200, 400] {
+                    let said = of_answer(
+                        &answer(status, "application/json", body.clone()),
+                        &BTreeMap::new(),
+                        &secrets,
+                    );
+                    let said = format!("{said:?}");
+                    assert!(said.contains('…') && !said.contains("a/b") && !said.contains(spelled), "{said}");
+                }
+            }
+        }
+        let innocent = answer(200, "application/json", r#"{"a":"\u0061\/"}"#);
+        let Outcome::Succeeded { output } = of_answer(&innocent, &BTreeMap::new(), &secrets) else {
+            panic!()
+        };
+        assert_eq!(output.value().get("ResponseBody").unwrap().to_string(), r#"{"a":"a/"}"#);
     }
 
     #[test]

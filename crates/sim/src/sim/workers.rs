@@ -1,0 +1,120 @@
+//! Workers of an activity: they wait for tasks, do them under their keys, and answer; late, twice or not at all.
+
+use super::{Happening, Sim};
+use crate::clients::Wish;
+use crate::observed::Life;
+use perdura_engine::asl::resource::Resource;
+use perdura_engine::{By, Call, Input};
+use perdura_runtime::{ActivityTask, Message, Reply, Unavailable};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How many there are.
+const WORKERS: usize = 3;
+/// What they do.
+const ACTIVITY: &str = "work";
+
+/// What one was told, if it was.
+type Heard = Arc<Mutex<Option<Result<ActivityTask, Unavailable>>>>;
+
+/// One of them.
+#[derive(Default)]
+pub(super) struct Worker {
+    heard: Heard,
+    /// It waits for a task for as long as this is there.
+    wanted: Option<Arc<()>>,
+    /// How often it has asked.
+    asked: u64,
+}
+
+impl Sim {
+    pub(super) fn hire(&mut self) {
+        for number in 0..WORKERS {
+            self.workers.push(Worker::default());
+            self.after(number as i64 * 100, Happening::Poll(number, 0));
+        }
+    }
+
+    /// A worker asks for a task, unless it has asked again since this was planned.
+    pub(super) fn poll(&mut self, number: usize, asked: u64) {
+        if self.workers[number].asked != asked {
+            return;
+        }
+        let worker = &mut self.workers[number];
+        worker.asked += 1;
+        // Whoever asks again has hung up before.
+        let wanted = Arc::new(());
+        worker.wanted = Some(wanted.clone());
+        worker.heard = Heard::default();
+        let (heard, asked) = (worker.heard.clone(), worker.asked);
+        let patience = self.dice.between(1_000..=60_000);
+        self.after(patience, Happening::Poll(number, asked));
+        let serving: Vec<usize> =
+            (0..self.processes.len()).filter(|process| self.processes[*process].serves()).collect();
+        if serving.is_empty() {
+            return;
+        }
+        let process = *self.dice.pick(&serving);
+        let life = Life { process, boot: self.processes[process].boot };
+        let reply = Reply::while_wanted(&wanted, move |task| {
+            *heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(task);
+        });
+        self.facts.count("polls");
+        let worker = Some(format!("worker {number}").into());
+        self.post(life, Message::Poll { activity: ACTIVITY.into(), worker, reply });
+    }
+
+    /// What workers were told since the last time.
+    pub(super) fn hear_workers(&mut self) {
+        for number in 0..self.workers.len() {
+            let worker = &mut self.workers[number];
+            let heard = worker.heard.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let Some(heard) = heard else { continue };
+            worker.wanted = None;
+            let asked = worker.asked;
+            let soon = match heard {
+                Ok(task) => self.work(number, &task),
+                Err(_) => self.dice.between(100..=2_000),
+            };
+            self.after(soon, Happening::Poll(number, asked));
+        }
+    }
+
+    /// A worker has a task; when it asks for the next.
+    fn work(&mut self, number: usize, task: &ActivityTask) -> i64 {
+        let ActivityTask { token, key, input } = task;
+        self.facts.count("tasks handed out");
+        self.say(|| format!("worker {number} has {key}"));
+        self.facts.handed.push(*token);
+        if self.is_rough() && self.dice.in_thousand(100) {
+            self.facts.count("workers that died before their work");
+            return self.dice.between(1_000..=20_000);
+        }
+        let call = Call {
+            strand: token.strand,
+            key: key.clone(),
+            resource: Resource::parse("arn:aws:states:us-east-1:123456789012:activity:work")
+                .expect("it is an activity"),
+            input: input.clone(),
+            token: Some(*token),
+            credentials: None,
+            timeout_seconds: None,
+            heartbeat_seconds: None,
+        };
+        let outcome = self.receiver.apply(&call);
+        if self.is_rough() && self.dice.in_thousand(100) {
+            self.facts.count("workers that died after their work");
+            return self.dice.between(1_000..=20_000);
+        }
+        let is_late = self.is_rough() && self.dice.in_thousand(150);
+        let mut at = if is_late { self.dice.between(45_000..=90_000) } else { self.dice.between(0..=5_000) };
+        let times = if self.dice.in_thousand(200) { 2 } else { 1 };
+        for _ in 0..times {
+            let input = Input::TaskOutcome { by: By::Token(*token), outcome: outcome.clone() };
+            let mark = Some(format!("token {}", token.strand.0));
+            let request = self.request(Wish::Input(token.execution, input), 0, mark);
+            self.after(at, Happening::Ask(request));
+            at += self.dice.between(0..=1_500);
+        }
+        at
+    }
+}
