@@ -170,4 +170,5 @@ fn a_receiver_that_forgets_its_keys_is_seen_to_do_things_twice() {
     let complaints = world.a.books().complaints(&wanted);
     let doubles = complaints.iter().filter(|complaint| complaint.contains(" was done ")).count();
     assert!(doubles > 0 && doubles == complaints.len(), "{complaints:?}");
+    assert!(!world.a.books().repeated().is_empty(), "what is not held is repeated");
 }
