@@ -124,6 +124,36 @@ fn a_parent_goes_on_waiting_for_the_same_child_after_a_restart() {
 }
 
 #[test]
+fn a_parent_that_slept_through_a_restart_is_told_of_its_childs_end_once() {
+    let pass = r#"{"StartAt": "P", "States": {"P": {"Type": "Pass", "End": true}}}"#;
+    let stage = Stage::new();
+    let (began, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let runtime = stage.open(hanging(began.clone()));
+    let started = begin(&stage, &runtime, ".sync:2", "");
+    stage.tokio.block_on(began.notified());
+    drop(runtime);
+    let (gate, began_again) = (go.clone(), began.clone());
+    let runtime = stage.open(Steps::default().with("work", Policy::default(), move |call| {
+        let (began, go) = (began.clone(), gate.clone());
+        async move {
+            began.notify_one();
+            go.notified().await;
+            Ok(call.input)
+        }
+    }));
+    let revision = Stage::deploy_as("pass", &runtime, pass);
+    let door = runtime.door();
+    // Whatever the node has to do by itself is done when another execution has come and gone.
+    let another = || stage.ending(door, &stage.begin(door, revision, "{}"));
+    stage.tokio.block_on(began_again.notified());
+    another();
+    go.notify_one();
+    stage.ending(door, &started);
+    another();
+    assert_eq!(door.gauges().totals.outcomes_late, 0);
+}
+
+#[test]
 fn stopping_a_parent_stops_the_child_that_it_waits_for() {
     for (pattern, expected) in [(".sync:2", Status::Aborted), ("", Status::Running)] {
         let stage = Stage::new();

@@ -230,12 +230,24 @@ impl Node {
 
     fn await_child(&mut self, step: ParentStep, child: &Execution) {
         match Ending::of(child) {
+            Some(_) if self.is_answered(&step) => {}
             Some(_) => {
                 let ended = ended(child, step.wait);
                 self.errands.push_back(step.answer(ended));
             }
             None => self.watch_for(step, child.identity().id),
         }
+    }
+
+    /// Whether the answer is in its inbox already: a parent that slept through a restart is woken up by the end of its
+    /// child, and asks for it once more because it is resumed. A second answer would be reported as a late one.
+    fn is_answered(&self, step: &ParentStep) -> bool {
+        let is_end = |outcome: &Outcome| !matches!(outcome, Outcome::Submitted { .. });
+        let answers = |queued: &super::Queued| {
+            matches!(&queued.input, Input::TaskOutcome { by: By::Key { key, .. }, outcome }
+                if *key == step.key && is_end(outcome))
+        };
+        self.slots.get(&step.execution).is_some_and(|slot| slot.inbox.iter().any(answers))
     }
 
     fn watch_for(&mut self, step: ParentStep, child: ExecutionId) {
