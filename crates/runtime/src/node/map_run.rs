@@ -608,7 +608,9 @@ impl Node {
             let spreading =
                 self.map_runs.runs.iter().filter(|(_, run)| matches!(run.stage, Stage::Spreading));
             let spreading: Vec<Uuid> = spreading.map(|(id, _)| *id).collect();
-            spreading.into_iter().for_each(|id| self.map_runs.wake(id));
+            for id in spreading {
+                self.map_runs.wake(id);
+            }
         }
         for id in std::mem::take(&mut self.map_runs.again) {
             let Some(run) = self.map_runs.runs.get(&id) else { continue };

@@ -55,6 +55,10 @@ pub(crate) fn of_command(ended: &Ended, arn: &str, shape: Shape) -> Outcome {
         (Ended::NotStarted { reason }, _) => {
             failed(Fault::new("Runtime.InvalidEntrypoint", reason.as_str()), Certainty::Refused)
         }
+        (Ended::Unattended { reason }, _) => {
+            let cause = format!("the command was ended, because it could not be attended: {reason}");
+            failed(Fault::new("Runtime.ExitError", cause), Certainty::Ambiguous)
+        }
         (Ended::Exited { .. } | Ended::Killed { .. } | Ended::Flooded, Some(output)) => {
             Outcome::Succeeded { output }
         }
@@ -178,6 +182,7 @@ mod tests {
             (Ended::Killed { signal: 9, stderr: "x".into() }, "Runtime.ExitError", "signal 9. x", Ambiguous),
             (Ended::Flooded, "States.DataLimitExceeded", "'arn' returned a result with a size", Ambiguous),
             (Ended::NotStarted { reason: "no".into() }, "Runtime.InvalidEntrypoint", "no", Refused),
+            (Ended::Unattended { reason: "no thread".into() }, "Runtime.ExitError", "no thread", Ambiguous),
         ] {
             match of_command(&ended, "arn", Shape::Bare) {
                 Outcome::Failed { fault, certainty: found } => {

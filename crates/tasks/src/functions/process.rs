@@ -38,6 +38,8 @@ pub(crate) enum Ended {
     Killed { signal: i32, stderr: String },
     /// It wrote more than may be, and was ended.
     Flooded,
+    /// It was started, and could not be listened to or waited for, and was ended. It may have acted before.
+    Unattended { reason: String },
     /// It could not be started.
     NotStarted { reason: String },
 }
@@ -108,9 +110,11 @@ pub(crate) fn run(program: &Program, key: &str, input: Arc<str>, bytes_max: usiz
         .stderr(Stdio::piped())
         .process_group(0);
     match group.spawn(&mut command) {
-        Ok(Some(child)) => attend(child, input, bytes_max, group).unwrap_or_else(|error| {
-            group.kill();
-            Ended::NotStarted { reason: error.to_string() }
+        Ok(Some(mut child)) => attend(&mut child, input, bytes_max, group).unwrap_or_else(|error| {
+            group.close();
+            // It was just ended; what is waited for leaves no trace in the system's table.
+            let _ = child.wait();
+            Ended::Unattended { reason: error.to_string() }
         }),
         Ok(None) => Ended::NotStarted { reason: "nobody waits for it any more".into() },
         Err(error) => Ended::NotStarted {
@@ -124,7 +128,7 @@ pub(crate) fn run(program: &Program, key: &str, input: Arc<str>, bytes_max: usiz
 }
 
 /// Feeds a command, listens to it and waits for it.
-fn attend(mut child: Child, input: Arc<str>, bytes_max: usize, group: &Group) -> io::Result<Ended> {
+fn attend(child: &mut Child, input: Arc<str>, bytes_max: usize, group: &Group) -> io::Result<Ended> {
     let (mut stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     apart("stdin", move || {
         // A command need not read what it is given.
@@ -134,7 +138,7 @@ fn attend(mut child: Child, input: Arc<str>, bytes_max: usize, group: &Group) ->
     let stderr = Heard::listen("stderr", stderr, Keep::End, group.clone())?;
     // Not waited for yet: until then nobody else can get its number.
     while let Err(rustix::io::Errno::INTR) =
-        waitid(WaitId::Pid(Pid::from_child(&child)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
+        waitid(WaitId::Pid(Pid::from_child(child)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
     {}
     group.close();
     let status = child.wait()?;

@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn a_secret_that_json_spells_otherwise_does_not_come_back() {
         let secrets = [Zeroizing::new("a/b\"c&d\u{f1}".to_owned())];
-        for spelled in [r#"a\/b\"c&d\u00f1"#, r#"a/b\"c\u0026dñ"#, r#"\u0061/b\u0022c&dñ"#] {
+        for spelled in [r#"a\/b\"c&d\u00f1"#, r#"a/b\"c\u0026dñ"#, r"\u0061/b\u0022c&dñ"] {
             for body in
                 [format!(r#"{{"sent": ["x {spelled}"], "n": 1.0}}"#), format!(r#"{{"{spelled}": null}}"#)]
             {
