@@ -74,7 +74,6 @@ pub type Recalled = (Known, Option<Box<MapRunRow>>);
 
 /// What a Map Run is told.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a message has it in a box, whatever it is")]
 pub enum Fetched {
     /// Its children, and its own row, if it has one.
     Children(Result<Recalled, Failure>),

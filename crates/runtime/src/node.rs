@@ -338,7 +338,11 @@ impl Node {
             tickets: moment.entropy,
         };
         if performs {
-            node.resuming = node.shards.iter().map(|shard| (*shard, None)).collect();
+            for shard in node.shards.clone() {
+                if !node.reader.waiting(shard, None, 1)?.is_empty() {
+                    node.resuming.push((shard, None));
+                }
+            }
         }
         let mut committer = Committer::new(node.shard_count);
         for lease in leases {
@@ -655,6 +659,11 @@ impl Node {
     /// How many tasks wait for a worker, and how many workers for a task.
     pub fn activities(&self) -> (usize, usize) {
         self.activities.counts()
+    }
+
+    /// Whether sleepers of an earlier process are still to be asked what they wait for.
+    pub fn is_resuming(&self) -> bool {
+        !self.resuming.is_empty()
     }
 
     /// How many executions are parked.

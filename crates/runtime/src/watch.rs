@@ -3,7 +3,7 @@
 use crate::committer::Committer;
 use crate::node::Node;
 use perdura_store::Totals;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -32,6 +32,7 @@ pub struct Gauges {
     buckets: [AtomicU64; BUCKETS],
     in_memory: AtomicU64,
     parked: AtomicU64,
+    resuming: AtomicBool,
     totals: Mutex<Totals>,
 }
 
@@ -63,6 +64,7 @@ impl Default for Gauges {
             buckets: std::array::from_fn(|_| AtomicU64::new(0)),
             in_memory: AtomicU64::new(0),
             parked: AtomicU64::new(0),
+            resuming: AtomicBool::new(true),
             totals: Mutex::default(),
         }
     }
@@ -94,6 +96,11 @@ impl Reading {
 }
 
 impl Gauges {
+    /// Whether executions of an earlier process may still ask for what ended before.
+    pub(crate) fn is_resuming(&self) -> bool {
+        self.resuming.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn committed(&self, turns: u64, took: Duration) {
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.commits.fetch_add(1, Ordering::Relaxed);
@@ -105,6 +112,7 @@ impl Gauges {
     pub(crate) fn set_node(&self, node: &Node, committer: &Committer) {
         self.in_memory.store(node.in_memory() as u64, Ordering::Relaxed);
         self.parked.store(node.parked() as u64, Ordering::Relaxed);
+        self.resuming.store(node.is_resuming(), Ordering::Relaxed);
         *self.totals.lock().unwrap_or_else(PoisonError::into_inner) = committer.totals();
     }
 

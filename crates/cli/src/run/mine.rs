@@ -6,7 +6,7 @@ use perdura_asl::resource::Resource;
 use perdura_engine::{EffectKey, ExecutionId, Policy, StrandId};
 use perdura_runtime::{Door, Order, Performer, ReadOrder, WriteOrder};
 use perdura_store::record::TurnBody;
-use perdura_store::{Failure, Reader};
+use perdura_store::{Failure, FailureKind, Reader};
 use perdura_tasks::Tasks;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -91,8 +91,13 @@ impl Mine {
 
 /// The execution whose step or Map Run started this one.
 fn parent_of(reader: &mut dyn Reader, id: ExecutionId) -> Result<Option<ExecutionId>, Failure> {
-    let first = reader.turns(id, 1, 1)?.into_iter().next();
-    let Some(begun) = first.and_then(|turn| TurnBody::read(&turn.body).ok()?.begun) else { return Ok(None) };
+    let Some(first) = reader.turns(id, 1, 1)?.into_iter().next() else { return Ok(None) };
+    let body = TurnBody::read(&first.body).map_err(|damage| Failure {
+        what: format!("reading the first Turn of {id}"),
+        why: damage.to_string(),
+        kind: FailureKind::Corrupt,
+    })?;
+    let Some(begun) = body.begun else { return Ok(None) };
     if let Some(key) = begun.parent {
         return Ok(Some(key.execution()));
     }
