@@ -311,7 +311,13 @@ fn what_was_read_reads_the_same_again() {
     let shape = |text: &str, name: &str| {
         let reading = read(&Source::new(name, text), &ReadOptions::default());
         let machine = reading.machine.expect("it is valid");
-        let states: Vec<String> = machine.states().map(|(ix, state)| format!("{ix:?} {state:?}")).collect();
+        // Where a Resource stands is told of the text, and says nothing about the machine.
+        let unplaced = |text: String| match text.split_once("resource_span: Span {") {
+            Some((before, after)) => format!("{before}{}", after.split_once('}').expect("it has an end").1),
+            None => text,
+        };
+        let states: Vec<String> =
+            machine.states().map(|(ix, state)| unplaced(format!("{ix:?} {state:?}"))).collect();
         (machine.text.to_string(), states)
     };
     let (text, first) = shape(VALID, "a.json");

@@ -188,11 +188,10 @@ impl TryFrom<Arc<str>> for EffectKey {
     type Error = String;
 
     fn try_from(text: Arc<str>) -> Result<Self, Self::Error> {
-        let parts =
-            text.split_once(':').and_then(|(execution, rest)| Some((execution, rest.rsplit_once(':')?.1)));
-        match parts.map(|(execution, round)| (Uuid::parse_str(execution), round.parse::<u32>())) {
-            Some((Ok(_), Ok(_))) => Ok(Self(text)),
-            Some(_) | None => Err(format!("{text:?} is no key: it has no execution, step and round")),
+        let parts = text.split_once(':').and_then(|(_, rest)| rest.rsplit_once(':'));
+        match parts.map(|(_, round)| round.parse::<u32>()) {
+            Some(Ok(_)) => Ok(Self(text)),
+            Some(Err(_)) | None => Err(format!("{text:?} is no key: it has no execution, step and round")),
         }
     }
 }
@@ -208,10 +207,10 @@ impl EffectKey {
         &self.0
     }
 
-    /// The execution in it.
-    pub fn execution(&self) -> ExecutionId {
-        let execution = self.0.split_once(':').and_then(|(execution, _)| Uuid::parse_str(execution).ok());
-        ExecutionId(execution.expect("a key begins with its execution"))
+    /// The execution in it; `None`: it was not made by one.
+    pub fn execution(&self) -> Option<ExecutionId> {
+        let (execution, _) = self.0.split_once(':')?;
+        Uuid::parse_str(execution).ok().map(ExecutionId)
     }
 
     /// The step in it: `SendToGov#17`.

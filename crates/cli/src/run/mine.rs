@@ -99,7 +99,7 @@ fn parent_of(reader: &mut dyn Reader, id: ExecutionId) -> Result<Option<Executio
     })?;
     let Some(begun) = body.begun else { return Ok(None) };
     if let Some(key) = begun.parent {
-        return Ok(Some(key.execution()));
+        return Ok(key.execution());
     }
     match begun.child {
         Some(child) => Ok(reader.map_run(child.run)?.map(|run| run.execution)),

@@ -124,10 +124,7 @@ impl Spans {
     /// Of this execution. `caused_by`: the key under which another execution started it.
     pub fn new(identity: Identity, caused_by: Option<&EffectKey>) -> Self {
         let id = identity.id;
-        let link = caused_by.and_then(|key| {
-            let trace = key.readable().split(':').next()?.parse().ok()?;
-            Some(Link { trace: ExecutionId::from_uuid(trace), span: span_of(key) })
-        });
+        let link = caused_by.and_then(|key| Some(Link { trace: key.execution()?, span: span_of(key) }));
         let mut root = [0; 8];
         root.copy_from_slice(&id.uuid().as_bytes()[8..]);
         let root = Span {
@@ -418,9 +415,8 @@ impl Spans {
 
 /// A span that follows from a key.
 fn keyed(key: &EffectKey, at: Timestamp, parent: Option<[u8; 8]>) -> Span {
-    let execution = key.readable().split(':').next().and_then(|id| id.parse().ok());
     Span {
-        trace: ExecutionId::from_uuid(execution.expect("a key begins with its execution")),
+        trace: key.execution().expect("a step's key begins with its execution"),
         id: span_of(key),
         parent,
         name: key.step().into(),
