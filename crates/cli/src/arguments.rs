@@ -239,6 +239,8 @@ pub(crate) enum Workload {
     Sleepers,
     /// A Distributed Map of children that do nothing.
     Map,
+    /// Workers that wait for a task of an activity; the memory is what they added.
+    Polls,
     /// A process killed under load, and the one that goes on.
     Recovery,
     /// The plain disk: appends in groups of 1, 16, 128 and 1,024, each group synced.

@@ -5,6 +5,7 @@ mod http;
 mod load;
 mod map;
 mod measure;
+mod polls;
 mod receiver;
 mod recovery;
 mod sleepers;
@@ -93,6 +94,7 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<ExitCode> {
         Workload::Starts => vec![loaded(arguments, "starts", 1)?],
         Workload::Sleepers => vec![sleepers::bench(arguments)?],
         Workload::Map => vec![map::bench(arguments)?],
+        Workload::Polls => vec![polls::bench(arguments)?],
         Workload::Recovery => vec![recovery::bench(arguments)?],
         Workload::Child => return recovery::child(arguments),
         Workload::Reopen => return sleepers::reopen(arguments),

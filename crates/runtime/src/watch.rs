@@ -33,6 +33,8 @@ pub struct Gauges {
     in_memory: AtomicU64,
     parked: AtomicU64,
     resuming: AtomicBool,
+    tasks: AtomicU64,
+    polls: AtomicU64,
     totals: Mutex<Totals>,
 }
 
@@ -51,6 +53,10 @@ pub struct Reading {
     pub in_memory: u64,
     /// Executions that were set aside.
     pub parked: u64,
+    /// Tasks of activities that wait for a worker.
+    pub tasks: u64,
+    /// Workers that wait for a task.
+    pub polls: u64,
     /// What has happened on all Shards of this node since they were made.
     pub totals: Totals,
 }
@@ -65,6 +71,8 @@ impl Default for Gauges {
             in_memory: AtomicU64::new(0),
             parked: AtomicU64::new(0),
             resuming: AtomicBool::new(true),
+            tasks: AtomicU64::new(0),
+            polls: AtomicU64::new(0),
             totals: Mutex::default(),
         }
     }
@@ -113,6 +121,9 @@ impl Gauges {
         self.in_memory.store(node.in_memory() as u64, Ordering::Relaxed);
         self.parked.store(node.parked() as u64, Ordering::Relaxed);
         self.resuming.store(node.is_resuming(), Ordering::Relaxed);
+        let (tasks, polls) = node.activities();
+        self.tasks.store(tasks as u64, Ordering::Relaxed);
+        self.polls.store(polls as u64, Ordering::Relaxed);
         *self.totals.lock().unwrap_or_else(PoisonError::into_inner) = committer.totals();
     }
 
@@ -126,6 +137,8 @@ impl Gauges {
             buckets: std::array::from_fn(|at| load(&self.buckets[at])),
             in_memory: load(&self.in_memory),
             parked: load(&self.parked),
+            tasks: load(&self.tasks),
+            polls: load(&self.polls),
             totals: *self.totals.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }

@@ -51,6 +51,10 @@ pub(super) fn text(numbers: &Numbers) -> String {
     }
     out.one("perdura_executions_in_memory", "gauge", "Executions in memory.", reading.in_memory as f64);
     out.one("perdura_executions_parked", "gauge", "Executions that were set aside.", reading.parked as f64);
+    let help = "Tasks of activities that wait for a worker.";
+    out.one("perdura_activity_tasks_waiting", "gauge", help, reading.tasks as f64);
+    let help = "Workers that wait for a task of an activity.";
+    out.one("perdura_activity_workers_waiting", "gauge", help, reading.polls as f64);
     let help = "Attempts sent more than five minutes ago that nobody tries.";
     out.one("perdura_steps_stuck", "gauge", help, *stuck as f64);
     let oldest = oldest_pending.map_or(0.0, |at| at.0 as f64 / 1000.0);

@@ -120,11 +120,10 @@ impl Driver {
 /// What a Map Run may ask for that needs more than this process.
 fn unsupported(order: &MapRunOrder) -> Option<Fault> {
     if let Some(reader) = &order.reader {
-        let cause =
-            format!("`perdura run` does not read items by {} yet; give them as Items", reader.resource.arn);
+        let cause = format!("`perdura run` reads items by {} only with --data DIR", reader.resource.arn);
         return Some(Fault::new(ITEM_READER, cause));
     }
     let writer = order.writer.as_ref().and_then(|writer| writer.resource.as_ref())?;
-    let cause = format!("`perdura run` does not write results by {} yet", writer.arn);
+    let cause = format!("`perdura run` writes results by {} only with --data DIR", writer.arn);
     Some(Fault::new(RESULT_WRITER, cause))
 }

@@ -1,0 +1,46 @@
+//! Workers that wait: what an idle long poll costs in memory.
+
+use super::Report;
+use super::load::{Stage, noop};
+use super::measure::resident_bytes;
+use crate::arguments::BenchArguments;
+use anyhow::{Context, Result};
+use perdura_store::MachineId;
+use std::time::Instant;
+
+/// How many workers wait if nothing else is said.
+const WORKERS: u64 = 10_000;
+
+pub(super) fn bench(arguments: &BenchArguments) -> Result<Report> {
+    let count = arguments.count.unwrap_or(WORKERS);
+    let stage = Stage::open(&arguments.data, noop())?;
+    let door = stage.runtime.door().clone();
+    let before = resident_bytes()?;
+    let began = Instant::now();
+    let workers: Vec<_> = (0..count)
+        .map(|number| {
+            let door = door.clone();
+            let worker = format!("worker-{number}").into();
+            stage.tokio.spawn(async move { door.poll("bench".into(), Some(worker)).await })
+        })
+        .collect();
+    // Every poll was sent before this question, once all tasks have run up to their wait.
+    stage.tokio.block_on(async {
+        while door.gauges().polls < count {
+            door.named(MachineId(0), "nobody".into()).await;
+        }
+    });
+    let took = began.elapsed();
+    let held = resident_bytes()?.saturating_sub(before);
+    for worker in &workers {
+        worker.abort();
+    }
+    stage.runtime.close(std::time::Duration::ZERO);
+    Ok(Report {
+        workload: "polls",
+        concurrency: usize::try_from(count).context("there are too many workers")?,
+        per_s: count as f64 / took.as_secs_f64(),
+        peak_resident_mib: Some(held as f64 / 1024.0 / 1024.0),
+        ..Report::default()
+    })
+}
