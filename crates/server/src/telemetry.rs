@@ -5,7 +5,7 @@
 //! execution's, and a step's span is the first half of its key on the wire. So what a called system reports under the
 //! `traceparent` that came with the call stands below the step that called it, whoever reports first.
 //!
-//! [`spans`] turns a record into spans, [`otlp`] writes them as OpenTelemetry's protocol has them in JSON, and
+//! `spans` turns a record into spans, `otlp` writes them as OpenTelemetry's protocol has them in JSON, and
 //! [`Exporter`] hands them over. How they travel is not known here.
 
 mod export;
