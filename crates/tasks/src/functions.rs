@@ -18,7 +18,6 @@ use crate::client::{CallError, Client, Incoming, Outgoing};
 use crate::destination::Destination;
 use crate::settings::{Function, Means, Settings};
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue};
 use outcome::{Shape, missing};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
@@ -27,12 +26,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use url::Url;
-use uuid::Uuid;
 
 /// How long a function elsewhere may take if its table does not say: as long as Lambda lets one run.
 const TIMEOUT: Duration = Duration::from_mins(15);
-
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// All functions that can be called.
 pub(crate) struct Functions {
@@ -64,24 +60,6 @@ impl Line<'_> {
         let _place = self.in_flight.acquire().await.expect("the places are never closed");
         self.client.send(outgoing).await
     }
-}
-
-impl Calling<'_> {
-    /// The key, for a header.
-    fn key_header(&self) -> HeaderValue {
-        header(self.call.key.wire().hyphenated().encode_lower(&mut Uuid::encode_buffer()))
-    }
-
-    /// The execution as the trace, the call as the span (W3C Trace Context): whoever is called can join them.
-    fn trace_header(&self) -> HeaderValue {
-        let (trace, span) = (self.execution.uuid(), self.call.key.wire());
-        let span = span.as_u64_pair().0;
-        header(&format!("00-{}-{span:016x}-01", trace.simple()))
-    }
-}
-
-fn header(text: &str) -> HeaderValue {
-    HeaderValue::from_str(text).expect("digits, letters and dashes make a header")
 }
 
 /// How far a call may go.

@@ -12,6 +12,7 @@ pub mod http;
 pub mod items;
 mod performer;
 pub mod settings;
+mod sign;
 
 pub use performer::{Tasks, Unprepared, can_perform, performs, warnings};
 pub use settings::Settings;

@@ -5,9 +5,10 @@
 
 use super::outcome::{LATEST, failed, succeeded, too_large};
 use super::web::{FUNCTION_ERROR, JSON, of_function_error, said};
-use super::{Bounds, Calling, Line, Shape, TRACEPARENT, body};
+use super::{Bounds, Calling, Line, Shape, body};
 use crate::client::{CallError, Incoming, Outgoing};
 use crate::http::Verdict;
+use crate::sign::{self, TRACEPARENT};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -57,7 +58,7 @@ pub(super) async fn invoke(
     headers.insert(CONTENT_TYPE, JSON);
     headers.insert(INVOCATION_TYPE, HeaderValue::from_static(kind));
     headers.insert(CLIENT_CONTEXT, context);
-    headers.insert(TRACEPARENT, calling.trace_header());
+    headers.insert(TRACEPARENT, sign::trace(calling.execution, &calling.call.key));
     let outgoing = Outgoing {
         method: http::Method::POST,
         url: function.address(),

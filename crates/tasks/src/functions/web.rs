@@ -4,9 +4,10 @@
 //! is. A refusal that Lambda could never give is called after its status, as `http:invoke` calls it.
 
 use super::outcome::{LATEST, failed, own_error, succeeded, timed_out, too_large};
-use super::{Bounds, Calling, Line, Shape, TRACEPARENT, body};
+use super::{Bounds, Calling, Line, Shape, body};
 use crate::client::{CallError, Incoming, Outgoing};
 use crate::http::Verdict;
+use crate::sign::{self, TRACEPARENT};
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use perdura_engine::asl::json::{Payload, Value};
 use perdura_engine::{Certainty, Fault, Outcome};
@@ -23,8 +24,8 @@ const CAUSE_CHARS_MAX: usize = 32_768;
 pub(super) async fn post(line: Line<'_>, url: &Url, bounds: Bounds, calling: Calling<'_>) -> Outcome {
     let mut headers = HeaderMap::with_capacity(4);
     headers.insert(CONTENT_TYPE, JSON);
-    headers.insert(calling.destination.header.clone(), calling.key_header());
-    headers.insert(TRACEPARENT, calling.trace_header());
+    headers.insert(calling.destination.header.clone(), sign::key(&calling.call.key));
+    headers.insert(TRACEPARENT, sign::trace(calling.execution, &calling.call.key));
     let outgoing = Outgoing {
         method: http::Method::POST,
         url: url.clone(),

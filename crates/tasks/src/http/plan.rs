@@ -5,9 +5,10 @@ use super::arguments::{Arguments, Encoding, runtime};
 use super::form;
 use crate::client::Outgoing;
 use crate::connection::{Connection, Extra, Token, sensitive};
+use crate::sign::{self, TRACEPARENT};
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RANGE, USER_AGENT};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderValue};
 use perdura_engine::asl::json::Value;
 use perdura_engine::{Fault, Limits};
 use std::time::Duration;
@@ -18,7 +19,6 @@ const STRICT_FOR_MAX: Duration = Duration::from_mins(1);
 /// How long one may take here when its own timeout is longer, or missing.
 const GENEROUS_FOR_MAX: Duration = Duration::from_hours(1);
 const STRICT_BYTES_MAX: usize = 262_144;
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// How long the whole call may take, and whose limit that is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,16 +103,11 @@ fn headers(call: &HttpCall<'_>, arguments: &Arguments<'_>, content_type: Option<
 
 /// Key and trace, unless somebody wrote them: what is written wins.
 fn sign(call: &HttpCall<'_>, headers: &mut HeaderMap) {
-    let wire = call.call.key.wire();
-    let value = |text: &str| {
-        HeaderValue::from_str(text).expect("hexadecimal digits and dashes can stand in a header")
-    };
     if !headers.contains_key(call.header) {
-        headers.insert(call.header.clone(), value(wire.as_hyphenated().encode_lower(&mut [0; 36])));
+        headers.insert(call.header.clone(), sign::key(&call.call.key));
     }
     if !headers.contains_key(TRACEPARENT) {
-        let span = &wire.simple().to_string()[..16];
-        headers.insert(TRACEPARENT, value(&format!("00-{}-{span}-01", call.execution.uuid().simple())));
+        headers.insert(TRACEPARENT, sign::trace(call.execution, &call.call.key));
     }
 }
 
@@ -216,7 +211,7 @@ mod tests {
             execution: ExecutionId::from_random(7),
             strict,
             region: "eu-west-1",
-            header: &HeaderName::from_static("idempotency-key"),
+            header: &http::HeaderName::from_static("idempotency-key"),
             statuses: &BTreeMap::new(),
         })
     }
