@@ -1,14 +1,12 @@
 //! A workflow: a typed list of steps, or a definition in the States Language. Both become a definition.
 
 use crate::step::{IntoStep, Parts, Retry, Step};
+use perdura_engine::{NAME_MAX, is_allowed_in_name};
 use serde_json::{Map, Value, json};
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// The longest name, in characters, as Step Functions has it.
-const NAME_MAX: usize = 80;
 
 /// What is done, from an input of type `I` to an output of type `O`.
 ///
@@ -246,12 +244,10 @@ pub(crate) fn registered(workflow: &str, step: &Parts) -> String {
 
 /// Why Step Functions would not take this name.
 pub(crate) fn bad_name(whose: &str, name: &str) -> Option<String> {
-    let is_bad =
-        |char: &char| char.is_whitespace() || char.is_control() || "<>{}[]?*\"#%\\^|~`$&,;:/".contains(*char);
     if name.is_empty() || name.chars().count() > NAME_MAX {
         return Some(format!("the name of a {whose} has 1 to {NAME_MAX} characters, and {name:?} has not"));
     }
-    let bad = name.chars().find(is_bad)?;
+    let bad = name.chars().find(|char| !is_allowed_in_name(*char))?;
     Some(format!("the name of a {whose} cannot have {bad:?} in it, as {name:?} has"))
 }
 

@@ -20,6 +20,10 @@ const CLAIMS: u32 = 5;
 /// After which of its calls the program is killed, in each life; then it is left alone.
 const DEATHS: [usize; 6] = [1, 2, 3, 4, 1, 5];
 
+/// Where the program finds its data and its receiver. A test process that has them is the program.
+const FOLDER: &str = "PERDURA_TEST_FOLDER";
+const RECEIVER: &str = "PERDURA_TEST_RECEIVER";
+
 /// What the receiver is told when the program has ended.
 const ENDED: &str = "ended\n";
 
@@ -54,11 +58,8 @@ fn notify(whom: &'static str, address: String) -> Step<Claim, Claim> {
     Step::new(call).named(whom).retry(Retry::times(3))
 }
 
-#[test]
-#[ignore = "it is the program that the other test runs and kills"]
-fn the_program() {
-    let variable = |name| std::env::var(name).expect("the test that kills it sets this");
-    let (folder, address) = (variable("PERDURA_TEST_FOLDER"), variable("PERDURA_TEST_RECEIVER"));
+/// What is killed.
+fn be_the_program(folder: &str, address: String) {
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     tokio.block_on(async {
         let workflow = Workflow::new("claim")
@@ -66,7 +67,7 @@ fn the_program() {
             .step(notify("client", address.clone()))
             .step(notify("agent", address.clone()))
             .step(notify("system", address));
-        let perdura = Perdura::open(&folder).workflow(&workflow).await.unwrap();
+        let perdura = Perdura::open(folder).workflow(&workflow).await.unwrap();
         let mut runs = Vec::new();
         for number in 1..=CLAIMS {
             let claim = Claim { number, done: Vec::new() };
@@ -83,9 +84,9 @@ fn the_program() {
 /// The program, and a thread that tells the receiver when it has ended.
 fn program(folder: &TempFolder, receiver: SocketAddr) -> (Child, JoinHandle<()>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "the_program", "--ignored"])
-        .env("PERDURA_TEST_FOLDER", folder.path())
-        .env("PERDURA_TEST_RECEIVER", receiver.to_string())
+        .args(["--exact", "a_program_that_is_killed_loses_nothing_and_does_nothing_twice"])
+        .env(FOLDER, folder.path())
+        .env(RECEIVER, receiver.to_string())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -131,6 +132,9 @@ fn next_call(listener: &TcpListener) -> Option<(TcpStream, String)> {
 
 #[test]
 fn a_program_that_is_killed_loses_nothing_and_does_nothing_twice() {
+    if let (Ok(folder), Ok(receiver)) = (std::env::var(FOLDER), std::env::var(RECEIVER)) {
+        return be_the_program(&folder, receiver);
+    }
     let folder = TempFolder::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
