@@ -1,6 +1,5 @@
 //! `perdura activity`: tasks that wait for whoever takes them.
 
-mod command;
 mod work;
 
 use crate::arguments::{

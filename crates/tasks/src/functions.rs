@@ -10,7 +10,8 @@ mod process;
 mod wanted;
 mod web;
 
-pub use process::Program;
+pub use command::{Work, work};
+pub use process::{Group, Program};
 
 pub(crate) use wanted::{Invocation, Wanted, function_of, is_invoke, plain_name, wanted, written_qualifier};
 

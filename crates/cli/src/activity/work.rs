@@ -3,16 +3,17 @@
 //! A task that was taken is answered, whatever becomes of the server meanwhile: the answer is offered again until it is
 //! taken or refused, and the same answer twice is one.
 
-use super::command::{Group, Verdict, run};
 use crate::arguments::WorkArguments;
 use crate::data::Data;
 use crate::duration;
 use crate::{table, terminal};
 use anyhow::{Context, Result, bail};
-use perdura_engine::Limits;
+use perdura_asl::json::Payload;
+use perdura_engine::{Certainty, Fault, Limits, Outcome};
 use perdura_server::control::{Answer, Request, Task};
 use perdura_server::retention::ms;
 use perdura_server::{Refusal, RefusalKind};
+use perdura_tasks::functions::{self, Group, Program, Work};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,28 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How often an answer is offered to a server that is away.
 const OFFERS_MAX: u32 = 600;
 
+/// What came of a task.
+enum Verdict {
+    Done(Payload),
+    Failed {
+        fault: Fault,
+        /// It may have been done all the same.
+        uncertain: bool,
+    },
+}
+
+impl Verdict {
+    fn of(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Succeeded { output } | Outcome::Submitted { output } => Self::Done(output),
+            Outcome::Failed { fault, certainty } | Outcome::SubmitFailed { fault, certainty } => {
+                Self::Failed { fault, uncertain: certainty == Certainty::Ambiguous }
+            }
+            Outcome::NotStarted { fault, .. } => Self::Failed { fault, uncertain: false },
+        }
+    }
+}
+
 /// What all its threads share.
 struct Worker {
     folder: PathBuf,
@@ -46,7 +69,7 @@ struct Worker {
 struct Arguments {
     activity: String,
     worker: Option<String>,
-    command: Vec<std::ffi::OsString>,
+    program: Program,
     heartbeat: Duration,
     json: bool,
 }
@@ -59,12 +82,14 @@ pub(super) fn work(arguments: &WorkArguments) -> Result<ExitCode> {
         let refusal = Refusal::new(RefusalKind::Unavailable, why);
         return Err(refusal.but("start one with `perdura serve`").into());
     }
+    let Some((path, rest)) = arguments.command.split_first() else { bail!("there is no command") };
+    let program = Program { path: path.into(), arguments: rest.to_vec(), folder: ".".into() };
     let worker = Arc::new(Worker {
         folder,
         arguments: Arguments {
             activity: arguments.activity.clone(),
             worker: arguments.worker.clone(),
-            command: arguments.command.clone(),
+            program,
             heartbeat: arguments.heartbeat.max(Duration::from_millis(100)),
             json: arguments.data.json,
         },
@@ -176,10 +201,13 @@ impl Worker {
     fn perform(&self, data: &mut Data, task: &Task) -> Result<()> {
         let began = Instant::now();
         let group = Group::default();
-        let verdict = {
-            let _pulse = Pulse::start(&self.folder, task, self.arguments.heartbeat, group.clone())?;
-            run(&self.arguments.command, task, Limits::GENEROUS.payload_bytes_max, &group)
+        let Arguments { activity, program, heartbeat, .. } = &self.arguments;
+        let work = Work { activity, key: &task.wire_key, token: &task.token, input: task.input.text() };
+        let outcome = {
+            let _pulse = Pulse::start(&self.folder, task, *heartbeat, group.clone())?;
+            functions::work(program, work, Limits::GENEROUS.payload_bytes_max, &group)
         };
+        let verdict = Verdict::of(outcome);
         let taken = self.answer(data, task, &verdict)?;
         self.tell(task, &verdict, taken, began.elapsed())
     }
@@ -189,10 +217,10 @@ impl Worker {
         let token = task.token.clone();
         let request = match verdict {
             Verdict::Done(output) => Request::Succeed { token, output: output.clone() },
-            Verdict::Failed { error, cause, uncertain } => Request::Fail {
+            Verdict::Failed { fault, uncertain } => Request::Fail {
                 token,
-                error: Some(error.clone()),
-                cause: Some(cause.clone()),
+                error: fault.error.as_deref().map(Into::into),
+                cause: fault.cause.as_deref().map(Into::into),
                 uncertain: *uncertain,
             },
         };
@@ -215,7 +243,7 @@ impl Worker {
         let _printing: MutexGuard<'_, ()> = self.printing.lock().unwrap_or_else(PoisonError::into_inner);
         let (status, error) = match verdict {
             Verdict::Done(_) => ("succeeded", None),
-            Verdict::Failed { error, .. } => ("failed", Some(error)),
+            Verdict::Failed { fault, .. } => ("failed", fault.error.as_deref()),
         };
         if self.arguments.json {
             return table::print_json(&serde_json::json!({

@@ -3,7 +3,6 @@
 use super::data::DataArguments;
 use crate::duration;
 use clap::{Args, Subcommand};
-use std::ffi::OsString;
 use std::time::Duration;
 
 /// Work on tasks of activities: take them, answer them, or let a command do so.
@@ -163,7 +162,7 @@ pub(crate) struct WorkArguments {
     pub(crate) activity: String,
     /// The command for each task.
     #[arg(value_name = "COMMAND", required = true, last = true)]
-    pub(crate) command: Vec<OsString>,
+    pub(crate) command: Vec<String>,
     /// Who takes the tasks, for the history.
     #[arg(long, value_name = "NAME")]
     pub(crate) worker: Option<String>,

@@ -2,10 +2,36 @@
 
 use super::outcome::{failed, of_command, timed_out};
 use super::process::{self, Group};
-use super::{Calling, Functions, Program};
+use super::{Calling, Functions, Program, Shape};
 use perdura_engine::{Certainty, Fault, Outcome};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The variable in which a command finds its key.
+const KEY: &str = "PERDURA_IDEMPOTENCY_KEY";
+/// The variable in which a command that works on an activity finds its token.
+const TOKEN: &str = "PERDURA_TASK_TOKEN";
+
+/// A task of an activity, for a command.
+#[derive(Clone, Copy, Debug)]
+pub struct Work<'a> {
+    /// Of which activity, for messages.
+    pub activity: &'a str,
+    /// Its key on the wire.
+    pub key: &'a str,
+    /// Its token.
+    pub token: &'a str,
+    /// Its input.
+    pub input: &'a Arc<str>,
+}
+
+/// Runs a command for a task of an activity, to its end, and judges it as a function is judged. `group` can end it from
+/// elsewhere. It waits: not for an async thread.
+pub fn work(program: &Program, work: Work<'_>, bytes_max: usize, group: &Group) -> Outcome {
+    let variables = [(KEY, work.key), (TOKEN, work.token)];
+    let ended = process::run(program, &variables, work.input.clone(), bytes_max, group);
+    of_command(&ended, work.activity, Shape::Bare)
+}
 
 /// Ends a command when nobody waits for it any more.
 struct EndOnDrop(Group);
@@ -27,8 +53,9 @@ impl Functions {
         let (wire, input) = (calling.call.key.wire().to_string(), calling.invocation.payload.text().clone());
         let (program, group, bytes_max) = (program.clone(), Group::default(), self.answer_bytes_max);
         let _ending = EndOnDrop(group.clone());
-        let running =
-            tokio::task::spawn_blocking(move || process::run(&program, &wire, input, bytes_max, &group));
+        let running = tokio::task::spawn_blocking(move || {
+            process::run(&program, &[(KEY, &wire)], input, bytes_max, &group)
+        });
         let ended = match timeout {
             None => running.await,
             Some(most) => match tokio::time::timeout(most, running).await {
@@ -44,5 +71,51 @@ impl Functions {
                 failed(Fault::new("Runtime.ExitError", cause), Certainty::Ambiguous)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perdura_engine::asl::json::Payload;
+
+    fn worked(path: &str, arguments: &[&str]) -> Outcome {
+        let arguments = arguments.iter().map(ToString::to_string).collect();
+        let program = Program { path: path.into(), arguments, folder: ".".into() };
+        let task = Work { activity: "pay", key: "k", token: "t", input: &r#"{"a": 1}"#.into() };
+        work(&program, task, 64, &Group::default())
+    }
+
+    #[test]
+    fn a_command_gets_input_key_and_token_and_what_it_says_is_its_answer() {
+        use Certainty::{Ambiguous, Refused};
+        let done = |text: &str| Ok(Payload::from_text(text).unwrap());
+        let too_large = "The state/task 'pay' returned a result with a size exceeding the maximum number of bytes \
+                         service limit.";
+        for (script, expected) in [
+            ("cat", done(r#"{"a": 1}"#)),
+            ("exit 0", done("null")),
+            ("echo \"\\\"$PERDURA_IDEMPOTENCY_KEY $PERDURA_TASK_TOKEN\\\"\"", done("\"k t\"")),
+            ("echo why >&2; exit 3", Err(("Runtime.ExitError", "why", Refused))),
+            ("echo '{\"errorType\":\"No\"}'; exit 1", Err(("No", "{\"errorType\":\"No\"}", Refused))),
+            ("kill -9 $$", Err(("Runtime.ExitError", "the command was killed by signal 9.", Ambiguous))),
+            ("yes", Err(("States.DataLimitExceeded", too_large, Ambiguous))),
+        ] {
+            let expected = match expected {
+                Ok(output) => Outcome::Succeeded { output },
+                Err((error, cause, certainty)) => failed(Fault::new(error, cause), certainty),
+            };
+            assert_eq!(worked("sh", &["-c", script]), expected, "{script}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_started_was_not_done() {
+        let outcome = worked("/no/such/program", &[]);
+        let Outcome::Failed { fault, certainty } = outcome else { panic!("{outcome:?}") };
+        assert_eq!(
+            (fault.error.as_deref(), certainty),
+            (Some("Runtime.InvalidEntrypoint"), Certainty::Refused)
+        );
     }
 }

@@ -46,7 +46,7 @@ pub(crate) enum Ended {
 
 /// The processes of a command, for as long as there are any.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Group(Arc<Mutex<Life>>);
+pub struct Group(Arc<Mutex<Life>>);
 
 #[derive(Debug, Default)]
 enum Life {
@@ -63,7 +63,7 @@ impl Group {
     }
 
     /// Ends all of it. One that has not begun will not begin.
-    pub(crate) fn kill(&self) {
+    pub fn kill(&self) {
         let mut life = self.lock();
         match *life {
             Life::Running(leader) => end(leader),
@@ -99,12 +99,18 @@ fn end(leader: Pid) {
 }
 
 /// Runs a command to its end. `group` can end it from elsewhere.
-pub(crate) fn run(program: &Program, key: &str, input: Arc<str>, bytes_max: usize, group: &Group) -> Ended {
+pub(crate) fn run(
+    program: &Program,
+    variables: &[(&str, &str)],
+    input: Arc<str>,
+    bytes_max: usize,
+    group: &Group,
+) -> Ended {
     let mut command = Command::new(&program.path);
     command
         .args(&program.arguments)
         .current_dir(&program.folder)
-        .env("PERDURA_IDEMPOTENCY_KEY", key)
+        .envs(variables.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -252,7 +258,7 @@ mod tests {
         let group = Group::default();
         group.kill();
         let program = Program { path: "true".into(), arguments: vec![], folder: "/".into() };
-        let ended = run(&program, "key", "{}".into(), 10, &group);
+        let ended = run(&program, &[], "{}".into(), 10, &group);
         assert!(matches!(ended, Ended::NotStarted { .. }), "{ended:?}");
     }
 }
