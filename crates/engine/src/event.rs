@@ -136,6 +136,9 @@ pub enum EventKind {
     ExecutionRedriven {
         /// How often so far.
         redrive_count: u32,
+        /// Under which token, if one was given: the same token again is the same redrive.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        token: Option<Arc<str>>,
     },
     /// `…StateEntered`
     StateEntered {

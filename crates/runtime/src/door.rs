@@ -1,21 +1,24 @@
 //! The way in: the verbs that a server, a command or a program calls. Each is answered after its commit.
 
 use crate::message::{
-    ActivityTask, Ending, InputError, Message, Reply, Start, StartError, Started, Taken, TokenError,
-    Unavailable, View,
+    ActivityTask, AdjustError, Ending, InputError, MapRunChange, Message, Reply, StartError, Started, Taken,
+    TokenError, Unavailable, View, Young,
 };
+use crate::naming::Start;
 use crate::runtime::{Event, Shared};
 use crate::watch::Reading;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Answered, By, ExecutionId, Input, Outcome, TaskToken};
 use perdura_store::record::TurnBody;
 use perdura_store::{
-    CommitError, Failure, FailureKind, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry,
-    Retention, Store, Swept,
+    CommitError, Failure, FailureKind, MachineChange, MachineId, MachineRecord, MapRunRow, NewMachine,
+    Reader, Registered, Registry, Retention, Revised, Store, Summary, Swept,
 };
+use std::cmp::Reverse;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use uuid::Uuid;
 
 /// How many readers are kept open.
 const READERS_MAX: usize = 8;
@@ -56,6 +59,30 @@ impl Door {
         let record = self.with_store(|store| store.deploy(new))?;
         self.send(Message::Deployed { record: record.clone(), machine });
         Ok(record)
+    }
+
+    /// Changes a machine on what was seen of it; `machine` is the definition that comes with it, read. It waits for the
+    /// disk: not for an async thread.
+    pub fn revise(
+        &self,
+        change: &MachineChange<'_>,
+        machine: Option<Arc<Machine>>,
+    ) -> Result<Revised, CommitError> {
+        let revised = self.with_store(|store| store.revise(change))?;
+        if let (Revised::Stands(head), Some(machine), Some(new)) = (&revised, machine, &change.revision) {
+            let record = MachineRecord {
+                machine: head.machine,
+                revision: head.revision,
+                name: head.name.clone(),
+                kind: new.kind,
+                definition: new.definition.clone(),
+                role_arn: new.role_arn.clone(),
+                settings: new.settings.clone(),
+                created_at: new.at,
+            };
+            self.send(Message::Deployed { record, machine });
+        }
+        Ok(revised)
     }
 
     /// Starts an execution.
@@ -190,6 +217,41 @@ impl Door {
     /// The execution in memory that has this name.
     pub async fn named(&self, machine: MachineId, name: Arc<str>) -> Option<ExecutionId> {
         self.ask(&self.others, |reply| Message::Named { machine, name, reply }).await.flatten()
+    }
+
+    /// The newest executions of a machine that lists may not show yet, as they stand, so that one that was just started
+    /// is seen at once. One that has a row all the same is told here as it stands now.
+    pub async fn young(&self, machine: MachineId, most: usize) -> Vec<Summary> {
+        let young = self.ask(&self.others, |reply| Message::Young { machine, most, reply }).await;
+        let Young { mut seen, busy } = young.unwrap_or_default();
+        for execution in busy {
+            let view = self.view(execution).await;
+            seen.extend(view.and_then(|view| view.young));
+        }
+        seen.sort_unstable_by_key(|summary| Reverse((summary.started_at, summary.execution)));
+        seen.truncate(most);
+        seen
+    }
+
+    /// A Map Run as it stands now, or as it ended.
+    pub async fn map_run(&self, run: Uuid) -> Result<Option<MapRunRow>, Failure> {
+        if let Some(row) = self.ask(&self.others, |reply| Message::MapRun { run, reply }).await.flatten() {
+            return Ok(Some(*row));
+        }
+        let door = self.clone();
+        let read = tokio::task::spawn_blocking(move || door.read(|reader| reader.map_run(run)));
+        read.await.unwrap_or_else(|panic| {
+            let what = format!("reading the Map Run {run}");
+            Err(Failure { what, why: panic.to_string(), kind: FailureKind::Io })
+        })
+    }
+
+    /// Changes the bounds of a Map Run that is under way. It counts at once, and also after a restart.
+    pub async fn adjust_map_run(&self, run: Uuid, change: MapRunChange) -> Result<(), AdjustError> {
+        let unknown = || Unavailable::Store("nobody can say whether it was written: ask again".into());
+        self.ask(&self.others, |reply| Message::Adjust { run, change, reply })
+            .await
+            .unwrap_or_else(|| Err(AdjustError::Unavailable(unknown())))
     }
 
     /// Reads from the store, beside everything else. It waits for the disk: not for an async thread.

@@ -5,7 +5,7 @@ use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::source::Source;
 use perdura_engine::{Arns, ExecutionId, Limits, Outcome, Policy, Status, Timestamp};
-use perdura_runtime::{Naming, Nowhere, Options, RealWorld, Runtime, Start, Steps};
+use perdura_runtime::{Naming, Nowhere, Options, RealWorld, Runtime, Start, Steps, Via};
 use perdura_store::{
     After, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Head, Lease, LedgerFilter,
     LedgerRow, MachineChange, MachineId, MachineRecord, MapRunRow, MemoryStore, NewMachine, Reader,
@@ -277,6 +277,7 @@ fn start(revision: RevisionId, input: &str) -> Start {
         input: Payload::from_text(input).unwrap(),
         limits: Limits::GENEROUS,
         naming: Naming::new(Arns::default()),
+        via: Via::default(),
     }
 }
 

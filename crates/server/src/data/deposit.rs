@@ -13,7 +13,8 @@ use perdura_engine::{
     By, Destinations, ExecutionId, Input, Moment, Outcome, Policy, TaskToken, Timestamp, Uncertain,
 };
 use perdura_runtime::{
-    Committer, Live, Message, Node, Opening, RealClock, Reply, Start, Started, Taken, TokenError, View,
+    Committer, Live, Message, Node, Opening, RealClock, Reply, Resolver, Start, Started, Taken, TokenError,
+    View,
 };
 use perdura_store::{
     CommitError, Failure, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention,
@@ -68,6 +69,7 @@ impl Deposit {
                 store: &mut *self.store,
                 live: Live::default(),
                 performs: false,
+                resolver: Resolver::default(),
             };
             self.node = Some(Node::open(opening)?);
         }

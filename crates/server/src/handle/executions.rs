@@ -7,7 +7,7 @@ use crate::fold::{Folded, fold};
 use crate::{Refusal, names};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::{Arns, Execution, ExecutionId, Fault, Input, Limits, Status};
-use perdura_runtime::{Naming, Start, View};
+use perdura_runtime::{Naming, Start, Via, View};
 use perdura_store::{Filter, MachineId, MachineRecord};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,6 +36,7 @@ pub(super) fn start<D: Data>(data: &mut D, starts: &Starts) -> Result<Answer, Re
         input: starts.input.clone(),
         limits,
         naming: Naming::new(Arns::default()),
+        via: Via::default(),
     })?;
     if started.fresh {
         tracing::info!(execution = %started.execution, machine = %record.name, "started");
