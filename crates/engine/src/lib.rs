@@ -44,4 +44,4 @@ pub use test_state::{
     TestStatus, Variables, Verdict,
 };
 pub use turn::{Lateness, LedgerStatus, Note, Record, Resolved, Retry, Turn};
-pub use validate::{Complaint, Validation, validate};
+pub use validate::{Complaint, Validating, Validation, invalid_definition, validate};

@@ -15,6 +15,7 @@ use perdura_store::{
     Reader, Registered, Registry, Retention, Revised, Store, Summary, Swept,
 };
 use std::cmp::Reverse;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -56,7 +57,7 @@ impl Door {
 
     /// Keeps a definition that was read already. It waits for the disk: not for an async thread.
     pub fn deploy(&self, new: &NewMachine, machine: Arc<Machine>) -> Result<MachineRecord, CommitError> {
-        let record = self.with_store(|store| store.deploy(new))?;
+        let record = self.changing(|store| store.deploy(new))?;
         self.send(Message::Deployed { record: record.clone(), machine });
         Ok(record)
     }
@@ -68,7 +69,7 @@ impl Door {
         change: &MachineChange<'_>,
         machine: Option<Arc<Machine>>,
     ) -> Result<Revised, CommitError> {
-        let revised = self.with_store(|store| store.revise(change))?;
+        let revised = self.changing(|store| store.revise(change))?;
         if let (Revised::Stands(head), Some(machine), Some(new)) = (&revised, machine, &change.revision) {
             let record = MachineRecord {
                 machine: head.machine,
@@ -219,6 +220,12 @@ impl Door {
         self.ask(&self.others, |reply| Message::Named { machine, name, reply }).await.flatten()
     }
 
+    /// How often a machine was changed through this door, or may have been: what was read of machines is out of date
+    /// when this is no longer the same.
+    pub fn machine_changes(&self) -> u64 {
+        self.shared.machine_changes.load(Ordering::Acquire)
+    }
+
     /// The newest executions of a machine that lists may not show yet, as they stand, so that one that was just started
     /// is seen at once. One that has a row all the same is told here as it stands now.
     pub async fn young(&self, machine: MachineId, most: usize) -> Vec<Summary> {
@@ -287,6 +294,16 @@ impl Door {
     /// Why nothing can be written at the moment; `None`: all is well.
     pub fn trouble(&self) -> Option<Arc<str>> {
         self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes a machine. It counts as changed also where nobody knows whether it was.
+    fn changing<T>(
+        &self,
+        work: impl FnOnce(&mut dyn Store) -> Result<T, CommitError>,
+    ) -> Result<T, CommitError> {
+        let changed = self.with_store(work);
+        self.shared.machine_changes.fetch_add(1, Ordering::AcqRel);
+        changed
     }
 
     fn with_store<T>(

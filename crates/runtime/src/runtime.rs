@@ -16,6 +16,7 @@ use perdura_engine::{Moment, Timestamp, Wake};
 use perdura_store::{CommitError, Failure, Store};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -77,6 +78,8 @@ pub(crate) enum Event {
 pub(crate) struct Shared {
     store: Mutex<Option<Box<dyn Store>>>,
     pub(crate) gauges: Gauges,
+    /// How often a machine was changed since the start.
+    pub(crate) machine_changes: AtomicU64,
     /// Why nothing can be written at the moment.
     pub(crate) trouble: Mutex<Option<Arc<str>>>,
 }
@@ -145,6 +148,7 @@ impl Runtime {
         let shared = Arc::new(Shared {
             store: Mutex::new(Some(opener()?)),
             gauges: Gauges::default(),
+            machine_changes: AtomicU64::new(0),
             trouble: Mutex::new(None),
         });
         let mut turner = Turner {

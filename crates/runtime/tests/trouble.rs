@@ -155,6 +155,10 @@ impl Reader for FaultyReader {
         self.inner.waiting(shard, after, most)
     }
 
+    fn machine_id(&mut self, name: &str) -> Result<Option<MachineId>, Failure> {
+        self.inner.machine_id(name)
+    }
+
     fn head(&mut self, name: &str) -> Result<Option<Head>, Failure> {
         self.inner.head(name)
     }
