@@ -4,6 +4,7 @@ use crate::arguments::CallArguments;
 use crate::document;
 use crate::settings::{self, check_names};
 use anyhow::{Context, Result, anyhow};
+use perdura_tasks::aws::AwsTable;
 use perdura_tasks::connection::{Connections, SecretText};
 use perdura_tasks::destination::DestinationTable;
 use perdura_tasks::items::ItemSettings;
@@ -37,6 +38,7 @@ struct Written {
     commands: CommandsTable,
     http: HttpTable,
     items: ItemSettings,
+    aws: AwsTable,
 }
 
 impl Config {
@@ -70,6 +72,11 @@ impl Config {
 
     /// Whoever makes the calls of this configuration.
     pub(crate) fn tasks(&self, strict: bool, connections: Arc<Connections>, handle: Handle) -> Result<Tasks> {
+        Ok(Tasks::new(self.with_credentials(strict)?, connections, handle)?)
+    }
+
+    /// What is called and how, with the credentials of the environment.
+    pub(crate) fn with_credentials(&self, strict: bool) -> Result<Settings> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let secret = |name: &str| variable(name).map(SecretText::new);
         let items = self.settings.items.clone().or_credentials(
@@ -77,8 +84,12 @@ impl Config {
             secret("AWS_SECRET_ACCESS_KEY"),
             secret("AWS_SESSION_TOKEN"),
         );
-        let settings = Settings { strict, items, ..self.settings.clone() };
-        Ok(Tasks::new(settings, connections, handle)?)
+        let aws = self.settings.aws.clone().with_credentials(
+            variable("AWS_ACCESS_KEY_ID"),
+            secret("AWS_SECRET_ACCESS_KEY"),
+            secret("AWS_SESSION_TOKEN"),
+        )?;
+        Ok(Settings { strict, items, aws, ..self.settings.clone() })
     }
 }
 
@@ -87,9 +98,9 @@ fn read(text: &str, folder: &Path, endpoint: Option<&Url>) -> Result<Config> {
     check_names(text)?;
     let written: Written =
         toml::from_str(text).map_err(|error| anyhow!("{}", error.to_string().trim_end()))?;
-    let Written { functions, destinations, mut lambda, commands, http, items } = written;
+    let Written { functions, destinations, mut lambda, commands, http, items, aws } = written;
     lambda.endpoint = endpoint.map(Url::to_string).or(lambda.endpoint);
-    let tables = Tables { functions, destinations, lambda, commands, http, items };
+    let tables = Tables { functions, destinations, lambda, commands, http, items, aws };
     let settings = Settings::check(tables, folder)?;
     Ok(Config { file: None, settings })
 }
