@@ -18,7 +18,7 @@ pub use mock::{Mock, Strictness};
 pub use verdict::{TestStatus, Variables, Verdict};
 
 use crate::arn::Arns;
-use crate::decide::{Alone, after_of, decide, decide_alone};
+use crate::decide::{Alone, decide, decide_alone};
 use crate::effect::{Call, Effect, MapRunOrder};
 use crate::event::Fault;
 use crate::execution::{Execution, Standing};
@@ -28,9 +28,8 @@ use crate::map_run::{MapRunBounds, tolerance_exceeded};
 use crate::trial::Trial;
 use crate::turn::Turn;
 use crate::validate::invalid_definition;
-use perdura_asl::error::matches;
 use perdura_asl::json::{Map, Payload, Value};
-use perdura_asl::machine::{Kind, Machine, MachineType, State, StateIx};
+use perdura_asl::machine::{Kind, Machine, MachineType, StateIx};
 use perdura_asl::read::{ReadOptions, read, read_state, read_state_of};
 use perdura_asl::source::Source;
 use std::sync::Arc;
@@ -227,7 +226,6 @@ impl TestState {
         moment: &Moment,
     ) -> Run {
         let state = machine.state(StateIx(0));
-        let (retrier, retries) = self.retries(state);
         let identity = context::identity(self, arns, moment);
         let context = match &self.context {
             Some(context) => context.clone(),
@@ -238,13 +236,10 @@ impl TestState {
         execution.commit(entered);
         if let Some(strand) = execution.strands.get_mut(&StrandId::TOP) {
             strand.variables = Arc::new(self.variables.clone());
-            if let (Some(step), Some(retrier)) = (&mut strand.step, retrier) {
-                step.retries.insert(retrier, retries);
-            }
         }
         Run {
             execution,
-            trial: Trial::new(context),
+            trial: Trial::new(context, self.retries()),
             turns: Vec::new(),
             input: self.input.clone(),
             variables: self.variables.clone(),
@@ -255,19 +250,10 @@ impl TestState {
         }
     }
 
-    /// The retrier that has taken the error before, and how often.
-    fn retries(&self, state: &State) -> (Option<u32>, u64) {
-        let in_context = || self.context.as_ref()?.get("State")?.get("RetryCount")?.as_i64();
-        let count = self
-            .configuration
-            .retrier_retry_count
-            .or_else(|| in_context().and_then(|count| u64::try_from(count).ok()))
-            .unwrap_or(0);
-        let exceeded = tolerance_exceeded();
-        let fault = self.mock.as_ref().and_then(Mock::fault).unwrap_or(&exceeded);
-        let mut retriers = after_of(state).into_iter().flat_map(|after| &after.retry).zip(0..);
-        let found = retriers.find(|(retrier, _)| matches(&retrier.errors, fault.error.as_deref()));
-        (found.map(|(_, at)| at).filter(|_| count > 0), count)
+    /// How often the retrier that takes the error has taken it already. AWS reads it from a context object, too.
+    fn retries(&self) -> Option<u64> {
+        let in_context = || self.context.as_ref()?.get("State")?.get("RetryCount")?.as_i64()?.try_into().ok();
+        self.configuration.retrier_retry_count.or_else(in_context)
     }
 
     /// What the mock says came of it, unless more iterations failed than are tolerated.

@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 pub(crate) struct Trial {
     /// `$$`
     pub(crate) context: Map,
+    /// How often the retrier that takes an error has taken it already, whichever that is.
+    pub(crate) retries: Option<u64>,
     seen: RefCell<BTreeMap<Stage, Payload>>,
     handled: RefCell<Option<Handled>>,
 }
@@ -53,8 +55,8 @@ pub(crate) enum Handler {
 }
 
 impl Trial {
-    pub(crate) fn new(context: Map) -> Self {
-        Self { context, seen: RefCell::default(), handled: RefCell::default() }
+    pub(crate) fn new(context: Map, retries: Option<u64>) -> Self {
+        Self { context, retries, seen: RefCell::default(), handled: RefCell::default() }
     }
 
     pub(crate) fn see(&self, stage: Stage, value: Payload) {
