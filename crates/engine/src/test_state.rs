@@ -11,6 +11,7 @@ mod context;
 mod items;
 mod mock;
 mod request;
+mod run;
 mod shapes;
 mod verdict;
 
@@ -18,22 +19,21 @@ pub use mock::{Mock, Strictness};
 pub use verdict::{TestStatus, Variables, Verdict};
 
 use crate::arn::Arns;
-use crate::decide::{Alone, decide, decide_alone};
-use crate::effect::{Call, Effect, MapRunOrder};
+use crate::decide::{Alone, decide};
+use crate::effect::Call;
 use crate::event::Fault;
-use crate::execution::{Execution, Standing};
+use crate::execution::Execution;
 use crate::id::{Moment, StrandId, Timestamp};
 use crate::input::{Certainty, Input, Outcome};
 use crate::map_run::{MapRunBounds, tolerance_exceeded};
 use crate::trial::Trial;
-use crate::turn::Turn;
 use crate::validate::invalid_definition;
 use perdura_asl::json::{Map, Payload, Value};
-use perdura_asl::machine::{Kind, Machine, MachineType, StateIx};
+use perdura_asl::machine::{Machine, MachineType, StateIx};
 use perdura_asl::read::{ReadOptions, read, read_state, read_state_of};
 use perdura_asl::source::Source;
+use run::Run;
 use std::sync::Arc;
-use verdict::Inspected;
 
 /// What AWS calls the state that is tried, whatever its name.
 const NAME: &str = "StateName";
@@ -278,82 +278,5 @@ impl TestState {
         };
         let is_exceeded = bounds.are_exceeded(failures, run.items.total);
         Ok(if is_exceeded { failed(tolerance_exceeded()) } else { mock.outcome() })
-    }
-}
-
-/// A trial under way.
-struct Run {
-    execution: Execution,
-    trial: Trial,
-    turns: Vec<Turn>,
-    input: Payload,
-    variables: Variables,
-    level: InspectionLevel,
-    call: Option<Call>,
-    order: Option<MapRunOrder>,
-    items: items::Seen,
-}
-
-impl Run {
-    fn step(&mut self, what: &Alone<'_>, moment: &Moment) {
-        let decision = decide_alone(&self.execution, what, moment, &self.trial);
-        self.turns.push(decision.turn.clone());
-        for effect in self.execution.commit(decision) {
-            match effect {
-                Effect::CallTask(call) => self.call = Some(call),
-                Effect::StartMapRun(order) => self.order = Some(*order),
-                Effect::AwaitTask(_)
-                | Effect::CancelTask { .. }
-                | Effect::SetTimer { .. }
-                | Effect::StopMapRun { .. }
-                | Effect::Continue
-                | Effect::Publish { .. } => {}
-            }
-        }
-    }
-
-    fn standing(&self) -> Option<&Standing> {
-        Some(&self.execution.strand(StrandId::TOP)?.step.as_ref()?.standing)
-    }
-
-    fn is_waiting_for_an_answer(&self) -> bool {
-        matches!(
-            self.standing(),
-            Some(Standing::Calling { .. } | Standing::Fanning(_) | Standing::MapRunning { .. })
-        )
-    }
-
-    /// How long a Wait waits from now on.
-    fn waits(&self, moment: &Moment) -> Option<i64> {
-        match self.standing()? {
-            Standing::Resting { until, retry: false, wall } => {
-                let now = if *wall { moment.now } else { moment.steady };
-                Some(until.0.saturating_sub(now.0))
-            }
-            _ => None,
-        }
-    }
-
-    fn verdict(self, exchange: Option<Exchange>) -> Verdict {
-        let mut verdict = Verdict::of(&self.turns, &self.trial, self.variables);
-        if self.level == InspectionLevel::Info {
-            return verdict;
-        }
-        let state = self.execution.machine.state(StateIx(0));
-        let inspected = Inspected {
-            state,
-            trial: &self.trial,
-            input: &self.input,
-            order: self.order.as_ref(),
-            items: &self.items,
-            variables: &verdict.variables,
-        };
-        let mut data = inspected.data();
-        if let (InspectionLevel::Trace, Kind::Task(_), Some(exchange)) = (self.level, &state.kind, exchange) {
-            data.insert("request", exchange.request);
-            data.insert("response", exchange.response);
-        }
-        verdict.inspection = Some(data);
-        verdict
     }
 }

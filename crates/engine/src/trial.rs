@@ -9,6 +9,9 @@ use perdura_asl::scope::Context;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+/// How many items of a Map are made as its children would receive them: each may be an expression's worth of work.
+pub(crate) const ITEMS_MAX: usize = 1_000;
+
 /// What a state is given, and what was seen of it.
 pub(crate) struct Trial {
     /// `$$`
