@@ -1,5 +1,6 @@
 //! A small world below the API: machines, executions, functions, activities, and a clock that jumps.
 
+use perdura_engine::asl::diagnostic::Severity;
 use perdura_engine::asl::json::{Map, Payload, Value, parse};
 use perdura_engine::asl::machine::{Kind, Machine, MachineType};
 use perdura_engine::asl::resource::Target;
@@ -7,7 +8,7 @@ use perdura_engine::asl::source::Source;
 use perdura_engine::asl::{object, read};
 use perdura_engine::{
     Arns, By, Call, Certainty, Effect, Event, Execution, ExecutionId, Fault, Identity, Input, Limits, MapRun,
-    MapRunOutcome, Moment, Next, Outcome, Status, StrandId, TaskToken, Timestamp, decide,
+    MapRunOutcome, Moment, Next, Outcome, Status, StrandId, TaskToken, Timestamp, decide, validate,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -81,7 +82,11 @@ impl World {
                 self.machines.insert(self.arns.machine(&text("name")), (machine, text("name")));
                 Ok(None)
             }
-            "ValidateStateMachineDefinition" => Ok(Some(validate(&text("definition")))),
+            "ValidateStateMachineDefinition" => {
+                let definition = text("definition");
+                let found = validate(&definition, MachineType::Standard, Severity::Warning, 0);
+                Ok(Some(found.to_api()))
+            }
             "StartExecution" => {
                 self.starts += 1;
                 let name =
@@ -529,31 +534,4 @@ impl World {
         }
         answer.into()
     }
-}
-
-fn validate(definition: &str) -> Value {
-    let source = Source::new("definition", definition);
-    let reading =
-        read::read(&source, &read::ReadOptions { machine_type: MachineType::Standard, strict: true });
-    let diagnostics: Vec<Value> = reading
-        .diagnostics
-        .iter()
-        .map(|diagnostic| {
-            let mut shown = Map::new();
-            shown.insert("code", diagnostic.code);
-            if let Some(jackson) = diagnostic.jackson(&source) {
-                shown.insert("location", jackson.location);
-                shown.insert("message", jackson.message);
-            } else {
-                if !diagnostic.pointer.is_empty() {
-                    shown.insert("location", diagnostic.pointer.clone());
-                }
-                shown.insert("message", diagnostic.message.clone());
-            }
-            shown.insert("severity", if diagnostic.is_error() { "ERROR" } else { "WARNING" });
-            shown.into()
-        })
-        .collect();
-    let result = if reading.machine.is_some() { "OK" } else { "FAIL" };
-    object! {"diagnostics" => diagnostics, "result" => result, "truncated" => false}
 }
