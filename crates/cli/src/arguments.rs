@@ -4,7 +4,9 @@ mod activity;
 mod connection;
 mod data;
 mod follow;
+mod reach;
 mod setting;
+mod template;
 
 pub(crate) use activity::{
     ActivityArguments, ActivityCommand, ActivityListArguments, FailArguments, HeartbeatArguments,
@@ -21,7 +23,9 @@ pub(crate) use data::{
 };
 
 pub(crate) use follow::{TraceArguments, WatchArguments};
+pub(crate) use reach::ReachArguments;
 pub(crate) use setting::{ConfigArguments, SettingArguments};
+pub(crate) use template::TemplateArguments;
 
 use crate::settings::{self, Flags};
 use anyhow::Result;
@@ -86,12 +90,14 @@ Examples:
 
 /// Show everything that is wrong with definitions, each mistake with its line.
 ///
-/// Files are JSON or YAML, by their names; - reads from stdin.
+/// Files are JSON or YAML, by their names; - reads from stdin. Of a CloudFormation template all state machines are
+/// checked.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   perdura validate order.asl.json
   perdura validate workflows/*.asl.yaml --strict
+  perdura validate cdk.out/Orders.template.json
   jq -r .definition described.json | perdura validate -
   perdura validate *.asl.json --json | jq -r 'select(.result == \"FAIL\") | .file'
 
@@ -100,12 +106,14 @@ Exit codes:
   1  at least one error
   2  the command line is wrong, or a file cannot be read")]
 pub(crate) struct ValidateArguments {
-    /// Definitions to check; - is stdin.
+    /// Definitions or templates to check; - is stdin.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// Print one line of JSON for each file to stdout instead.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) template: TemplateArguments,
     #[command(flatten)]
     pub(crate) calls: CallArguments,
     #[command(flatten)]

@@ -10,8 +10,8 @@ mod table;
 
 pub(crate) use file::{File, check_names};
 pub(crate) use table::{
-    CONFIG, CONNECTION_KEY_FILE, DATA, GRACE, Kind, LAMBDA_ENDPOINT, LISTEN, LOG, LOG_FORMAT, STRICT,
-    Setting, TABLE,
+    CONFIG, CONNECTION_KEY_FILE, DATA, ENDPOINT, GRACE, Kind, LAMBDA_ENDPOINT, LISTEN, LOG, LOG_FORMAT,
+    STRICT, Setting, TABLE,
 };
 
 use crate::arguments::LogFormat;
@@ -155,6 +155,14 @@ impl Settings {
         self.parsed(&LAMBDA_ENDPOINT, |text| endpoint_url(text).map_err(|error| anyhow!("{error}"))).map(Some)
     }
 
+    /// Who answers commands in the place of a data directory.
+    pub(crate) fn endpoint(&self) -> Result<Option<Url>> {
+        if self.decide(&ENDPOINT).value.is_none() {
+            return Ok(None);
+        }
+        self.parsed(&ENDPOINT, |text| endpoint_url(text).map_err(|error| anyhow!("{error}"))).map(Some)
+    }
+
     /// Whether AWS's limits and rules hold.
     pub(crate) fn strict(&self) -> Result<bool> {
         self.parsed(&STRICT, |text| text.parse().map_err(|_| anyhow!("true or false")))
@@ -229,6 +237,7 @@ impl Settings {
         self.keep()?;
         self.sealing_key()?;
         self.lambda_endpoint()?;
+        self.endpoint()?;
         self.telemetry().map(drop)
     }
 
@@ -272,7 +281,7 @@ fn found(definition: Option<&Path>) -> Option<PathBuf> {
 }
 
 /// A variable that is set to nothing is not set.
-fn environment(variable: &str) -> Option<String> {
+pub(crate) fn environment(variable: &str) -> Option<String> {
     let value = std::env::var_os(variable).filter(|value| !value.is_empty())?;
     Some(value.to_string_lossy().into_owned())
 }
@@ -282,6 +291,16 @@ pub(crate) fn data_folder(flag: Option<&Path>) -> Result<PathBuf> {
     match flag.map(Path::to_owned).or_else(|| environment(DATA.variable).map(PathBuf::from)) {
         Some(folder) => Ok(folder),
         None => Ok(Settings::load(Vec::new(), None)?.data()),
+    }
+}
+
+/// The server that answers a command; `None`: its data directory does. A directory that is named on the command line
+/// counts before the environment.
+pub(crate) fn endpoint(flag: Option<&Url>, has_data: bool) -> Result<Option<Url>> {
+    match flag {
+        Some(url) => Ok(Some(url.clone())),
+        None if has_data => Ok(None),
+        None => Settings { flags: Vec::new(), environment: Box::new(environment), file: None }.endpoint(),
     }
 }
 

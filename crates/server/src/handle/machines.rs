@@ -35,6 +35,6 @@ pub(super) fn deploy<D: Data>(
     let MachineRecord { name, kind, revision, created_at, .. } = data.deploy(&new, Arc::new(machine))?;
     tracing::info!(machine = %name, revision = revision.0, "deployed");
     let arn = Arns::default().machine(&name);
-    let revision = revision.0;
+    let revision = Some(revision.0);
     Ok(Answer::Deployed(Deployed { machine: name, arn, kind, revision, created_at, warnings }))
 }
