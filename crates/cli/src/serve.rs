@@ -64,7 +64,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
         world = world.telling(move |execution, _| ended.tell(execution));
     }
     // What was under way is called again as soon as the runtime is open, and may need them.
-    let kept = store.reader().and_then(|mut reader| reader.registered(Registry::Connection));
+    let kept = store.reader().and_then(|mut reader| reader.registered(Registry::Connection, None, u32::MAX));
     connections::open(sealing_key.as_ref(), &connections, kept.map_err(Refusal::from)?);
     let runtime =
         Runtime::open(opener(&folder, store), Arc::new(world), &Options::default()).map_err(Refusal::from)?;

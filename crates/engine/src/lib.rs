@@ -19,7 +19,10 @@ mod history;
 mod id;
 mod input;
 mod map_run;
+mod test_state;
+mod trial;
 mod turn;
+mod validate;
 
 pub use answered::Answered;
 pub use arn::{Arns, NAME_MAX, is_allowed_in_name, is_name};
@@ -34,4 +37,9 @@ pub use id::{
 pub use input::{By, Certainty, Input, Outcome, Resolution};
 pub use map_run::{Child, Known, MapRun, MapRunBounds, MapRunCounts, MapRunOutcome, Next, Tally};
 pub use perdura_asl as asl;
+pub use test_state::{
+    Calling, Configuration, Exchange, InspectionLevel, Mock, Prepared, Refused, Strictness, TestState,
+    TestStatus, Variables, Verdict,
+};
 pub use turn::{Lateness, LedgerStatus, Note, Record, Resolved, Retry, Turn};
+pub use validate::{Complaint, Validation, validate};

@@ -102,6 +102,9 @@ impl Running {
             wake: perdura_engine::Wake::default(),
             waits: false,
             redrives: self.execution.redrives(),
+            redriven_at: None,
+            version: None,
+            alias: None,
             child: self.child,
             content: None,
         }

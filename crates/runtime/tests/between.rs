@@ -72,6 +72,8 @@ impl Scene {
             name: name.into(),
             kind: MachineType::Standard,
             definition: definition.into(),
+            role_arn: None,
+            settings: None,
             at: Timestamp(0),
         };
         self.store.deploy(&new).unwrap().revision

@@ -98,6 +98,8 @@ impl Rig {
             name: "test".into(),
             kind: MachineType::Standard,
             definition: machine.into(),
+            role_arn: None,
+            settings: None,
             at: Timestamp(0),
         };
         let revision: RevisionId = self.store.deploy(&new).unwrap().revision;

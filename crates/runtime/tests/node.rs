@@ -49,11 +49,15 @@ fn open(store: &mut MemoryStore, live: Live) -> (Node, Committer) {
 
 fn deploy(store: &mut MemoryStore, definition: &str) -> RevisionId {
     assert!(read(&Source::new("test", definition), &ReadOptions::default()).machine.is_some());
-    let (name, kind) = ("test".into(), MachineType::Standard);
-    store
-        .deploy(&NewMachine { name, kind, definition: definition.into(), at: Timestamp(0) })
-        .unwrap()
-        .revision
+    let new = NewMachine {
+        name: "test".into(),
+        kind: MachineType::Standard,
+        definition: definition.into(),
+        role_arn: None,
+        settings: None,
+        at: Timestamp(0),
+    };
+    store.deploy(&new).unwrap().revision
 }
 
 /// The next group, not written yet.

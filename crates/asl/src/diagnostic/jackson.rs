@@ -14,6 +14,13 @@ pub struct Jackson {
     pub location: String,
 }
 
+impl Jackson {
+    /// The first complaint about a text; `None` where there is none.
+    pub fn of(text: &str) -> Option<Self> {
+        explain(text)
+    }
+}
+
 /// How much of the text a location quotes.
 const QUOTED_MAX: usize = 500;
 /// How much of a word that is no token is quoted.

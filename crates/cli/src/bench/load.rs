@@ -63,6 +63,8 @@ impl Stage {
             name: name.into(),
             kind: MachineType::Standard,
             definition: definition.into(),
+            role_arn: None,
+            settings: None,
             at: Timestamp(0),
         };
         let draft = MachineRecord {
@@ -71,6 +73,8 @@ impl Stage {
             name: new.name.clone(),
             kind: new.kind,
             definition: new.definition.clone(),
+            role_arn: None,
+            settings: None,
             created_at: new.at,
         };
         let machine = read_definition(&draft).ok_or_else(|| anyhow!("the bench's own machine is wrong"))?;

@@ -1,11 +1,12 @@
 //! A step failed: try again later, take the catcher's way, or fail what is around it.
 
-use super::{Seen, Turning};
+use super::{Seen, Turning, after_of};
 use crate::effect::Effect;
 use crate::event::{EventKind, Fault, Iteration, StateType};
 use crate::execution::Standing;
 use crate::id::{Seq, StrandId};
 use crate::input::Certainty;
+use crate::trial::Handler;
 use crate::turn::{LedgerStatus, Note, Retry};
 use perdura_asl::error::{QUERY_EVALUATION, RUNTIME, matches};
 use perdura_asl::evaluate::assign;
@@ -68,14 +69,7 @@ impl Turning<'_> {
     fn handle(&mut self, strand: StrandId, fault: &Fault) -> Handled {
         let machine = self.machine();
         let state = self.state(&machine, strand);
-        let after = match &state.kind {
-            Kind::Task(task) => &task.after,
-            Kind::Parallel(parallel) => &parallel.after,
-            Kind::Map(map) => &map.after,
-            Kind::Pass(_) | Kind::Choice(_) | Kind::Wait(_) | Kind::Succeed | Kind::Fail(_) => {
-                return Handled::No;
-            }
-        };
+        let Some(after) = after_of(state) else { return Handled::No };
         if self.retry(strand, after, fault) {
             return Handled::Yes;
         }
@@ -96,6 +90,9 @@ impl Turning<'_> {
         let round = if refused { step.round.next() } else { step.round };
         let fraction = if retrier.full_jitter { self.dice.fraction() } else { 0.0 };
         let Some(delay) = retrier.delay_ms(retries, fraction) else { return false };
+        if let Some(trial) = self.trial {
+            trial.handle(fault, Handler::Retrier { at, delay_ms: delay });
+        }
         self.drop_branches(strand);
         self.note(Note::Resting {
             strand,
@@ -148,7 +145,12 @@ impl Turning<'_> {
             self.leave(strand, state, output, assigned, Transition::Next(catcher.next))
         });
         match left {
-            Ok(()) => Handled::Yes,
+            Ok(()) => {
+                if let Some(trial) = self.trial {
+                    trial.handle(fault, Handler::Catcher { at });
+                }
+                Handled::Yes
+            }
             Err(failure) => Handled::FailedAgain(self.tell_failure(strand, failure)),
         }
     }

@@ -38,6 +38,8 @@ impl Stage {
             name: name.into(),
             kind: MachineType::Standard,
             definition: definition.into(),
+            role_arn: None,
+            settings: None,
             at: Timestamp(0),
         };
         runtime.door().deploy(&new, Arc::new(reading.machine.unwrap())).unwrap().revision

@@ -72,7 +72,7 @@ pub(super) fn list<D: Data>(
     most: u32,
 ) -> Result<Answer, Refusal> {
     let of = of.map(|name| machine(data, name)).transpose()?;
-    let filter = Filter { machine: of.map(|record| record.machine), status };
+    let filter = Filter { machine: of.map(|record| record.machine), status, ..Filter::default() };
     let after = after.map(|place| (place.started_at, place.execution));
     let (rows, machines) =
         data.read(|reader| Ok((reader.list(&filter, after, most)?, reader.machines()?)))?;

@@ -31,7 +31,8 @@ pub(super) fn deploy<D: Data>(
         return Err(Refusal::invalid(format!("the definition is wrong:\n{}", errors.concat().trim_end())));
     };
     let warnings = data.doubts(&machine).map(|doubts| doubts.into_iter().map(Into::into).collect());
-    let new = NewMachine { name: name.into(), kind, definition, at: data.now() };
+    let new =
+        NewMachine { name: name.into(), kind, definition, role_arn: None, settings: None, at: data.now() };
     let MachineRecord { name, kind, revision, created_at, .. } = data.deploy(&new, Arc::new(machine))?;
     tracing::info!(machine = %name, revision = revision.0, "deployed");
     let arn = Arns::default().machine(&name);

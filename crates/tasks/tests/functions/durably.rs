@@ -31,6 +31,8 @@ fn stage(text: &str) -> (Runtime, Start) {
         name: "test".into(),
         kind: MachineType::Standard,
         definition: definition.into(),
+        role_arn: None,
+        settings: None,
         at: Timestamp(0),
     };
     let revision = runtime.door().deploy(&new, Arc::new(machine)).expect("deployed").revision;
