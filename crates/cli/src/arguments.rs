@@ -182,6 +182,7 @@ Examples:
   perdura bench floor --data /var/lib/perdura-bench
   perdura bench steps --concurrency 128 --seconds 8 --data /var/lib/perdura-bench --json
   perdura bench steps --concurrency 128 --rate 30000 --seconds 8
+  perdura bench --via aws --concurrency 64 --seconds 8
   perdura bench sleepers --count 1000000
   perdura bench map --count 1000000
   perdura bench recovery --rounds 50
@@ -192,13 +193,16 @@ Exit codes:
   2  the command line is wrong, or nothing could be measured")]
 pub(crate) struct BenchArguments {
     /// What to measure.
-    #[arg(value_enum, default_value = "steps")]
+    #[arg(value_enum, default_value = "steps", default_value_if("via", "aws", "starts"))]
     pub(crate) workload: Workload,
+    /// How executions of `starts` are started; over the API the concurrency is 64 unless it is given.
+    #[arg(long, value_enum, default_value = "library", value_name = "WAY")]
+    pub(crate) via: Via,
     /// Where the steps of `steps` and `starts` run.
     #[arg(long, value_enum, default_value = "here", value_name = "WHERE")]
     pub(crate) steps: StepsIn,
     /// How many callers at once, each waiting for its own execution.
-    #[arg(long, short, default_value_t = 128, value_name = "N")]
+    #[arg(long, short, default_value = "128", default_value_if("via", "aws", "64"), value_name = "N")]
     pub(crate) concurrency: usize,
     /// For how long.
     #[arg(long, short, default_value_t = 8.0, value_name = "S")]
@@ -234,6 +238,15 @@ pub(crate) enum StepsIn {
     Here,
     /// In another process, as functions that are called over HTTP.
     Http,
+}
+
+/// How executions are started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Via {
+    /// In this process, as a program in Rust would.
+    Library,
+    /// Through the Step Functions API of a server in another process, as an SDK would.
+    Aws,
 }
 
 /// What can be measured.

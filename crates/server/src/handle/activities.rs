@@ -40,8 +40,7 @@ pub(super) fn list<D: Data>(data: &mut D) -> Result<Answer, Refusal> {
 /// Keeps an activity, unless it is there already.
 pub(super) fn put<D: Data>(data: &mut D, name: &str) -> Result<Answer, Refusal> {
     names::check("an activity", name)?;
-    let registered = data.read(|reader| reader.registered(Registry::Activity))?;
-    if registered.iter().all(|entry| &*entry.name != name) {
+    if data.read(|reader| reader.registered_one(Registry::Activity, name))?.is_none() {
         let created_at = data.now();
         let entry = Registered { kind: Registry::Activity, name: name.into(), created_at, body: Vec::new() };
         data.register(&entry)?;
