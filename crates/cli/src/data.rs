@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use perdura_engine::Arns;
 use perdura_server::control::{Answer, Connection, Request, connect};
 use perdura_server::data::{Beside, Deposit};
-use perdura_server::{Refusal, handle};
+use perdura_server::{Refusal, RefusalKind, handle};
 use perdura_store::{SqliteOptions, SqliteReader, SqliteStore};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -65,7 +65,7 @@ impl Data {
     /// How long to wait before the next look, when so many have brought nothing. A server elsewhere counts questions,
     /// so it is asked less and less often.
     pub(crate) fn pause(&self, usual: Duration, idle: u32) -> Duration {
-        if self.is_elsewhere() { (FAR * 2u32.pow(idle.min(10))).min(FAR_MAX).max(usual) } else { usual }
+        if self.is_elsewhere() { far(idle).max(usual) } else { usual }
     }
 
     /// Whether a server answers, so that executions move on.
@@ -88,13 +88,11 @@ impl Data {
         }
     }
 
-    /// A server elsewhere that has gone away may be starting again.
+    /// A server elsewhere that has gone away may be starting again, and one that is busy has time again.
     fn look_elsewhere(&mut self, request: &Request) -> Result<Answer> {
         for _ in 0..GONE_FOR_MAX {
             match self.ask(request.clone()) {
-                Err(error) if error.downcast_ref::<Refusal>().is_none() => {
-                    thread::sleep(Duration::from_secs(1));
-                }
+                Err(error) if is_passing(&error) => thread::sleep(Duration::from_secs(1)),
                 told => return told,
             }
         }
@@ -141,4 +139,33 @@ impl Data {
 /// A line to the server that holds the data, if there is one.
 pub(crate) fn server(folder: &Path) -> Result<Option<Connection>> {
     connect(folder).with_context(|| format!("the server of {} cannot be reached", folder.display()))
+}
+
+/// How long a server elsewhere is left alone, when so many looks have brought nothing.
+fn far(idle: u32) -> Duration {
+    (FAR * 2u32.pow(idle.min(10))).min(FAR_MAX)
+}
+
+/// Whether asking again may help whoever only looks.
+fn is_passing(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Refusal>().is_none_or(|refusal| refusal.kind == RefusalKind::Unavailable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_elsewhere_is_asked_less_and_less_often() {
+        let pauses: Vec<u128> = [0, 1, 2, 3, 4, 5, u32::MAX].map(|idle| far(idle).as_millis()).into();
+        assert_eq!(pauses, [500, 1_000, 2_000, 4_000, 8_000, 8_000, 8_000]);
+    }
+
+    #[test]
+    fn only_what_may_pass_is_asked_again() {
+        let refused = |kind| anyhow::Error::from(Refusal::new(kind, "no"));
+        assert!(is_passing(&anyhow::anyhow!("no connection")));
+        assert!(is_passing(&refused(RefusalKind::Unavailable)));
+        assert!(!is_passing(&refused(RefusalKind::NotFound)));
+    }
 }
