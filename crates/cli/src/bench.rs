@@ -138,9 +138,9 @@ fn print(report: &Report, json: bool) -> Result<()> {
     let fields: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(&line).context("a report is an object")?;
     let shown = fields.iter().map(|(name, value)| match value.as_f64() {
-        Some(number) if number.fract() != 0.0 && number < 100.0 => format!("{name:<22} {number:.3}\n"),
-        Some(number) => format!("{name:<22} {number:.0}\n"),
-        None => format!("{name:<22} {}\n", value.as_str().unwrap_or_default()),
+        Some(number) if number.fract() != 0.0 && number < 100.0 => format!("{name:<24} {number:.3}\n"),
+        Some(number) => format!("{name:<24} {number:.0}\n"),
+        None => format!("{name:<24} {}\n", value.as_str().unwrap_or_default()),
     });
     terminal::print(shown.collect::<String>().as_bytes())
 }

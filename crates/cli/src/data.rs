@@ -58,7 +58,7 @@ impl Data {
     pub(crate) fn arns(&mut self) -> Result<Arns> {
         match &mut self.way {
             Way::Elsewhere(remote) => remote.arns(),
-            Way::Server(_) | Way::Nobody | Way::Looking(_) | Way::Holding(_) => Ok(Arns::default()),
+            Way::Server(_) | Way::Nobody | Way::Looking(_) | Way::Holding(_) => settings::arns(),
         }
     }
 
@@ -132,7 +132,7 @@ impl Data {
         }
         let store = SqliteStore::open(&self.folder, SqliteOptions::default()).map_err(Refusal::from)?;
         let deposit = Deposit::new(Box::new(store)).map_err(Refusal::from)?;
-        Ok(Way::Holding(Box::new(deposit)))
+        Ok(Way::Holding(Box::new(deposit.with_arns(settings::arns()?))))
     }
 }
 

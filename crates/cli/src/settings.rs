@@ -5,19 +5,21 @@
 //! from the same resolution; docs/configuration.md is held to it by a test. What a function or a destination is, is no
 //! setting in this sense: those tables of the file are read where they are used.
 
+mod api;
 mod file;
 mod table;
 
 pub(crate) use file::{File, check_names};
 pub(crate) use table::{
-    CONFIG, CONNECTION_KEY_FILE, DATA, ENDPOINT, GRACE, Kind, LAMBDA_ENDPOINT, LISTEN, LOG, LOG_FORMAT,
-    STRICT, Setting, TABLE,
+    ACCESS_KEY_FILE, ACCOUNT, CONFIG, CONNECTION_KEY_FILE, DATA, ENDPOINT, GRACE, Kind, LAMBDA_ENDPOINT,
+    LISTEN, LOG, LOG_FORMAT, REGION, STRICT, Setting, TABLE,
 };
 
 use crate::arguments::LogFormat;
 use crate::duration;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
+use perdura_engine::Arns;
 use perdura_server::retention::Keep;
 use perdura_tasks::connection::SealingKey;
 use perdura_tasks::settings::endpoint_url;
@@ -236,6 +238,9 @@ impl Settings {
         self.strict()?;
         self.keep()?;
         self.sealing_key()?;
+        self.arns()?;
+        self.quotas()?;
+        self.access_keys()?;
         self.lambda_endpoint()?;
         self.endpoint()?;
         self.telemetry().map(drop)
@@ -302,6 +307,11 @@ pub(crate) fn endpoint(flag: Option<&Url>, has_data: bool) -> Result<Option<Url>
         None if has_data => Ok(None),
         None => Settings { flags: Vec::new(), environment: Box::new(environment), file: None }.endpoint(),
     }
+}
+
+/// Whose the ARNs are, for a command without a configuration file of its own.
+pub(crate) fn arns() -> Result<Arns> {
+    Settings::load(Vec::new(), None)?.arns()
 }
 
 /// Whether AWS's limits hold for a command without a configuration file of its own.

@@ -5,13 +5,12 @@ use crate::arguments::{ReadingArguments, ValidateArguments};
 use crate::definition::{Counts, Definition, plural};
 use crate::run::config::Config;
 use crate::template::{self, Given};
-use crate::{document, terminal};
+use crate::{document, settings, terminal};
 use anyhow::Result;
 use perdura_asl::diagnostic::{Diagnostic, code};
 use perdura_asl::json::Value;
 use perdura_asl::object;
 use perdura_asl::read::BYTES_MAX;
-use perdura_engine::Arns;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -58,7 +57,7 @@ fn open(path: &Path, arguments: &ValidateArguments, reading: ReadingArguments) -
     let mut definitions = match template::parse(&source)? {
         None => vec![Definition::read(source, reading.machine_type.into(), reading.strict)],
         Some(document) => {
-            let given = Given::new(Arns::default(), path, arguments.template.values());
+            let given = Given::new(settings::arns()?, path, arguments.template.values());
             let machines = template::read(&document, &given, path)?.machines.into_iter();
             machines
                 .map(|machine| Definition::read(machine.definition, machine.kind, reading.strict))

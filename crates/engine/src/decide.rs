@@ -56,9 +56,10 @@ pub fn decide(execution: &Execution, input: &Input, moment: &Moment) -> Decision
     let mut turning = Turning::new(execution, moment, None);
     match (execution.core.status, input) {
         (Status::Created, Input::Start) => turning.start(),
+        (_, Input::Redrive) => turning.redrive(None),
+        (_, Input::RedriveOnce { token }) => turning.redrive(Some(token)),
         (Status::Created, _) => turning.ignore("the execution has not begun"),
         (Status::Running, Input::Start) => turning.ignore("the execution has begun already"),
-        (Status::Running, Input::Redrive) => turning.ignore("the execution is running"),
         (Status::Running, Input::Continue) => {}
         (Status::Running, Input::Resume) => turning.resume(),
         (Status::Running, Input::Timer) => turning.wake(),
@@ -70,8 +71,6 @@ pub fn decide(execution: &Execution, input: &Input, moment: &Moment) -> Decision
             turning.resolve(by, resolution, reason);
         }
         (Status::Running, Input::Stop { fault }) => turning.stop(EventKind::ExecutionAborted(fault.clone())),
-        (Status::Succeeded, Input::Redrive) => turning.ignore("the execution succeeded"),
-        (Status::Failed | Status::Aborted | Status::TimedOut, Input::Redrive) => turning.redrive(),
         (_, Input::TaskOutcome { by, outcome }) => turning.late(by, outcome),
         (_, _) => turning.ignore("the execution has ended"),
     }

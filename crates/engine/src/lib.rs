@@ -25,12 +25,14 @@ mod turn;
 mod validate;
 
 pub use answered::Answered;
-pub use arn::{Arns, NAME_MAX, is_allowed_in_name, is_name};
+pub use arn::{Arn, ArnError, Arns, NAME_MAX, Named, is_allowed_in_name, is_name};
 pub use decide::{Decision, decide};
 pub use destination::{Destinations, Policy, Uncertain};
 pub use effect::{BatcherOrder, Call, Effect, MapRunOrder, ReaderOrder, WriterOrder};
 pub use event::{Event, EventKind, Fault, Iteration, Scheduled, StateType, TaskFamily};
-pub use execution::{Clock, Execution, Identity, Limits, Run, Sent, Standing, Status, Step, Strand};
+pub use execution::{
+    Clock, Execution, Identity, Limits, NotRedrivable, Run, Sent, Standing, Status, Step, Strand,
+};
 pub use id::{
     EffectKey, ExecutionId, Moment, Round, Secret, Seq, StepPlace, StrandId, TaskToken, Timestamp, Wake,
 };
@@ -42,4 +44,4 @@ pub use test_state::{
     TestStatus, Variables, Verdict,
 };
 pub use turn::{Lateness, LedgerStatus, Note, Record, Resolved, Retry, Turn};
-pub use validate::{Complaint, Validation, validate};
+pub use validate::{Complaint, Validating, Validation, invalid_definition, validate};

@@ -2,7 +2,7 @@
 
 use perdura_asl::diagnostic::{Diagnostic, Severity};
 use perdura_asl::json::{Map, Value};
-use perdura_asl::machine::MachineType;
+use perdura_asl::machine::Machine;
 use perdura_asl::object;
 use perdura_asl::read::{ReadOptions, read};
 use perdura_asl::source::Source;
@@ -34,15 +34,32 @@ pub struct Complaint {
     pub location: Option<String>,
 }
 
-/// Validates a definition for machines of this kind. `severity` is the least that is told; of `max_results` 0 means
-/// as many as there are, up to a hundred.
-pub fn validate(definition: &str, kind: MachineType, severity: Severity, max_results: usize) -> Validation {
+/// How a definition is validated.
+#[derive(Clone, Copy, Debug)]
+pub struct Validating {
+    /// For machines of which kind, and by whose limits.
+    pub options: ReadOptions,
+    /// The least that is told.
+    pub severity: Severity,
+    /// How many complaints at most; 0: as many as there are, up to a hundred.
+    pub max_results: usize,
+}
+
+/// Validates a definition. `doubts` are about a machine that can be made, and not run.
+pub fn validate(
+    definition: &str,
+    validating: Validating,
+    doubts: impl Fn(&Machine) -> Vec<Diagnostic>,
+) -> Validation {
+    let Validating { options, severity, max_results } = validating;
     let source = Source::new("definition", definition);
-    let reading = read(&source, &ReadOptions { machine_type: kind, strict: true });
+    let reading = read(&source, &options);
     let most = if max_results == 0 { RESULTS_MAX } else { max_results.min(RESULTS_MAX) };
+    let doubts = reading.machine.as_ref().map(doubts).unwrap_or_default();
     let mut diagnostics: Vec<Complaint> = reading
         .diagnostics
         .iter()
+        .chain(&doubts)
         .filter(|diagnostic| diagnostic.severity <= severity)
         .map(|diagnostic| Complaint::of(diagnostic, &source))
         .collect();
@@ -52,7 +69,7 @@ pub fn validate(definition: &str, kind: MachineType, severity: Severity, max_res
 }
 
 /// Why a definition is refused, as `InvalidDefinition` says it.
-pub(crate) fn invalid_definition(diagnostics: &[Diagnostic], source: &Source) -> String {
+pub fn invalid_definition(diagnostics: &[Diagnostic], source: &Source) -> String {
     let errors = diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
     let words: Vec<String> = errors
         .map(|diagnostic| match diagnostic.jackson(source) {

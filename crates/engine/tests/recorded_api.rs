@@ -12,8 +12,9 @@ mod compare;
 use perdura_engine::asl::diagnostic::Severity;
 use perdura_engine::asl::json::{Map, Value, parse};
 use perdura_engine::asl::machine::MachineType;
-use perdura_engine::asl::{read, source::Source};
-use perdura_engine::{Arns, Moment, Prepared, TestState, Timestamp, validate};
+use perdura_engine::asl::read::{self, ReadOptions};
+use perdura_engine::asl::source::Source;
+use perdura_engine::{Arns, Moment, Prepared, TestState, Timestamp, Validating, validate};
 use std::path::{Path, PathBuf};
 
 /// Cases that cannot pass below the wire.
@@ -50,7 +51,11 @@ fn answer(op: &str, params: &Value) -> Option<Result<Value, String>> {
             })
         }
         "ValidateStateMachineDefinition" => {
-            let validation = validate(text("definition"), MachineType::Standard, Severity::Error, 0);
+            let validation = {
+                let options = ReadOptions { machine_type: MachineType::Standard, strict: true };
+                let validating = Validating { options, severity: Severity::Error, max_results: 0 };
+                validate(text("definition"), validating, |_| Vec::new())
+            };
             Some(Ok(validation.to_api()))
         }
         "CreateStateMachine" => {

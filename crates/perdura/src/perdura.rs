@@ -10,7 +10,7 @@ use crate::workflow::{Body, Workflow, bad_name};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::{Machine, MachineType};
 use perdura_engine::{Arns, ExecutionId, LedgerStatus, Limits, Timestamp};
-use perdura_runtime::{Door, Naming, RealClock, Runtime, Start, StartError as Refused};
+use perdura_runtime::{Door, Naming, RealClock, Runtime, Start, StartError as Refused, Via};
 use perdura_store::{CommitError, Filter, LedgerFilter, MachineId, NewMachine, Retention, RevisionId};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -257,6 +257,7 @@ impl Perdura {
             input: input.clone(),
             limits,
             naming: Naming::new(Arns::default()),
+            via: Via::default(),
         };
         let door = &self.inner.door;
         match door.start(start).await {

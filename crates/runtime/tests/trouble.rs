@@ -5,7 +5,7 @@ use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::source::Source;
 use perdura_engine::{Arns, ExecutionId, Limits, Outcome, Policy, Status, Timestamp};
-use perdura_runtime::{Naming, Nowhere, Options, RealWorld, Runtime, Start, Steps};
+use perdura_runtime::{Naming, Nowhere, Options, RealWorld, Runtime, Start, Steps, Via};
 use perdura_store::{
     After, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Head, Lease, LedgerFilter,
     LedgerRow, MachineChange, MachineId, MachineRecord, MapRunRow, MemoryStore, NewMachine, Reader,
@@ -155,6 +155,10 @@ impl Reader for FaultyReader {
         self.inner.waiting(shard, after, most)
     }
 
+    fn machine_id(&mut self, name: &str) -> Result<Option<MachineId>, Failure> {
+        self.inner.machine_id(name)
+    }
+
     fn head(&mut self, name: &str) -> Result<Option<Head>, Failure> {
         self.inner.head(name)
     }
@@ -277,6 +281,7 @@ fn start(revision: RevisionId, input: &str) -> Start {
         input: Payload::from_text(input).unwrap(),
         limits: Limits::GENEROUS,
         naming: Naming::new(Arns::default()),
+        via: Via::default(),
     }
 }
 

@@ -26,9 +26,8 @@ pub fn handle<D: Data>(data: &mut D, request: Request) -> Result<Answer, Refusal
         Request::Who => {
             Ok(Answer::Who { pid: std::process::id(), version: env!("CARGO_PKG_VERSION").to_owned() })
         }
-        // A role is looked at by AWS alone.
-        Request::Deploy { machine, kind, definition, role: _ } => {
-            machines::deploy(data, &machine, kind, definition)
+        Request::Deploy { machine, kind, definition, role } => {
+            machines::deploy(data, &machine, kind, definition, role.as_deref())
         }
         Request::Start { machine, name, input, strict } => {
             executions::start(data, &executions::Starts { machine, name, input, strict })

@@ -399,6 +399,11 @@ impl Reader for SimReader {
         self.inner.map_runs(execution)
     }
 
+    fn machine_id(&mut self, name: &str) -> Result<Option<MachineId>, Failure> {
+        self.may_fail()?;
+        self.inner.machine_id(name)
+    }
+
     fn head(&mut self, name: &str) -> Result<Option<Head>, Failure> {
         self.may_fail()?;
         self.inner.head(name)

@@ -272,6 +272,9 @@ pub trait Reader: Send {
     /// The definition of every machine that counts, by name.
     fn machines(&mut self) -> Result<Vec<MachineRecord>, Failure>;
 
+    /// Which machine has, or had, this name.
+    fn machine_id(&mut self, name: &str) -> Result<Option<MachineId>, Failure>;
+
     /// A machine as it stands.
     fn head(&mut self, name: &str) -> Result<Option<Head>, Failure>;
 

@@ -6,7 +6,7 @@ use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::{Limits, Policy, Status, Timestamp};
 use perdura_runtime::{
-    Door, Naming, Nowhere, Options, Performer, RealWorld, Runtime, Start, Steps, read_definition,
+    Door, Naming, Nowhere, Options, Performer, RealWorld, Runtime, Start, Steps, Via, read_definition,
 };
 use perdura_store::{MachineRecord, NewMachine, RevisionId, SqliteStore, Store};
 use std::path::Path;
@@ -154,6 +154,7 @@ async fn caller(
             input: Payload::from_text("{\"amount\": 1}").context("the bench's own input is wrong")?,
             limits: Limits::GENEROUS,
             naming: wanted.naming.clone(),
+            via: Via::default(),
         };
         let ending = door.run(start).await?.1?;
         if ending.status != Status::Succeeded {

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail};
 use perdura_asl::source::Format;
 use perdura_engine::{Arns, ExecutionId, Limits, Timestamp};
 use perdura_runtime::{
-    Door, InputError, Naming, Options, RealClock, RealWorld, Runtime, Start, StartError, Steps,
+    Door, InputError, Naming, Options, RealClock, RealWorld, Runtime, Start, StartError, Steps, Via,
 };
 use perdura_server::fold::{PAGE_BYTES, fold};
 use perdura_server::{Refusal, names};
@@ -78,6 +78,7 @@ pub(super) fn run(arguments: &RunArguments, folder: &Path) -> Result<ExitCode> {
         input: input.clone(),
         limits,
         naming: Naming::new(Arns::default()),
+        via: Via::default(),
     };
     let ended = tokio.block_on(async {
         let id = begin(&door, start).await?;

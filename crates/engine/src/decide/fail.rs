@@ -57,7 +57,7 @@ impl Turning<'_> {
             }
             let Some((parent, index)) = self.strand(strand).parent else {
                 self.cancel_all();
-                self.emit(strand, EventKind::ExecutionFailed(fault));
+                self.emit(strand, EventKind::ExecutionFailed(fault.told()));
                 return;
             };
             self.branch_failed(strand, parent, index, &fault);
@@ -119,7 +119,7 @@ impl Turning<'_> {
             .find(|(_, catcher)| matches(&catcher.errors, fault.error.as_deref()));
         let Some((at, catcher)) = found else { return Handled::No };
         let raw = self.step(strand).input.clone();
-        let error_output = Payload::from(fault.to_value());
+        let error_output = Payload::from(fault.told().to_value());
         let seen = Seen {
             input: error_output.value(),
             states: States {

@@ -6,8 +6,8 @@ use crate::data::Data;
 use crate::fold::{Folded, fold};
 use crate::{Refusal, names};
 use perdura_engine::asl::json::Payload;
-use perdura_engine::{Arns, Execution, ExecutionId, Fault, Input, Limits, Status};
-use perdura_runtime::{Naming, Start, View};
+use perdura_engine::{Execution, ExecutionId, Fault, Input, Limits, Status};
+use perdura_runtime::{Naming, Start, Via, View};
 use perdura_store::{Filter, MachineId, MachineRecord, Summary};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,7 +35,8 @@ pub(super) fn start<D: Data>(data: &mut D, starts: &Starts) -> Result<Answer, Re
         name: starts.name.as_deref().map(Arc::from),
         input: starts.input.clone(),
         limits,
-        naming: Naming::new(Arns::default()),
+        naming: Naming::new(data.arns().clone()),
+        via: Via::default(),
     })?;
     if started.fresh {
         tracing::info!(execution = %started.execution, machine = %record.name, "started");

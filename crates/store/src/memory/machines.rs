@@ -18,6 +18,13 @@ pub(super) struct Known {
     card: Arc<str>,
 }
 
+impl Known {
+    /// Which machine it is.
+    pub(super) fn machine(&self) -> MachineId {
+        self.machine
+    }
+}
+
 impl Memory {
     /// The definition of a machine that counts.
     pub(super) fn counting(&self, known: &Known) -> Option<&MachineRecord> {

@@ -1,5 +1,6 @@
 //! Reading.
 
+use super::machines::Known;
 use super::{Kept, Memory, lock};
 use crate::gather::{self, Retreat, Stretch};
 use crate::group::{LedgerRow, MachineId, MapRunRow, RevisionId, Row, Totals};
@@ -118,6 +119,10 @@ impl Reader for MemoryReader {
     fn machines(&mut self) -> Result<Vec<MachineRecord>, Failure> {
         let memory = self.lock();
         Ok(memory.machines.values().filter_map(|known| memory.counting(known)).cloned().collect())
+    }
+
+    fn machine_id(&mut self, name: &str) -> Result<Option<MachineId>, Failure> {
+        Ok(self.lock().machines.get(name).map(Known::machine))
     }
 
     fn head(&mut self, name: &str) -> Result<Option<Head>, Failure> {

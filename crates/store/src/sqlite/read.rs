@@ -261,6 +261,14 @@ impl Reader for SqliteReader {
         self.ask(|connection, _| machines::machines(connection))
     }
 
+    fn machine_id(&mut self, name: &str) -> Result<Option<MachineId>, Failure> {
+        self.ask(|connection, _| {
+            let mut statement = connection.prepare_cached("SELECT id FROM machine WHERE name = ?1")?;
+            let id: Option<i64> = statement.query_row([name], |row| row.get(0)).optional()?;
+            Ok(id.map(|id| MachineId(id as u64)))
+        })
+    }
+
     fn head(&mut self, name: &str) -> Result<Option<Head>, Failure> {
         self.ask(|connection, _| machines::head(connection, name))
     }
