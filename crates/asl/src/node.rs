@@ -55,6 +55,12 @@ pub struct Member {
 impl Node {
     /// Reads a text. What is wrong with it comes instead; nothing but one complaint is made here.
     pub fn parse(source: &Source) -> Result<Self, Box<Diagnostic>> {
+        Self::parse_tagged(source, |_| None)
+    }
+
+    /// The same, of a language that gives YAML tags a meaning: `!Name value` becomes an object with one member, under
+    /// the name that `named` has for the tag.
+    pub fn parse_tagged(source: &Source, named: fn(&str) -> Option<String>) -> Result<Self, Box<Diagnostic>> {
         match source.format() {
             Format::Json => json::parse(&source.text).map_err(|mut error| {
                 if looks_like_yaml(&source.text) {
@@ -62,7 +68,7 @@ impl Node {
                 }
                 error
             }),
-            Format::Yaml => yaml::parse(&source.text),
+            Format::Yaml => yaml::parse(&source.text, named),
         }
     }
 

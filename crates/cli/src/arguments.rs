@@ -4,7 +4,9 @@ mod activity;
 mod connection;
 mod data;
 mod follow;
+mod reach;
 mod setting;
+mod template;
 
 pub(crate) use activity::{
     ActivityArguments, ActivityCommand, ActivityListArguments, FailArguments, HeartbeatArguments,
@@ -21,7 +23,9 @@ pub(crate) use data::{
 };
 
 pub(crate) use follow::{TraceArguments, WatchArguments};
+pub(crate) use reach::ReachArguments;
 pub(crate) use setting::{ConfigArguments, SettingArguments};
+pub(crate) use template::TemplateArguments;
 
 use crate::settings::{self, Flags};
 use anyhow::Result;
@@ -86,12 +90,14 @@ Examples:
 
 /// Show everything that is wrong with definitions, each mistake with its line.
 ///
-/// Files are JSON or YAML, by their names; - reads from stdin.
+/// Files are JSON or YAML, by their names; - reads from stdin. Of a CloudFormation template all state machines are
+/// checked.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   perdura validate order.asl.json
   perdura validate workflows/*.asl.yaml --strict
+  perdura validate cdk.out/Orders.template.json
   jq -r .definition described.json | perdura validate -
   perdura validate *.asl.json --json | jq -r 'select(.result == \"FAIL\") | .file'
 
@@ -100,12 +106,14 @@ Exit codes:
   1  at least one error
   2  the command line is wrong, or a file cannot be read")]
 pub(crate) struct ValidateArguments {
-    /// Definitions to check; - is stdin.
+    /// Definitions or templates to check; - is stdin.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// Print one line of JSON for each file to stdout instead.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) template: TemplateArguments,
     #[command(flatten)]
     pub(crate) calls: CallArguments,
     #[command(flatten)]
@@ -174,6 +182,7 @@ Examples:
   perdura bench floor --data /var/lib/perdura-bench
   perdura bench steps --concurrency 128 --seconds 8 --data /var/lib/perdura-bench --json
   perdura bench steps --concurrency 128 --rate 30000 --seconds 8
+  perdura bench --via aws --concurrency 64 --seconds 8
   perdura bench sleepers --count 1000000
   perdura bench map --count 1000000
   perdura bench recovery --rounds 50
@@ -184,13 +193,16 @@ Exit codes:
   2  the command line is wrong, or nothing could be measured")]
 pub(crate) struct BenchArguments {
     /// What to measure.
-    #[arg(value_enum, default_value = "steps")]
+    #[arg(value_enum, default_value = "steps", default_value_if("via", "aws", "starts"))]
     pub(crate) workload: Workload,
+    /// How executions of `starts` are started; over the API the concurrency is 64 unless it is given.
+    #[arg(long, value_enum, default_value = "library", value_name = "WAY")]
+    pub(crate) via: Via,
     /// Where the steps of `steps` and `starts` run.
     #[arg(long, value_enum, default_value = "here", value_name = "WHERE")]
     pub(crate) steps: StepsIn,
     /// How many callers at once, each waiting for its own execution.
-    #[arg(long, short, default_value_t = 128, value_name = "N")]
+    #[arg(long, short, default_value = "128", default_value_if("via", "aws", "64"), value_name = "N")]
     pub(crate) concurrency: usize,
     /// For how long.
     #[arg(long, short, default_value_t = 8.0, value_name = "S")]
@@ -226,6 +238,15 @@ pub(crate) enum StepsIn {
     Here,
     /// In another process, as functions that are called over HTTP.
     Http,
+}
+
+/// How executions are started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Via {
+    /// In this process, as a program in Rust would.
+    Library,
+    /// Through the Step Functions API of a server in another process, as an SDK would.
+    Aws,
 }
 
 /// What can be measured.

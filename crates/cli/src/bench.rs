@@ -1,5 +1,6 @@
 //! `perdura bench`: what this machine's disk and processors give, measured in one run.
 
+mod aws;
 mod floor;
 mod http;
 mod load;
@@ -10,7 +11,7 @@ mod receiver;
 mod recovery;
 mod sleepers;
 
-use crate::arguments::{BenchArguments, StepsIn, Workload};
+use crate::arguments::{BenchArguments, StepsIn, Via, Workload};
 use crate::terminal;
 use anyhow::{Context, Result, bail};
 use load::{Load, STEP, Stage, Wanted, noop, steps_in_a_row};
@@ -30,10 +31,12 @@ const STEPS: usize = 10;
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Report {
     pub(crate) workload: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) via: Option<&'static str>,
     pub(crate) concurrency: usize,
     /// Steps, starts or records per second.
     pub(crate) per_s: f64,
-    /// From the start of an execution to its end.
+    /// From the start of an execution to its end; through the API, from the request to its answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) p50_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,6 +49,19 @@ pub(crate) struct Report {
     pub(crate) turns_per_commit: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cpu_us_per_step: Option<f64>,
+    /// Server and client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cpu_us_per_start: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) server_cpu_us_per_start: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) describe_p50_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) describe_p99_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) history_p50_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) history_p99_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) bytes_per_sleeper: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,10 +104,16 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<ExitCode> {
     if arguments.concurrency == 0 {
         bail!("--concurrency is 0, and is to be 1 or more");
     }
+    if arguments.via == Via::Aws && !matches!(arguments.workload, Workload::Starts) {
+        bail!("only `starts` can be measured with --via aws");
+    }
     let reports = match arguments.workload {
         Workload::Floor => floors(arguments)?,
         Workload::Steps => vec![loaded(arguments, "steps", STEPS)?],
-        Workload::Starts => vec![loaded(arguments, "starts", 1)?],
+        Workload::Starts => vec![match arguments.via {
+            Via::Library => loaded(arguments, "starts", 1)?,
+            Via::Aws => aws::bench(arguments)?,
+        }],
         Workload::Sleepers => vec![sleepers::bench(arguments)?],
         Workload::Map => vec![map::bench(arguments)?],
         Workload::Polls => vec![polls::bench(arguments)?],
@@ -116,9 +138,9 @@ fn print(report: &Report, json: bool) -> Result<()> {
     let fields: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(&line).context("a report is an object")?;
     let shown = fields.iter().map(|(name, value)| match value.as_f64() {
-        Some(number) if number.fract() != 0.0 && number < 100.0 => format!("{name:<22} {number:.3}\n"),
-        Some(number) => format!("{name:<22} {number:.0}\n"),
-        None => format!("{name:<22} {}\n", value.as_str().unwrap_or_default()),
+        Some(number) if number.fract() != 0.0 && number < 100.0 => format!("{name:<24} {number:.3}\n"),
+        Some(number) => format!("{name:<24} {number:.0}\n"),
+        None => format!("{name:<24} {}\n", value.as_str().unwrap_or_default()),
     });
     terminal::print(shown.collect::<String>().as_bytes())
 }

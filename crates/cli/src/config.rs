@@ -12,7 +12,7 @@ const MASK: &str = "********";
 
 /// Shows the settings. A value that would be refused is refused here too, so that this is a check before a start.
 pub(crate) fn config(arguments: &ConfigArguments) -> Result<ExitCode> {
-    let settings = Settings::load(arguments.settings.flags(), None)?;
+    let settings = Settings::load(arguments.flags(), None)?;
     Config::of(&settings)?;
     settings.check()?;
     let decided: Vec<Decided> = TABLE.iter().map(|setting| settings.decide(setting)).collect();

@@ -1,11 +1,23 @@
-//! The data directory, reached as it can be: through the server that holds it, or by opening it.
+//! Whoever answers a command: the server that holds a data directory, the directory itself, or a server elsewhere.
 
+use crate::remote::{Endpoint, Http, Remote};
+use crate::settings;
 use anyhow::{Context, Result, bail};
+use perdura_engine::Arns;
 use perdura_server::control::{Answer, Connection, Request, connect};
 use perdura_server::data::{Beside, Deposit};
-use perdura_server::{Refusal, handle};
+use perdura_server::{Refusal, RefusalKind, handle};
 use perdura_store::{SqliteOptions, SqliteReader, SqliteStore};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+use url::Url;
+
+/// How long a server elsewhere is looked for that has gone away, second by second.
+const GONE_FOR_MAX: u32 = 60;
+/// How often a server elsewhere is asked for news: first, and at last while there are none.
+const FAR: Duration = Duration::from_millis(500);
+const FAR_MAX: Duration = Duration::from_secs(8);
 
 /// Who answers.
 pub(crate) struct Data {
@@ -19,6 +31,7 @@ enum Way {
     Nobody,
     Looking(Box<Beside>),
     Holding(Box<Deposit>),
+    Elsewhere(Box<Remote<Http>>),
 }
 
 impl Data {
@@ -29,14 +42,43 @@ impl Data {
         Ok(Self { folder: folder.to_owned(), way })
     }
 
+    /// A server with the Step Functions API.
+    pub(crate) fn at(url: Url, region: Option<&str>) -> Result<Self> {
+        let endpoint = Endpoint::new(url, region, settings::environment)?;
+        let way = Way::Elsewhere(Box::new(Remote::new(Http::new(endpoint)?)));
+        Ok(Self { folder: PathBuf::new(), way })
+    }
+
+    /// Whether a server elsewhere answers, which knows of events, but not of Turns.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        matches!(self.way, Way::Elsewhere(_))
+    }
+
+    /// Whose the ARNs are that are used there.
+    pub(crate) fn arns(&mut self) -> Result<Arns> {
+        match &mut self.way {
+            Way::Elsewhere(remote) => remote.arns(),
+            Way::Server(_) | Way::Nobody | Way::Looking(_) | Way::Holding(_) => settings::arns(),
+        }
+    }
+
+    /// How long to wait before the next look, when so many have brought nothing. A server elsewhere counts questions,
+    /// so it is asked less and less often.
+    pub(crate) fn pause(&self, usual: Duration, idle: u32) -> Duration {
+        if self.is_elsewhere() { far(idle).max(usual) } else { usual }
+    }
+
     /// Whether a server answers, so that executions move on.
     pub(crate) fn is_served(&self) -> bool {
-        matches!(self.way, Way::Server(_))
+        matches!(self.way, Way::Server(_) | Way::Elsewhere(_))
     }
 
     /// Asks something that only looks. A server that has gone away meanwhile is looked for again, and where there is
     /// none any more the data itself is read.
     pub(crate) fn look(&mut self, request: &Request) -> Result<Answer> {
+        if self.is_elsewhere() {
+            return self.look_elsewhere(request);
+        }
         match self.ask(request.clone()) {
             Err(error) if error.downcast_ref::<Refusal>().is_none() => {
                 *self = Self::reach(&self.folder)?;
@@ -44,6 +86,17 @@ impl Data {
             }
             told => told,
         }
+    }
+
+    /// A server elsewhere that has gone away may be starting again, and one that is busy has time again.
+    fn look_elsewhere(&mut self, request: &Request) -> Result<Answer> {
+        for _ in 0..GONE_FOR_MAX {
+            match self.ask(request.clone()) {
+                Err(error) if is_passing(&error) => thread::sleep(Duration::from_secs(1)),
+                told => return told,
+            }
+        }
+        self.ask(request.clone())
     }
 
     /// Asks. What is refused is an error.
@@ -56,6 +109,7 @@ impl Data {
                 }
                 Way::Looking(data) if request.only_reads() => return Ok(handle(&mut **data, request)?),
                 Way::Holding(data) => return Ok(handle(&mut **data, request)?),
+                Way::Elsewhere(remote) => return remote.ask(request),
                 Way::Nobody | Way::Looking(_) => self.way = self.open(&request)?,
             }
         }
@@ -66,7 +120,10 @@ impl Data {
             let reader = SqliteReader::open(&self.folder).map_err(Refusal::from)?;
             return Ok(Way::Looking(Box::new(Beside::new(Box::new(reader)))));
         }
-        let may_begin = matches!(request, Request::Deploy { .. } | Request::PutConnection { .. });
+        let may_begin = matches!(
+            request,
+            Request::Deploy { .. } | Request::PutActivity { .. } | Request::PutConnection { .. }
+        );
         if !may_begin && !self.folder.exists() {
             bail!(
                 "there is no data in {}: name the data directory with --data, or begin with `perdura deploy`",
@@ -75,11 +132,40 @@ impl Data {
         }
         let store = SqliteStore::open(&self.folder, SqliteOptions::default()).map_err(Refusal::from)?;
         let deposit = Deposit::new(Box::new(store)).map_err(Refusal::from)?;
-        Ok(Way::Holding(Box::new(deposit)))
+        Ok(Way::Holding(Box::new(deposit.with_arns(settings::arns()?))))
     }
 }
 
 /// A line to the server that holds the data, if there is one.
 pub(crate) fn server(folder: &Path) -> Result<Option<Connection>> {
     connect(folder).with_context(|| format!("the server of {} cannot be reached", folder.display()))
+}
+
+/// How long a server elsewhere is left alone, when so many looks have brought nothing.
+fn far(idle: u32) -> Duration {
+    (FAR * 2u32.pow(idle.min(10))).min(FAR_MAX)
+}
+
+/// Whether asking again may help whoever only looks.
+fn is_passing(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Refusal>().is_none_or(|refusal| refusal.kind == RefusalKind::Unavailable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_elsewhere_is_asked_less_and_less_often() {
+        let pauses: Vec<u128> = [0, 1, 2, 3, 4, 5, u32::MAX].map(|idle| far(idle).as_millis()).into();
+        assert_eq!(pauses, [500, 1_000, 2_000, 4_000, 8_000, 8_000, 8_000]);
+    }
+
+    #[test]
+    fn only_what_may_pass_is_asked_again() {
+        let refused = |kind| anyhow::Error::from(Refusal::new(kind, "no"));
+        assert!(is_passing(&anyhow::anyhow!("no connection")));
+        assert!(is_passing(&refused(RefusalKind::Unavailable)));
+        assert!(!is_passing(&refused(RefusalKind::NotFound)));
+    }
 }

@@ -4,9 +4,9 @@ use crate::arguments::ReadingArguments;
 use crate::document;
 use anyhow::Result;
 use perdura_asl::diagnostic::{Diagnostic, code};
-use perdura_asl::machine::{Kind, Machine};
+use perdura_asl::machine::{Kind, Machine, MachineType};
 use perdura_asl::read::{BYTES_MAX, ReadOptions, Reading, read};
-use perdura_asl::source::{Source, Span};
+use perdura_asl::source::{Format, Source, Span};
 use perdura_server::control::Doubt;
 use perdura_tasks::{Settings, warnings};
 use std::collections::BTreeMap;
@@ -22,9 +22,21 @@ impl Definition {
     /// Reads a file, or stdin where the name is -.
     pub(crate) fn open(path: &Path, arguments: ReadingArguments) -> Result<Self> {
         let source = document::read_text(path, BYTES_MAX)?;
-        let options = ReadOptions { machine_type: arguments.machine_type.into(), strict: arguments.strict };
-        let reading = read(&source, &options);
-        Ok(Self { source, reading })
+        Ok(Self::read(source, arguments.machine_type.into(), arguments.strict))
+    }
+
+    /// Reads a text.
+    pub(crate) fn read(source: Source, machine_type: MachineType, strict: bool) -> Self {
+        let reading = read(&source, &ReadOptions { machine_type, strict });
+        Self { source, reading }
+    }
+
+    /// What is kept: JSON, whatever it was written in.
+    pub(crate) fn json(&self) -> Result<String> {
+        match self.source.format() {
+            Format::Json => Ok(self.source.text.to_string()),
+            Format::Yaml => Ok(document::payload(&self.source)?.to_string()),
+        }
     }
 
     /// The states that call what cannot be run under these settings.

@@ -1,58 +1,124 @@
-//! `perdura deploy`: a definition is checked and kept.
+//! `perdura deploy`: a definition, or all those of a template, are checked and kept.
 
 use crate::arguments::DeployArguments;
 use crate::data::Data;
 use crate::definition::Definition;
 use crate::run::config::Config;
 use crate::run::input::machine_name;
+use crate::template::{self, Given};
 use crate::terminal::{self, stderr_paint};
 use crate::{document, table};
-use anyhow::{Result, bail};
-use perdura_asl::source::Format;
+use anyhow::{Context, Result, anyhow, bail};
+use perdura_asl::machine::MachineType;
+use perdura_asl::read::BYTES_MAX;
 use perdura_server::control::{Answer, Request};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Keeps a definition.
+/// A machine that is to be kept.
+struct Wanted {
+    name: String,
+    kind: MachineType,
+    definition: Definition,
+    role: Option<String>,
+}
+
+/// Keeps a definition, or what a template has.
 pub(crate) fn deploy(arguments: &DeployArguments) -> Result<ExitCode> {
-    let definition = Definition::open(&arguments.file, arguments.reading.settled()?)?;
-    if definition.reading.machine.is_none() {
-        let paint = stderr_paint();
-        let mut stderr = io::stderr().lock();
+    let source = document::read_text(&arguments.file, BYTES_MAX)?;
+    let reading = arguments.reading.settled()?;
+    let mut data = arguments.data.reach()?;
+    let (wanted, activities) = if let Some(template) = template::parse(&source)? {
+        of_template(arguments, reading.strict, &template, &mut data)?
+    } else {
+        let kind = reading.machine_type.into();
+        let definition = Definition::read(source, kind, reading.strict);
+        let name = arguments.name.clone().unwrap_or_else(|| machine_name(&arguments.file));
+        (vec![Wanted { name, kind, definition, role: arguments.role.clone() }], Vec::new())
+    };
+    if !are_right(&wanted) {
+        return Ok(ExitCode::FAILURE);
+    }
+    for name in activities {
+        let Answer::Done = data.ask(Request::PutActivity { name: name.clone() })? else {
+            bail!("the answer is none to this question");
+        };
+        if arguments.data.json {
+            table::print_json(&serde_json::json!({ "activity": name }))?;
+        } else {
+            terminal::print(format!("{name} is kept as an activity\n").as_bytes())?;
+        }
+    }
+    for one in wanted {
+        keep(arguments, one, &mut data)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The machines and activities of a template.
+fn of_template(
+    arguments: &DeployArguments,
+    strict: bool,
+    template: &perdura_asl::json::Value,
+    data: &mut Data,
+) -> Result<(Vec<Wanted>, Vec<String>)> {
+    let given = Given::new(data.arns()?, &arguments.file, arguments.template.values());
+    let found = template::read(template, &given, &arguments.file)?;
+    if found.machines.is_empty() && found.activities.is_empty() {
+        bail!("{} has neither state machines nor activities", arguments.file.display());
+    }
+    if arguments.name.is_some() && found.machines.len() != 1 {
+        let count = found.machines.len();
+        bail!("--name is for one machine, and the template has {count}: name them in the template");
+    }
+    let wanted = found.machines.into_iter().map(|machine| {
+        let role = match (&arguments.role, machine.role) {
+            (Some(role), _) => Some(role.clone()),
+            (None, Ok(role)) => role,
+            // Only AWS looks at a role, and it is far away.
+            (None, Err(_)) if !data.is_elsewhere() => None,
+            (None, Err(problem)) => return Err(anyhow!("{problem}, or name a role with --role")),
+        };
+        let name = arguments.name.clone().unwrap_or(machine.name);
+        let definition = Definition::read(machine.definition, machine.kind, strict);
+        Ok(Wanted { name, kind: machine.kind, definition, role })
+    });
+    Ok((wanted.collect::<Result<_>>()?, found.activities))
+}
+
+/// Whether all of them are right; what is wrong is told. Of a template either all are kept or none.
+fn are_right(wanted: &[Wanted]) -> bool {
+    let paint = stderr_paint();
+    let mut stderr = io::stderr().lock();
+    let wrong = wanted.iter().filter(|one| one.definition.reading.machine.is_none());
+    let mut are_right = true;
+    for Wanted { definition, .. } in wrong {
+        are_right = false;
+        // Nobody is left to tell if stderr is gone.
         let _ = write!(stderr, "{}", definition.render(paint.0));
         let (name, counts) = (&definition.source.name, definition.counts());
         let _ = writeln!(stderr, "{} {name} cannot be deployed: {counts}", paint.bold_red("error:"));
-        return Ok(ExitCode::FAILURE);
     }
-    let source = &definition.source;
-    // What is kept is JSON, whatever it was written in.
-    let text = match source.format() {
-        Format::Json => source.text.to_string(),
-        Format::Yaml => document::payload(source)?.to_string(),
-    };
-    let request = Request::Deploy {
-        machine: arguments.name.clone().unwrap_or_else(|| machine_name(&arguments.file)),
-        kind: arguments.reading.machine_type.into(),
-        definition: text,
-    };
-    let mut data = Data::reach(&arguments.data.folder()?)?;
+    are_right
+}
+
+fn keep(arguments: &DeployArguments, wanted: Wanted, data: &mut Data) -> Result<()> {
+    let Wanted { name, kind, definition, role } = wanted;
+    let request = Request::Deploy { machine: name.clone(), kind, definition: definition.json()?, role };
     // A server knows its own configuration. Where there is none, the one that is found here is taken for its own.
     let own = if data.is_served() {
         Vec::new()
     } else {
         definition.doubts(&Config::find(&arguments.calls, &arguments.file)?.settings)
     };
-    let Answer::Deployed(deployed) = data.ask(request)? else {
-        bail!("the answer is none to this question");
-    };
+    let answer = data.ask(request).with_context(|| format!("{name} is not deployed"))?;
+    let Answer::Deployed(deployed) = answer else { bail!("the answer is none to this question") };
     let doubts = deployed.warnings.clone().map_or(own, |doubts| definition.placed(doubts));
     // The terminal may be gone; the machine is deployed all the same.
     let _ = io::stderr().write_all(definition.render_those(&doubts, stderr_paint().0).as_bytes());
     if arguments.data.json {
-        table::print_json(&deployed)?;
-    } else {
-        let text = format!("{} is deployed, revision {}\n", deployed.machine, deployed.revision);
-        terminal::print(text.as_bytes())?;
+        return table::print_json(&deployed);
     }
-    Ok(ExitCode::SUCCESS)
+    let revision = deployed.revision.map(|number| format!(", revision {number}")).unwrap_or_default();
+    terminal::print(format!("{} is deployed{revision}\n", deployed.machine).as_bytes())
 }

@@ -1,7 +1,6 @@
 //! `perdura history`: the events of an execution.
 
 use crate::arguments::HistoryArguments;
-use crate::data::Data;
 use crate::{table, terminal};
 use anyhow::{Result, bail};
 use perdura_asl::json::{Payload, Value};
@@ -11,7 +10,7 @@ use std::process::ExitCode;
 
 /// Prints the events.
 pub(crate) fn history(arguments: &HistoryArguments) -> Result<ExitCode> {
-    let mut data = Data::reach(&arguments.data.folder()?)?;
+    let mut data = arguments.data.reach()?;
     let mut rows = Vec::new();
     let mut from = Some(1);
     while let Some(turn) = from {

@@ -1,7 +1,6 @@
 //! `perdura ps`: executions, the newest first.
 
 use crate::arguments::{PsArguments, StatusArgument};
-use crate::data::Data;
 use crate::{duration, table};
 use anyhow::{Result, bail};
 use perdura_engine::Status;
@@ -25,14 +24,16 @@ impl From<StatusArgument> for Status {
 
 /// Lists executions.
 pub(crate) fn ps(arguments: &PsArguments) -> Result<ExitCode> {
-    let mut data = Data::reach(&arguments.data.folder()?)?;
+    let mut data = arguments.data.reach()?;
+    // A list of several machines elsewhere cannot be gone on with, so it is asked for as a whole.
+    let page = if data.is_elsewhere() { u32::MAX as usize } else { PAGE };
     let (mut after, mut rows) = (None, Vec::new());
     while rows.len() < arguments.limit {
         let request = Request::List {
             machine: arguments.machine.clone(),
             status: arguments.status.map(Status::from),
             after,
-            most: (arguments.limit - rows.len()).min(PAGE) as u32,
+            most: (arguments.limit - rows.len()).min(page) as u32,
         };
         let Answer::Executions(page) = data.ask(request)? else {
             bail!("the answer is none to this question")

@@ -11,7 +11,7 @@ mod mock;
 mod outside;
 pub(crate) mod progress;
 pub(crate) mod screen;
-mod story;
+pub(crate) mod story;
 mod tree;
 
 use crate::arguments::RunArguments;
@@ -165,7 +165,7 @@ pub(crate) struct Manner {
 }
 
 /// Output to stdout, everything else to stderr; for programs all of it to stdout.
-pub(crate) fn report(id: ExecutionId, ending: &Ending, manner: Manner) -> Result<ExitCode> {
+pub(crate) fn report(id: impl std::fmt::Display, ending: &Ending, manner: Manner) -> Result<ExitCode> {
     let paint = stderr_paint();
     let status = ending.status.name();
     let took = match (duration::say(ending.took_ms), ending.skipped_ms) {
@@ -198,7 +198,7 @@ pub(crate) fn exit_code(status: Status) -> ExitCode {
     })
 }
 
-fn to_json(id: ExecutionId, ending: &Ending) -> Value {
+fn to_json(id: impl std::fmt::Display, ending: &Ending) -> Value {
     let mut told = Map::new();
     told.insert("execution", id.to_string());
     told.insert("status", ending.status.name());

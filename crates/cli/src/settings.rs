@@ -11,14 +11,15 @@ mod table;
 
 pub(crate) use file::{File, check_names};
 pub(crate) use table::{
-    ACCESS_KEY_FILE, ACCOUNT, CONFIG, CONNECTION_KEY_FILE, DATA, GRACE, Kind, LAMBDA_ENDPOINT, LISTEN, LOG,
-    LOG_FORMAT, REGION, STRICT, Setting, TABLE,
+    ACCESS_KEY_FILE, ACCOUNT, CONFIG, CONNECTION_KEY_FILE, DATA, ENDPOINT, GRACE, Kind, LAMBDA_ENDPOINT,
+    LISTEN, LOG, LOG_FORMAT, REGION, STRICT, Setting, TABLE,
 };
 
 use crate::arguments::LogFormat;
 use crate::duration;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
+use perdura_engine::Arns;
 use perdura_server::retention::Keep;
 use perdura_tasks::connection::SealingKey;
 use perdura_tasks::settings::endpoint_url;
@@ -156,6 +157,14 @@ impl Settings {
         self.parsed(&LAMBDA_ENDPOINT, |text| endpoint_url(text).map_err(|error| anyhow!("{error}"))).map(Some)
     }
 
+    /// Who answers commands in the place of a data directory.
+    pub(crate) fn endpoint(&self) -> Result<Option<Url>> {
+        if self.decide(&ENDPOINT).value.is_none() {
+            return Ok(None);
+        }
+        self.parsed(&ENDPOINT, |text| endpoint_url(text).map_err(|error| anyhow!("{error}"))).map(Some)
+    }
+
     /// Whether AWS's limits and rules hold.
     pub(crate) fn strict(&self) -> Result<bool> {
         self.parsed(&STRICT, |text| text.parse().map_err(|_| anyhow!("true or false")))
@@ -233,6 +242,7 @@ impl Settings {
         self.quotas()?;
         self.access_keys()?;
         self.lambda_endpoint()?;
+        self.endpoint()?;
         self.telemetry().map(drop)
     }
 
@@ -276,7 +286,7 @@ fn found(definition: Option<&Path>) -> Option<PathBuf> {
 }
 
 /// A variable that is set to nothing is not set.
-fn environment(variable: &str) -> Option<String> {
+pub(crate) fn environment(variable: &str) -> Option<String> {
     let value = std::env::var_os(variable).filter(|value| !value.is_empty())?;
     Some(value.to_string_lossy().into_owned())
 }
@@ -287,6 +297,21 @@ pub(crate) fn data_folder(flag: Option<&Path>) -> Result<PathBuf> {
         Some(folder) => Ok(folder),
         None => Ok(Settings::load(Vec::new(), None)?.data()),
     }
+}
+
+/// The server that answers a command; `None`: its data directory does. A directory that is named on the command line
+/// counts before the environment.
+pub(crate) fn endpoint(flag: Option<&Url>, has_data: bool) -> Result<Option<Url>> {
+    match flag {
+        Some(url) => Ok(Some(url.clone())),
+        None if has_data => Ok(None),
+        None => Settings { flags: Vec::new(), environment: Box::new(environment), file: None }.endpoint(),
+    }
+}
+
+/// Whose the ARNs are, for a command without a configuration file of its own.
+pub(crate) fn arns() -> Result<Arns> {
+    Settings::load(Vec::new(), None)?.arns()
 }
 
 /// Whether AWS's limits hold for a command without a configuration file of its own.

@@ -1,7 +1,6 @@
 //! `perdura show`: one execution.
 
 use crate::arguments::ShowArguments;
-use crate::data::Data;
 use crate::{duration, table, terminal};
 use anyhow::{Result, bail};
 use perdura_server::control::{Answer, Request, Shown, Standing};
@@ -10,7 +9,7 @@ use std::process::ExitCode;
 /// Shows an execution.
 pub(crate) fn show(arguments: &ShowArguments) -> Result<ExitCode> {
     let request = Request::Show { execution: arguments.execution.clone() };
-    let Answer::Execution(shown) = Data::reach(&arguments.data.folder()?)?.ask(request)? else {
+    let Answer::Execution(shown) = arguments.data.reach()?.ask(request)? else {
         bail!("the answer is none to this question");
     };
     if arguments.data.json {
@@ -35,6 +34,8 @@ fn pairs(shown: &Shown) -> Vec<(&'static str, String)> {
         ("status", shown.status.name().to_owned()),
         ("started", shown.started_at.to_string()),
     ];
+    // Where ids are not told, the ARN stands for it.
+    pairs.dedup_by(|(_, second), (_, first)| second == first);
     if let Some(ended_at) = shown.ended_at {
         pairs
             .push(("ended", format!("{ended_at}, after {}", duration::say(ended_at.0 - shown.started_at.0))));
@@ -42,7 +43,9 @@ fn pairs(shown: &Shown) -> Vec<(&'static str, String)> {
     if shown.redrives > 0 {
         pairs.push(("redrives", shown.redrives.to_string()));
     }
-    pairs.push(("events", format!("{} in {} turns", shown.events, shown.turns)));
+    if let (Some(events), Some(turns)) = (shown.events, shown.turns) {
+        pairs.push(("events", format!("{events} in {turns} turns")));
+    }
     pairs.push(("input", shown.input.value().to_string()));
     pairs.extend(shown.output.iter().map(|output| ("output", output.value().to_string())));
     pairs.extend(shown.fault.error.iter().map(|error| ("error", error.to_string())));

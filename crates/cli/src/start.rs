@@ -1,7 +1,6 @@
 //! `perdura start`: an execution is put on disk.
 
 use crate::arguments::StartArguments;
-use crate::data::Data;
 use crate::run::input;
 use crate::{settings, table, terminal};
 use anyhow::{Result, bail};
@@ -17,7 +16,7 @@ pub(crate) fn start(arguments: &StartArguments) -> Result<ExitCode> {
         input: input::read(&arguments.input, Limits::GENEROUS.payload_bytes_max)?,
         strict: settings::strict(arguments.strict)?,
     };
-    let Answer::Started(starting) = Data::reach(&arguments.data.folder()?)?.ask(request)? else {
+    let Answer::Started(starting) = arguments.data.reach()?.ask(request)? else {
         bail!("the answer is none to this question");
     };
     if arguments.data.json {
@@ -26,10 +25,12 @@ pub(crate) fn start(arguments: &StartArguments) -> Result<ExitCode> {
     }
     terminal::print(format!("{}\n", starting.execution).as_bytes())?;
     terminal::tell(match (starting.fresh, starting.performs) {
-        (true, true) => "it runs",
-        (false, true) => "it runs already, under this name and with this input",
-        (true, false) => "it is recorded, and runs when `perdura serve` is started on this data",
-        (false, false) => "it is recorded already, and runs when `perdura serve` is started on this data",
+        (Some(true) | None, true) => "it runs",
+        (Some(false), true) => "it runs already, under this name and with this input",
+        (Some(true) | None, false) => "it is recorded, and runs when `perdura serve` is started on this data",
+        (Some(false), false) => {
+            "it is recorded already, and runs when `perdura serve` is started on this data"
+        }
     });
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,6 @@
 //! `perdura stop` and `perdura redrive`: something is given to an execution.
 
 use crate::arguments::{RedriveArguments, StopArguments};
-use crate::data::Data;
 use crate::{table, terminal};
 use anyhow::{Result, bail};
 use perdura_server::control::{Answer, Request, Taken};
@@ -14,14 +13,14 @@ pub(crate) fn stop(arguments: &StopArguments) -> Result<ExitCode> {
         error: arguments.error.clone(),
         cause: arguments.cause.clone(),
     };
-    let answer = Data::reach(&arguments.data.folder()?)?.ask(request)?;
+    let answer = arguments.data.reach()?.ask(request)?;
     tell_taken(&answer, "stopped", arguments.data.json)
 }
 
 /// Runs the unsuccessful part again.
 pub(crate) fn redrive(arguments: &RedriveArguments) -> Result<ExitCode> {
     let request = Request::Redrive { execution: arguments.execution.clone() };
-    let answer = Data::reach(&arguments.data.folder()?)?.ask(request)?;
+    let answer = arguments.data.reach()?.ask(request)?;
     tell_taken(&answer, "redriven", arguments.data.json)
 }
 

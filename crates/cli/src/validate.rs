@@ -4,11 +4,13 @@ use crate::REFUSED;
 use crate::arguments::{ReadingArguments, ValidateArguments};
 use crate::definition::{Counts, Definition, plural};
 use crate::run::config::Config;
-use crate::terminal;
+use crate::template::{self, Given};
+use crate::{document, settings, terminal};
 use anyhow::Result;
 use perdura_asl::diagnostic::{Diagnostic, code};
 use perdura_asl::json::Value;
 use perdura_asl::object;
+use perdura_asl::read::BYTES_MAX;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,19 +23,21 @@ pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode> {
     let mut counts = Counts::default();
     let mut unread = 0;
     for path in &arguments.files {
-        let definition = match open(path, arguments, reading) {
-            Ok(definition) => definition,
+        let definitions = match open(path, arguments, reading) {
+            Ok(definitions) => definitions,
             Err(error) => {
                 unread += 1;
                 let _ = writeln!(stderr, "{} {error:#}", paint.bold_red("error:"));
                 continue;
             }
         };
-        counts += definition.counts();
-        if arguments.json {
-            terminal::print(format!("{}\n", to_json(&definition)).as_bytes())?;
-        } else {
-            let _ = stderr.write_all(definition.render(paint.0).as_bytes());
+        for definition in &definitions {
+            counts += definition.counts();
+            if arguments.json {
+                terminal::print(format!("{}\n", to_json(definition)).as_bytes())?;
+            } else {
+                let _ = stderr.write_all(definition.render(paint.0).as_bytes());
+            }
         }
     }
     if !arguments.json {
@@ -46,16 +50,28 @@ pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode> {
     })
 }
 
-/// Reads a file, with what of it cannot be run under its configuration. Which functions and services there are is
-/// known only where there is a configuration.
-fn open(path: &Path, arguments: &ValidateArguments, reading: ReadingArguments) -> Result<Definition> {
-    let mut definition = Definition::open(path, reading)?;
+/// Reads a file, which may be a template of several machines, with what of it cannot be run under its configuration.
+/// Which functions and services there are is known only where there is a configuration.
+fn open(path: &Path, arguments: &ValidateArguments, reading: ReadingArguments) -> Result<Vec<Definition>> {
+    let source = document::read_text(path, BYTES_MAX)?;
+    let mut definitions = match template::parse(&source)? {
+        None => vec![Definition::read(source, reading.machine_type.into(), reading.strict)],
+        Some(document) => {
+            let given = Given::new(settings::arns()?, path, arguments.template.values());
+            let machines = template::read(&document, &given, path)?.machines.into_iter();
+            machines
+                .map(|machine| Definition::read(machine.definition, machine.kind, reading.strict))
+                .collect()
+        }
+    };
     let config = Config::find(&arguments.calls, path)?;
-    let mut doubts = definition.doubts(&config.settings);
-    let of_configuration = [code::UNCONFIGURED_FUNCTION, code::UNCONFIGURED_SERVICE];
-    doubts.retain(|doubt| config.file.is_some() || !of_configuration.contains(&doubt.code));
-    definition.reading.diagnostics.extend(doubts);
-    Ok(definition)
+    for definition in &mut definitions {
+        let mut doubts = definition.doubts(&config.settings);
+        let of_configuration = [code::UNCONFIGURED_FUNCTION, code::UNCONFIGURED_SERVICE];
+        doubts.retain(|doubt| config.file.is_some() || !of_configuration.contains(&doubt.code));
+        definition.reading.diagnostics.extend(doubts);
+    }
+    Ok(definitions)
 }
 
 fn summary(files: usize, counts: Counts, unread: usize) -> String {

@@ -1,17 +1,22 @@
 //! `perdura watch`: what happens, while it happens.
 //!
 //! One execution is followed by its record, as `perdura run --data` follows its own, so that both tell the same story.
+//! Where a server elsewhere tells events only, those are what is told; see [`events`].
 //! All of them are followed by looking at how each stands; see [`all`].
 
 mod all;
+mod events;
 
 use crate::arguments::WatchArguments;
 use crate::data::Data;
+use crate::run::lines;
 use crate::run::progress::Progress;
 use crate::run::{Ending, ExecutionNo, Manner, exit_code, report};
 use crate::terminal::{self, Out};
 use anyhow::{Result, bail};
-use perdura_asl::json::Value;
+use events::Events;
+use jiff::tz::TimeZone;
+use perdura_asl::json::{Payload, Value};
 use perdura_engine::{EventKind, Timestamp, Turn};
 use perdura_runtime::RealClock;
 use perdura_server::control::{Answer, Request, Shown};
@@ -24,7 +29,7 @@ const EVERY: Duration = Duration::from_millis(100);
 
 /// Watches.
 pub(crate) fn watch(arguments: &WatchArguments) -> Result<ExitCode> {
-    let mut data = Data::reach(&arguments.data.folder()?)?;
+    let mut data = arguments.data.reach()?;
     let Some(which) = &arguments.execution else {
         return all::watch(&mut data, arguments.machine.as_deref(), arguments.data.json);
     };
@@ -34,7 +39,11 @@ pub(crate) fn watch(arguments: &WatchArguments) -> Result<ExitCode> {
     }
     let id = shown.execution.to_string();
     let is_read = if arguments.data.json {
-        Lines { next: 1, has_ended: false }.follow(&mut data, &id)?
+        follow(&mut data, &id, |event| Some(format!("{event}\n")))?
+    } else if data.is_elsewhere() {
+        let mut lines = lines::Lines::new(TimeZone::system(), Out::Stdout.paint());
+        let mut events = Events::default();
+        follow(&mut data, &id, |event| events.take(event.value()).map(|told| lines.line(&told)))?
     } else {
         Picture::new(shown.started_at).follow(&mut data, &id)?
     };
@@ -48,7 +57,7 @@ pub(crate) fn watch(arguments: &WatchArguments) -> Result<ExitCode> {
     let took_ms = shown.ended_at.unwrap_or(shown.started_at).0.saturating_sub(shown.started_at.0);
     let ending =
         Ending { status: shown.status, output: shown.output, fault: shown.fault, took_ms, skipped_ms: 0 };
-    report(shown.execution, &ending, Manner { quiet: false, json: false })
+    report(&shown.execution, &ending, Manner { quiet: false, json: false })
 }
 
 fn show(data: &mut Data, which: &str) -> Result<Shown> {
@@ -58,31 +67,29 @@ fn show(data: &mut Data, which: &str) -> Result<Shown> {
     }
 }
 
-/// The events as AWS would have written them, one on a line.
-struct Lines {
-    next: u64,
-    has_ended: bool,
-}
-
-impl Lines {
-    /// Until the end, or until nobody reads any more: `false`.
-    fn follow(&mut self, data: &mut Data, id: &str) -> Result<bool> {
-        loop {
-            let request = Request::History { execution: id.to_owned(), from: self.next };
-            let Answer::History(page) = data.look(&request)? else {
-                bail!("the answer is none to this question")
-            };
-            for event in &page.items {
-                let kind = event.value().get("type").and_then(Value::as_str).unwrap_or_default();
-                self.has_ended = ends(kind).unwrap_or(self.has_ended);
-                if !terminal::print_while_read(format!("{event}\n").as_bytes())? {
-                    return Ok(false);
-                }
+/// Prints a line for each event that has one, until the end, or until nobody reads any more: `false`.
+fn follow(data: &mut Data, id: &str, mut line: impl FnMut(&Payload) -> Option<String>) -> Result<bool> {
+    let (mut next, mut has_ended, mut idle) = (1, false, 0);
+    loop {
+        let request = Request::History { execution: id.to_owned(), from: next };
+        let Answer::History(page) = data.look(&request)? else {
+            bail!("the answer is none to this question")
+        };
+        for event in &page.items {
+            let kind = event.value().get("type").and_then(Value::as_str).unwrap_or_default();
+            has_ended = ends(kind).unwrap_or(has_ended);
+            if let Some(line) = line(event)
+                && !terminal::print_while_read(line.as_bytes())?
+            {
+                return Ok(false);
             }
-            match page.next {
-                Some(next) => self.next = next,
-                None if self.has_ended => return Ok(true),
-                None => thread::sleep(EVERY),
+        }
+        match page.next {
+            Some(after) => (next, idle) = (after, 0),
+            None if has_ended => return Ok(true),
+            None => {
+                thread::sleep(data.pause(EVERY, idle));
+                idle += 1;
             }
         }
     }

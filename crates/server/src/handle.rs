@@ -26,7 +26,9 @@ pub fn handle<D: Data>(data: &mut D, request: Request) -> Result<Answer, Refusal
         Request::Who => {
             Ok(Answer::Who { pid: std::process::id(), version: env!("CARGO_PKG_VERSION").to_owned() })
         }
-        Request::Deploy { machine, kind, definition } => machines::deploy(data, &machine, kind, definition),
+        Request::Deploy { machine, kind, definition, role } => {
+            machines::deploy(data, &machine, kind, definition, role.as_deref())
+        }
         Request::Start { machine, name, input, strict } => {
             executions::start(data, &executions::Starts { machine, name, input, strict })
         }
@@ -40,6 +42,7 @@ pub fn handle<D: Data>(data: &mut D, request: Request) -> Result<Answer, Refusal
         Request::Ledger(question) => ledger::ledger(data, &question),
         Request::Resolve(resolving) => ledger::resolve(data, resolving),
         Request::Activities => activities::list(data),
+        Request::PutActivity { name } => activities::put(data, &name),
         // A server answers it before it comes here: see `control::listen`.
         Request::Poll { .. } => Err(activities::no_server()),
         Request::Succeed { token, output } => activities::answer(data, &token, Outcome::Succeeded { output }),

@@ -83,8 +83,12 @@ fn called() -> Later {
         Later { data: Deposit::new(Box::new(MemoryStore::new(1))).expect("memory opens"), minutes: 0 };
     let definition = r#"{"StartAt": "Call", "States": {"Call": {"Type": "Task", "End": true,
         "Resource": "arn:aws:lambda:us-east-1:123456789012:function:f"}}}"#;
-    let deploy =
-        Request::Deploy { machine: "m".into(), kind: MachineType::Standard, definition: definition.into() };
+    let deploy = Request::Deploy {
+        machine: "m".into(),
+        kind: MachineType::Standard,
+        definition: definition.into(),
+        role: None,
+    };
     handle(&mut data, deploy).expect("it is deployed");
     let start = Request::Start {
         machine: "m".into(),

@@ -1,7 +1,7 @@
 //! YAML text to a tree: version 1.2, core schema, one document.
 //!
 //! `yes` and `no` are strings, dates are strings, and what has no meaning in JSON is refused: keys that are no
-//! scalars, `.nan`, tags of others. Anchors and aliases work, but copies are counted, so that a few lines
+//! scalars, `.nan`, tags of others unless whoever reads has names for them. Anchors and aliases work, but copies are counted, so that a few lines
 //! cannot unfold into millions of values. Merge keys (`<<`) belong to YAML 1.1 and are refused by name.
 
 mod scalar;
@@ -12,20 +12,21 @@ use crate::json::DEPTH_MAX;
 use crate::source::Span;
 use granit_parser::{ErrorKind, Event, Parser, ScalarStyle, ScanError, Span as Marked, StructureStyle, Tag};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// How many values anchors and aliases may copy in one document.
 const COPIES_MAX: usize = 100_000;
 
 type Parsed<T> = Result<T, Box<Diagnostic>>;
 
-/// Reads one YAML document. An empty one is `null`.
-pub(super) fn parse(text: &str) -> Parsed<Node> {
+/// Reads one YAML document. An empty one is `null`. A tag of others that has a name becomes an object of that member.
+pub(super) fn parse(text: &str, named: fn(&str) -> Option<String>) -> Parsed<Node> {
     // One more than we follow, so that the complaint about depth is ours.
     let options = granit_parser::options! {
         flow_nesting_limit: DEPTH_MAX + 2,
         block_nesting_limit: DEPTH_MAX + 2,
     };
-    let mut builder = Builder { text, ..Builder::default() };
+    let mut builder = Builder { text, named: Some(named), ..Builder::default() };
     for event in Parser::new_from_str_with_options(text, options) {
         let (event, marked) = event.map_err(|error| syntax(&error, text))?;
         builder.take(event, &marked)?;
@@ -62,6 +63,8 @@ struct Open {
     start: usize,
     anchor: usize,
     is_block: bool,
+    /// The member that it becomes.
+    member: Option<Arc<str>>,
     /// How many values were there before it.
     before: usize,
     filling: Filling,
@@ -69,7 +72,7 @@ struct Open {
 
 enum Filling {
     Array(Vec<Node>),
-    Object { members: Vec<Member>, key: Option<(std::sync::Arc<str>, Span)> },
+    Object { members: Vec<Member>, key: Option<(Arc<str>, Span)> },
 }
 
 /// A finished node that an alias may name.
@@ -82,6 +85,9 @@ struct Anchored {
 #[derive(Default)]
 struct Builder<'t> {
     text: &'t str,
+    named: Option<fn(&str) -> Option<String>>,
+    /// How many of those that are open become a member.
+    members: usize,
     open: Vec<Open>,
     root: Option<Node>,
     anchors: BTreeMap<usize, Anchored>,
@@ -100,12 +106,12 @@ impl Builder<'_> {
                 self.scalar(&text, style, anchor, tag.as_deref(), marked)
             }
             Event::SequenceStart(style, anchor, tag) => {
-                check_tag(tag.as_deref(), &["seq"], marked)?;
-                self.start(span, style, anchor, Filling::Array(Vec::new()))
+                let member = self.member(tag.as_deref(), &["seq"], marked)?;
+                self.start(span, style, anchor, member, Filling::Array(Vec::new()))
             }
             Event::MappingStart(style, anchor, tag) => {
-                check_tag(tag.as_deref(), &["map"], marked)?;
-                self.start(span, style, anchor, Filling::Object { members: Vec::new(), key: None })
+                let member = self.member(tag.as_deref(), &["map"], marked)?;
+                self.start(span, style, anchor, member, Filling::Object { members: Vec::new(), key: None })
             }
             Event::SequenceEnd | Event::MappingEnd => self.end(span),
             Event::Alias(anchor) => self.alias(anchor, span),
@@ -141,26 +147,48 @@ impl Builder<'_> {
             *key = Some((text.into(), span));
             return Ok(());
         }
-        check_tag(tag, &["str", "int", "float", "bool", "null"], marked)?;
+        let member = self.member(tag, &["str", "int", "float", "bool", "null"], marked)?;
         let kind = match scalar::resolve(text, style == ScalarStyle::Plain, tag) {
             Ok(kind) => kind,
             Err(message) => return refuse(span, message),
         };
-        let node = Node { span, kind };
-        self.remember(anchor, &node, 1, 0)?;
+        let depth = usize::from(member.is_some());
+        let node = within(member, Node { span, kind });
+        self.remember(anchor, &node, 1 + depth, depth)?;
         self.add(node)
     }
 
-    fn start(&mut self, span: Span, style: StructureStyle, anchor: usize, filling: Filling) -> Parsed<()> {
+    /// The member that a value becomes by its tag. What the tag is otherwise must be one of those that are known.
+    fn member(&mut self, tag: Option<&Tag>, known: &[&str], marked: &Marked) -> Parsed<Option<Arc<str>>> {
+        let written = tag.map(ToString::to_string);
+        let name = written.as_deref().and_then(|written| written.strip_prefix('!'));
+        let name = name.filter(|name| !name.is_empty() && !name.starts_with('!'));
+        let member = self.named.and_then(|named| name.and_then(named));
+        match &member {
+            Some(_) => self.count(span_of(marked))?,
+            None => check_tag(tag, known, marked)?,
+        }
+        Ok(member.map(Into::into))
+    }
+
+    fn start(
+        &mut self,
+        span: Span,
+        style: StructureStyle,
+        anchor: usize,
+        member: Option<Arc<str>>,
+        filling: Filling,
+    ) -> Parsed<()> {
         self.count(span)?;
         if let Some(Open { filling: Filling::Object { key: None, .. }, .. }) = self.open.last() {
             return refuse(span, "a key must be a scalar");
         }
-        if self.open.len() > DEPTH_MAX {
+        self.members += usize::from(member.is_some());
+        if self.open.len() + self.members > DEPTH_MAX {
             return Err(too_deep(span));
         }
         let is_block = style == StructureStyle::Block;
-        self.open.push(Open { start: span.start, anchor, is_block, before: self.values, filling });
+        self.open.push(Open { start: span.start, anchor, is_block, member, before: self.values, filling });
         Ok(())
     }
 
@@ -178,7 +206,9 @@ impl Builder<'_> {
         };
         // The end of a block is noticed only where something else begins.
         let end = if open.is_block { last.unwrap_or(span.start) } else { span.end };
+        self.members -= usize::from(open.member.is_some());
         let node = Node { span: Span::new(open.start, end.max(open.start)), kind };
+        let node = within(open.member, node);
         let values = self.values - open.before + 1;
         if open.anchor != 0 {
             let depth = depth(&node);
@@ -233,6 +263,13 @@ impl Builder<'_> {
     }
 }
 
+/// The value, or the object that it is the only member of.
+fn within(member: Option<Arc<str>>, value: Node) -> Node {
+    let Some(key) = member else { return value };
+    let span = value.span;
+    Node { span, kind: NodeKind::Object(vec![Member { key, key_span: span, value }]) }
+}
+
 /// How many levels of collections stand in each other below this one.
 fn depth(node: &Node) -> usize {
     let below = match &node.kind {
@@ -262,7 +299,11 @@ mod tests {
     use super::*;
 
     fn json(text: &str) -> String {
-        match parse(text) {
+        json_tagged(text, |_| None)
+    }
+
+    fn json_tagged(text: &str, named: fn(&str) -> Option<String>) -> String {
+        match parse(text, named) {
             Ok(node) => node.to_value().to_string(),
             Err(error) => format!("{}: {}", error.span.start, error.message),
         }
@@ -291,6 +332,24 @@ mod tests {
     }
 
     #[test]
+    fn a_tag_with_a_name_becomes_a_member() {
+        let named = |tag: &str| (tag != "Other").then(|| format!("Fn::{tag}"));
+        for (yaml, expected) in [
+            ("a: !Sub 5", r#"{"a":{"Fn::Sub":"5"}}"#),
+            ("a: !Join [x, [!Ref b, c]]", r#"{"a":{"Fn::Join":["x",[{"Fn::Ref":"b"},"c"]]}}"#),
+            ("!Map\nb: 1", r#"{"Fn::Map":{"b":1}}"#),
+            ("a: &x !Sub t\nb: *x", r#"{"a":{"Fn::Sub":"t"},"b":{"Fn::Sub":"t"}}"#),
+            ("a: !!str 5", r#"{"a":"5"}"#),
+            ("a: ! 5", r#"{"a":"5"}"#),
+            ("a: !Other 5", "3: this tag has no meaning here"),
+        ] {
+            assert_eq!(json_tagged(yaml, named), expected, "{yaml}");
+        }
+        let deep = format!("{}x{}", "!A [".repeat(DEPTH_MAX), "]".repeat(DEPTH_MAX));
+        assert!(json_tagged(&deep, named).contains("deep"));
+    }
+
+    #[test]
     fn what_json_cannot_say_is_refused_at_its_place() {
         for (yaml, complaint) in [
             ("a: *x", "3: "),
@@ -311,7 +370,7 @@ mod tests {
     #[test]
     fn places_are_those_of_the_text() {
         let text = "States:\n  Ünder:\n    Type: Pass\n    Result: |\n      block\nEnd: \"q\"\n";
-        let node = parse(text).unwrap();
+        let node = parse(text, |_| None).unwrap();
         let slice = |span: Span| &text[span.start..span.end];
         let members = node.as_object().unwrap();
         let state = &members[0].value.as_object().unwrap()[0];

@@ -1,6 +1,6 @@
 //! The commands that work on a data directory.
 
-use super::{CallArguments, ReadingArguments, SettingArguments};
+use super::{CallArguments, ReachArguments, ReadingArguments, SettingArguments, TemplateArguments};
 use crate::{duration, settings};
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
@@ -58,33 +58,41 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Keep a definition in the data directory, under the name of its file or another.
+/// Keep a definition in the data directory, under the name of its file or another, or all machines of a template.
 ///
 /// The same definition again changes nothing. A changed one is what starts after it use; what runs goes on under the
-/// one that it began with.
+/// one that it began with. Of a CloudFormation template, such as `cdk synth` writes, all state machines and activities
+/// are kept.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   perdura deploy order.asl.json
   perdura deploy order.asl.yaml --name orders --data /var/lib/perdura
+  perdura deploy cdk.out/Orders.template.json --parameter Stage=test
+  perdura deploy order.asl.json --endpoint https://states.eu-west-1.amazonaws.com --role arn:aws:iam::111122223333:role/orders
 
 Exit codes:
   0  done
   1  the definition is wrong, or the data cannot be used
   2  the command line is wrong, or a file cannot be read")]
 pub(crate) struct DeployArguments {
-    /// The definition, JSON or YAML by its name; - is stdin.
+    /// The definition or template, JSON or YAML by its name; - is stdin.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// The machine's name [default: that of the file].
+    /// The machine's name [default: that of the file, or in a template its own].
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
+    /// The role that a machine on AWS runs under; perdura does not look at it.
+    #[arg(long, value_name = "ARN")]
+    pub(crate) role: Option<String>,
+    #[command(flatten)]
+    pub(crate) template: TemplateArguments,
     #[command(flatten)]
     pub(crate) calls: CallArguments,
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,
     #[command(flatten)]
-    pub(crate) data: DataArguments,
+    pub(crate) data: ReachArguments,
 }
 
 /// Start an execution of a machine that was deployed.
@@ -97,6 +105,7 @@ Examples:
   perdura start order --input @order.json
   perdura start order --name A-1042 --input '{\"order\": {\"id\": \"A-1042\"}}'
   perdura start order --json | jq -r .execution
+  perdura start order --endpoint http://127.0.0.1:8083
 
 Exit codes:
   0  it runs, or is recorded
@@ -116,7 +125,7 @@ pub(crate) struct StartArguments {
     #[arg(long)]
     pub(crate) strict: bool,
     #[command(flatten)]
-    pub(crate) data: DataArguments,
+    pub(crate) data: ReachArguments,
 }
 
 /// List executions, the newest first.
@@ -145,7 +154,7 @@ pub(crate) struct PsArguments {
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 50)]
     pub(crate) limit: usize,
     #[command(flatten)]
-    pub(crate) data: DataArguments,
+    pub(crate) data: ReachArguments,
 }
 
 /// What an execution can be.
@@ -176,7 +185,7 @@ pub(crate) struct ShowArguments {
     #[arg(value_name = "EXECUTION")]
     pub(crate) execution: String,
     #[command(flatten)]
-    pub(crate) data: DataArguments,
+    pub(crate) data: ReachArguments,
 }
 
 /// Print the events of an execution, as AWS Step Functions would have written them.
@@ -195,7 +204,7 @@ pub(crate) struct HistoryArguments {
     #[arg(value_name = "EXECUTION")]
     pub(crate) execution: String,
     #[command(flatten)]
-    pub(crate) data: DataArguments,
+    pub(crate) data: ReachArguments,
 }
 
 /// Show what was sent under which key: what is pending, failed or uncertain; of one execution also what is done.
@@ -318,7 +327,7 @@ pub(crate) struct StopArguments {
     #[arg(long, value_name = "TEXT")]
     pub(crate) cause: Option<String>,
     #[command(flatten)]
-    pub(crate) data: DataArguments,
+    pub(crate) data: ReachArguments,
 }
 
 /// Run the unsuccessful part of an execution again; what was done stays done.
@@ -337,7 +346,7 @@ pub(crate) struct RedriveArguments {
     #[arg(value_name = "EXECUTION")]
     pub(crate) execution: String,
     #[command(flatten)]
-    pub(crate) data: DataArguments,
+    pub(crate) data: ReachArguments,
 }
 
 /// Take away what is too old: executions that ended long ago, and what the ledger kept of them.

@@ -1,6 +1,7 @@
 //! The commands that follow what happens, and what has happened.
 
 use super::data::DataArguments;
+use super::reach::ReachArguments;
 use clap::Args;
 
 /// Watch an execution to its end, or all that run.
@@ -30,7 +31,7 @@ pub(crate) struct WatchArguments {
     #[arg(long, value_name = "MACHINE")]
     pub(crate) machine: Option<String>,
     #[command(flatten)]
-    pub(crate) data: DataArguments,
+    pub(crate) data: ReachArguments,
 }
 
 /// Tell the whole story of a key: whose it is, what was sent under it and when, what came, and what came late.

@@ -74,6 +74,14 @@ impl SettingArguments {
     }
 }
 
+impl ConfigArguments {
+    /// What was given.
+    pub(crate) fn flags(&self) -> Flags {
+        let endpoint = self.endpoint.clone().map(|endpoint| (&settings::ENDPOINT, endpoint));
+        self.settings.flags().into_iter().chain(endpoint).collect()
+    }
+}
+
 /// Show every setting, its value, and where the value came from.
 ///
 /// A flag counts before a variable of the environment, a variable before perdura.toml, and that before the default. What
@@ -91,6 +99,9 @@ Exit codes:
 pub(crate) struct ConfigArguments {
     #[command(flatten)]
     pub(crate) settings: SettingArguments,
+    /// Who answers commands in the place of a data directory.
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    pub(crate) endpoint: Option<String>,
     /// Print a list of JSON objects on one line.
     #[arg(long)]
     pub(crate) json: bool,

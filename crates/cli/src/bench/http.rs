@@ -4,6 +4,7 @@
 //! costs counts: a step over HTTP is the engine, the call and the worker.
 
 use super::load::Stage;
+use super::measure::cpu_time_of;
 use anyhow::{Context, Result, bail};
 use axum::Router;
 use axum::body::Bytes;
@@ -15,7 +16,6 @@ use perdura_runtime::Steps;
 use perdura_tasks::Tasks;
 use perdura_tasks::connection::Connections;
 use perdura_tasks::settings::{Settings, Tables};
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -63,12 +63,7 @@ impl Worker {
 
     /// Processor time that the worker has used.
     pub(super) fn cpu_time(&self) -> Result<Duration> {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id()))
-            .context("the worker is gone, or this system does not tell what a process costs")?;
-        let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
-        let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<u64>);
-        let ticks = ticks.sum::<Result<u64, _>>().context("the worker's time is no number")?;
-        Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+        cpu_time_of(&self.process)
     }
 }
 

@@ -2,12 +2,23 @@
 
 use anyhow::{Context, Result};
 use std::fs;
+use std::process::Child;
 use std::time::Duration;
 
 /// Processor time that this process has used.
 pub(crate) fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+}
+
+/// Processor time that a process of ours has used.
+pub(crate) fn cpu_time_of(process: &Child) -> Result<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.id()))
+        .context("the process is gone, or this system does not tell what it costs")?;
+    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
+    let ticks = fields.split(' ').skip(11).take(2).map(str::parse::<u64>);
+    let ticks = ticks.sum::<Result<u64, _>>().context("the time of a process is no number")?;
+    Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
 }
 
 /// Memory of this process that is in RAM, in bytes; the file cache is not counted.

@@ -46,6 +46,16 @@ pub(crate) static DATA: Setting = Setting {
     ..USUAL
 };
 
+pub(crate) static ENDPOINT: Setting = Setting {
+    name: "endpoint",
+    // The file is the server's own, and says nothing about where else commands should go.
+    in_file: false,
+    flag: Some("--endpoint"),
+    variable: "PERDURA_ENDPOINT",
+    help: "a server with the Step Functions API that commands ask in the place of a data directory",
+    ..USUAL
+};
+
 pub(crate) static STRICT: Setting = Setting {
     name: "strict",
     flag: Some("--strict"),
@@ -262,6 +272,7 @@ pub(crate) static TELEMETRY_SERVICE: Setting = Setting {
 pub(crate) static TABLE: &[&Setting] = &[
     &CONFIG,
     &DATA,
+    &ENDPOINT,
     &STRICT,
     &LAMBDA_ENDPOINT,
     &LISTEN,

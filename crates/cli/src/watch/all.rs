@@ -12,12 +12,13 @@ use crate::terminal::{Out, Paint, harmless};
 use crate::{table, terminal};
 use anyhow::{Result, bail};
 use jiff::tz::TimeZone;
-use perdura_engine::{ExecutionId, Status, Timestamp};
+use perdura_engine::{Status, Timestamp};
 use perdura_runtime::RealClock;
 use perdura_server::control::{Answer, Listed, Request, Shown};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -56,21 +57,24 @@ struct News {
     took_ms: Option<i64>,
 }
 
-type Look = BTreeMap<ExecutionId, Seen>;
+/// Each by its id, or by its ARN where ids are not told.
+type Look = BTreeMap<Arc<str>, Seen>;
 
 /// Watches until nobody reads any more.
 pub(super) fn watch(data: &mut Data, machine: Option<&str>, json: bool) -> Result<ExitCode> {
     let clock = RealClock::default();
     let began_at = clock.moment().now;
-    let (mut before, mut view) = (Look::new(), View::new(json));
+    let (mut before, mut view, mut idle) = (Look::new(), View::new(json), 0);
     loop {
         let now = clock.moment().now;
         let after = look(data, machine, (began_at, now), &before)?;
-        if !view.show(&news(&before, &after, now), &after, now)? {
+        let news = news(&before, &after, now);
+        if !view.show(&news, &after, now)? {
             return Ok(ExitCode::SUCCESS);
         }
         before = remember(after, now);
-        thread::sleep(EVERY);
+        thread::sleep(data.pause(EVERY, idle));
+        idle = if news.is_empty() { idle + 1 } else { 0 };
     }
 }
 
@@ -84,13 +88,15 @@ fn look(
     let running = list(data, machine, Some(Status::Running), SHOWN_MAX)?;
     let newest = list(data, machine, None, NEWEST_MAX)?;
     let mut after: Look =
-        running.iter().chain(&newest).map(|listed| (listed.execution, seen(listed))).collect();
-    let gone = before.iter().filter(|(id, seen)| seen.ended_at.is_none() && !after.contains_key(id));
-    let gone: Vec<ExecutionId> = gone.map(|(id, _)| *id).collect();
-    let wanted = running.iter().map(|listed| listed.execution).chain(gone).collect::<Vec<_>>();
+        running.iter().chain(&newest).map(|listed| (listed.execution.clone(), seen(listed))).collect();
+    let gone = before.iter().filter(|(id, seen)| seen.ended_at.is_none() && !after.contains_key(*id));
+    let gone: Vec<Arc<str>> = gone.map(|(id, _)| id.clone()).collect();
+    // Elsewhere nobody tells where they stand, so that those that run need not be asked.
+    let running = if data.is_elsewhere() { &[] } else { &running[..] };
+    let wanted = running.iter().map(|listed| listed.execution.clone()).chain(gone).collect::<Vec<_>>();
     for id in wanted {
         // Retention may have taken it away meanwhile.
-        if let Some(shown) = show(data, id)? {
+        if let Some(shown) = show(data, &id)? {
             after.insert(id, seen_in_full(&shown));
         }
     }
@@ -107,7 +113,7 @@ fn list(data: &mut Data, machine: Option<&str>, status: Option<Status>, most: u3
     }
 }
 
-fn show(data: &mut Data, id: ExecutionId) -> Result<Option<Shown>> {
+fn show(data: &mut Data, id: &str) -> Result<Option<Shown>> {
     use perdura_server::{Refusal, RefusalKind};
     match data.look(&Request::Show { execution: id.to_string() }) {
         Ok(Answer::Execution(shown)) => Ok(Some(*shown)),
@@ -144,7 +150,7 @@ fn seen_in_full(shown: &Shown) -> Seen {
 
 /// What changed between two looks.
 fn news(before: &Look, after: &Look, now: Timestamp) -> Vec<News> {
-    let changed = after.iter().filter(|(id, seen)| before.get(id) != Some(seen));
+    let changed = after.iter().filter(|(id, seen)| before.get(*id) != Some(seen));
     changed
         .map(|(id, seen)| News {
             at: seen.ended_at.unwrap_or(now).to_string(),
@@ -244,8 +250,8 @@ mod tests {
 
     #[test]
     fn only_what_changed_is_news() {
-        let id = ExecutionId::from_random(1);
-        let look = |seen: Option<Seen>| seen.into_iter().map(|seen| (id, seen)).collect::<Look>();
+        let id: Arc<str> = "1".into();
+        let look = |seen: Option<Seen>| seen.into_iter().map(|seen| (id.clone(), seen)).collect::<Look>();
         let (calling, waiting, ended) =
             (one(&["A calling"], None), one(&["B waiting"], None), one(&[], Some(3_000)));
         for (before, after, expected) in [
@@ -267,15 +273,14 @@ mod tests {
 
     #[test]
     fn what_has_ended_is_told_once_and_forgotten_when_it_cannot_come_back() {
-        let look = Look::from([(ExecutionId::from_random(1), one(&[], Some(3_000)))]);
+        let look = Look::from([("1".into(), one(&[], Some(3_000)))]);
         assert_eq!(remember(look.clone(), Timestamp(12_000)).len(), 1);
         assert_eq!(remember(look, Timestamp(13_001)).len(), 0);
     }
 
     #[test]
     fn the_picture_has_the_oldest_and_counts_the_rest() {
-        let all: Look =
-            (1..=10).map(|at| (ExecutionId::from_random(at), one(&["A calling"], None))).collect();
+        let all: Look = (1..=10).map(|at| (at.to_string().into(), one(&["A calling"], None))).collect();
         let lines = picture(&all, Timestamp(61_000), Paint(false), 6);
         assert_eq!(lines[0], "10 running");
         assert_eq!(lines[1], "  order/A-1  1 min  A calling");

@@ -64,6 +64,7 @@ impl World {
                     machine: kind.machine(to),
                     kind: MachineType::Standard,
                     definition,
+                    role: None,
                 });
             }
         }

@@ -101,8 +101,9 @@ pub struct Deployed {
     pub arn: String,
     /// Standard or Express.
     pub kind: MachineType,
-    /// Which definition.
-    pub revision: u64,
+    /// Which definition; absent where they are not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<u64>,
     /// When it was first given.
     #[serde(with = "iso")]
     pub created_at: Timestamp,
@@ -137,8 +138,8 @@ impl From<Diagnostic> for Doubt {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Taken {
-    /// By whom it was taken.
-    pub execution: ExecutionId,
+    /// By whom it was taken: its id, or its ARN where ids are not told.
+    pub execution: Arc<str>,
     /// Why it changed nothing, if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ignored: Option<Arc<str>>,
@@ -164,15 +165,16 @@ pub struct Swept {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Starting {
-    /// Who.
-    pub execution: ExecutionId,
+    /// Its id, or its ARN where ids are not told.
+    pub execution: Arc<str>,
     /// Its ARN.
     pub arn: Arc<str>,
     /// When it began.
     #[serde(with = "iso")]
     pub started_at: Timestamp,
-    /// It began now; otherwise it ran already under this name with this input.
-    pub fresh: bool,
+    /// It began now; otherwise it ran already under this name with this input. Absent where nobody tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fresh: Option<bool>,
     /// It moves on by itself; otherwise when a server is started.
     pub performs: bool,
 }
@@ -202,8 +204,8 @@ pub struct Place {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Listed {
-    /// Who.
-    pub execution: ExecutionId,
+    /// Its id, or its ARN where ids are not told.
+    pub execution: Arc<str>,
     /// Its name, or its id.
     pub name: Arc<str>,
     /// Its machine.
@@ -224,8 +226,8 @@ pub struct Listed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Shown {
-    /// Who.
-    pub execution: ExecutionId,
+    /// Its id, or its ARN where ids are not told.
+    pub execution: Arc<str>,
     /// Its ARN.
     pub arn: Arc<str>,
     /// Its name, or its id.
@@ -242,10 +244,12 @@ pub struct Shown {
     pub ended_at: Option<Timestamp>,
     /// How often it was redriven.
     pub redrives: u32,
-    /// How many Turns it has had.
-    pub turns: u64,
+    /// How many Turns it has had. This and the next are absent where nobody tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u64>,
     /// How many events.
-    pub events: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<u64>,
     /// Its input.
     pub input: Payload,
     /// Its output, once it succeeded.

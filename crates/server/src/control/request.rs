@@ -21,6 +21,9 @@ pub enum Request {
         kind: MachineType,
         /// The definition, in JSON.
         definition: String,
+        /// The role that it has on AWS, where somebody names one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        role: Option<String>,
     },
     /// Start an execution.
     Start {
@@ -74,6 +77,11 @@ pub enum Request {
     Resolve(Resolving),
     /// Activities.
     Activities,
+    /// Keep an activity; one that is there already stays as it is.
+    PutActivity {
+        /// Its name.
+        name: String,
+    },
     /// Wait for a task of an activity, up to a minute.
     Poll {
         /// Its name or ARN.
@@ -170,6 +178,7 @@ impl Request {
             | Self::Resolve(_)
             | Self::Succeed { .. }
             | Self::Fail { .. }
+            | Self::PutActivity { .. }
             | Self::PutConnection { .. }
             | Self::DeleteConnection { .. }
             | Self::Stop { .. }

@@ -2,12 +2,12 @@
 
 use crate::control::{ActivityListed, Answer, Task};
 use crate::data::{Data, Served};
-use crate::{Refusal, RefusalKind};
+use crate::{Refusal, RefusalKind, names};
 use perdura_engine::asl::machine::Kind;
 use perdura_engine::asl::resource::Target;
 use perdura_engine::{Outcome, TaskToken};
 use perdura_runtime::read_definition;
-use perdura_store::Registry;
+use perdura_store::{Registered, Registry};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +35,18 @@ pub(super) fn list<D: Data>(data: &mut D) -> Result<Answer, Refusal> {
     let listed =
         listed.map(|(name, machines)| ActivityListed { name, machines: machines.into_iter().collect() });
     Ok(Answer::Activities(listed.collect()))
+}
+
+/// Keeps an activity, unless it is there already.
+pub(super) fn put<D: Data>(data: &mut D, name: &str) -> Result<Answer, Refusal> {
+    names::check("an activity", name)?;
+    if data.read(|reader| reader.registered_one(Registry::Activity, name))?.is_none() {
+        let created_at = data.now();
+        let entry = Registered { kind: Registry::Activity, name: name.into(), created_at, body: Vec::new() };
+        data.register(&entry)?;
+        tracing::info!(activity = name, "put");
+    }
+    Ok(Answer::Done)
 }
 
 /// Waits for a task. Whoever drops this wants none any more, and the next worker gets it.

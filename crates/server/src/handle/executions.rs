@@ -8,7 +8,7 @@ use crate::{Refusal, names};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::{Execution, ExecutionId, Fault, Input, Limits, Status};
 use perdura_runtime::{Naming, Start, Via, View};
-use perdura_store::{Filter, MachineId, MachineRecord};
+use perdura_store::{Filter, MachineId, MachineRecord, Summary};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -42,10 +42,10 @@ pub(super) fn start<D: Data>(data: &mut D, starts: &Starts) -> Result<Answer, Re
         tracing::info!(execution = %started.execution, machine = %record.name, "started");
     }
     Ok(Answer::Started(Starting {
-        execution: started.execution,
+        execution: started.execution.to_string().into(),
         arn: started.arn,
         started_at: started.at,
-        fresh: started.fresh,
+        fresh: Some(started.fresh),
         performs: data.performs(),
     }))
 }
@@ -79,11 +79,12 @@ pub(super) fn list<D: Data>(
         data.read(|reader| Ok((reader.list(&filter, after, most)?, reader.machines()?)))?;
     let names: BTreeMap<MachineId, Arc<str>> =
         machines.into_iter().map(|record| (record.machine, record.name)).collect();
-    let full = rows.len() == most as usize;
+    let place = |last: &Summary| Place { started_at: last.started_at, execution: last.execution };
+    let next = rows.last().filter(|_| rows.len() == most as usize).map(place);
     let items: Vec<Listed> = rows
         .into_iter()
         .map(|row| Listed {
-            execution: row.execution,
+            execution: row.execution.to_string().into(),
             name: row.name.unwrap_or_else(|| row.execution.to_string().into()),
             machine: names.get(&row.machine).cloned().unwrap_or_else(|| "?".into()),
             status: row.status,
@@ -92,8 +93,6 @@ pub(super) fn list<D: Data>(
             redrives: row.redrives,
         })
         .collect();
-    let place = |last: &Listed| Place { started_at: last.started_at, execution: last.execution };
-    let next = items.last().filter(|_| full).map(place);
     Ok(Answer::Executions(Page { items, next }))
 }
 
@@ -120,7 +119,7 @@ pub(super) fn no_such(id: ExecutionId) -> Refusal {
 fn shown(execution: &Execution, turns: u64) -> Shown {
     let identity = execution.identity();
     Shown {
-        execution: identity.id,
+        execution: identity.id.to_string().into(),
         arn: identity.arn.clone(),
         name: identity.name.clone(),
         machine: identity.machine_name.clone(),
@@ -128,8 +127,8 @@ fn shown(execution: &Execution, turns: u64) -> Shown {
         started_at: execution.started_at(),
         ended_at: execution.ended_at(),
         redrives: execution.redrives(),
-        turns,
-        events: execution.last_event().0,
+        turns: Some(turns),
+        events: Some(execution.last_event().0),
         input: identity.input.clone(),
         output: execution.output().cloned(),
         fault: execution.fault().clone(),
@@ -188,5 +187,6 @@ fn give<D: Data>(data: &mut D, which: &str, input: Input, done: &str) -> Result<
         Some(reason) => tracing::info!(%execution, %reason, "not {done}"),
     }
     let performs = data.performs();
+    let execution = execution.to_string().into();
     Ok(Answer::Taken(Taken { execution, ignored: taken.ignored, status: taken.status, performs }))
 }

@@ -188,6 +188,7 @@ pub(super) fn resolve<D: Data>(data: &mut D, resolving: Resolving) -> Result<Ans
     let by = address(data, execution, &key)?;
     let taken = data.input(execution, Input::Resolve { by, resolution, reason: reason.into() })?;
     let performs = data.performs();
+    let execution = execution.to_string().into();
     Ok(Answer::Taken(Taken { execution, ignored: taken.ignored, status: taken.status, performs }))
 }
 

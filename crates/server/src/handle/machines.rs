@@ -15,6 +15,7 @@ pub(super) fn deploy<D: Data>(
     name: &str,
     kind: MachineType,
     definition: String,
+    role: Option<&str>,
 ) -> Result<Answer, Refusal> {
     names::check("a machine", name)?;
     if definition.len() > BYTES_MAX {
@@ -30,11 +31,15 @@ pub(super) fn deploy<D: Data>(
         return Err(Refusal::invalid(format!("the definition is wrong:\n{}", errors.concat().trim_end())));
     };
     let warnings = data.doubts(&machine).map(|doubts| doubts.into_iter().map(Into::into).collect());
-    let new =
-        NewMachine { name: name.into(), kind, definition, role_arn: None, settings: None, at: data.now() };
+    // What was said of it elsewhere, and cannot be said here, stays.
+    let present = data.read(|reader| reader.machine(name))?;
+    let (present_role, settings) =
+        present.map_or((None, None), |present| (present.role_arn, present.settings));
+    let role_arn = role.map(Arc::from).or(present_role);
+    let new = NewMachine { name: name.into(), kind, definition, role_arn, settings, at: data.now() };
     let MachineRecord { name, kind, revision, created_at, .. } = data.deploy(&new, Arc::new(machine))?;
     tracing::info!(machine = %name, revision = revision.0, "deployed");
     let arn = data.arns().machine(&name);
-    let revision = revision.0;
+    let revision = Some(revision.0);
     Ok(Answer::Deployed(Deployed { machine: name, arn, kind, revision, created_at, warnings }))
 }

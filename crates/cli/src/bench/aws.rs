@@ -1,0 +1,232 @@
+//! Starts through the Step Functions API: a server in a process of its own, and clients that keep their connections.
+//!
+//! Each connection sends the next `StartExecution` when it has the answer to the last, of a machine with one Pass state,
+//! and every answer is given after the sync. Meanwhile one more connection asks how executions fare, as consoles and
+//! waiting programs do, and now and then for a history, which must be whole. What the clients cost counts too, as they
+//! run on the same machine.
+
+mod client;
+
+use super::measure::{Durations, cpu_time, cpu_time_of};
+use super::{FLOOR_FOR, Report, floor};
+use crate::arguments::BenchArguments;
+use anyhow::{Context, Result, bail};
+use client::{Client, Prepared};
+use perdura_asl::json::{Value, parse};
+use perdura_asl::object;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use std::{cell::RefCell, net::SocketAddr};
+use tokio::task::LocalSet;
+
+/// The machine.
+const PASS: &str = r#"{"StartAt": "P", "States": {"P": {"Type": "Pass", "End": true}}}"#;
+/// How often is asked how an execution fares.
+const PROBE_EVERY: Duration = Duration::from_millis(5);
+/// Of so many questions one asks for the history.
+const HISTORY_OF: u64 = 20;
+/// How long it is run before anything is measured.
+const WARM_UP: Duration = Duration::from_millis(500);
+
+/// A server in another process; it ends with its owner.
+struct Served {
+    process: Child,
+    address: SocketAddr,
+}
+
+impl Served {
+    fn start(data: &Path) -> Result<Self> {
+        let program = std::env::current_exe().context("cannot find this program again")?;
+        let process = Command::new(program)
+            .args(["serve", "--json", "--listen", "127.0.0.1:0", "--grace", "0s", "--log", "error", "--data"])
+            .arg(data)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start a server")?;
+        // From here on it is ended whatever happens.
+        let mut served = Self { process, address: SocketAddr::from(([127, 0, 0, 1], 0)) };
+        let said = served.process.stdout.take().context("the server has no stdout")?;
+        let mut line = String::new();
+        BufReader::new(said).read_line(&mut line).context("the server does not say where it listens")?;
+        let ready = parse(&line).ok().context("the server ended before it listened")?;
+        let url = ready.get("address").and_then(Value::as_str).unwrap_or_default();
+        let address = url.strip_prefix("http://").unwrap_or_default().parse();
+        served.address = address.with_context(|| format!("the server listens on {url:?}"))?;
+        Ok(served)
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        for error in [self.process.kill(), self.process.wait().map(drop)].into_iter().filter_map(Result::err)
+        {
+            tracing::warn!(%error, "the server cannot be ended");
+        }
+    }
+}
+
+/// What came of a run.
+#[derive(Default)]
+struct Load {
+    starts: Durations,
+    describes: Durations,
+    histories: Durations,
+    lasted: Duration,
+}
+
+pub(super) fn bench(arguments: &BenchArguments) -> Result<Report> {
+    let before = floor::floor(&arguments.data, arguments.concurrency, FLOOR_FOR)?;
+    let served = Served::start(&arguments.data)?;
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let start = tokio.block_on(deploy(served.address))?;
+    let wanted = Wanted {
+        address: served.address,
+        start: Rc::new(start),
+        concurrency: arguments.concurrency,
+        lasts: Duration::from_secs_f64(arguments.seconds),
+        rate: arguments.rate,
+    };
+    tokio.block_on(LocalSet::new().run_until(run(Wanted {
+        lasts: WARM_UP,
+        rate: None,
+        ..wanted.clone()
+    })))?;
+    let (own, servers) = (cpu_time(), cpu_time_of(&served.process)?);
+    let mut load = tokio.block_on(LocalSet::new().run_until(run(wanted)))?;
+    let servers = cpu_time_of(&served.process)?.saturating_sub(servers);
+    let own = cpu_time().saturating_sub(own);
+    drop(served);
+    let after = floor::floor(&arguments.data, arguments.concurrency, FLOOR_FOR)?;
+    let floor = f64::midpoint(before, after);
+    let starts = load.starts.0.len();
+    let per_s = starts as f64 / load.lasted.as_secs_f64();
+    let each_us = |cpu: Duration| cpu.as_secs_f64() * 1e6 / starts.max(1) as f64;
+    Ok(Report {
+        workload: "starts",
+        via: Some("aws"),
+        concurrency: arguments.concurrency,
+        per_s,
+        p50_ms: Some(load.starts.percentile_ms(0.5)),
+        p99_ms: Some(load.starts.percentile_ms(0.99)),
+        cpu_us_per_start: Some(each_us(own + servers)),
+        server_cpu_us_per_start: Some(each_us(servers)),
+        describe_p50_ms: Some(load.describes.percentile_ms(0.5)),
+        describe_p99_ms: Some(load.describes.percentile_ms(0.99)),
+        history_p50_ms: Some(load.histories.percentile_ms(0.5)),
+        history_p99_ms: Some(load.histories.percentile_ms(0.99)),
+        floor_per_s: Some(floor),
+        floor_ratio: Some(per_s / floor),
+        ..Report::default()
+    })
+}
+
+/// Makes the machine; what is sent to start it.
+async fn deploy(address: SocketAddr) -> Result<Prepared> {
+    let mut client = Client::connect(address).await?;
+    let role = "arn:aws:iam::123456789012:role/bench";
+    let body = object! { "name" => "bench-aws", "definition" => PASS, "roleArn" => role };
+    let answer = client.ask(&Prepared::new(address, "CreateStateMachine", &body.to_string())).await?;
+    let made = parse(answer).ok().context("the server's answer is no JSON")?;
+    let arn = made.get("stateMachineArn").and_then(Value::as_str).context("the machine has no ARN")?;
+    let body = object! { "stateMachineArn" => arn, "input" => "{\"amount\": 1}" };
+    Ok(Prepared::new(address, "StartExecution", &body.to_string()))
+}
+
+#[derive(Clone)]
+struct Wanted {
+    address: SocketAddr,
+    start: Rc<Prepared>,
+    concurrency: usize,
+    lasts: Duration,
+    rate: Option<f64>,
+}
+
+async fn run(wanted: Wanted) -> Result<Load> {
+    let mut clients = Vec::with_capacity(wanted.concurrency);
+    for _ in 0..wanted.concurrency {
+        clients.push(Client::connect(wanted.address).await?);
+    }
+    let probe = Client::connect(wanted.address).await?;
+    // The execution that was started last, as its start was answered.
+    let newest = Rc::new(RefCell::new(String::new()));
+    let began = Instant::now();
+    let starters: Vec<_> = clients
+        .into_iter()
+        .enumerate()
+        .map(|(at, client)| {
+            tokio::task::spawn_local(starts(client, wanted.clone(), at, began, newest.clone()))
+        })
+        .collect();
+    let probing = tokio::task::spawn_local(probes(probe, wanted, began, newest));
+    let mut load = Load::default();
+    for starter in starters {
+        load.starts.0.extend(starter.await.context("a client panicked")??);
+    }
+    load.lasted = began.elapsed();
+    (load.describes, load.histories) = probing.await.context("the client that asks panicked")??;
+    Ok(load)
+}
+
+async fn starts(
+    mut client: Client,
+    wanted: Wanted,
+    at: usize,
+    began: Instant,
+    newest: Rc<RefCell<String>>,
+) -> Result<Vec<Duration>> {
+    let mut durations = Vec::new();
+    let pause = wanted.rate.map(|rate| Duration::from_secs_f64(wanted.concurrency as f64 / rate));
+    let mut next = began + pause.unwrap_or_default().mul_f64(at as f64 / wanted.concurrency as f64);
+    while began.elapsed() < wanted.lasts {
+        if let Some(pause) = pause {
+            tokio::time::sleep_until(next.into()).await;
+            next += pause;
+        }
+        let from = Instant::now();
+        let answer = client.ask(&wanted.start).await?;
+        durations.push(from.elapsed());
+        if at == 0 {
+            answer.clone_into(&mut newest.borrow_mut());
+        }
+    }
+    Ok(durations)
+}
+
+/// How long it takes to be told how an execution fares, and what happened in it.
+async fn probes(
+    mut client: Client,
+    wanted: Wanted,
+    began: Instant,
+    newest: Rc<RefCell<String>>,
+) -> Result<(Durations, Durations)> {
+    let (mut describes, mut histories) = (Durations::default(), Durations::default());
+    let mut asked = 0;
+    while began.elapsed() < wanted.lasts {
+        tokio::time::sleep(PROBE_EVERY).await;
+        let started = parse(&newest.borrow()).ok();
+        let Some(arn) = started.as_ref().and_then(|started| started.get("executionArn")?.as_str()) else {
+            continue;
+        };
+        asked += 1;
+        let body = object! { "executionArn" => arn }.to_string();
+        let is_history = asked % HISTORY_OF == 0;
+        let action = if is_history { "GetExecutionHistory" } else { "DescribeExecution" };
+        let question = Prepared::new(wanted.address, action, &body);
+        let from = Instant::now();
+        let answer = client.ask(&question).await?;
+        let took = from.elapsed();
+        if !is_history {
+            describes.0.push(took);
+            continue;
+        }
+        histories.0.push(took);
+        if !answer.contains("ExecutionStarted") {
+            bail!("the history of {arn} lacks its beginning: {answer}");
+        }
+    }
+    Ok((describes, histories))
+}

@@ -1,0 +1,115 @@
+//! The least client that speaks HTTP/1.1: one connection, one request at a time, no more than this API needs.
+//!
+//! A client that does more would be measured too, and in the place of the server.
+
+use anyhow::{Context, Result, bail};
+use std::net::SocketAddr;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// The largest answer that is read.
+const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+
+/// A request, ready to be sent as often as wanted.
+#[derive(Debug)]
+pub(super) struct Prepared(Vec<u8>);
+
+impl Prepared {
+    pub(super) fn new(address: SocketAddr, action: &str, body: &str) -> Self {
+        let length = body.len();
+        let head = format!(
+            "POST / HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/x-amz-json-1.0\r\n\
+             X-Amz-Target: AWSStepFunctions.{action}\r\nContent-Length: {length}\r\n\r\n"
+        );
+        Self([head.as_bytes(), body.as_bytes()].concat())
+    }
+}
+
+/// A connection that is kept.
+pub(super) struct Client {
+    stream: TcpStream,
+    /// What was read of the answer.
+    read: Vec<u8>,
+}
+
+impl Client {
+    pub(super) async fn connect(address: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect(address).await.context("the server takes no connection")?;
+        stream.set_nodelay(true).context("a connection cannot be made quick")?;
+        Ok(Self { stream, read: Vec::with_capacity(4096) })
+    }
+
+    /// Sends a request, and gives the body of its answer, which must be a success.
+    pub(super) async fn ask(&mut self, request: &Prepared) -> Result<&str> {
+        self.stream.write_all(&request.0).await.context("a request cannot be sent")?;
+        self.read.clear();
+        let whole = loop {
+            if self.stream.read_buf(&mut self.read).await.context("an answer cannot be read")? == 0 {
+                bail!("the server closed the connection before it answered");
+            }
+            if let Some(whole) = Whole::of(&self.read)? {
+                break whole;
+            }
+        };
+        let body = std::str::from_utf8(&self.read[whole.body]).context("an answer is no text")?;
+        if whole.status != 200 {
+            bail!("the server answers {}: {body}", whole.status);
+        }
+        Ok(body)
+    }
+}
+
+/// Where the parts of an answer are that is there as a whole.
+#[derive(Debug, PartialEq)]
+struct Whole {
+    status: u16,
+    body: std::ops::Range<usize>,
+}
+
+impl Whole {
+    /// `None`: there is more to come.
+    fn of(read: &[u8]) -> Result<Option<Self>> {
+        let Some(head_bytes) = read.windows(4).position(|end| end == b"\r\n\r\n") else {
+            return Self::bounded(read.len()).map(|()| None);
+        };
+        let head = std::str::from_utf8(&read[..head_bytes]).context("the head of an answer is no text")?;
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let lengths = head.lines().filter_map(|line| line.split_once(':'));
+        let mut lengths = lengths.filter(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+        let length = lengths.next().and_then(|(_, length)| length.trim().parse::<usize>().ok());
+        let (Some(status), Some(length)) = (status, length) else {
+            bail!("the head of an answer lacks status or length: {head}");
+        };
+        Self::bounded(length)?;
+        let start = head_bytes + 4;
+        Ok((read.len() >= start + length).then_some(Self { status, body: start..start + length }))
+    }
+
+    fn bounded(bytes: usize) -> Result<()> {
+        if bytes > ANSWER_BYTES_MAX {
+            bail!("an answer has more than {ANSWER_BYTES_MAX} bytes");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_whole_when_its_body_is_there() {
+        let answer = b"HTTP/1.1 200 OK\r\nx: y\r\nContent-Length: 2\r\n\r\n{}";
+        for cut in 0..answer.len() {
+            assert_eq!(Whole::of(&answer[..cut]).unwrap(), None, "{cut}");
+        }
+        let whole = Whole::of(answer).unwrap().unwrap();
+        assert_eq!((whole.status, &answer[whole.body]), (200, &b"{}"[..]));
+        for (bad, expected) in [
+            (&b"HTTP/1.1 200 OK\r\n\r\n"[..], "lacks status or length"),
+            (b"HTTP/1.1 200 OK\r\ncontent-length: 9999999\r\n\r\n", "has more than"),
+        ] {
+            assert!(Whole::of(bad).unwrap_err().to_string().contains(expected));
+        }
+    }
+}

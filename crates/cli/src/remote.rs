@@ -1,0 +1,198 @@
+//! Commands that are answered by a server with the Step Functions API: another perdura, or AWS itself.
+//!
+//! Commands ask in the words of the control socket, whoever answers. Here each [`Request`] becomes calls of that API,
+//! and what comes back the same [`Answer`]. What the API has no words for, Turns, keys and where an execution stands,
+//! is absent from the answer, and an execution is known by its ARN. How a call is sent and signed is left to [`Http`];
+//! the decisions here are tried with answers that are written down.
+
+mod fault;
+mod history;
+mod http;
+mod list;
+mod machines;
+mod name;
+mod read;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use http::{Endpoint, Http};
+
+use anyhow::{Result, anyhow};
+use history::Bookmark;
+use name::Meant;
+use perdura_asl::json::{Map, Value};
+use perdura_engine::{Arns, Status};
+use perdura_server::control::{Answer, Page, Request, Starting, Taken};
+use perdura_server::{Refusal, RefusalKind};
+
+/// Whoever answers calls. What is refused is a [`Refusal`]; any other error says that there was no answer.
+pub(crate) trait Api {
+    /// Calls an action.
+    fn call(&mut self, action: &str, body: Value) -> Result<Value>;
+
+    /// A name that nobody else draws, so that a call can be repeated without doing its work twice.
+    fn unique(&mut self) -> Result<String>;
+
+    /// The region that is asked.
+    fn region(&self) -> &str;
+}
+
+/// A server that is reached through its API.
+pub(crate) struct Remote<A> {
+    api: A,
+    /// Where the last page of a history ended.
+    bookmark: Option<Bookmark>,
+}
+
+impl<A: Api> Remote<A> {
+    pub(crate) fn new(api: A) -> Self {
+        Self { api, bookmark: None }
+    }
+
+    /// Partition, region and account of that server: those of a machine that is there. Where there is none the region
+    /// is known, and the rest is as a new perdura has it.
+    pub(crate) fn arns(&mut self) -> Result<Arns> {
+        let first = self.machines()?.next(&mut self.api)?;
+        let region = self.api.region().to_owned();
+        let found = first.and_then(|machine| name::arns(&machine.arn));
+        Ok(found.unwrap_or_else(|| Arns { region, ..Arns::default() }))
+    }
+
+    /// Answers what the commands with `--endpoint` ask.
+    pub(crate) fn ask(&mut self, request: Request) -> Result<Answer> {
+        match request {
+            Request::Deploy { machine, kind, definition, role } => {
+                self.deploy(&machine, kind, &definition, role).map(Answer::Deployed)
+            }
+            Request::PutActivity { name } => {
+                self.api.call("CreateActivity", fields([("name", Some(name))]))?;
+                Ok(Answer::Done)
+            }
+            // The limits are those of the server.
+            Request::Start { machine, name, input, strict: _ } => {
+                let machine = self.machine_arn(&machine)?;
+                let name = name.map_or_else(|| self.api.unique(), Ok)?;
+                let body = [
+                    ("stateMachineArn", Some(machine)),
+                    ("name", Some(name)),
+                    ("input", Some(input.text().to_string())),
+                ];
+                let started = self.api.call("StartExecution", fields(body))?;
+                let arn = read::text(&started, "executionArn")?;
+                let started_at = read::instant(&started, "startDate")?;
+                let execution = arn.clone();
+                Ok(Answer::Started(Starting { execution, arn, started_at, fresh: None, performs: true }))
+            }
+            Request::List { machine, status, after: _, most } => {
+                let items = self.list(machine.as_deref(), status, most as usize)?;
+                Ok(Answer::Executions(Page { items, next: None }))
+            }
+            Request::Show { execution } => {
+                let described = self.describe(&execution)?;
+                Ok(Answer::Execution(Box::new(read::shown(&described)?)))
+            }
+            Request::History { execution, from } => self.history(&execution, from).map(Answer::History),
+            Request::Stop { execution, error, cause } => self.stop(&execution, error, cause),
+            Request::Redrive { execution } => {
+                let arn = self.find(&execution)?;
+                let token = self.api.unique()?;
+                let body = [("executionArn", Some(arn.clone())), ("clientToken", Some(token))];
+                self.api.call("RedriveExecution", fields(body))?;
+                Ok(taken(&arn, Status::Running, None))
+            }
+            Request::Who
+            | Request::Turns { .. }
+            | Request::Trace { .. }
+            | Request::Ledger(_)
+            | Request::Resolve(_)
+            | Request::Activities
+            | Request::Poll { .. }
+            | Request::Succeed { .. }
+            | Request::Fail { .. }
+            | Request::Heartbeat { .. }
+            | Request::PutConnection { .. }
+            | Request::Connections
+            | Request::DeleteConnection { .. }
+            | Request::Stats
+            | Request::Cleanup { .. } => {
+                Err(Refusal::invalid("the Step Functions API has no words for this").into())
+            }
+        }
+    }
+
+    /// What has ended already is told so, and is not asked to stop.
+    fn stop(&mut self, which: &str, error: Option<String>, cause: Option<String>) -> Result<Answer> {
+        let described = self.describe(which)?;
+        let arn = read::text(&described, "executionArn")?;
+        let status = read::status(&described)?;
+        if status.is_ended() {
+            return Ok(taken(&arn, status, Some(format!("it has ended already: {}", status.name()))));
+        }
+        let body = [("executionArn", Some(arn.to_string())), ("error", error), ("cause", cause)];
+        self.api.call("StopExecution", fields(body))?;
+        Ok(taken(&arn, Status::Aborted, None))
+    }
+
+    /// An execution as the server describes it.
+    fn describe(&mut self, which: &str) -> Result<Value> {
+        let arn = self.find(which)?;
+        self.api.call("DescribeExecution", fields([("executionArn", Some(arn))]))
+    }
+
+    /// The ARN of the execution that is meant: by ARN, `machine/name`, or a name that only one has.
+    fn find(&mut self, which: &str) -> Result<String> {
+        let (machine, name) = match name::meant(which) {
+            Meant::Arn(arn) => return Ok(arn.to_owned()),
+            Meant::Name { machine, name } => (machine, name),
+        };
+        if let Some(machine) = machine {
+            return Ok(name::execution(&self.machine_arn(machine)?, name));
+        }
+        let (mut machines, mut found) = (self.machines()?, Vec::new());
+        while let Some(machine) = machines.next(&mut self.api)? {
+            if machine.is_express {
+                continue;
+            }
+            let arn = name::execution(&machine.arn, name);
+            match self.api.call("DescribeExecution", fields([("executionArn", Some(arn.clone()))])) {
+                Ok(_) => found.push(arn),
+                Err(error) if is_not_found(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        match &found[..] {
+            [arn] => Ok(arn.clone()),
+            [] => Err(Refusal::not_found(format!("there is no execution {which:?}"))
+                .but("`perdura ps --endpoint URL` lists them")
+                .into()),
+            several => {
+                let names: Vec<String> =
+                    several.iter().map(|arn| format!("{}/{name}", name::machine(arn))).collect();
+                Err(Refusal::conflict(format!("several executions are called {which:?}"))
+                    .but(format!("say which one: {}", names.join(", ")))
+                    .into())
+            }
+        }
+    }
+}
+
+fn taken(arn: &str, status: Status, ignored: Option<String>) -> Answer {
+    let ignored = ignored.map(Into::into);
+    Answer::Taken(Taken { execution: arn.into(), ignored, status, performs: true })
+}
+
+/// A request's members; those that are not given are not sent.
+fn fields<const N: usize>(members: [(&str, Option<String>); N]) -> Value {
+    let given = members.into_iter().filter_map(|(name, text)| Some((name, text?)));
+    given.collect::<Map>().into()
+}
+
+/// Whether the server said that there is no such thing.
+fn is_not_found(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref::<Refusal>(), Some(Refusal { kind: RefusalKind::NotFound, .. }))
+}
+
+/// An answer that is none of this API's.
+fn strange(what: &str) -> anyhow::Error {
+    anyhow!("the server answers as Step Functions would not: {what}; is the URL that of its API?")
+}

@@ -1,0 +1,132 @@
+//! CloudFormation templates, as CDK and people write them: the state machines and activities in them.
+//!
+//! Nothing is made of the other resources. But definitions refer to them, so each reference becomes what it would be if
+//! the resource stood in our account and region: the ARN of a function, the URL of a queue. What cannot be known, the
+//! output of another stack, a parameter without default, is an error that says where it stands and how to give it.
+
+mod condition;
+mod machine;
+mod resolve;
+mod resource;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use machine::Found;
+
+use crate::document;
+use crate::run::input::machine_name;
+use anyhow::{Result, anyhow};
+use perdura_asl::json::Value;
+use perdura_asl::node::Node;
+use perdura_asl::read::BYTES_MAX;
+use perdura_asl::source::Source;
+use perdura_engine::Arns;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+/// What a template is read with.
+#[derive(Debug)]
+pub(crate) struct Given {
+    /// What the file is called.
+    pub(crate) file: String,
+    /// Where its resources would stand.
+    pub(crate) arns: Arns,
+    /// The stack's name.
+    pub(crate) stack: String,
+    /// What was given by hand: parameters, and whatever else cannot be known.
+    pub(crate) values: BTreeMap<String, String>,
+}
+
+impl Given {
+    /// For a template of this file: its stack is called like it.
+    pub(crate) fn new(arns: Arns, file: &Path, values: BTreeMap<String, String>) -> Self {
+        let name = machine_name(file);
+        let stack = name.strip_suffix(".template").unwrap_or(&name).to_owned();
+        Self { file: file.display().to_string(), arns, stack, values }
+    }
+}
+
+/// What cannot be made of a template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// Where: `Resources/Orders/Properties/RoleArn`.
+    pub(crate) path: String,
+    /// What is wrong.
+    pub(crate) what: String,
+    /// What to do about it.
+    pub(crate) remedy: String,
+}
+
+impl Problem {
+    fn new(path: &str, what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), what: what.into(), remedy: remedy.into() }
+    }
+
+    /// Only whoever deploys it knows the value.
+    fn unknown(path: &str, what: impl Into<String>, name: &str) -> Self {
+        Self::new(path, what, format!("give its value with --parameter '{name}=VALUE'"))
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: {}; {}", self.path, self.what, self.remedy)
+    }
+}
+
+/// The template in a text; `None`: it is something else, such as a definition.
+pub(crate) fn parse(source: &Source) -> Result<Option<Value>> {
+    // Every resource has a type that begins so, and hardly any definition says it.
+    if !source.text.contains("AWS::") {
+        return Ok(None);
+    }
+    let node = Node::parse_tagged(source, member).map_err(|found| document::refusal(source, &found))?;
+    let is_template = node.get("Resources").is_some_and(|resources| resources.as_object().is_some());
+    Ok((is_template && node.get("StartAt").is_none()).then(|| node.to_value()))
+}
+
+/// The functions that have a short form in YAML, those that are not worked out here included: these are named in the
+/// complaint.
+const SHORT: &[&str] = &[
+    "And",
+    "Base64",
+    "Cidr",
+    "Equals",
+    "FindInMap",
+    "GetAZs",
+    "GetAtt",
+    "If",
+    "ImportValue",
+    "Join",
+    "Length",
+    "Not",
+    "Or",
+    "Select",
+    "Split",
+    "Sub",
+    "ToJsonString",
+    "Transform",
+];
+
+/// The long form of a tag: `!Sub` is `Fn::Sub`.
+fn member(tag: &str) -> Option<String> {
+    match tag {
+        "Ref" | "Condition" => Some(tag.to_owned()),
+        _ => SHORT.contains(&tag).then(|| format!("Fn::{tag}")),
+    }
+}
+
+/// What a template has; what is wrong with it is one error. Definitions in files are looked for beside it.
+pub(crate) fn read(template: &Value, given: &Given, file: &Path) -> Result<Found> {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    // Whatever is wrong with a file, the template cannot be used without it, and the problem names it.
+    let beside = |name: &str| {
+        let read = document::read_text(&folder.join(name), BYTES_MAX).ok()?;
+        Some(read.text.to_string())
+    };
+    Found::read(template, given, &beside).map_err(|problems| {
+        let lines: Vec<String> = problems.iter().map(|problem| format!("\n  {problem}")).collect();
+        anyhow!("{} cannot be used:{}", given.file, lines.concat())
+    })
+}
