@@ -24,6 +24,8 @@ mod left_out;
 mod recording;
 #[path = "conformance/replay.rs"]
 mod replay;
+#[path = "conformance/services.rs"]
+mod services;
 
 use client::Client;
 use common::Scene;
@@ -31,6 +33,7 @@ use common::server::Server;
 use judge::Verdict;
 use perdura_engine::asl::json::{Value, parse};
 use recording::{Case, text};
+use services::Moto;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -82,10 +85,16 @@ fn try_case(case: &Case, address: &str) -> Verdict {
     })
 }
 
+/// The binary, with credentials that moto does not look at.
+fn start(scene: &Scene) -> Server {
+    let by = ["env", "AWS_ACCESS_KEY_ID=AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY=hidden-secret"];
+    Server::start_by(scene, &by, &[])
+}
+
 /// All cases against one server, but those that count everything: these have one each.
 fn try_all(cases: &[Case], settings: &str) -> BTreeMap<String, Verdict> {
     let shared = Scene::new("conformance").file("perdura.toml", settings);
-    let shared = Server::start(&shared, &[]);
+    let shared = start(&shared);
     let waiting = Mutex::new(cases.iter());
     let verdicts = Mutex::new(BTreeMap::new());
     thread::scope(|threads| {
@@ -95,7 +104,7 @@ fn try_all(cases: &[Case], settings: &str) -> BTreeMap<String, Verdict> {
                     let Some(case) = waiting.lock().expect("nobody panics here").next() else { return };
                     let verdict = if case.counts_all() {
                         let own = Scene::new(&case.file.replace('/', "-")).file("perdura.toml", settings);
-                        try_case(case, &Server::start(&own, &[]).address)
+                        try_case(case, &start(&own).address)
                     } else {
                         try_case(case, &shared.address)
                     };
@@ -113,9 +122,10 @@ fn recorded_cases_are_answered_as_aws_answered_them() {
         println!("skipped: no recorded cases in ../shared/conformance or PERDURA_CONFORMANCE");
         return;
     };
-    let cases = cases(&folder);
+    let moto = Moto::start();
+    let cases: Vec<Case> = cases(&folder).into_iter().map(|case| moto.furnish(case)).collect();
     let functions = functions::tables(cases.iter().map(|case| &case.value), &functions::start());
-    let verdicts = try_all(&cases, &format!("{SETTINGS}{functions}"));
+    let verdicts = try_all(&cases, &format!("{SETTINGS}{}{functions}", moto.settings()));
     let known: BTreeMap<&str, &str> = include_str!("conformance/not-yet.txt")
         .lines()
         .filter(|line| !line.starts_with('#'))

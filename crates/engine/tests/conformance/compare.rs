@@ -4,7 +4,7 @@ use perdura_engine::asl::json::{Map, Value, parse};
 use std::collections::BTreeMap;
 
 /// Words that stand for anything of their kind.
-const MASKS: [&str; 18] = [
+const MASKS: [&str; 22] = [
     "timestamp",
     "datetime",
     "date",
@@ -23,6 +23,10 @@ const MASKS: [&str; 18] = [
     "generated-uuid",
     "state_machine_alias_name",
     "activity_name",
+    "bucket-name",
+    "bucket_name",
+    "file-key",
+    "someNonexistentBucketName",
 ];
 
 /// The same inside of longer texts.
