@@ -160,7 +160,11 @@ fn objects(case: &Case, key: Option<&str>) -> Vec<(String, String)> {
     if let (true, Some(last)) = (is_limited && !reads_all(case), items.last().cloned()) {
         items.push(last);
     }
-    let body = if key.ends_with(".csv") { csv(&items) } else { Value::from(items).to_string() };
+    let body = if key.rsplit_once('.').is_some_and(|(_, kind)| kind == "csv") {
+        csv(&items)
+    } else {
+        Value::from(items).to_string()
+    };
     vec![(key.to_owned(), body)]
 }
 
@@ -175,8 +179,8 @@ fn reads_all(case: &Case) -> bool {
 /// What the execution gave, whether it is recorded as a text or parsed.
 fn output(case: &Case) -> Value {
     let recorded = case.recorded();
-    let ends = recorded.iter().filter_map(|one| one.answer.get("events")?.as_array()?.last());
-    let output = ends.filter_map(|end| end.get("executionSucceededEventDetails")?.get("output")).next();
+    let mut ends = recorded.iter().filter_map(|one| one.answer.get("events")?.as_array()?.last());
+    let output = ends.find_map(|end| end.get("executionSucceededEventDetails")?.get("output"));
     match output {
         Some(Value::String(written)) => parse(written).unwrap_or_default(),
         Some(parsed) => parsed.clone(),
