@@ -9,6 +9,8 @@
 //! `conformance/not-yet.txt` names the cases that do not pass, with the reason; a case that fails and is not
 //! named, or is named and passes, fails the test. `PERDURA_CASE` picks cases by a part of their file's name.
 
+#[path = "conformance/binding.rs"]
+mod binding;
 #[path = "conformance/client.rs"]
 mod client;
 mod common;

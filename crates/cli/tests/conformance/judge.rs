@@ -3,6 +3,7 @@
 //! Where boto3 itself refused (`ParamValidationError`), AWS was never asked. Our server was, with the raw request:
 //! it has to refuse it too, with a `ValidationException` or a `SerializationException`.
 
+use super::binding::Bindings;
 use super::client::{Answer, Refusal};
 use super::compare;
 use super::recording::{Case, Recorded, Source, is_refusal, text};
@@ -29,6 +30,7 @@ impl Verdict {
 
 pub(crate) fn judge(case: &Case, replay: &Replay) -> Verdict {
     let mut verdict = Verdict::default();
+    let mut bindings = Bindings::default();
     let recorded = case.recorded();
     let claimed = |at: usize| recorded.iter().any(|one| one.source == Source::Call(at));
     let mut refusals =
@@ -65,7 +67,10 @@ pub(crate) fn judge(case: &Case, replay: &Replay) -> Verdict {
                 if let Some(outcome) = one.outcome {
                     verdict.outcome.extend(named(compare::outcome(outcome, answer)));
                 }
-                let found = compare::answer(one.answer, answer, case.has_concurrency());
+                let mut found = compare::answer(one.answer, answer, case.has_concurrency());
+                if found.is_empty() && one.answer.get("events").is_none() {
+                    found = bindings.bind(one.answer, answer);
+                }
                 verdict.history.extend(named(found));
             }
         }
