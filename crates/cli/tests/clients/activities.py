@@ -47,11 +47,12 @@ events = sfn.get_execution_history(executionArn=first)["events"]
 has(next(event for event in events if event["type"] == "ActivityStarted"), activityStartedEventDetails={"workerName": "packer"})
 has(next(event for event in events if event["type"] == "ActivityScheduled")["activityScheduledEventDetails"], resource=arn)
 
-# A failure carries its words; a token is good once.
+# A failure carries its words. A token is good for one answer, which may be sent again: its receipt was perhaps lost.
 second = begin({"box": 2})
 token = poll()["taskToken"]
 members(sfn.send_task_failure(taskToken=token, error="Torn", cause="the box is torn"))
 has(ended(sfn, second), status="FAILED", error="Torn", cause="the box is torn")
+members(sfn.send_task_failure(taskToken=token, error="Torn", cause="the box is torn"))
 gone = "Task Timed Out: 'Provided task does not exist anymore'"
 for call in (sfn.send_task_failure, sfn.send_task_heartbeat):
     refused("TaskTimedOut", gone, call, taskToken=token)

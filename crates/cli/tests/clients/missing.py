@@ -37,7 +37,8 @@ for action in model.operation_names:
             "Member must not be null"
         )
         refused("ValidationException", words, call, **given)
-        refused("SerializationException", re.compile("."), call, **given, **{name: {"no": "such"}})
+        if shape.members[name].type_name == "string":
+            refused("SerializationException", re.compile("."), call, **given, **{name: {"no": "such"}})
         tried += 1
     if len(shape.required_members) > 1:
         count = len(shape.required_members)

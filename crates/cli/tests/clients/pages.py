@@ -19,15 +19,18 @@ for number in range(COUNT):
 executions = [sfn.start_execution(stateMachineArn=arn)["executionArn"] for _ in range(COUNT)]
 for execution in executions:
     ended(sfn, execution)
-each = {
-    "Type": "Map",
-    "ItemProcessor": {
+
+
+def each(name, **more):
+    processor = {
         "ProcessorConfig": {"Mode": "DISTRIBUTED", "ExecutionType": "STANDARD"},
-        "StartAt": "P",
-        "States": {"P": {"Type": "Pass", "End": True}},
-    },
-}
-runs = machine({"A": {**each, "Next": "B"}, "B": {**each, "Next": "C"}, "C": {**each, "End": True}})
+        "StartAt": name,
+        "States": {name: {"Type": "Pass", "End": True}},
+    }
+    return {"Type": "Map", "ItemProcessor": processor, **more}
+
+
+runs = machine({"A": each("P", Next="B"), "B": each("Q", Next="C"), "C": each("R", End=True)})
 runs = sfn.create_state_machine(name="runs", definition=runs, roleArn=ROLE)["stateMachineArn"]
 run = sfn.start_execution(stateMachineArn=runs, input="[1, 2, 3]")["executionArn"]
 ended(sfn, run)

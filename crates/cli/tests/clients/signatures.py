@@ -65,7 +65,8 @@ refused("InvalidSignatureException", mismatch, changed.list_state_machines, maxR
 
 
 def retarget(request, **_):
-    request.headers.replace_header("X-Amz-Target", "AWSStepFunctions.ListActivities")
+    del request.headers["X-Amz-Target"]
+    request.headers["X-Amz-Target"] = "AWSStepFunctions.ListActivities"
 
 
 redirected = client(endpoint, key=KEY, secret=SECRET)
@@ -79,4 +80,4 @@ elsewhere = boto3.client(
     aws_secret_access_key=SECRET,
     config=Config(retries={"total_max_attempts": 1}),
 )
-refused("InvalidSignatureException", re.compile("^Credential should be scoped to a valid region"), elsewhere.list_state_machines)
+refused("InvalidSignatureException", re.compile("^Credential should be scoped to "), elsewhere.list_state_machines)

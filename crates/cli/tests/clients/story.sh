@@ -37,7 +37,8 @@ same "$(sfn describe-execution --execution-arn "$execution" --query output)" '{"
 same "$(sfn get-execution-history --execution-arn "$execution" --query 'events[].type')" \
     "ExecutionStarted	PassStateEntered	PassStateExited	ExecutionSucceeded"
 # The command follows pages by itself.
-same "$(sfn get-execution-history --execution-arn "$execution" --page-size 1 --query 'events[].id')" "1	2	3	4" pages
+pages=$(sfn get-execution-history --execution-arn "$execution" --page-size 1 --query 'events[].id')
+same "$pages" $'1\n2\n3\n4' pages
 same "$(sfn list-executions --state-machine-arn "$arn" --max-items 1 --query 'executions[].name')" first
 
 same "$(sfn test-state --definition '{"Type": "Succeed"}' --role-arn "$role" --input 5 --query output)" 5 test-state

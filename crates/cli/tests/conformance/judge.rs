@@ -1,7 +1,8 @@
 //! Holds our answers against the recorded ones.
 //!
 //! Where boto3 itself refused (`ParamValidationError`), AWS was never asked. Our server was, with the raw request:
-//! it has to refuse it too, with a `ValidationException` or a `SerializationException`.
+//! it has to refuse it too, with a `ValidationException` or a `SerializationException`. A member that is null is one
+//! that is missing, and may be missed as such.
 
 use super::binding::Bindings;
 use super::client::{Answer, Refusal};
@@ -90,7 +91,8 @@ fn refused(verdict: &mut Verdict, one: &Recorded, ours: &Refusal) {
     };
     let Refusal { code: our_code, message, status } = ours;
     if code == "ParamValidationError" {
-        if !matches!(our_code.as_str(), "ValidationException" | "SerializationException") || *status != 400 {
+        let fits = ["ValidationException", "SerializationException", "MissingRequiredParameter"];
+        if !fits.contains(&our_code.as_str()) || *status != 400 {
             verdict.both(&format!("{}: boto3 says {words}, ours {ours:?}", one.key));
         }
         return;

@@ -8,7 +8,7 @@ use super::compare;
 use super::left_out;
 use super::recording::{Case, Recorded, Source, is_refusal, text};
 use perdura_engine::asl::json::{Map, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -31,11 +31,15 @@ pub(crate) fn play(case: &Case, client: &mut Client) -> Replay {
     let recorded = case.recorded();
     let mut replay = Replay { answers: Vec::new(), left_out: BTreeMap::new() };
     let mut executions = BTreeMap::new();
+    let mut machines = BTreeSet::new();
     for (at, call) in case.calls().iter().enumerate() {
         let params = bound(call.get("params").unwrap_or(&Value::Null), &executions);
         let action = text(call, "op");
         let shown = recorded.iter().find(|one| one.source == Source::Call(at) && !is_refusal(one.answer));
         let answer = match (action, shown) {
+            ("ListStateMachines", _) => {
+                until(LAG, || client.call(action, &params), |answer| lists(answer, &machines))
+            }
             ("GetExecutionHistory", _) => history(client, &params, &goal(case, &recorded, at)),
             (_, Some(shown)) if action.starts_with("Describe") || action.starts_with("List") => {
                 let same = |answer: &Value| compare::answer(shown.answer, answer, false).is_empty();
@@ -43,9 +47,18 @@ pub(crate) fn play(case: &Case, client: &mut Client) -> Replay {
             }
             _ => client.call(action, &params),
         };
-        if let ("StartExecution" | "StartSyncExecution", Ok(started)) = (action, &answer) {
-            let name = format!("exec-{}", executions.len() + 1);
-            executions.insert(name, text(started, "executionArn").to_owned());
+        match (action, &answer) {
+            ("StartExecution" | "StartSyncExecution", Ok(started)) => {
+                let name = format!("exec-{}", executions.len() + 1);
+                executions.insert(name, text(started, "executionArn").to_owned());
+            }
+            ("CreateStateMachine", Ok(made)) => {
+                machines.insert(text(made, "stateMachineArn").to_owned());
+            }
+            ("DeleteStateMachine", Ok(_)) => {
+                machines.remove(text(&params, "stateMachineArn"));
+            }
+            _ => {}
         }
         for (key, action, params) in left_out::after(&recorded, action, &params, &answer) {
             replay.left_out.insert(key, client.call(action, &params));
@@ -53,6 +66,12 @@ pub(crate) fn play(case: &Case, client: &mut Client) -> Replay {
         replay.answers.push(answer);
     }
     replay
+}
+
+/// Whether a list shows the machines that the case has made and not deleted.
+fn lists(answer: &Value, machines: &BTreeSet<String>) -> bool {
+    let listed = answer.get("stateMachines").and_then(Value::as_array).unwrap_or_default();
+    listed.len() == machines.len() && listed.iter().all(|one| machines.contains(text(one, "stateMachineArn")))
 }
 
 /// Puts the real ARN in the place of the recorded one.

@@ -4,7 +4,7 @@ use perdura_engine::asl::json::{Map, Value, parse};
 use std::collections::BTreeMap;
 
 /// Words that stand for anything of their kind.
-const MASKS: [&str; 22] = [
+const MASKS: [&str; 24] = [
     "timestamp",
     "datetime",
     "date",
@@ -22,6 +22,8 @@ const MASKS: [&str; 22] = [
     "RandomNumberGenerated",
     "generated-uuid",
     "state_machine_alias_name",
+    "sfn_role_arn",
+    "map_run_arn",
     "activity_name",
     "bucket-name",
     "bucket_name",
@@ -52,8 +54,12 @@ const EXTRAS: [&str; 6] = [
     "ResponseMetadata",
 ];
 
-/// Whether a word is a mask, of which there may be several: `activity_arn_0`, `snf_role_arn_t1`.
+/// Whether a word is a mask, of which there may be several: `activity_arn_0`, `snf_role_arn_t1`, `<date>`.
 fn is_mask(word: &str) -> bool {
+    let inside = word.strip_prefix('<').and_then(|rest| rest.strip_suffix('>'));
+    if inside.is_some_and(|inside| !inside.contains(['<', '>'])) {
+        return true;
+    }
     let numbered = |(stem, number): (&str, &str)| {
         number.trim_start_matches('t').parse::<u32>().is_ok() && MASKS.contains(&stem)
     };
@@ -139,6 +145,11 @@ fn history(expected: &[Value], actual: &[Value], concurrent: bool) -> Vec<String
     if masked {
         return masked_history(expected, actual);
     }
+    if expected.len() > 1 && number(&expected[0], "id") > number(&expected[1], "id") {
+        // Asked for from its end.
+        let turned = |events: &[Value]| events.iter().rev().cloned().collect::<Vec<_>>();
+        return history(&turned(expected), &turned(actual), concurrent);
+    }
     let mut used = vec![false; actual.len()];
     let mut counterpart: BTreeMap<i64, i64> = [(0, 0)].into();
     for (at, event) in expected.iter().enumerate() {
@@ -153,12 +164,10 @@ fn history(expected: &[Value], actual: &[Value], concurrent: bool) -> Vec<String
             actual.get(at).filter(|candidate| fits(candidate)).map(|_| at)
         };
         let Some(found) = found else {
-            let shown = actual.get(at).map(|actual| (same_event(event, actual), actual));
-            return vec![format!(
-                "event {id} (of {}, ours has {}): {event}\n    ours: {shown:?}",
-                expected.len(),
-                actual.len()
-            )];
+            let ours = actual.get(at).cloned().unwrap_or_default();
+            let difference = same_event(event, &ours).unwrap_or_default();
+            let counts = format!("of {}, ours has {}", expected.len(), actual.len());
+            return vec![format!("event {id} ({counts}): {event}\n    ours: {ours}\n    {difference}")];
         };
         used[found] = true;
         counterpart.insert(id, number(&actual[found], "id"));
@@ -276,7 +285,7 @@ fn matches_mask(wanted: &str, found: &str) -> bool {
     let mut glob = String::new();
     let mut rest = wanted;
     while let Some(open) = rest.find('<') {
-        let Some(close) = rest[open..].find('>').map(|close| open + close) else { break };
+        let Some(close) = closing(rest, open) else { break };
         glob.push_str(&rest[..open]);
         glob.push('*');
         rest = &rest[close + 1..];
@@ -286,6 +295,22 @@ fn matches_mask(wanted: &str, found: &str) -> bool {
         glob = glob.replace(mask, "*");
     }
     pattern(found, &glob)
+}
+
+/// Where the mask that begins here ends. Some hold another: `<<task_token>:1>`.
+fn closing(text: &str, open: usize) -> Option<usize> {
+    let mut depth = 0;
+    for (at, byte) in text.bytes().enumerate().skip(open) {
+        match byte {
+            b'<' => depth += 1,
+            b'>' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+    None
 }
 
 fn pattern(text: &str, glob: &str) -> bool {
