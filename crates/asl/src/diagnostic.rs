@@ -12,7 +12,7 @@ use crate::json::Value;
 use crate::object;
 use crate::source::{Source, Span};
 pub use jackson::Jackson;
-pub(crate) use jackson::explain_data;
+pub use jackson::explain_data;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

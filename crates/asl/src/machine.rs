@@ -11,7 +11,7 @@ use crate::path::{Path, ReferencePath};
 use crate::resource::Resource;
 use crate::source::Span;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Which state, in the order of the definition.
@@ -72,6 +72,13 @@ impl Machine {
     /// The first state of this name, in the order of the definition.
     pub fn find(&self, name: &str) -> Option<StateIx> {
         self.states().find(|(_, state)| &*state.name == name).map(|(ix, _)| ix)
+    }
+
+    /// The variables that each state's expressions read, for the states that read any: what the API calls
+    /// `variableReferences`.
+    pub fn variable_references(&self) -> BTreeMap<&Arc<str>, &BTreeSet<Arc<str>>> {
+        let reading = self.states.iter().filter(|state| !state.variables.is_empty());
+        reading.map(|state| (&state.name, &state.variables)).collect()
     }
 }
 

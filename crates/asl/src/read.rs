@@ -84,9 +84,23 @@ pub fn read(source: &Source, options: &ReadOptions) -> Reading {
 /// `name`; where it leads stand states that do nothing.
 pub fn read_state(source: &Source, name: &str, options: &ReadOptions) -> Reading {
     match parse(source, *options) {
-        Ok(state) => read_tree(source, &single::machine_around(state, name), *options),
+        Ok(state) => {
+            let root = single::machine_around(state, name, QueryLanguage::JsonPath);
+            read_tree(source, &root, *options)
+        }
         Err(diagnostic) => Reading::refused(*diagnostic),
     }
+}
+
+/// Reads one state out of a definition as a machine around it, as [`read_state`] does. `None`: the definition has no
+/// state called `wanted`, or is none.
+pub fn read_state_of(source: &Source, wanted: &str, name: &str, options: &ReadOptions) -> Option<Reading> {
+    let root = parse(source, *options).ok()?;
+    let is_jsonata =
+        root.get("QueryLanguage").and_then(Node::as_str).is_some_and(|said| &**said == "JSONata");
+    let language = if is_jsonata { QueryLanguage::Jsonata } else { QueryLanguage::JsonPath };
+    let state = single::state_of(&root, wanted)?.clone();
+    Some(read_tree(source, &single::machine_around(state, name, language), *options))
 }
 
 fn parse(source: &Source, options: ReadOptions) -> Result<Node, Box<Diagnostic>> {

@@ -12,8 +12,9 @@ use crate::{duration, table, terminal};
 use anyhow::{Context, Result};
 use perdura_runtime::{Opener, Options, RealWorld, Runtime, Steps};
 use perdura_server::control::Listener;
-use perdura_server::data::Served;
-use perdura_server::http::{self, Health};
+use perdura_server::data::{Doubts, Served};
+use perdura_server::http::{self, Health, Keyring, Site};
+use perdura_server::sfn::{self, Api, Setup, Tester};
 use perdura_server::telemetry::Exporter;
 use perdura_server::{Refusal, retention, stuck};
 use perdura_store::{Failure, Registry, SqliteOptions, SqliteStore, Store};
@@ -42,6 +43,8 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     let (folder, address, grace, keep) =
         (settings.data(), settings.listen()?, settings.grace()?, settings.keep()?);
     let config = Config::of(&settings)?;
+    let (arns, quotas, strict) = (settings.arns()?, settings.quotas()?, settings.strict()?);
+    let keyring = Keyring { keys: settings.access_keys()?, region: arns.region.clone() };
     let sealing_key = settings.sealing_key()?;
     let (ended, mut exporter) = match settings.telemetry()? {
         Some(telemetry) => {
@@ -54,23 +57,44 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     let began = Instant::now();
     // Who is second learns first of all who has the data.
     let store = SqliteStore::open(&folder, SqliteOptions::default()).map_err(Refusal::from)?;
-    let listener =
-        tokio.block_on(http::bind(address)).with_context(|| format!("cannot listen on {address}"))?;
+    let listener = tokio
+        .block_on(http::bind(address, keyring.asks()))
+        .with_context(|| format!("cannot listen on {address}"))?;
     let connections = Arc::<Connections>::default();
-    let tasks = config.tasks(settings.strict()?, connections.clone(), tokio.handle().clone())?;
+    let tasks = config.tasks(strict, connections.clone(), tokio.handle().clone())?;
     let mut world = RealWorld::new(Steps::default(), Box::new(tasks.clone()), tokio.handle().clone());
     let spans = ended.as_ref().map(|ended| ended.counts().clone()).unwrap_or_default();
     if let Some(ended) = ended {
         world = world.telling(move |execution, _| ended.tell(execution));
     }
     // What was under way is called again as soon as the runtime is open, and may need them.
-    let kept = store.reader().and_then(|mut reader| reader.registered(Registry::Connection));
+    let kept = store.reader().and_then(|mut reader| reader.registered(Registry::Connection, None, u32::MAX));
     connections::open(sealing_key.as_ref(), &connections, kept.map_err(Refusal::from)?);
-    let runtime =
-        Runtime::open(opener(&folder, store), Arc::new(world), &Options::default()).map_err(Refusal::from)?;
+    let options = Options { resolver: sfn::resolver(), ..Options::default() };
+    let runtime = Runtime::open(opener(&folder, store), Arc::new(world), &options).map_err(Refusal::from)?;
     let door = runtime.door().clone();
+    let keys = config.keys.clone();
+    let doubts: Doubts = Arc::new(move |machine| perdura_tasks::warnings(&config.settings, machine));
+    let tester: Tester = {
+        let tasks = tasks.clone();
+        Arc::new(move |execution, call| {
+            let tasks = tasks.clone();
+            Box::pin(async move { tasks.outcome(execution, &call).await })
+        })
+    };
+    let setup = Setup {
+        door: door.clone(),
+        arns: arns.clone(),
+        is_strict: strict,
+        quotas,
+        keys,
+        doubts: Some(doubts.clone()),
+        tester: Some(tester),
+    };
+    let api = Api::new(setup).map_err(Refusal::from)?;
     let served = Served::new(door.clone(), tokio.handle().clone())
-        .with_doubts(Arc::new(move |machine| perdura_tasks::warnings(&config.settings, machine)))
+        .with_arns(arns)
+        .with_doubts(doubts)
         .telling(connections::reopen(door.clone(), sealing_key, connections));
     tokio.block_on(async {
         let control = Listener::open(&folder).with_context(|| {
@@ -80,11 +104,13 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
         let address = listener.local_addr()?;
         let health = Health { door: door.clone(), watch: watch.clone(), spans };
         let ready = Ready { folder: &folder, address, taken_up: runtime.taken_up(), took: began.elapsed() };
+        let site = Site { api: api.clone(), keys: Arc::new(keyring), health };
         ready.tell(arguments.json)?;
+        tokio::spawn(go_on_deleting(api));
         tokio::select! {
             biased;
             () = signalled(signals) => Ok(()),
-            ended = http::serve(listener, health) => ended.context("the HTTP side ended"),
+            ended = http::serve(listener, site) => ended.context("the HTTP side ended"),
             () = control.serve(served.clone()) => Ok(()),
             () = stuck::watch(served.clone(), watch) => Ok(()),
             () = retention::sweep(served.clone(), keep) => Ok(()),
@@ -104,6 +130,13 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     tokio.shutdown_timeout(REST);
     tracing::info!("closed");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Machines that were being deleted when the last process ended.
+async fn go_on_deleting(api: Api) {
+    if let Err(error) = api.go_on_deleting().await {
+        tracing::warn!(%error, "state machines are still being deleted");
+    }
 }
 
 /// Tells of what ended, where somebody wants to know.

@@ -5,13 +5,14 @@
 //! from the same resolution; docs/configuration.md is held to it by a test. What a function or a destination is, is no
 //! setting in this sense: those tables of the file are read where they are used.
 
+mod api;
 mod file;
 mod table;
 
 pub(crate) use file::{File, check_names};
 pub(crate) use table::{
-    CONFIG, CONNECTION_KEY_FILE, DATA, GRACE, Kind, LAMBDA_ENDPOINT, LISTEN, LOG, LOG_FORMAT, STRICT,
-    Setting, TABLE,
+    ACCESS_KEY_FILE, ACCOUNT, CONFIG, CONNECTION_KEY_FILE, DATA, GRACE, Kind, LAMBDA_ENDPOINT, LISTEN, LOG,
+    LOG_FORMAT, REGION, STRICT, Setting, TABLE,
 };
 
 use crate::arguments::LogFormat;
@@ -228,6 +229,9 @@ impl Settings {
         self.strict()?;
         self.keep()?;
         self.sealing_key()?;
+        self.arns()?;
+        self.quotas()?;
+        self.access_keys()?;
         self.lambda_endpoint()?;
         self.telemetry().map(drop)
     }

@@ -16,16 +16,17 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("engine", &["asl"]),
     ("store", &["asl", "engine"]),
     ("runtime", &["asl", "engine", "store"]),
-    ("tasks", &["asl", "engine", "store", "runtime"]),
+    ("sigv4", &[]),
+    ("tasks", &["asl", "engine", "store", "runtime", "sigv4"]),
     ("idempotency", &[]),
-    ("server", &["asl", "engine", "store", "runtime", "idempotency"]),
+    ("server", &["asl", "engine", "store", "runtime", "idempotency", "sigv4"]),
     ("perdura", &["asl", "engine", "store", "runtime"]),
     ("sim", &["asl", "engine", "store", "runtime"]),
-    ("cli", &["asl", "engine", "store", "runtime", "tasks", "idempotency", "server", "perdura"]),
+    ("cli", &["asl", "engine", "store", "runtime", "tasks", "idempotency", "server", "perdura", "sigv4"]),
 ];
 
 /// The rooms that only compute.
-const PURE: &[&str] = &["asl", "engine"];
+const PURE: &[&str] = &["asl", "engine", "sigv4"];
 
 /// What a pure room has no use for. A name that ends in `*` stands for all that begin so.
 #[rustfmt::skip]

@@ -2,7 +2,7 @@
 
 use crate::draft::Draft;
 use crate::event::{Event, EventKind, Fault, TaskFamily};
-use crate::execution::{Clock, Core, Run, Sent, Standing, Status, Step, Strand};
+use crate::execution::{Clock, Core, REDRIVE_TOKENS_MAX, Run, Sent, Standing, Status, Step, Strand};
 use crate::id::{Round, Seq, StrandId};
 use crate::input::Certainty;
 use crate::turn::{Note, Record};
@@ -40,7 +40,9 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
         EventKind::ExecutionTimedOut(fault) => {
             return end(table, event, Status::TimedOut).fault = fault.clone();
         }
-        EventKind::ExecutionRedriven { redrive_count } => return redrive(table, event, *redrive_count),
+        EventKind::ExecutionRedriven { redrive_count, token } => {
+            return redrive(table, event, *redrive_count, token.as_ref());
+        }
         _ => {}
     }
     let id = event.strand;
@@ -184,13 +186,18 @@ fn new_strand(parent: Option<(StrandId, u32)>, flow: FlowIx, place: Arc<str>, in
 
 /// Every unfinished strand goes on where it failed or was stopped. Retries count anew; a round whose
 /// outcome is unknown stays, a refused one moves on.
-fn redrive(table: &mut Draft<'_>, event: &Event, count: u32) {
+fn redrive(table: &mut Draft<'_>, event: &Event, count: u32, token: Option<&Arc<str>>) {
     let timeout = timeout_seconds(table);
     let core = table.core();
     let too_large = core.fault.error.as_deref() == Some(DATA_LIMIT_EXCEEDED);
     core.status = Status::Running;
     core.redrives = count;
     core.redriven_at = Some(event.at);
+    if let Some(token) = token {
+        let forgotten = (core.redrive_tokens.len() + 1).saturating_sub(REDRIVE_TOKENS_MAX);
+        core.redrive_tokens.drain(..forgotten);
+        core.redrive_tokens.push((token.clone(), event.at));
+    }
     core.ended_at = None;
     core.fault = Fault::default();
     core.timeout_at = timeout.map(|seconds| event.steady().after_seconds(seconds));

@@ -25,6 +25,16 @@ pub(crate) struct MapItem {
     pub(crate) value: Value,
 }
 
+impl MapItem {
+    /// `$$.Map`
+    pub(crate) fn to_map(&self) -> Map {
+        let mut inner = Map::new();
+        inner.insert("Index", self.index);
+        inner.insert("Value", self.value.clone());
+        [("Item", inner)].into_iter().collect()
+    }
+}
+
 impl Context for StepContext<'_> {
     fn whole(&self) -> Value {
         let Self { identity, core, state, step, key: _, token, item } = self;
@@ -54,10 +64,7 @@ impl Context for StepContext<'_> {
         whole.insert("StateMachine", machine);
         whole.insert("State", entered);
         if let Some(item) = item {
-            let mut inner = Map::new();
-            inner.insert("Index", item.index);
-            inner.insert("Value", item.value.clone());
-            whole.insert("Map", [("Item", inner)].into_iter().collect::<Map>());
+            whole.insert("Map", item.to_map());
         }
         if let Some(token) = token {
             whole.insert("Task", [("Token", token.to_string())].into_iter().collect::<Map>());

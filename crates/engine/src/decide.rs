@@ -3,6 +3,7 @@
 //! Pure states between two Effects belong to the same Turn, up to a bound; then the Turn is committed and
 //! [`Effect::Continue`] asks for the next, so that an endless loop can be stopped and starves nobody.
 
+mod alone;
 mod choose;
 mod end;
 mod fail;
@@ -22,12 +23,15 @@ use crate::event::{Event, EventKind};
 use crate::execution::{Execution, Status, Step, Strand};
 use crate::id::{EffectKey, Moment, Secret, Seq, StrandId, TaskToken, Timestamp, Wake};
 use crate::input::Input;
+use crate::trial::{GivenContext, Stage, Trial};
 use crate::turn::{Note, Record, Turn};
 use perdura_asl::json::{Payload, Value};
 use perdura_asl::machine::{Kind, Machine, State, StateIx};
-use perdura_asl::scope::{Dice, Scope, States, Variables};
+use perdura_asl::scope::{Context, Dice, Scope, States, Variables};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+pub(crate) use alone::{Alone, after_of, decide_alone};
 
 /// What follows from an input: records to commit, and effects that may leave once they are.
 #[derive(Debug)]
@@ -49,25 +53,13 @@ impl Execution {
 
 /// Decides. Total: an input that does not fit changes nothing and is noted.
 pub fn decide(execution: &Execution, input: &Input, moment: &Moment) -> Decision {
-    let now = moment.now.max(execution.core.at);
-    let mut turning = Turning {
-        draft: Draft::new(execution),
-        // Room for a Task that ends and the next one, which is what most Turns are.
-        turn: Turn { records: Vec::with_capacity(8) },
-        effects: Vec::with_capacity(2),
-        dice: Dice::new(now.0, moment.entropy),
-        moment: *moment,
-        now,
-        states: 0,
-        bytes: 0,
-        called: BTreeSet::new(),
-        cancelled: BTreeSet::new(),
-    };
+    let mut turning = Turning::new(execution, moment, None);
     match (execution.core.status, input) {
         (Status::Created, Input::Start) => turning.start(),
+        (_, Input::Redrive) => turning.redrive(None),
+        (_, Input::RedriveOnce { token }) => turning.redrive(Some(token)),
         (Status::Created, _) => turning.ignore("the execution has not begun"),
         (Status::Running, Input::Start) => turning.ignore("the execution has begun already"),
-        (Status::Running, Input::Redrive) => turning.ignore("the execution is running"),
         (Status::Running, Input::Continue) => {}
         (Status::Running, Input::Resume) => turning.resume(),
         (Status::Running, Input::Timer) => turning.wake(),
@@ -79,8 +71,6 @@ pub fn decide(execution: &Execution, input: &Input, moment: &Moment) -> Decision
             turning.resolve(by, resolution, reason);
         }
         (Status::Running, Input::Stop { fault }) => turning.stop(EventKind::ExecutionAborted(fault.clone())),
-        (Status::Succeeded, Input::Redrive) => turning.ignore("the execution succeeded"),
-        (Status::Failed | Status::Aborted | Status::TimedOut, Input::Redrive) => turning.redrive(),
         (_, Input::TaskOutcome { by, outcome }) => turning.late(by, outcome),
         (_, _) => turning.ignore("the execution has ended"),
     }
@@ -107,9 +97,38 @@ struct Turning<'e> {
     called: BTreeSet<StrandId>,
     /// Whose calls were cancelled in this Turn.
     cancelled: BTreeSet<StrandId>,
+    /// Present: the execution only tries one state out.
+    trial: Option<&'e Trial>,
+}
+
+impl<'e> Turning<'e> {
+    fn new(execution: &'e Execution, moment: &Moment, trial: Option<&'e Trial>) -> Self {
+        let now = moment.now.max(execution.core.at);
+        Self {
+            draft: Draft::new(execution),
+            // Room for a Task that ends and the next one, which is what most Turns are.
+            turn: Turn { records: Vec::with_capacity(8) },
+            effects: Vec::with_capacity(2),
+            dice: Dice::new(now.0, moment.entropy),
+            moment: *moment,
+            now,
+            states: 0,
+            bytes: 0,
+            called: BTreeSet::new(),
+            cancelled: BTreeSet::new(),
+            trial,
+        }
+    }
 }
 
 impl Turning<'_> {
+    /// Shows a value to whoever tries the state out.
+    fn see(&self, stage: Stage, value: &Payload) {
+        if let Some(trial) = self.trial {
+            trial.see(stage, value.clone());
+        }
+    }
+
     fn decision(mut self) -> Decision {
         let core = &self.draft.changes.core;
         let (status, timer, ready) = (core.status, core.timer, !core.ready.is_empty());
@@ -214,6 +233,14 @@ impl Turning<'_> {
             }),
             item: seen.item.clone(),
         };
+        let given = self.trial.map(|trial| {
+            let mut whole = trial.context.clone();
+            if let Some(item) = &seen.item {
+                whole.insert("Map", item.to_map());
+            }
+            GivenContext { whole: whole.into(), step: &context }
+        });
+        let context: &dyn Context = given.as_ref().map_or(&context, |given| given);
         let mut maps = vec![strand.variables.clone()];
         let mut parent = strand.parent;
         while let Some((id, _)) = parent {
@@ -222,13 +249,7 @@ impl Turning<'_> {
             parent = around.parent;
         }
         nest(&maps, None, |variables| {
-            look(&Scope {
-                input: seen.input,
-                context: &context,
-                variables,
-                states: seen.states,
-                dice: &self.dice,
-            })
+            look(&Scope { input: seen.input, context, variables, states: seen.states, dice: &self.dice })
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::id::{Round, Secret, Seq, StrandId, Timestamp};
 use crate::input::Certainty;
+use perdura_asl::error::{HEARTBEAT_TIMEOUT, TIMEOUT};
 use perdura_asl::json::{Map, Payload, Value};
 use perdura_asl::machine::{Kind, StateIx};
 use serde::{Deserialize, Serialize};
@@ -47,6 +48,14 @@ impl Fault {
     /// With both.
     pub fn new(error: impl Into<Arc<str>>, cause: impl Into<Arc<str>>) -> Self {
         Self { error: Some(error.into()), cause: Some(cause.into()) }
+    }
+
+    /// As it is told. A task that fell silent has timed out: only Retry and Catch know it by a name of its own.
+    pub(crate) fn told(&self) -> Self {
+        match self.error.as_deref() {
+            Some(HEARTBEAT_TIMEOUT) => Self { error: Some(TIMEOUT.into()), cause: self.cause.clone() },
+            _ => self.clone(),
+        }
     }
 
     /// The error output that Catch receives: `{"Error": …, "Cause": …}`.
@@ -136,6 +145,9 @@ pub enum EventKind {
     ExecutionRedriven {
         /// How often so far.
         redrive_count: u32,
+        /// Under which token, if one was given: the same token again is the same redrive.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        token: Option<Arc<str>>,
     },
     /// `…StateEntered`
     StateEntered {

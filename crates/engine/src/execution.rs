@@ -29,6 +29,15 @@ pub struct Identity {
     pub machine_name: Arc<str>,
     /// The role it would run under on AWS.
     pub role_arn: Arc<str>,
+    /// The version of its machine that it was started under, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version_arn: Option<Arc<str>>,
+    /// The alias that it was started by, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias_arn: Option<Arc<str>>,
+    /// What whoever started it calls the trace that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_header: Option<Arc<str>>,
     /// Standard or Express.
     pub kind: MachineType,
     /// Where it starts: the machine itself, or the processor of a Distributed Map.
@@ -37,6 +46,28 @@ pub struct Identity {
     pub input: Payload,
     /// Its bounds.
     pub limits: Limits,
+}
+
+impl Identity {
+    /// The version that it was started under.
+    pub fn version(&self) -> Option<u32> {
+        qualifier(self.version_arn.as_deref()?)?.parse().ok()
+    }
+
+    /// The name of the alias that it was started by.
+    pub fn alias(&self) -> Option<&str> {
+        qualifier(self.alias_arn.as_deref()?)
+    }
+
+    /// It is a child of a Map Run, which runs a part of a machine.
+    pub fn is_child_of_map_run(&self) -> bool {
+        self.flow != Machine::TOP
+    }
+}
+
+/// The version or the alias that an ARN ends with.
+fn qualifier(arn: &str) -> Option<&str> {
+    arn.rsplit_once(':').map(|(_, qualifier)| qualifier)
 }
 
 /// Bounds on what one execution may take.
@@ -124,6 +155,34 @@ impl Status {
     }
 }
 
+/// Why an execution is not redriven.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotRedrivable {
+    /// It has not begun.
+    NotBegun,
+    /// It runs.
+    Running,
+    /// There is nothing left to do.
+    Succeeded,
+    /// Express executions are not.
+    Express,
+}
+
+impl NotRedrivable {
+    /// As a Turn notes it.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::NotBegun => "the execution has not begun",
+            Self::Running => "the execution is running",
+            Self::Succeeded => "the execution succeeded",
+            Self::Express => "an Express execution is not redriven",
+        }
+    }
+}
+
+/// How many tokens of redrives are remembered.
+pub(crate) const REDRIVE_TOKENS_MAX: usize = 16;
+
 /// The small part that every Turn may change.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Core {
@@ -140,6 +199,9 @@ pub(crate) struct Core {
     pub(crate) fault: Fault,
     pub(crate) redrives: u32,
     pub(crate) redriven_at: Option<Timestamp>,
+    /// Under which tokens it was redriven, and when; the last ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) redrive_tokens: Vec<(Arc<str>, Timestamp)>,
     /// The timer that was last asked for.
     #[serde(default)]
     pub(crate) timer: Wake,
@@ -405,6 +467,30 @@ impl Execution {
     /// How often it was redriven.
     pub fn redrives(&self) -> u32 {
         self.core.redrives
+    }
+
+    /// When it was last redriven.
+    pub fn redriven_at(&self) -> Option<Timestamp> {
+        self.core.redriven_at
+    }
+
+    /// When it was redriven under this token, if it was lately.
+    pub fn redriven_under(&self, token: &str) -> Option<Timestamp> {
+        let mut known = self.core.redrive_tokens.iter();
+        known.find(|(known, _)| **known == *token).map(|(_, at)| *at)
+    }
+
+    /// Whether it could be redriven now. Whether a child of a Map Run should be is for its run to say.
+    pub fn redrivable(&self) -> Result<(), NotRedrivable> {
+        match self.core.status {
+            Status::Created => Err(NotRedrivable::NotBegun),
+            Status::Running => Err(NotRedrivable::Running),
+            Status::Succeeded => Err(NotRedrivable::Succeeded),
+            Status::Failed | Status::Aborted | Status::TimedOut => match self.identity.kind {
+                MachineType::Express if !self.identity.is_child_of_map_run() => Err(NotRedrivable::Express),
+                MachineType::Express | MachineType::Standard => Ok(()),
+            },
+        }
     }
 
     /// Its last event's number: the length of its history.

@@ -74,6 +74,14 @@ impl EventKind {
             Self::ExecutionStarted { input } => {
                 let mut details = with_payload("input", input);
                 details.insert("roleArn", identity.role_arn.clone());
+                for (name, arn) in [
+                    ("stateMachineAliasArn", &identity.alias_arn),
+                    ("stateMachineVersionArn", &identity.version_arn),
+                ] {
+                    if let Some(arn) = arn {
+                        details.insert(name, arn.clone());
+                    }
+                }
                 details
             }
             Self::ExecutionSucceeded { output } => with_payload("output", output),
@@ -81,7 +89,7 @@ impl EventKind {
             | Self::ExecutionAborted(fault)
             | Self::ExecutionTimedOut(fault)
             | Self::MapRunFailed(fault) => with_fault(Map::new(), fault),
-            Self::ExecutionRedriven { redrive_count } => {
+            Self::ExecutionRedriven { redrive_count, token: _ } => {
                 [("redriveCount", *redrive_count)].into_iter().collect()
             }
             Self::StateEntered { name, input, .. } => {

@@ -62,6 +62,11 @@ pub enum Input {
     },
     /// Somebody runs the unsuccessful part of an ended execution again.
     Redrive,
+    /// The same, under a token: said again with the same token it is the same redrive, and changes nothing.
+    RedriveOnce {
+        /// Chosen by whoever asks.
+        token: Arc<str>,
+    },
 }
 
 /// How a task is addressed: by the strand and key that its Effect carried, or by its token.

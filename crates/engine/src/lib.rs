@@ -19,19 +19,29 @@ mod history;
 mod id;
 mod input;
 mod map_run;
+mod test_state;
+mod trial;
 mod turn;
+mod validate;
 
 pub use answered::Answered;
-pub use arn::{Arns, NAME_MAX, is_allowed_in_name, is_name};
+pub use arn::{Arn, ArnError, Arns, NAME_MAX, Named, is_allowed_in_name, is_name};
 pub use decide::{Decision, decide};
 pub use destination::{Destinations, Policy, Uncertain};
 pub use effect::{BatcherOrder, Call, Effect, MapRunOrder, ReaderOrder, WriterOrder};
 pub use event::{Event, EventKind, Fault, Iteration, Scheduled, StateType, TaskFamily};
-pub use execution::{Clock, Execution, Identity, Limits, Run, Sent, Standing, Status, Step, Strand};
+pub use execution::{
+    Clock, Execution, Identity, Limits, NotRedrivable, Run, Sent, Standing, Status, Step, Strand,
+};
 pub use id::{
     EffectKey, ExecutionId, Moment, Round, Secret, Seq, StepPlace, StrandId, TaskToken, Timestamp, Wake,
 };
 pub use input::{By, Certainty, Input, Outcome, Resolution};
 pub use map_run::{Child, Known, MapRun, MapRunBounds, MapRunCounts, MapRunOutcome, Next, Tally};
 pub use perdura_asl as asl;
+pub use test_state::{
+    Calling, Configuration, Exchange, InspectionLevel, Mock, Prepared, Refused, Strictness, TestState,
+    TestStatus, Variables, Verdict,
+};
 pub use turn::{Lateness, LedgerStatus, Note, Record, Resolved, Retry, Turn};
+pub use validate::{Complaint, Validating, Validation, invalid_definition, validate};

@@ -251,8 +251,7 @@ impl MapRun {
     pub fn advance(&mut self) -> Next {
         for _ in 0..PASS_AT_ONCE {
             if self.exceeded() {
-                let cause = "The specified tolerated failure threshold was exceeded";
-                return Next::Over(Err(Fault::new(TOLERANCE_EXCEEDED, cause)));
+                return Next::Over(Err(tolerance_exceeded()));
             }
             if self.live.len() as u64 >= self.at_once() {
                 return Next::NotNow;
@@ -300,17 +299,32 @@ impl MapRun {
 
     /// More failed than is tolerated. Of what share they are is known once all items are.
     fn exceeded(&self) -> bool {
-        let (total, failed) = (self.counts.items.total, self.counts.items.unsuccessful());
+        let MapRunBounds { tolerated_count, tolerated_percentage, .. } = self.bounds;
+        let items = &self.counts.items;
+        let total = self.items.are_all_here().then_some(items.total);
+        let none_is_tolerated = tolerated_count.is_none() && tolerated_percentage.is_none();
+        self.bounds.are_exceeded(items.unsuccessful(), total) || none_is_tolerated && items.unsuccessful() > 0
+    }
+}
+
+impl MapRunBounds {
+    /// Whether a bound that was set is exceeded by so many failures, of so many items if that is known.
+    pub(crate) fn are_exceeded(&self, failed: u64, total: Option<u64>) -> bool {
         if failed == 0 {
             return false;
         }
-        let share = failed as f64 * 100.0 / total as f64;
-        let MapRunBounds { tolerated_count, tolerated_percentage, .. } = self.bounds;
-        let too_many = tolerated_count.is_some_and(|most| failed > most);
-        let too_large =
-            tolerated_percentage.is_some_and(|most| most == 0.0 || self.items.are_all_here() && share > most);
-        too_many || too_large || tolerated_count.is_none() && tolerated_percentage.is_none()
+        let share = total.map(|total| failed as f64 * 100.0 / total as f64);
+        let too_many = self.tolerated_count.is_some_and(|most| failed > most);
+        let too_large = self
+            .tolerated_percentage
+            .is_some_and(|most| most == 0.0 || share.is_some_and(|share| share > most));
+        too_many || too_large
     }
+}
+
+/// More items failed than were tolerated.
+pub(crate) fn tolerance_exceeded() -> Fault {
+    Fault::new(TOLERANCE_EXCEEDED, "The specified tolerated failure threshold was exceeded")
 }
 
 impl MapRunOrder {
@@ -327,6 +341,9 @@ impl MapRunOrder {
             machine_arn: arns.machine(&machine).into(),
             machine_name: machine.into(),
             role_arn: parent.role_arn.clone(),
+            version_arn: None,
+            alias_arn: None,
+            trace_header: None,
             kind: self.execution_type,
             flow: self.flow,
             input: child.input,

@@ -53,6 +53,7 @@ variants! {
     Record { Event, Note }
     Input {
         Start, Continue, TaskStarted, TaskOutcome, Heartbeat, ChildOutcome, Timer, Resume, Resolve, Stop, Redrive,
+        RedriveOnce,
     }
     By { Key, Token }
     Outcome { Succeeded, Failed, NotStarted, Submitted, SubmitFailed }
@@ -104,6 +105,8 @@ fn what_is_absent_is_not_stored_and_reads_as_absent() {
         r#"{"TaskStarted":{"family":{"Lambda":{"resource":"arn"}}}}"#,
         r#"{"StateExited":{"state_type":"Pass","name":"A","output":"{}"}}"#,
         r#"{"ExecutionFailed":{}}"#,
+        r#"{"ExecutionRedriven":{"redrive_count":1}}"#,
+        r#"{"ExecutionRedriven":{"redrive_count":1,"token":"t"}}"#,
         r#"{"TaskScheduled":{"family":{"Lambda":{"resource":"arn"}},"input":"1","round":1}}"#,
     ];
     for text in bare {
@@ -277,7 +280,7 @@ fn outcomes() -> [Outcome; 5] {
     ]
 }
 
-fn inputs() -> [Input; 11] {
+fn inputs() -> [Input; 12] {
     let [succeeded, ..] = outcomes();
     [
         Input::Start,
@@ -295,6 +298,7 @@ fn inputs() -> [Input; 11] {
         },
         Input::Stop { fault: fault() },
         Input::Redrive,
+        Input::RedriveOnce { token: "t-1".into() },
     ]
 }
 
@@ -343,7 +347,7 @@ fn event_kinds() -> Vec<EventKind> {
         EventKind::ExecutionFailed(fault()),
         EventKind::ExecutionAborted(Fault::default()),
         EventKind::ExecutionTimedOut(Fault::named("States.Timeout")),
-        EventKind::ExecutionRedriven { redrive_count: 1 },
+        EventKind::ExecutionRedriven { redrive_count: 1, token: None },
         EventKind::StateEntered {
             state: StateIx(5),
             state_type: StateType::Task,

@@ -171,6 +171,8 @@ stories! {
     a_stopped_map_goes_on_when_redriven: "redrive_map_that_was_stopped";
     a_redrive_starts_the_machines_timeout_anew: "redrive_after_the_execution_timed_out";
     a_redrive_may_fail_at_once_and_start_anew: "redrive_fails_at_once";
+    the_same_token_again_is_the_same_redrive: "redrive_once";
+    an_express_execution_is_not_redriven: "redrive_express";
     a_redriven_task_that_was_done_is_not_called_again: "redrive_after_an_unusable_result";
 
     // Taken up by another process.

@@ -10,7 +10,7 @@ use crate::workflow::{Body, Workflow, bad_name};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::{Machine, MachineType};
 use perdura_engine::{Arns, ExecutionId, LedgerStatus, Limits, Timestamp};
-use perdura_runtime::{Door, Naming, RealClock, Runtime, Start, StartError as Refused};
+use perdura_runtime::{Door, Naming, RealClock, Runtime, Start, StartError as Refused, Via};
 use perdura_store::{CommitError, Filter, LedgerFilter, MachineId, NewMachine, Retention, RevisionId};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,7 +96,14 @@ pub(crate) fn deploy(
     machine: Machine,
 ) -> Result<Known, CommitError> {
     let at = RealClock::default().moment().now;
-    let new = NewMachine { name, kind: MachineType::Standard, definition: definition.clone(), at };
+    let new = NewMachine {
+        name,
+        kind: MachineType::Standard,
+        definition: definition.clone(),
+        role_arn: None,
+        settings: None,
+        at,
+    };
     let record = door.deploy(&new, Arc::new(machine))?;
     Ok(Known { definition, machine: record.machine, revision: record.revision })
 }
@@ -250,6 +257,7 @@ impl Perdura {
             input: input.clone(),
             limits,
             naming: Naming::new(Arns::default()),
+            via: Via::default(),
         };
         let door = &self.inner.door;
         match door.start(start).await {
@@ -367,7 +375,11 @@ impl Perdura {
                 if wanted.is_some() && machine.is_none() {
                     return Ok(Vec::new());
                 }
-                let filter = Filter { machine: machine.map(|record| record.machine), status: query.status };
+                let filter = Filter {
+                    machine: machine.map(|record| record.machine),
+                    status: query.status,
+                    ..Filter::default()
+                };
                 let after = query.after.as_ref().map(|last| (last.started_at, last.execution));
                 let rows = reader.list(&filter, after, query.most.clamp(1, ROWS_MAX))?;
                 let names: BTreeMap<MachineId, Arc<str>> =

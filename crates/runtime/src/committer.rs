@@ -3,6 +3,7 @@
 //! An execution and its decision are handed over together and come back together, after the commit. So nobody can
 //! see a state that is not on disk: memory follows the disk by ownership, not by care.
 
+use crate::message::{AdjustError, Reply, Unavailable};
 use crate::running::{Running, SEEN_AFTER_MS};
 use perdura_engine::asl::resource::Target;
 use perdura_engine::{
@@ -67,11 +68,27 @@ pub struct Prepared {
     committed: Committed,
 }
 
+/// A Map Run as it is to be written.
+#[derive(Debug)]
+pub struct MapRunNews {
+    pub(crate) row: MapRunRow,
+    /// Who is told once it is on disk.
+    pub(crate) told: Vec<Reply<Result<(), AdjustError>>>,
+}
+
+impl From<MapRunRow> for MapRunNews {
+    fn from(row: MapRunRow) -> Self {
+        Self { row, told: Vec::new() }
+    }
+}
+
 /// What came of a commit.
 #[derive(Debug)]
 pub struct Committed {
     /// Those of the group.
     pub(crate) done: Vec<Done>,
+    /// Who waits for what it says of Map Runs.
+    pub(crate) told: Vec<Reply<Result<(), AdjustError>>>,
     /// For whose sake the journal keeps too much.
     pub(crate) stale: Vec<ExecutionId>,
 }
@@ -83,8 +100,9 @@ pub struct Committer {
     count: u16,
     drafts: BTreeMap<Shard, Draft>,
     done: Vec<Done>,
-    /// How many Map Runs there are in the drafts.
+    /// How many Map Runs there are in the drafts, and who waits for them.
     map_runs: usize,
+    told: Vec<Reply<Result<(), AdjustError>>>,
 }
 
 /// One Shard, as its writer knows it.
@@ -106,7 +124,8 @@ struct Held {
 
 impl Committer {
     pub(crate) fn new(count: u16) -> Self {
-        Self { shards: BTreeMap::new(), count, drafts: BTreeMap::new(), done: Vec::new(), map_runs: 0 }
+        let (shards, drafts) = (BTreeMap::new(), BTreeMap::new());
+        Self { shards, count, drafts, done: Vec::new(), map_runs: 0, told: Vec::new() }
     }
 
     pub(crate) fn hold(&mut self, lease: Lease, recovery: &Recovery) {
@@ -167,8 +186,9 @@ impl Committer {
     }
 
     /// Writes Map Runs with the next group.
-    pub fn add_map_runs(&mut self, rows: Vec<MapRunRow>) {
-        for row in rows {
+    pub fn add_map_runs(&mut self, news: Vec<MapRunNews>) {
+        for MapRunNews { row, told } in news {
+            self.told.extend(told);
             let shard = Shard::of(row.execution, self.count);
             self.map_runs += 1;
             self.drafts.entry(shard).or_default().map_runs.push(row);
@@ -199,9 +219,9 @@ impl Committer {
             group.parts.push(part);
             journals.push(journal);
         }
-        let done = std::mem::take(&mut self.done);
+        let (done, told) = (std::mem::take(&mut self.done), std::mem::take(&mut self.told));
         let stale = self.shards.values().flat_map(Held::stale).collect();
-        Some(Prepared { group, journals, committed: Committed { done, stale } })
+        Some(Prepared { group, journals, committed: Committed { done, told, stale } })
     }
 
     /// All at once, for those who have one thread.
@@ -211,7 +231,7 @@ impl Committer {
         }
         match self.hand_over() {
             Some(prepared) => prepared.write(store),
-            None => Ok(Committed { done: Vec::new(), stale: Vec::new() }),
+            None => Ok(Committed { done: Vec::new(), told: Vec::new(), stale: Vec::new() }),
         }
     }
 }
@@ -247,7 +267,11 @@ impl Prepared {
             match store.commit(&self.group) {
                 Ok(()) => return Ok(self.committed),
                 Err(CommitError::Busy) => std::thread::yield_now(),
-                Err(error @ (CommitError::Fenced { .. } | CommitError::Lost(_))) => return Err(error),
+                Err(error @ (CommitError::Fenced { .. } | CommitError::Lost(_))) => {
+                    let why = AdjustError::Unavailable(Unavailable::Store(error.to_string().into()));
+                    self.committed.told.into_iter().for_each(|reply| reply.send(Err(why.clone())));
+                    return Err(error);
+                }
             }
         }
     }

@@ -1,21 +1,25 @@
 //! The way in: the verbs that a server, a command or a program calls. Each is answered after its commit.
 
 use crate::message::{
-    ActivityTask, Ending, InputError, Message, Reply, Start, StartError, Started, Taken, TokenError,
-    Unavailable, View,
+    ActivityTask, AdjustError, Ending, InputError, MapRunChange, Message, Reply, StartError, Started, Taken,
+    TokenError, Unavailable, View, Young,
 };
+use crate::naming::Start;
 use crate::runtime::{Event, Shared};
 use crate::watch::Reading;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Answered, By, ExecutionId, Input, Outcome, TaskToken};
 use perdura_store::record::TurnBody;
 use perdura_store::{
-    CommitError, Failure, FailureKind, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry,
-    Retention, Store, Swept,
+    CommitError, Failure, FailureKind, MachineChange, MachineId, MachineRecord, MapRunRow, NewMachine,
+    Reader, Registered, Registry, Retention, Revised, Store, Summary, Swept,
 };
+use std::cmp::Reverse;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use uuid::Uuid;
 
 /// How many readers are kept open.
 const READERS_MAX: usize = 8;
@@ -53,9 +57,33 @@ impl Door {
 
     /// Keeps a definition that was read already. It waits for the disk: not for an async thread.
     pub fn deploy(&self, new: &NewMachine, machine: Arc<Machine>) -> Result<MachineRecord, CommitError> {
-        let record = self.with_store(|store| store.deploy(new))?;
+        let record = self.changing(|store| store.deploy(new))?;
         self.send(Message::Deployed { record: record.clone(), machine });
         Ok(record)
+    }
+
+    /// Changes a machine on what was seen of it; `machine` is the definition that comes with it, read. It waits for the
+    /// disk: not for an async thread.
+    pub fn revise(
+        &self,
+        change: &MachineChange<'_>,
+        machine: Option<Arc<Machine>>,
+    ) -> Result<Revised, CommitError> {
+        let revised = self.changing(|store| store.revise(change))?;
+        if let (Revised::Stands(head), Some(machine), Some(new)) = (&revised, machine, &change.revision) {
+            let record = MachineRecord {
+                machine: head.machine,
+                revision: head.revision,
+                name: head.name.clone(),
+                kind: new.kind,
+                definition: new.definition.clone(),
+                role_arn: new.role_arn.clone(),
+                settings: new.settings.clone(),
+                created_at: new.at,
+            };
+            self.send(Message::Deployed { record, machine });
+        }
+        Ok(revised)
     }
 
     /// Starts an execution.
@@ -192,6 +220,47 @@ impl Door {
         self.ask(&self.others, |reply| Message::Named { machine, name, reply }).await.flatten()
     }
 
+    /// How often a machine was changed through this door, or may have been: what was read of machines is out of date
+    /// when this is no longer the same.
+    pub fn machine_changes(&self) -> u64 {
+        self.shared.machine_changes.load(Ordering::Acquire)
+    }
+
+    /// The newest executions of a machine that lists may not show yet, as they stand, so that one that was just started
+    /// is seen at once. One that has a row all the same is told here as it stands now.
+    pub async fn young(&self, machine: MachineId, most: usize) -> Vec<Summary> {
+        let young = self.ask(&self.others, |reply| Message::Young { machine, most, reply }).await;
+        let Young { mut seen, busy } = young.unwrap_or_default();
+        for execution in busy {
+            let view = self.view(execution).await;
+            seen.extend(view.and_then(|view| view.young));
+        }
+        seen.sort_unstable_by_key(|summary| Reverse((summary.started_at, summary.execution)));
+        seen.truncate(most);
+        seen
+    }
+
+    /// A Map Run as it stands now, or as it ended.
+    pub async fn map_run(&self, run: Uuid) -> Result<Option<MapRunRow>, Failure> {
+        if let Some(row) = self.ask(&self.others, |reply| Message::MapRun { run, reply }).await.flatten() {
+            return Ok(Some(*row));
+        }
+        let door = self.clone();
+        let read = tokio::task::spawn_blocking(move || door.read(|reader| reader.map_run(run)));
+        read.await.unwrap_or_else(|panic| {
+            let what = format!("reading the Map Run {run}");
+            Err(Failure { what, why: panic.to_string(), kind: FailureKind::Io })
+        })
+    }
+
+    /// Changes the bounds of a Map Run that is under way. It counts at once, and also after a restart.
+    pub async fn adjust_map_run(&self, run: Uuid, change: MapRunChange) -> Result<(), AdjustError> {
+        let unknown = || Unavailable::Store("nobody can say whether it was written: ask again".into());
+        self.ask(&self.others, |reply| Message::Adjust { run, change, reply })
+            .await
+            .unwrap_or_else(|| Err(AdjustError::Unavailable(unknown())))
+    }
+
     /// Reads from the store, beside everything else. It waits for the disk: not for an async thread.
     pub fn read<T>(&self, ask: impl FnOnce(&mut dyn Reader) -> Result<T, Failure>) -> Result<T, Failure> {
         let pooled = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -225,6 +294,16 @@ impl Door {
     /// Why nothing can be written at the moment; `None`: all is well.
     pub fn trouble(&self) -> Option<Arc<str>> {
         self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes a machine. It counts as changed also where nobody knows whether it was.
+    fn changing<T>(
+        &self,
+        work: impl FnOnce(&mut dyn Store) -> Result<T, CommitError>,
+    ) -> Result<T, CommitError> {
+        let changed = self.with_store(work);
+        self.shared.machine_changes.fetch_add(1, Ordering::AcqRel);
+        changed
     }
 
     fn with_store<T>(

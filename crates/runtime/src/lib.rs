@@ -8,6 +8,7 @@ mod items;
 mod library;
 mod marks;
 mod message;
+mod naming;
 mod node;
 mod running;
 mod runtime;
@@ -17,15 +18,16 @@ mod watch;
 mod world;
 
 pub use clock::RealClock;
-pub use committer::{Committed, Committer, Item, Prepared};
+pub use committer::{Committed, Committer, Item, MapRunNews, Prepared};
 pub use door::Door;
 pub use fetch::{Fetch, Fetched, Recalled, Ticket, Wanted, bring_results, recall};
 pub use items::{ChildResult, Fed, Feed, ReadOrder, Source, Unwanted, WriteOrder};
 pub use library::read_definition;
 pub use message::{
-    ActivityTask, Ending, InputError, Message, Naming, NamingOf, Reply, Start, StartError, Started, Taken,
-    TokenError, Unavailable, View,
+    ActivityTask, AdjustError, Ending, InputError, MapRunChange, Message, Reply, StartError, Started, Taken,
+    TokenError, Unavailable, View, Young,
 };
+pub use naming::{Chosen, Naming, NamingOf, Qualified, Resolver, Start, Via};
 pub use node::{Deed, Live, Node, Opening};
 pub use runtime::{Opener, Options, Runtime};
 pub use steps::{Nowhere, Performer, RealWorld, StepCall, StepError, StepFuture, Steps};

@@ -1,15 +1,17 @@
 //! What reaches a node, and what it answers.
 
 use crate::fetch::{Fetched, Ticket};
+use crate::naming::Start;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{
-    Arns, By, EffectKey, Execution, ExecutionId, Fault, Identity, Input, Lateness, Limits, Outcome, Status,
-    TaskToken, Timestamp, Wake,
+    By, EffectKey, Execution, ExecutionId, Fault, Input, Lateness, MapRunBounds, Outcome, Status, TaskToken,
+    Timestamp, Wake,
 };
-use perdura_store::{MachineId, MachineRecord, RevisionId};
+use perdura_store::{MachineId, MachineRecord, MapRunRow, Summary};
 use std::fmt;
 use std::sync::{Arc, Weak};
+use uuid::Uuid;
 
 /// Who is told what came of it; called once, after the commit.
 pub struct Reply<T> {
@@ -108,6 +110,31 @@ pub enum Message {
         /// Told who that is.
         reply: Reply<Option<ExecutionId>>,
     },
+    /// Somebody asks for the executions of a machine that no reader sees yet.
+    Young {
+        /// Which machine.
+        machine: MachineId,
+        /// How many at most.
+        most: usize,
+        /// Told which there are.
+        reply: Reply<Young>,
+    },
+    /// Somebody asks for a Map Run as it stands; `None`: it is not in memory.
+    MapRun {
+        /// Which.
+        run: Uuid,
+        /// Told how it stands.
+        reply: Reply<Option<Box<MapRunRow>>>,
+    },
+    /// Somebody changes the bounds of a Map Run.
+    Adjust {
+        /// Which.
+        run: Uuid,
+        /// What about them.
+        change: MapRunChange,
+        /// Told once it is on disk.
+        reply: Reply<Result<(), AdjustError>>,
+    },
     /// A definition was stored.
     Deployed {
         /// It.
@@ -122,67 +149,6 @@ pub enum Message {
         /// What came of it.
         fetched: Box<Fetched>,
     },
-}
-
-/// An execution to start.
-#[derive(Clone, Debug)]
-pub struct Start {
-    /// Under which definition.
-    pub revision: RevisionId,
-    /// Its name; `None`: its id.
-    pub name: Option<Arc<str>>,
-    /// Its input.
-    pub input: Payload,
-    /// Its bounds.
-    pub limits: Limits,
-    /// The ARNs and the role that it goes by.
-    pub naming: Naming,
-}
-
-/// How an execution is called, from its id.
-#[derive(Clone)]
-pub struct Naming(pub Arc<dyn Fn(NamingOf<'_>) -> Identity + Send + Sync>);
-
-impl Naming {
-    /// With ARNs of one partition, region and account.
-    pub fn new(arns: Arns) -> Self {
-        Self(Arc::new(move |of: NamingOf<'_>| {
-            let NamingOf { id, name, record, input, limits } = of;
-            Identity {
-                id,
-                arn: arns.execution(&record.name, &name, record.kind, &id.to_string()).into(),
-                name,
-                machine_arn: arns.machine(&record.name).into(),
-                machine_name: record.name.clone(),
-                role_arn: format!("arn:{}:iam::{}:role/perdura", arns.partition, arns.account).into(),
-                kind: record.kind,
-                flow: Machine::TOP,
-                input,
-                limits,
-            }
-        }))
-    }
-}
-
-impl fmt::Debug for Naming {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Naming")
-    }
-}
-
-/// What is known when an execution gets its names.
-#[derive(Debug)]
-pub struct NamingOf<'a> {
-    /// Its id.
-    pub id: ExecutionId,
-    /// Its name, or its id.
-    pub name: Arc<str>,
-    /// Its machine.
-    pub record: &'a MachineRecord,
-    /// Its input.
-    pub input: Payload,
-    /// Its bounds.
-    pub limits: Limits,
 }
 
 /// An execution that is on disk.
@@ -235,6 +201,53 @@ pub struct Taken {
     pub late: Option<Lateness>,
     /// The execution's status after it.
     pub status: Status,
+    /// When the execution was last redriven; for a redrive under a token that was used before, when that was.
+    pub redriven_at: Option<Timestamp>,
+}
+
+/// What is to be different about a Map Run that is under way.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MapRunChange {
+    /// How many children at once; 0 is as many as allowed. `None`: as before.
+    pub max_concurrency: Option<u64>,
+    /// How many items may fail. `None`: as before.
+    pub tolerated_count: Option<u64>,
+    /// What share of items may fail, in percent. `None`: as before.
+    pub tolerated_percentage: Option<f64>,
+}
+
+impl MapRunChange {
+    /// The bounds after it.
+    pub(crate) fn of(&self, bounds: MapRunBounds) -> MapRunBounds {
+        MapRunBounds {
+            max_concurrency: self.max_concurrency.unwrap_or(bounds.max_concurrency),
+            tolerated_count: self.tolerated_count.or(bounds.tolerated_count),
+            tolerated_percentage: self.tolerated_percentage.or(bounds.tolerated_percentage),
+        }
+    }
+}
+
+/// Why a Map Run was not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AdjustError {
+    /// There is no such Map Run.
+    #[error("there is no such Map Run")]
+    Unknown,
+    /// It has ended.
+    #[error("the Map Run has ended")]
+    Ended,
+    /// The node cannot write, or nobody knows whether it did: ask again.
+    #[error("{0}")]
+    Unavailable(Unavailable),
+}
+
+/// Executions in memory that have no row yet.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Young {
+    /// As a list would show them.
+    pub seen: Vec<Summary>,
+    /// Those that are being committed: how they stand is known after that.
+    pub busy: Vec<ExecutionId>,
 }
 
 /// A task that a worker has taken.
@@ -304,6 +317,8 @@ pub struct View {
     pub wake: Wake,
     /// Why it was set aside.
     pub parked: Option<Arc<str>>,
+    /// As a list would show it; `None`: lists show it already, or it is a child of a Map Run.
+    pub young: Option<Summary>,
 }
 
 impl Ending {

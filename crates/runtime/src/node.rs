@@ -14,9 +14,8 @@ mod start;
 use crate::committer::{Committer, Item, panic_text, rests};
 use crate::fetch::Fetch;
 use crate::library::Library;
-use crate::message::{
-    Ending, InputError, Message, Reply, Start, StartError, Started, Taken, Unavailable, View,
-};
+use crate::message::{Ending, InputError, Message, Reply, StartError, Started, Taken, Unavailable, View};
+use crate::naming::{Resolver, Start};
 use crate::running::{Rebuilding, Running, Unreadable, rebuild};
 use crate::timers::Timers;
 use activities::{Activities, Handing};
@@ -104,6 +103,7 @@ pub struct Node {
     /// What was committed before is another process's.
     opened_at: Timestamp,
     performs: bool,
+    resolver: Resolver,
     slots: ById<Slot>,
     watchers: ById<Vec<Watcher>>,
     activities: Activities,
@@ -176,6 +176,8 @@ struct Slot {
     running: Option<Box<Running>>,
     begun: Option<Box<Begun>>,
     inbox: VecDeque<Queued>,
+    /// Of which machine it is; `None`: it cannot be read.
+    machine: Option<MachineId>,
     /// Whose child it is, if it is one.
     child: Option<ChildOf>,
     /// Its Map Run is not here yet: until then it does not move, and must not be thought to rest.
@@ -298,12 +300,15 @@ pub struct Opening<'a> {
     pub live: Live,
     /// Whether this process performs effects; one that does not leaves what is under way to the next.
     pub performs: bool,
+    /// What versions and aliases stand for.
+    pub resolver: Resolver,
 }
 
 impl Node {
     /// Takes the Shards that can be had, and rebuilds what ran on them.
     pub fn open(opening: Opening<'_>) -> Result<(Self, Committer), CommitError> {
-        let Opening { holder, destinations, moment, expires_at, store, mut live, performs } = opening;
+        let Opening { holder, destinations, moment, expires_at, store, mut live, performs, resolver } =
+            opening;
         let leases = store.acquire(&holder, moment.now, expires_at)?;
         let shards: Vec<Shard> = leases.iter().map(perdura_store::Lease::shard).collect();
         let destinations = match store.restored_at() {
@@ -319,6 +324,7 @@ impl Node {
             rebuilding: Rebuilding { destinations, now: moment.now },
             opened_at: moment.now,
             performs,
+            resolver,
             slots: ById::default(),
             watchers: ById::default(),
             activities: Activities::default(),
@@ -410,6 +416,9 @@ impl Node {
             Message::Named { machine, name, reply } => {
                 reply.send(self.names.get(&(machine, name)).copied());
             }
+            Message::Young { machine, most, reply } => reply.send(self.young(machine, most)),
+            Message::MapRun { run, reply } => reply.send(self.map_run(run)),
+            Message::Adjust { run, change, reply } => self.adjust_map_run(run, change, reply),
             Message::Deployed { record, machine } => self.library.put(record, machine),
             Message::Fetched { ticket, fetched } => self.fetched(ticket, *fetched),
         }
@@ -597,9 +606,13 @@ impl Node {
             // Nothing happened that would have to be remembered: a timer that came early, a sign of life.
             let effects = running.execution.commit(decision);
             let status = running.execution.status();
+            let redriven_at = match &input {
+                Input::RedriveOnce { token } => running.execution.redriven_under(token),
+                _ => running.execution.redriven_at(),
+            };
             slot.running = Some(running);
             if let ReplyTo::Taken(reply) = reply {
-                reply.send(Ok(Taken { ignored: None, late: None, status }));
+                reply.send(Ok(Taken { ignored: None, late: None, status, redriven_at }));
             }
             let mut deeds = Vec::new();
             self.follow(id, effects, &mut deeds);

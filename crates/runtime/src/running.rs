@@ -7,7 +7,7 @@ use perdura_engine::{Destinations, Execution, ExecutionId, Timestamp};
 use perdura_store::record::{self, Begun, Damage, TurnBody};
 use perdura_store::{
     ChildOf, Content, Failure, FailureKind, MachineId, Position, Reader, Recovered, RevisionId, Row,
-    StoredTurn,
+    StoredTurn, Summary,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -102,9 +102,33 @@ impl Running {
             wake: perdura_engine::Wake::default(),
             waits: false,
             redrives: self.execution.redrives(),
+            redriven_at: self.execution.redriven_at(),
+            version: self.execution.identity().version(),
+            alias: self.execution.identity().alias().map(Into::into),
             child: self.child,
             content: None,
         }
+    }
+
+    /// As a list would show it, if none does yet.
+    pub(crate) fn young(&self) -> Option<Summary> {
+        if self.is_listed || self.turns == 0 || self.child.is_some() || self.execution.is_ended() {
+            return None;
+        }
+        let row = self.row();
+        Some(Summary {
+            execution: row.execution,
+            machine: row.machine,
+            revision: row.revision,
+            name: row.name,
+            status: row.status,
+            started_at: row.started_at,
+            ended_at: row.ended_at,
+            redrives: row.redrives,
+            redriven_at: row.redriven_at,
+            version: row.version,
+            alias: row.alias,
+        })
     }
 
     /// What is stored of it in full; not sealed yet.

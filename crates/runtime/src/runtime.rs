@@ -7,7 +7,8 @@ use crate::committer::{Committed, Committer, Prepared, panic_text};
 use crate::door::Door;
 use crate::fetch::{Fetch, Fetched, Wanted, bring_results, recall};
 use crate::items::ReadOrder;
-use crate::message::{InputError, Message, StartError, Unavailable};
+use crate::message::{AdjustError, InputError, Message, StartError, Unavailable, Young};
+use crate::naming::Resolver;
 use crate::node::{Deed, Live, Node, Opening};
 use crate::watch::Gauges;
 use crate::world::{Answer, Order, World};
@@ -15,6 +16,7 @@ use perdura_engine::{Moment, Timestamp, Wake};
 use perdura_store::{CommitError, Failure, Store};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -50,11 +52,18 @@ pub struct Options {
     pub lease_for_ms: i64,
     /// How many requests may wait for their commit; more wait outside.
     pub arrivals_max: usize,
+    /// What versions and aliases stand for, where a step starts an execution.
+    pub resolver: Resolver,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { holder: "local".into(), lease_for_ms: 60_000, arrivals_max: 4_096 }
+        Self {
+            holder: "local".into(),
+            lease_for_ms: 60_000,
+            arrivals_max: 4_096,
+            resolver: Resolver::default(),
+        }
     }
 }
 
@@ -69,6 +78,8 @@ pub(crate) enum Event {
 pub(crate) struct Shared {
     store: Mutex<Option<Box<dyn Store>>>,
     pub(crate) gauges: Gauges,
+    /// How often a machine was changed since the start.
+    pub(crate) machine_changes: AtomicU64,
     /// Why nothing can be written at the moment.
     pub(crate) trouble: Mutex<Option<Arc<str>>>,
 }
@@ -137,6 +148,7 @@ impl Runtime {
         let shared = Arc::new(Shared {
             store: Mutex::new(Some(opener()?)),
             gauges: Gauges::default(),
+            machine_changes: AtomicU64::new(0),
             trouble: Mutex::new(None),
         });
         let mut turner = Turner {
@@ -299,6 +311,7 @@ impl Turner {
             store,
             live,
             performs: true,
+            resolver: self.options.resolver.clone(),
         };
         let (node, committer) = Node::open(opening).map_err(|error| match error {
             CommitError::Lost(failure) => failure,
@@ -608,6 +621,9 @@ fn refuse(message: Message, why: &Unavailable) {
         Message::Poll { reply, .. } => reply.send(Err(why.clone())),
         Message::Show { reply, .. } => reply.send(None),
         Message::Named { reply, .. } => reply.send(None),
+        Message::Young { reply, .. } => reply.send(Young::default()),
+        Message::MapRun { reply, .. } => reply.send(None),
+        Message::Adjust { reply, .. } => reply.send(Err(AdjustError::Unavailable(why.clone()))),
         Message::Answer { .. } | Message::Deployed { .. } | Message::Fetched { .. } => {}
     }
 }

@@ -164,6 +164,9 @@ mod tests {
             wake: Wake { steady: Some(Timestamp(*wake)), wall: None },
             waits: false,
             redrives: 0,
+            redriven_at: None,
+            version: None,
+            alias: None,
             child: None,
             content: Some(Content { turns: 1, events: 1, state: None, tail_from: 1, tail: Vec::new() }),
         };

@@ -6,7 +6,9 @@ use perdura_engine::asl::resource::Resource;
 use perdura_engine::{
     Arns, By, Destinations, ExecutionId, Limits, Moment, Outcome, Policy, Status, Timestamp,
 };
-use perdura_runtime::{Committer, Deed, Live, Message, Naming, Node, Opening, Reply, Start, Unavailable};
+use perdura_runtime::{
+    Committer, Deed, Live, Message, Naming, Node, Opening, Reply, Resolver, Start, Unavailable, Via,
+};
 use perdura_store::{MemoryStore, NewMachine, RevisionId, Store};
 use std::sync::{Arc, mpsc};
 
@@ -59,6 +61,7 @@ impl Scene {
             store: &mut self.store,
             live: Live::default(),
             performs: true,
+            resolver: Resolver::default(),
         };
         self.node = Some(Node::open(opening).unwrap());
     }
@@ -72,6 +75,8 @@ impl Scene {
             name: name.into(),
             kind: MachineType::Standard,
             definition: definition.into(),
+            role_arn: None,
+            settings: None,
             at: Timestamp(0),
         };
         self.store.deploy(&new).unwrap().revision
@@ -134,6 +139,7 @@ impl Scene {
             input: Payload::from_text("{}").unwrap(),
             limits: Limits::GENEROUS,
             naming: Naming::new(Arns::default()),
+            via: Via::default(),
         };
         let reply = Reply::new(move |answer| sender.send(answer).unwrap());
         self.take(Message::Start { start: Box::new(start), reply, ending: None });

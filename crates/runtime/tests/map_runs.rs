@@ -9,7 +9,7 @@ use perdura_engine::{
 };
 use perdura_runtime::{
     ChildResult, Committer, Deed, Ending, Fed, Fetch, Fetched, Live, Message, Naming, Node, Opening, Reply,
-    Source, Start, Ticket, Wanted, bring_results, recall,
+    Resolver, Source, Start, Ticket, Via, Wanted, bring_results, recall,
 };
 use perdura_store::{MapRunRow, MemoryStore, NewMachine, Reader, RevisionId, Store};
 use std::collections::BTreeMap;
@@ -98,6 +98,8 @@ impl Rig {
             name: "test".into(),
             kind: MachineType::Standard,
             definition: machine.into(),
+            role_arn: None,
+            settings: None,
             at: Timestamp(0),
         };
         let revision: RevisionId = self.store.deploy(&new).unwrap().revision;
@@ -107,6 +109,7 @@ impl Rig {
             input: Payload::from_text(input).unwrap(),
             limits: self.limits,
             naming: Naming::new(Arns::default()),
+            via: Via::default(),
         };
         let (sender, started) = mpsc::channel();
         let reply = Reply::new(move |answer| sender.send(answer).unwrap());
@@ -266,6 +269,7 @@ fn open(store: &mut MemoryStore, now: i64, drawn: u128) -> (Node, Committer) {
         store,
         live: Live::default(),
         performs: true,
+        resolver: Resolver::default(),
     };
     Node::open(opening).unwrap()
 }

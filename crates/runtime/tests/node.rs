@@ -10,7 +10,8 @@ use perdura_engine::{
     Status, Timestamp,
 };
 use perdura_runtime::{
-    Committer, Deed, InputError, Live, Message, Naming, Node, Opening, Prepared, Reply, Start, Unavailable,
+    Committer, Deed, InputError, Live, Message, Naming, Node, Opening, Prepared, Reply, Resolver, Start,
+    Unavailable, Via,
 };
 use perdura_store::{MemoryStore, NewMachine, RevisionId, Store};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,17 +44,22 @@ fn open(store: &mut MemoryStore, live: Live) -> (Node, Committer) {
         store,
         live,
         performs: true,
+        resolver: Resolver::default(),
     };
     Node::open(opening).unwrap()
 }
 
 fn deploy(store: &mut MemoryStore, definition: &str) -> RevisionId {
     assert!(read(&Source::new("test", definition), &ReadOptions::default()).machine.is_some());
-    let (name, kind) = ("test".into(), MachineType::Standard);
-    store
-        .deploy(&NewMachine { name, kind, definition: definition.into(), at: Timestamp(0) })
-        .unwrap()
-        .revision
+    let new = NewMachine {
+        name: "test".into(),
+        kind: MachineType::Standard,
+        definition: definition.into(),
+        role_arn: None,
+        settings: None,
+        at: Timestamp(0),
+    };
+    store.deploy(&new).unwrap().revision
 }
 
 /// The next group, not written yet.
@@ -78,6 +84,7 @@ fn start(
         input: Payload::from_text("1").unwrap(),
         limits: Limits::GENEROUS,
         naming: Naming::new(Arns::default()),
+        via: Via::default(),
     };
     let reply = Reply::new(move |answer| sender.send(answer).unwrap());
     node.take(Message::Start { start: Box::new(start), reply, ending: None }, &moment());

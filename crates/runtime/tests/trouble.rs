@@ -5,11 +5,12 @@ use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::source::Source;
 use perdura_engine::{Arns, ExecutionId, Limits, Outcome, Policy, Status, Timestamp};
-use perdura_runtime::{Naming, Nowhere, Options, RealWorld, Runtime, Start, Steps};
+use perdura_runtime::{Naming, Nowhere, Options, RealWorld, Runtime, Start, Steps, Via};
 use perdura_store::{
-    After, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Lease, LedgerFilter, LedgerRow,
-    MachineId, MachineRecord, MapRunRow, MemoryStore, NewMachine, Reader, Recovered, Recovery, Registered,
-    Registry, Retention, RevisionId, Row, Shard, Stats, Store, StoredTurn, Summary, Swept,
+    After, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Head, Lease, LedgerFilter,
+    LedgerRow, MachineChange, MachineId, MachineRecord, MapRunRow, MemoryStore, NewMachine, Reader,
+    Recovered, Recovery, Registered, Registry, Retention, Revised, RevisionId, Row, Shard, Stats, Store,
+    StoredTurn, Summary, Swept,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -78,6 +79,10 @@ impl Store for Faulty {
 
     fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError> {
         self.inner.deploy(machine)
+    }
+
+    fn revise(&mut self, change: &MachineChange<'_>) -> Result<Revised, CommitError> {
+        self.inner.revise(change)
     }
 
     fn register(&mut self, entry: &Registered) -> Result<(), CommitError> {
@@ -150,8 +155,29 @@ impl Reader for FaultyReader {
         self.inner.waiting(shard, after, most)
     }
 
-    fn registered(&mut self, kind: Registry) -> Result<Vec<Registered>, Failure> {
-        self.inner.registered(kind)
+    fn machine_id(&mut self, name: &str) -> Result<Option<MachineId>, Failure> {
+        self.inner.machine_id(name)
+    }
+
+    fn head(&mut self, name: &str) -> Result<Option<Head>, Failure> {
+        self.inner.head(name)
+    }
+
+    fn heads(&mut self, after: Option<&str>, most: u32) -> Result<Vec<Head>, Failure> {
+        self.inner.heads(after, most)
+    }
+
+    fn registered(
+        &mut self,
+        kind: Registry,
+        after: Option<&str>,
+        most: u32,
+    ) -> Result<Vec<Registered>, Failure> {
+        self.inner.registered(kind, after, most)
+    }
+
+    fn registered_one(&mut self, kind: Registry, name: &str) -> Result<Option<Registered>, Failure> {
+        self.inner.registered_one(kind, name)
     }
 
     fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
@@ -176,6 +202,19 @@ impl Reader for FaultyReader {
 
     fn map_runs(&mut self, execution: ExecutionId) -> Result<Vec<MapRunRow>, Failure> {
         self.inner.map_runs(execution)
+    }
+
+    fn turns_before(
+        &mut self,
+        execution: ExecutionId,
+        before: Option<u64>,
+        bytes_max: usize,
+    ) -> Result<Vec<StoredTurn>, Failure> {
+        self.inner.turns_before(execution, before, bytes_max)
+    }
+
+    fn secret(&mut self) -> Result<[u8; 32], Failure> {
+        self.inner.secret()
     }
 
     fn ledger(&mut self, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Failure> {
@@ -217,6 +256,8 @@ impl Stage {
             name: name.into(),
             kind: MachineType::Standard,
             definition: definition.into(),
+            role_arn: None,
+            settings: None,
             at: Timestamp(0),
         };
         self.runtime.door().deploy(&new, Arc::new(reading.machine.unwrap())).unwrap().revision
@@ -240,6 +281,7 @@ fn start(revision: RevisionId, input: &str) -> Start {
         input: Payload::from_text(input).unwrap(),
         limits: Limits::GENEROUS,
         naming: Naming::new(Arns::default()),
+        via: Via::default(),
     }
 }
 

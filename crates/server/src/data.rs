@@ -14,7 +14,7 @@ pub use served::{Doubts, Served};
 use crate::Refusal;
 use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::machine::Machine;
-use perdura_engine::{ExecutionId, Input, Outcome, TaskToken, Timestamp};
+use perdura_engine::{Arns, ExecutionId, Input, Outcome, TaskToken, Timestamp};
 use perdura_runtime::{Start, Started, Taken, View};
 use perdura_store::{
     Failure, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention, Swept,
@@ -25,6 +25,9 @@ use std::sync::Arc;
 pub trait Data {
     /// Now.
     fn now(&self) -> Timestamp;
+
+    /// The partition, region and account of all ARNs.
+    fn arns(&self) -> &Arns;
 
     /// Whether executions move on by themselves while this is open.
     fn performs(&self) -> bool;

@@ -12,6 +12,7 @@ pub mod http;
 pub mod names;
 mod refusal;
 pub mod retention;
+pub mod sfn;
 pub mod stuck;
 pub mod telemetry;
 

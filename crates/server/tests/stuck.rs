@@ -2,7 +2,7 @@
 
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::{Machine, MachineType};
-use perdura_engine::{ExecutionId, Input, Outcome, TaskToken, Timestamp};
+use perdura_engine::{Arns, ExecutionId, Input, Outcome, TaskToken, Timestamp};
 use perdura_runtime::{Start, Started, Taken, View};
 use perdura_server::control::{Answer, LedgerQuestion, Request};
 use perdura_server::data::{Data, Deposit};
@@ -22,6 +22,10 @@ struct Later {
 impl Data for Later {
     fn now(&self) -> Timestamp {
         self.data.now().after_ms(self.minutes * 60_000)
+    }
+
+    fn arns(&self) -> &Arns {
+        self.data.arns()
     }
 
     fn performs(&self) -> bool {

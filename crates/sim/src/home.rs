@@ -59,6 +59,8 @@ impl Home {
             name: name.into(),
             kind: MachineType::Standard,
             definition: definition.into(),
+            role_arn: None,
+            settings: None,
             at: Timestamp(0),
         };
         self.handle().deploy(&new).expect("a definition can be stored before anything goes wrong").revision

@@ -8,9 +8,10 @@ use crate::observed::{Life, Observed};
 use crate::sabotage::Sabotage;
 use perdura_engine::{ExecutionId, Status, Timestamp};
 use perdura_store::{
-    After, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Lease, LedgerFilter, LedgerRow,
-    MachineId, MachineRecord, MapRunRow, NewMachine, Part, Position, Reader, Recovered, Recovery, Registered,
-    Registry, Retention, RevisionId, Row, Shard, Stats, Store, StoredTurn, Summary, Swept,
+    After, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Head, Lease, LedgerFilter,
+    LedgerRow, MachineChange, MachineId, MachineRecord, MapRunRow, NewMachine, Part, Position, Reader,
+    Recovered, Recovery, Registered, Registry, Retention, Revised, RevisionId, Row, Shard, Stats, Store,
+    StoredTurn, Summary, Swept,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -282,6 +283,10 @@ impl Store for SimStore {
         self.inner.deploy(machine)
     }
 
+    fn revise(&mut self, change: &MachineChange<'_>) -> Result<Revised, CommitError> {
+        self.inner.revise(change)
+    }
+
     fn register(&mut self, entry: &Registered) -> Result<(), CommitError> {
         self.inner.register(entry)
     }
@@ -394,8 +399,31 @@ impl Reader for SimReader {
         self.inner.map_runs(execution)
     }
 
-    fn registered(&mut self, kind: Registry) -> Result<Vec<Registered>, Failure> {
-        self.inner.registered(kind)
+    fn machine_id(&mut self, name: &str) -> Result<Option<MachineId>, Failure> {
+        self.may_fail()?;
+        self.inner.machine_id(name)
+    }
+
+    fn head(&mut self, name: &str) -> Result<Option<Head>, Failure> {
+        self.may_fail()?;
+        self.inner.head(name)
+    }
+
+    fn heads(&mut self, after: Option<&str>, most: u32) -> Result<Vec<Head>, Failure> {
+        self.inner.heads(after, most)
+    }
+
+    fn registered(
+        &mut self,
+        kind: Registry,
+        after: Option<&str>,
+        most: u32,
+    ) -> Result<Vec<Registered>, Failure> {
+        self.inner.registered(kind, after, most)
+    }
+
+    fn registered_one(&mut self, kind: Registry, name: &str) -> Result<Option<Registered>, Failure> {
+        self.inner.registered_one(kind, name)
     }
 
     fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
@@ -410,6 +438,20 @@ impl Reader for SimReader {
     ) -> Result<Vec<StoredTurn>, Failure> {
         self.may_fail()?;
         self.inner.turns(execution, from, bytes_max)
+    }
+
+    fn turns_before(
+        &mut self,
+        execution: ExecutionId,
+        before: Option<u64>,
+        bytes_max: usize,
+    ) -> Result<Vec<StoredTurn>, Failure> {
+        self.may_fail()?;
+        self.inner.turns_before(execution, before, bytes_max)
+    }
+
+    fn secret(&mut self) -> Result<[u8; 32], Failure> {
+        self.inner.secret()
     }
 
     fn ledger(&mut self, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Failure> {

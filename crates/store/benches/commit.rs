@@ -88,6 +88,9 @@ impl Load {
             wake: Wake::default(),
             waits: false,
             redrives: 0,
+            redriven_at: None,
+            version: None,
+            alias: None,
             child: None,
             content: Some(content),
         }

@@ -53,15 +53,22 @@ macro_rules! store_conformance {
                 a_row_comes_back_as_it_was, segments_say_where_the_rest_begins,
                 a_damaged_row_is_told_and_the_others_are_there, a_name_belongs_to_one_execution;
             machines: the_same_definition_again_is_one_revision, a_changed_definition_is_a_new_revision,
-                going_back_to_a_definition_is_a_new_revision, machines_are_listed_by_name,
-                what_is_registered_is_kept_by_kind_and_name, what_is_unregistered_is_gone;
+                going_back_to_a_definition_is_a_new_revision, role_and_settings_belong_to_a_definition,
+                machines_are_listed_by_name, a_head_follows_what_is_deployed, a_change_counts_only_on_what_was_seen,
+                a_card_is_written_for_the_definition_that_counts_then,
+                a_machine_that_goes_keeps_its_id_and_its_definitions, heads_are_listed_by_name_and_page,
+                what_is_registered_is_kept_by_kind_and_name, what_is_registered_is_read_by_page,
+                what_is_unregistered_is_gone;
             reading: a_name_is_found_and_only_of_its_machine, no_name_is_no_name,
-                lists_are_newest_first_and_pages_meet, lists_are_filtered, a_page_is_stable_while_others_start,
+                lists_are_newest_first_and_pages_meet, lists_are_filtered,
+                lists_tell_how_executions_were_started_and_redriven, a_page_is_stable_while_others_start,
                 due_gives_sleepers_in_order_and_by_page, due_follows_each_clock_and_shard, those_that_wait_are_listed_by_shard_and_page,
                 turns_stream_without_gap_or_repeat_from_anywhere, turns_stop_at_about_the_bytes_asked_for,
+                turns_stream_backwards_from_anywhere, every_installation_has_a_secret_of_its_own,
                 an_execution_is_seen_with_its_newest_turns, readers_see_what_was_committed_before,
                 stats_count_what_is_there;
             map_runs: a_map_run_comes_back_as_it_was, children_are_in_no_list_but_that_of_their_run,
+                children_are_listed_by_status_and_page_the_last_one_first,
                 the_runs_of_an_execution_are_told_in_order, children_stay_as_long_as_their_parent,
                 children_go_after_their_parent_and_the_run_after_them, children_of_children_go_too,
                 a_dry_run_counts_children;
@@ -140,6 +147,9 @@ pub(crate) fn row(execution: ExecutionId) -> Row {
         wake: Wake::default(),
         waits: false,
         redrives: 0,
+        redriven_at: None,
+        version: None,
+        alias: None,
         child: None,
         content: None,
     }

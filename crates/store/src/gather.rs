@@ -178,7 +178,7 @@ impl Stretch {
             }
             let Some(left) = self.bytes_left else { return Ok(()) };
             if turn.number > self.next {
-                return Err(Damage(format!("its Turns {} to {} are missing", self.next, turn.number - 1)));
+                return Err(missing(self.next, turn.number - 1));
             }
             self.bytes_left = left.checked_sub(turn.body.len().max(1));
             self.next += 1;
@@ -191,6 +191,53 @@ impl Stretch {
     pub(crate) fn turns(self) -> Vec<StoredTurn> {
         self.turns
     }
+}
+
+/// Turns of one execution towards its beginning, from several places that may overlap.
+pub(crate) struct Retreat {
+    /// The number of the Turn that was taken last.
+    before: u64,
+    bytes_left: Option<usize>,
+    turns: Vec<StoredTurn>,
+}
+
+impl Retreat {
+    /// Before this number, or from the end, until about so many bytes are there. `end` is the number of the last Turn.
+    pub(crate) fn new(before: Option<u64>, end: u64, bytes_max: usize) -> Self {
+        let before = before.unwrap_or(u64::MAX).min(end + 1);
+        Self { before, bytes_left: Some(bytes_max), turns: Vec::new() }
+    }
+
+    /// Whether a place whose first Turn has this number holds any that are wanted.
+    pub(crate) fn wants(&self, first: u64) -> bool {
+        self.bytes_left.is_some() && first < self.before
+    }
+
+    /// Takes what belongs here from a place, whose Turns are in order; those after it were asked before.
+    pub(crate) fn take(&mut self, turns: Vec<StoredTurn>) -> Result<(), Damage> {
+        for turn in turns.into_iter().rev() {
+            if turn.number >= self.before {
+                continue;
+            }
+            let Some(left) = self.bytes_left else { return Ok(()) };
+            if turn.number + 1 != self.before {
+                return Err(missing(turn.number + 1, self.before - 1));
+            }
+            self.bytes_left = left.checked_sub(turn.body.len().max(1));
+            self.before = turn.number;
+            self.turns.push(turn);
+        }
+        Ok(())
+    }
+
+    /// What was found, the last one first, after all places were asked.
+    pub(crate) fn turns(self) -> Result<Vec<StoredTurn>, Damage> {
+        if self.wants(1) { Err(missing(1, self.before - 1)) } else { Ok(self.turns) }
+    }
+}
+
+fn missing(from: u64, to: u64) -> Damage {
+    Damage(format!("its Turns {from} to {to} are missing"))
 }
 
 /// The sum of the totals of several Shards.

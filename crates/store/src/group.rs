@@ -75,6 +75,12 @@ pub struct Row {
     pub waits: bool,
     /// How often it was redriven.
     pub redrives: u32,
+    /// When it was last redriven.
+    pub redriven_at: Option<Timestamp>,
+    /// The version that it was started under.
+    pub version: Option<u32>,
+    /// The alias that it was started by.
+    pub alias: Option<Arc<str>>,
     /// Whose child it is, if it is one.
     pub child: Option<ChildOf>,
     /// Its content; `None`: all of it is in the journal, or the content that the row has stays as it is.

@@ -8,6 +8,7 @@ pub mod conformance;
 mod gather;
 mod group;
 mod lease;
+mod machine;
 mod memory;
 pub mod record;
 pub mod sqlite;
@@ -19,9 +20,12 @@ pub use group::{
     Snapshot, Totals,
 };
 pub use lease::{Epoch, Lease, Position, Shard};
+pub use machine::{
+    Head, MachineChange, MachineRecord, NewMachine, NewRevision, Registered, Registry, Revised,
+};
 pub use memory::MemoryStore;
 pub use sqlite::{SqliteOptions, SqliteReader, SqliteStore};
 pub use store::{
-    After, Clock, CommitError, Due, Failure, FailureKind, Filter, LedgerFilter, MachineRecord, NewMachine,
-    Reader, Recovered, Recovery, Registered, Registry, Retention, Stats, Store, StoredTurn, Summary, Swept,
+    After, Clock, CommitError, Due, Failure, FailureKind, Filter, LedgerFilter, Reader, Recovered, Recovery,
+    Retention, Stats, Store, StoredTurn, Summary, Swept,
 };

@@ -1,21 +1,22 @@
 //! A Store that forgets when the process ends: for tests, for simulation, and for trying things out.
 //!
 //! It refuses what SQLite refuses, so that a program that works on it works on disk. Everything is in order and
-//! nothing depends on chance: the same calls give the same answers.
+//! nothing depends on chance, its secret aside: the same calls give the same answers.
 
 mod keep;
+mod machines;
 mod view;
 
 use crate::gather::{Journal, Standing};
 use crate::group::{ChildOf, Group, LedgerRow, MachineId, MapRunRow, RevisionId, Row, Segment, Totals};
 use crate::lease::{Epoch, Lease, Position, Shard};
-use crate::store::{
-    CommitError, Failure, FailureKind, MachineRecord, NewMachine, Reader, Recovery, Registered, Registry,
-    Retention, Store, Swept,
-};
+use crate::machine::{MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
+use crate::store::{CommitError, Failure, FailureKind, Reader, Recovery, Retention, Store, Swept};
 use perdura_engine::{ExecutionId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard};
 use uuid::Uuid;
 
@@ -30,7 +31,7 @@ pub struct MemoryStore {
 struct Memory {
     leases: Vec<Granted>,
     journal: BTreeMap<(Shard, Position), Vec<u8>>,
-    machines: BTreeMap<Arc<str>, MachineId>,
+    machines: BTreeMap<Arc<str>, machines::Known>,
     revisions: BTreeMap<RevisionId, MachineRecord>,
     rows: BTreeMap<ExecutionId, Kept>,
     names: BTreeMap<(MachineId, Arc<str>), ExecutionId>,
@@ -43,6 +44,27 @@ struct Memory {
     /// Map Runs whose parents are gone.
     orphaned: BTreeSet<Uuid>,
     registry: BTreeMap<(Registry, Arc<str>), Registered>,
+    secret: Secret,
+}
+
+/// Chance that nobody is shown.
+struct Secret([u8; 32]);
+
+impl Default for Secret {
+    /// The keys of a hasher are the only chance that the standard library gives away.
+    fn default() -> Self {
+        let mut bytes = [0; 32];
+        for chunk in bytes.chunks_mut(8) {
+            chunk.copy_from_slice(&RandomState::new().hash_one(0).to_le_bytes());
+        }
+        Self(bytes)
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Secret")
+    }
 }
 
 /// The newest grant of a Shard.
@@ -114,7 +136,7 @@ impl Memory {
     }
 
     /// The children of a Map Run, in their order, from this one on.
-    fn children_of(&self, run: Uuid, from: u32) -> impl Iterator<Item = (u32, ExecutionId)> {
+    fn children_of(&self, run: Uuid, from: u32) -> impl DoubleEndedIterator<Item = (u32, ExecutionId)> {
         let all = ChildOf { run, index: from }..=ChildOf { run, index: u32::MAX };
         self.children.range(all).map(|(child, execution)| (child.index, *execution))
     }
@@ -207,6 +229,10 @@ impl Store for MemoryStore {
 
     fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError> {
         Ok(self.lock().deploy(machine))
+    }
+
+    fn revise(&mut self, change: &MachineChange<'_>) -> Result<Revised, CommitError> {
+        Ok(self.lock().revise(change))
     }
 
     fn register(&mut self, entry: &Registered) -> Result<(), CommitError> {

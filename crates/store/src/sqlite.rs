@@ -11,9 +11,11 @@ mod checkpoint;
 mod commit;
 mod fault;
 mod lock;
+mod machines;
 mod map_runs;
 mod read;
 mod recover;
+mod registry;
 mod restore;
 mod rows;
 mod schema;
@@ -26,10 +28,8 @@ pub use restore::{Restored, restore};
 
 use crate::group::Group;
 use crate::lease::{Lease, Shard};
-use crate::store::{
-    CommitError, Failure, FailureKind, MachineRecord, NewMachine, Reader, Recovery, Registered, Registry,
-    Retention, Store, Swept,
-};
+use crate::machine::{MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
+use crate::store::{CommitError, Failure, FailureKind, Reader, Recovery, Retention, Store, Swept};
 use checkpoint::Checkpointer;
 use fault::{Files, Trouble, io};
 use lock::Lock;
@@ -314,15 +314,19 @@ impl Store for SqliteStore {
     }
 
     fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError> {
-        self.transact("writing to", |connection| commit::deploy(connection, machine))
+        self.transact("writing to", |connection| machines::deploy(connection, machine))
+    }
+
+    fn revise(&mut self, change: &MachineChange<'_>) -> Result<Revised, CommitError> {
+        self.transact("writing to", |connection| machines::revise(connection, change))
     }
 
     fn register(&mut self, entry: &Registered) -> Result<(), CommitError> {
-        self.transact("writing to", |connection| commit::register(connection, entry))
+        self.transact("writing to", |connection| registry::register(connection, entry))
     }
 
     fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, CommitError> {
-        self.transact("writing to", |connection| commit::unregister(connection, kind, name))
+        self.transact("writing to", |connection| registry::unregister(connection, kind, name))
     }
 
     fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, CommitError> {

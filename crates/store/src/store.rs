@@ -5,7 +5,7 @@
 
 use crate::group::{Group, LedgerRow, MachineId, MapRunRow, RevisionId, Row, Totals};
 use crate::lease::{Epoch, Lease, Position, Shard};
-use perdura_engine::asl::machine::MachineType;
+use crate::machine::{Head, MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
 use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -95,58 +95,6 @@ pub struct StoredTurn {
     pub body: Vec<u8>,
 }
 
-/// A definition to keep.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewMachine {
-    /// Its name.
-    pub name: Arc<str>,
-    /// Standard or Express.
-    pub kind: MachineType,
-    /// The definition as it was given.
-    pub definition: Arc<str>,
-    /// When.
-    pub at: Timestamp,
-}
-
-/// A definition that is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MachineRecord {
-    /// Which machine.
-    pub machine: MachineId,
-    /// Which definition of it.
-    pub revision: RevisionId,
-    /// Its name.
-    pub name: Arc<str>,
-    /// Standard or Express.
-    pub kind: MachineType,
-    /// The definition as it was given.
-    pub definition: Arc<str>,
-    /// When it was given.
-    pub created_at: Timestamp,
-}
-
-/// What is kept by name and is no machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Registry {
-    /// How to authenticate at a destination, sealed.
-    Connection,
-    /// A kind of work that workers ask for.
-    Activity,
-}
-
-/// One of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Registered {
-    /// What it is.
-    pub kind: Registry,
-    /// Its name, of which there is one of each kind.
-    pub name: Arc<str>,
-    /// When it was given.
-    pub created_at: Timestamp,
-    /// What it says; the store does not look into it.
-    pub body: Vec<u8>,
-}
-
 /// How long things are kept. Each is a bound of its own. Children of a Map Run go when their parent has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
@@ -194,8 +142,12 @@ pub trait Store: Send {
     /// Writes a group: all of it is on disk, or nothing of it ever was.
     fn commit(&mut self, group: &Group) -> Result<(), CommitError>;
 
-    /// Keeps a definition. The same one again changes nothing.
+    /// Keeps a definition, which counts from now on; a machine that is not there is made. What is the same as the one
+    /// that counts changes nothing.
     fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError>;
+
+    /// Changes a machine as a whole, if it stands as it was seen.
+    fn revise(&mut self, change: &MachineChange<'_>) -> Result<Revised, CommitError>;
 
     /// Keeps something by its name, in the place of what had it.
     fn register(&mut self, entry: &Registered) -> Result<(), CommitError>;
@@ -216,13 +168,21 @@ pub trait Store: Send {
     }
 }
 
-/// Which executions a list shows. Children of Map Runs are in no list; see [`Reader::children`].
+/// Which executions a list shows. Children of Map Runs are in no list but that of their run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Of this machine only.
     pub machine: Option<MachineId>,
     /// With this status only.
     pub status: Option<Status>,
+    /// Started under this version only.
+    pub version: Option<u32>,
+    /// Started by this alias only.
+    pub alias: Option<Arc<str>>,
+    /// Only those that were redriven, or only those that were not.
+    pub redriven: Option<bool>,
+    /// The children of this Map Run, the last one first; of the rest, only status and redrives are looked at then.
+    pub map_run: Option<Uuid>,
 }
 
 /// A row of a list.
@@ -244,6 +204,12 @@ pub struct Summary {
     pub ended_at: Option<Timestamp>,
     /// How often it was redriven.
     pub redrives: u32,
+    /// When it was last redriven.
+    pub redriven_at: Option<Timestamp>,
+    /// The version that it was started under.
+    pub version: Option<u32>,
+    /// The alias that it was started by.
+    pub alias: Option<Arc<str>>,
 }
 
 /// Where a list goes on: after this execution. Lists are in the order of their start, the newest first.
@@ -300,11 +266,20 @@ pub trait Reader: Send {
     /// A definition.
     fn revision(&mut self, revision: RevisionId) -> Result<Option<MachineRecord>, Failure>;
 
-    /// The newest definition of a machine.
+    /// The definition of a machine that counts.
     fn machine(&mut self, name: &str) -> Result<Option<MachineRecord>, Failure>;
 
-    /// The newest definition of every machine, by name.
+    /// The definition of every machine that counts, by name.
     fn machines(&mut self) -> Result<Vec<MachineRecord>, Failure>;
+
+    /// Which machine has, or had, this name.
+    fn machine_id(&mut self, name: &str) -> Result<Option<MachineId>, Failure>;
+
+    /// A machine as it stands.
+    fn head(&mut self, name: &str) -> Result<Option<Head>, Failure>;
+
+    /// Machines as they stand, by name, after this one.
+    fn heads(&mut self, after: Option<&str>, most: u32) -> Result<Vec<Head>, Failure>;
 
     /// The execution with this name, if it has a row.
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Failure>;
@@ -333,8 +308,16 @@ pub trait Reader: Send {
         most: u32,
     ) -> Result<Vec<ExecutionId>, Failure>;
 
-    /// All that is registered of a kind, by name.
-    fn registered(&mut self, kind: Registry) -> Result<Vec<Registered>, Failure>;
+    /// What is registered of a kind, by name, after this one.
+    fn registered(
+        &mut self,
+        kind: Registry,
+        after: Option<&str>,
+        most: u32,
+    ) -> Result<Vec<Registered>, Failure>;
+
+    /// What is registered of a kind under this name.
+    fn registered_one(&mut self, kind: Registry, name: &str) -> Result<Option<Registered>, Failure>;
 
     /// Executions, the newest first.
     fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure>;
@@ -359,9 +342,22 @@ pub trait Reader: Send {
         bytes_max: usize,
     ) -> Result<Vec<StoredTurn>, Failure>;
 
+    /// The Turns of an execution before this number, or from its end, the last one first, at most about `bytes_max` of
+    /// them; empty: there are none.
+    fn turns_before(
+        &mut self,
+        execution: ExecutionId,
+        before: Option<u64>,
+        bytes_max: usize,
+    ) -> Result<Vec<StoredTurn>, Failure>;
+
     /// Rows of the ledger, the oldest first.
     fn ledger(&mut self, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Failure>;
 
     /// How much there is.
     fn stats(&mut self) -> Result<Stats, Failure>;
+
+    /// 32 random bytes that only this installation and its backups know: what it hands out and wants back unchanged
+    /// is signed with them.
+    fn secret(&mut self) -> Result<[u8; 32], Failure>;
 }

@@ -1,6 +1,6 @@
 //! The words that stand in tables, and their order in counts.
 
-use crate::store::Registry;
+use crate::machine::Registry;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::{LedgerStatus, Status};
 

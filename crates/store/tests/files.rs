@@ -280,7 +280,11 @@ fn the_log_stays_small_under_endless_load() {
 /// SQL.
 #[test]
 fn files_of_earlier_versions_open() {
-    let schemas = [include_str!("schemas/0001.sql"), include_str!("schemas/0002.sql")];
+    let schemas = [
+        include_str!("schemas/0001.sql"),
+        include_str!("schemas/0002.sql"),
+        include_str!("schemas/0003.sql"),
+    ];
     for (index, text) in schemas.iter().enumerate() {
         let folder = TempFolder::new();
         rusqlite::Connection::open(folder.path().join("perdura.db")).unwrap().execute_batch(text).unwrap();
@@ -289,10 +293,18 @@ fn files_of_earlier_versions_open() {
         let lease = store.acquire(&"new".into(), Timestamp(9_000), Timestamp(9_900)).unwrap().remove(1);
         assert_eq!(lease.epoch().0, 5);
         let mut reader = store.reader().unwrap();
-        assert_eq!(&*reader.machines().unwrap()[0].name, "payments");
+        let newest = reader.machines().unwrap().remove(0);
+        assert_eq!((&*newest.name, newest.revision.0), ("payments", if index < 2 { 1 } else { 2 }));
+        let head = reader.head("payments").unwrap().unwrap();
+        assert_eq!((head.revision, head.created_at.0, &*head.card), (newest.revision, 7, "{}"));
+        assert_ne!(reader.secret().unwrap(), [0; 32]);
         let all = reader.list(&Filter::default(), None, 10).unwrap();
         assert_eq!(all.len(), 1);
         assert_eq!(all[0].name.as_deref(), Some("order-1"));
         assert_eq!(reader.ledger(&perdura_store::LedgerFilter::default(), 9).unwrap().len(), 1);
+        let run = uuid::Uuid::from_u128(0x4000_8000_0000_0000_0009);
+        let children = Filter { map_run: Some(run), ..Filter::default() };
+        let children = reader.list(&children, None, 9).unwrap().len();
+        assert_eq!(children, usize::from(index == 2), "version {}", index + 1);
     }
 }

@@ -93,6 +93,8 @@ fn a_backup_is_complete_and_opens_while_the_original_goes_on() {
     let (checked, found) = findings(new.path());
     assert_eq!(found, []);
     assert_eq!(checked.executions, 4, "as many as at the moment of the backup");
+    let secret = |folder: &Path| SqliteReader::open(folder).unwrap().secret().unwrap();
+    assert_eq!(secret(new.path()), secret(stage.folder.path()), "what was signed counts here too");
 }
 
 #[test]

@@ -14,6 +14,13 @@ pub struct Jackson {
     pub location: String,
 }
 
+impl Jackson {
+    /// The first complaint about a text; `None` where there is none.
+    pub fn of(text: &str) -> Option<Self> {
+        explain(text)
+    }
+}
+
 /// How much of the text a location quotes.
 const QUOTED_MAX: usize = 500;
 /// How much of a word that is no token is quoted.
@@ -30,7 +37,7 @@ pub(super) fn explain(text: &str) -> Option<Jackson> {
 
 /// The same for text that is data. Where AWS reads data, a later Jackson is at work: it does not quote the
 /// text, and it stands before a character that it did not expect.
-pub(crate) fn explain_data(text: &str) -> Option<String> {
+pub fn explain_data(text: &str) -> Option<String> {
     let mut reader = Reader { text, at: 0, open: Vec::new(), location: redacted };
     let message = reader.run().err()?;
     let mut at = reader.at;

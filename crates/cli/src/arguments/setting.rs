@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 /// What a server can be told, by flag.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SettingArguments {
-    /// Where to listen; only addresses of this machine [default: 127.0.0.1:8083].
+    /// Where to listen; others than this machine's addresses need access keys [default: 127.0.0.1:8083].
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,
     /// The data directory; it is made if it is not there [default: ./perdura-data].
@@ -15,6 +15,15 @@ pub(crate) struct SettingArguments {
     pub(crate) data: Option<String>,
     #[command(flatten)]
     pub(crate) calls: CallArguments,
+    /// The account in all ARNs [default: 123456789012].
+    #[arg(long, value_name = "DIGITS")]
+    pub(crate) account: Option<String>,
+    /// The region in all ARNs and signatures [default: us-east-1].
+    #[arg(long, value_name = "REGION")]
+    pub(crate) region: Option<String>,
+    /// The file with the access keys that clients sign with: an id and a secret on each line.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) access_key_file: Option<String>,
     /// Hold to AWS's limits and rules.
     #[arg(long)]
     pub(crate) strict: bool,
@@ -35,10 +44,25 @@ pub(crate) struct SettingArguments {
 impl SettingArguments {
     /// What was given.
     pub(crate) fn flags(&self) -> Flags {
-        let Self { listen, data, calls, strict, grace, log, log_format, connection_key_file } = self;
+        let Self {
+            listen,
+            data,
+            calls,
+            account,
+            region,
+            access_key_file,
+            strict,
+            grace,
+            log,
+            log_format,
+            connection_key_file,
+        } = self;
         let all = [
             (&settings::LISTEN, listen),
             (&settings::DATA, data),
+            (&settings::ACCOUNT, account),
+            (&settings::REGION, region),
+            (&settings::ACCESS_KEY_FILE, access_key_file),
             (&settings::GRACE, grace),
             (&settings::LOG, log),
             (&settings::LOG_FORMAT, log_format),

@@ -6,7 +6,7 @@ use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::{Limits, Policy, Status, Timestamp};
 use perdura_runtime::{
-    Door, Naming, Nowhere, Options, Performer, RealWorld, Runtime, Start, Steps, read_definition,
+    Door, Naming, Nowhere, Options, Performer, RealWorld, Runtime, Start, Steps, Via, read_definition,
 };
 use perdura_store::{MachineRecord, NewMachine, RevisionId, SqliteStore, Store};
 use std::path::Path;
@@ -63,6 +63,8 @@ impl Stage {
             name: name.into(),
             kind: MachineType::Standard,
             definition: definition.into(),
+            role_arn: None,
+            settings: None,
             at: Timestamp(0),
         };
         let draft = MachineRecord {
@@ -71,6 +73,8 @@ impl Stage {
             name: new.name.clone(),
             kind: new.kind,
             definition: new.definition.clone(),
+            role_arn: None,
+            settings: None,
             created_at: new.at,
         };
         let machine = read_definition(&draft).ok_or_else(|| anyhow!("the bench's own machine is wrong"))?;
@@ -150,6 +154,7 @@ async fn caller(
             input: Payload::from_text("{\"amount\": 1}").context("the bench's own input is wrong")?,
             limits: Limits::GENEROUS,
             naming: wanted.naming.clone(),
+            via: Via::default(),
         };
         let ending = door.run(start).await?.1?;
         if ending.status != Status::Succeeded {

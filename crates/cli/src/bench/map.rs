@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use perdura_engine::asl::json::{Payload, Value};
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{Arns, EffectKey, ExecutionId, Limits, Policy, Status, StrandId};
-use perdura_runtime::{Naming, Nowhere, Order, Performer, ReadOrder, Source, Start, WriteOrder};
+use perdura_runtime::{Naming, Nowhere, Order, Performer, ReadOrder, Source, Start, Via, WriteOrder};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
@@ -85,6 +85,7 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<Report> {
         input: Payload::default(),
         limits: Limits::GENEROUS,
         naming: Naming::new(Arns::default()),
+        via: Via::default(),
     };
     let before = stage.runtime.door().gauges();
     let (began, cpu) = (Instant::now(), cpu_time());

@@ -11,7 +11,7 @@ use crate::terminal;
 use anyhow::{Context, Result, anyhow, bail};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::{Arns, ExecutionId, Limits, Policy, Status};
-use perdura_runtime::{Door, Naming, Start, StepError, Steps};
+use perdura_runtime::{Door, Naming, Start, StepError, Steps, Via};
 use perdura_store::{Reader, RevisionId, SqliteReader};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
@@ -161,6 +161,7 @@ async fn caller(door: Door, revision: RevisionId, calls: Arc<Calls>) -> Result<(
             input: Payload::from_text("{\"amount\": 1}").context("the bench's own input is wrong")?,
             limits: Limits::GENEROUS,
             naming: naming.clone(),
+            via: Via::default(),
         };
         let started = door.start(start).await?;
         calls.say(&format!("started {}", started.execution)).await?;

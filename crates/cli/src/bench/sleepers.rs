@@ -8,7 +8,7 @@ use crate::terminal;
 use anyhow::{Context, Result, anyhow};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::{Arns, Limits};
-use perdura_runtime::{Door, Naming, Start};
+use perdura_runtime::{Door, Naming, Start, Via};
 use perdura_store::RevisionId;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader};
@@ -64,6 +64,7 @@ async fn caller(door: Door, revision: RevisionId, left: Arc<AtomicU64>) -> Resul
             input: Payload::from_text("{\"amount\": 1}").context("the bench's own input is wrong")?,
             limits: Limits::GENEROUS,
             naming: naming.clone(),
+            via: Via::default(),
         };
         door.start(start).await?;
     }

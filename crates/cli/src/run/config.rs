@@ -4,6 +4,7 @@ use crate::arguments::CallArguments;
 use crate::document;
 use crate::settings::{self, check_names};
 use anyhow::{Context, Result, anyhow};
+use perdura_server::sfn::{KeyState, Keys};
 use perdura_tasks::connection::{Connections, SecretText};
 use perdura_tasks::destination::DestinationTable;
 use perdura_tasks::items::ItemSettings;
@@ -25,6 +26,8 @@ pub(crate) struct Config {
     /// The file, where there is one.
     pub(crate) file: Option<PathBuf>,
     pub(crate) settings: Settings,
+    /// `[kms]`: keys that machines may name.
+    pub(crate) keys: Keys,
 }
 
 /// What else stands in the file is held to its names by [`crate::settings`].
@@ -37,6 +40,7 @@ struct Written {
     commands: CommandsTable,
     http: HttpTable,
     items: ItemSettings,
+    kms: BTreeMap<String, String>,
 }
 
 impl Config {
@@ -87,11 +91,23 @@ fn read(text: &str, folder: &Path, endpoint: Option<&Url>) -> Result<Config> {
     check_names(text)?;
     let written: Written =
         toml::from_str(text).map_err(|error| anyhow!("{}", error.to_string().trim_end()))?;
-    let Written { functions, destinations, mut lambda, commands, http, items } = written;
+    let Written { functions, destinations, mut lambda, commands, http, items, kms } = written;
     lambda.endpoint = endpoint.map(Url::to_string).or(lambda.endpoint);
     let tables = Tables { functions, destinations, lambda, commands, http, items };
     let settings = Settings::check(tables, folder)?;
-    Ok(Config { file: None, settings })
+    Ok(Config { file: None, settings, keys: keys(kms)? })
+}
+
+/// `[kms]`: keys with the word that says how each stands.
+fn keys(written: BTreeMap<String, String>) -> Result<Keys> {
+    if written.is_empty() {
+        return Ok(Keys::default());
+    }
+    let read = written.into_iter().map(|(key, word)| match KeyState::read(&word) {
+        Some(state) => Ok((key, state)),
+        None => Err(anyhow!("kms: {key:?} is {word:?}, and is to be one of {}", KeyState::WORDS.join(", "))),
+    });
+    Ok(Keys { known: Some(read.collect::<Result<_>>()?) })
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail};
 use perdura_asl::source::Format;
 use perdura_engine::{Arns, ExecutionId, Limits, Timestamp};
 use perdura_runtime::{
-    Door, InputError, Naming, Options, RealClock, RealWorld, Runtime, Start, StartError, Steps,
+    Door, InputError, Naming, Options, RealClock, RealWorld, Runtime, Start, StartError, Steps, Via,
 };
 use perdura_server::fold::{PAGE_BYTES, fold};
 use perdura_server::{Refusal, names};
@@ -55,7 +55,7 @@ pub(super) fn run(arguments: &RunArguments, folder: &Path) -> Result<ExitCode> {
     let store = SqliteStore::open(folder, SqliteOptions::default()).map_err(Refusal::from)?;
     let connections = Arc::<Connections>::default();
     let key = Settings::load(arguments.calls.flags(), Some(&arguments.file))?.sealing_key()?;
-    let kept = store.reader().and_then(|mut reader| reader.registered(Registry::Connection));
+    let kept = store.reader().and_then(|mut reader| reader.registered(Registry::Connection, None, u32::MAX));
     connections::open(key.as_ref(), &connections, kept.map_err(Refusal::from)?);
     let tasks = config.tasks(arguments.reading.strict, connections, tokio.handle().clone())?;
     let mine = Mine::new(tasks.clone(), tokio.handle().clone());
@@ -67,6 +67,8 @@ pub(super) fn run(arguments: &RunArguments, folder: &Path) -> Result<ExitCode> {
         name: input::machine_name(&arguments.file).into(),
         kind: machine.machine_type,
         definition: definition(arguments)?,
+        role_arn: None,
+        settings: None,
         at: RealClock::default().moment().now,
     };
     let record = door.deploy(&new, machine).map_err(Refusal::from)?;
@@ -76,6 +78,7 @@ pub(super) fn run(arguments: &RunArguments, folder: &Path) -> Result<ExitCode> {
         input: input.clone(),
         limits,
         naming: Naming::new(Arns::default()),
+        via: Via::default(),
     };
     let ended = tokio.block_on(async {
         let id = begin(&door, start).await?;

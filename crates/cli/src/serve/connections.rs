@@ -29,7 +29,9 @@ pub(crate) fn reopen(
     connections: Arc<Connections>,
 ) -> impl Fn(Registry) + Send + Sync {
     move |kind| match kind {
-        Registry::Connection => match door.read(|reader| reader.registered(Registry::Connection)) {
+        Registry::Connection => match door
+            .read(|reader| reader.registered(Registry::Connection, None, u32::MAX))
+        {
             Ok(kept) => open(key.as_ref(), &connections, kept),
             Err(error) => tracing::error!(%error, "connections cannot be read; those from before are used"),
         },

@@ -68,9 +68,104 @@ pub(crate) static LISTEN: Setting = Setting {
     flag: Some("--listen"),
     variable: "PERDURA_LISTEN",
     default: Some("127.0.0.1:8083"),
-    help: "where the server listens; only addresses of this machine",
+    help: "where the server listens; other addresses than this machine's need access keys",
     ..USUAL
 };
+
+pub(crate) static ACCESS_KEY_FILE: Setting = Setting {
+    name: "serve.access_key_file",
+    flag: Some("--access-key-file"),
+    variable: "PERDURA_ACCESS_KEY_FILE",
+    kind: Kind::Path,
+    help: "the file with the access keys that clients sign with: an id and a secret on each line",
+    ..USUAL
+};
+
+pub(crate) static ACCESS_KEYS: Setting = Setting {
+    name: "serve.access_keys",
+    in_file: false,
+    variable: "PERDURA_ACCESS_KEYS",
+    kind: Kind::Secret,
+    help: "those keys themselves, where there is no file: ID:SECRET, with commas between",
+    ..USUAL
+};
+
+pub(crate) static ACCOUNT: Setting = Setting {
+    name: "aws.account",
+    flag: Some("--account"),
+    variable: "PERDURA_ACCOUNT",
+    default: Some("123456789012"),
+    help: "the account in all ARNs: 12 digits",
+    ..USUAL
+};
+
+pub(crate) static REGION: Setting = Setting {
+    name: "aws.region",
+    flag: Some("--region"),
+    variable: "PERDURA_REGION",
+    default: Some("us-east-1"),
+    help: "the region in all ARNs and signatures",
+    ..USUAL
+};
+
+pub(crate) static PARTITION: Setting = Setting {
+    name: "aws.partition",
+    variable: "PERDURA_PARTITION",
+    default: Some("aws"),
+    help: "the partition in all ARNs",
+    ..USUAL
+};
+
+/// How many there may be of what.
+macro_rules! quota {
+    ($constant:ident, $name:literal, $variable:literal, $default:expr, $help:literal) => {
+        pub(crate) static $constant: Setting =
+            Setting { name: $name, variable: $variable, default: $default, help: $help, ..USUAL };
+    };
+}
+
+quota!(
+    QUOTA_MACHINES,
+    "quotas.state_machines",
+    "PERDURA_QUOTA_STATE_MACHINES",
+    Some("100000"),
+    "how many state machines there may be"
+);
+quota!(
+    QUOTA_ACTIVITIES,
+    "quotas.activities",
+    "PERDURA_QUOTA_ACTIVITIES",
+    Some("100000"),
+    "how many activities there may be"
+);
+quota!(
+    QUOTA_EXECUTIONS,
+    "quotas.executions",
+    "PERDURA_QUOTA_EXECUTIONS",
+    None,
+    "how many executions may run at once; without it as many as there is room for"
+);
+quota!(
+    QUOTA_POLLERS,
+    "quotas.pollers",
+    "PERDURA_QUOTA_POLLERS",
+    Some("100000"),
+    "how many workers may wait for tasks of one activity"
+);
+quota!(
+    QUOTA_VERSIONS,
+    "quotas.versions",
+    "PERDURA_QUOTA_VERSIONS",
+    Some("1000"),
+    "how many versions a state machine may have"
+);
+quota!(
+    QUOTA_ALIASES,
+    "quotas.aliases",
+    "PERDURA_QUOTA_ALIASES",
+    Some("100"),
+    "how many aliases a state machine may have"
+);
 
 pub(crate) static GRACE: Setting = Setting {
     name: "serve.grace",
@@ -170,6 +265,8 @@ pub(crate) static TABLE: &[&Setting] = &[
     &STRICT,
     &LAMBDA_ENDPOINT,
     &LISTEN,
+    &ACCESS_KEY_FILE,
+    &ACCESS_KEYS,
     &GRACE,
     &LOG,
     &LOG_FORMAT,
@@ -178,6 +275,15 @@ pub(crate) static TABLE: &[&Setting] = &[
     &RETENTION_BYTES,
     &CONNECTION_KEY_FILE,
     &CONNECTION_KEY,
+    &ACCOUNT,
+    &REGION,
+    &PARTITION,
+    &QUOTA_MACHINES,
+    &QUOTA_ACTIVITIES,
+    &QUOTA_EXECUTIONS,
+    &QUOTA_POLLERS,
+    &QUOTA_VERSIONS,
+    &QUOTA_ALIASES,
     &TELEMETRY_ENDPOINT,
     &TELEMETRY_HEADERS,
     &TELEMETRY_SERVICE,

@@ -5,6 +5,7 @@ use crate::event::{EventKind, Fault};
 use crate::execution::{Standing, Status};
 use crate::id::{Seq, StrandId};
 use perdura_asl::error::RUNTIME;
+use std::sync::Arc;
 
 impl Turning<'_> {
     /// Ended from outside. Step Functions writes nothing about the states, and follows from nothing.
@@ -19,9 +20,18 @@ impl Turning<'_> {
         self.stop(EventKind::ExecutionFailed(Fault::new(RUNTIME, cause)));
     }
 
-    pub(super) fn redrive(&mut self) {
-        let redrive_count = self.draft.base.core.redrives + 1;
-        self.emit_after(Seq(0), StrandId::TOP, EventKind::ExecutionRedriven { redrive_count });
+    /// Redrives, unless there is a reason not to, or it was done under this token already.
+    pub(super) fn redrive(&mut self, token: Option<&Arc<str>>) {
+        let base = self.draft.base;
+        if token.is_some_and(|token| base.redriven_under(token).is_some()) {
+            return;
+        }
+        if let Err(reason) = base.redrivable() {
+            return self.ignore(reason.reason());
+        }
+        let redriven =
+            EventKind::ExecutionRedriven { redrive_count: base.core.redrives + 1, token: token.cloned() };
+        self.emit_after(Seq(0), StrandId::TOP, redriven);
         for strand in self.draft.strand_ids() {
             // What goes on may fail at once, and bring down the others or the whole.
             if self.draft.changes.core.status != Status::Running {

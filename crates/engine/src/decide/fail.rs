@@ -1,11 +1,12 @@
 //! A step failed: try again later, take the catcher's way, or fail what is around it.
 
-use super::{Seen, Turning};
+use super::{Seen, Turning, after_of};
 use crate::effect::Effect;
 use crate::event::{EventKind, Fault, Iteration, StateType};
 use crate::execution::Standing;
 use crate::id::{Seq, StrandId};
 use crate::input::Certainty;
+use crate::trial::Handler;
 use crate::turn::{LedgerStatus, Note, Retry};
 use perdura_asl::error::{QUERY_EVALUATION, RUNTIME, matches};
 use perdura_asl::evaluate::assign;
@@ -56,7 +57,7 @@ impl Turning<'_> {
             }
             let Some((parent, index)) = self.strand(strand).parent else {
                 self.cancel_all();
-                self.emit(strand, EventKind::ExecutionFailed(fault));
+                self.emit(strand, EventKind::ExecutionFailed(fault.told()));
                 return;
             };
             self.branch_failed(strand, parent, index, &fault);
@@ -68,14 +69,7 @@ impl Turning<'_> {
     fn handle(&mut self, strand: StrandId, fault: &Fault) -> Handled {
         let machine = self.machine();
         let state = self.state(&machine, strand);
-        let after = match &state.kind {
-            Kind::Task(task) => &task.after,
-            Kind::Parallel(parallel) => &parallel.after,
-            Kind::Map(map) => &map.after,
-            Kind::Pass(_) | Kind::Choice(_) | Kind::Wait(_) | Kind::Succeed | Kind::Fail(_) => {
-                return Handled::No;
-            }
-        };
+        let Some(after) = after_of(state) else { return Handled::No };
         if self.retry(strand, after, fault) {
             return Handled::Yes;
         }
@@ -96,6 +90,9 @@ impl Turning<'_> {
         let round = if refused { step.round.next() } else { step.round };
         let fraction = if retrier.full_jitter { self.dice.fraction() } else { 0.0 };
         let Some(delay) = retrier.delay_ms(retries, fraction) else { return false };
+        if let Some(trial) = self.trial {
+            trial.handle(fault, Handler::Retrier { at, delay_ms: delay });
+        }
         self.drop_branches(strand);
         self.note(Note::Resting {
             strand,
@@ -122,7 +119,7 @@ impl Turning<'_> {
             .find(|(_, catcher)| matches(&catcher.errors, fault.error.as_deref()));
         let Some((at, catcher)) = found else { return Handled::No };
         let raw = self.step(strand).input.clone();
-        let error_output = Payload::from(fault.to_value());
+        let error_output = Payload::from(fault.told().to_value());
         let seen = Seen {
             input: error_output.value(),
             states: States {
@@ -148,7 +145,12 @@ impl Turning<'_> {
             self.leave(strand, state, output, assigned, Transition::Next(catcher.next))
         });
         match left {
-            Ok(()) => Handled::Yes,
+            Ok(()) => {
+                if let Some(trial) = self.trial {
+                    trial.handle(fault, Handler::Catcher { at });
+                }
+                Handled::Yes
+            }
             Err(failure) => Handled::FailedAgain(self.tell_failure(strand, failure)),
         }
     }

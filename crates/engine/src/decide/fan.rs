@@ -4,8 +4,9 @@ use super::task::arguments_field;
 use super::{Seen, Turning};
 use crate::context::MapItem;
 use crate::event::{EventKind, Iteration};
-use crate::execution::{Run, Standing};
+use crate::execution::Standing;
 use crate::id::{Seq, StrandId};
+use crate::trial::Stage;
 use crate::turn::Note;
 use perdura_asl::error::QUERY_EVALUATION;
 use perdura_asl::evaluate::{runtime, unexpected_type};
@@ -35,12 +36,12 @@ impl Turning<'_> {
                 .into(),
             None => input,
         };
+        self.see(Stage::Arguments, &items);
         self.check_size(&state.name, &items)?;
         self.emit(strand, EventKind::ParallelStateStarted);
         let total = parallel.branches.len() as u32;
         self.note(Note::FanStarted { strand, total, at_once: total, items });
-        let after = self.strand(strand).last;
-        self.start_more(strand, after)
+        self.start_first(strand)
     }
 
     pub(super) fn start_map(
@@ -58,15 +59,43 @@ impl Turning<'_> {
                 .as_ref()
                 .map_or(Ok(0), |most| most.integer(scope, "MaxConcurrency", (0, i64::from(u32::MAX))))
         })?;
+        if self.trial.is_some() {
+            self.see(Stage::MaxConcurrency, &Value::from(at_once).into());
+        }
         let at_once = if at_once == 0 { INLINE_AT_ONCE } else { min(at_once as u32, INLINE_AT_ONCE) };
         let items = self.items(strand, state, map, &input)?;
         self.check_size(&state.name, &items)?;
         let length = items.value().as_array().map_or(0, <[Value]>::len);
         self.emit(strand, EventKind::MapStateStarted { length: length as u64 });
         let total = u32::try_from(length).map_err(|_| runtime("A Map cannot have this many items"))?;
+        if self.trial.is_some() {
+            self.see_iterations(strand, state, map, &items)?;
+        }
         self.note(Note::FanStarted { strand, total, at_once, items });
+        self.start_first(strand)
+    }
+
+    /// The first branches or iterations start; those of a state that is only tried out are answered, not run.
+    fn start_first(&mut self, strand: StrandId) -> Result<(), Failure> {
+        if self.trial.is_some() {
+            return Ok(());
+        }
         let after = self.strand(strand).last;
         self.start_more(strand, after)
+    }
+
+    fn see_iterations(
+        &self,
+        strand: StrandId,
+        state: &State,
+        map: &MapState,
+        items: &Payload,
+    ) -> Result<(), Failure> {
+        let count = items.value().as_array().map_or(0, <[Value]>::len) as u32;
+        let inputs: Result<Vec<Payload>, Failure> =
+            (0..count).map(|index| self.iteration_input(strand, state, map, items, index)).collect();
+        self.see(Stage::Selected, &Payload::array_of(&inputs?));
+        Ok(())
     }
 
     /// The items of a Map, which must be an array, or in a Distributed Map an object.
@@ -87,6 +116,7 @@ impl Turning<'_> {
                 self.with_scope(strand, &seen, |scope| template.evaluate(scope, "Items"))?.into()
             }
         };
+        self.see(Stage::Items, &items);
         if items.value().as_array().is_some() {
             return Ok(items);
         }
@@ -122,7 +152,7 @@ impl Turning<'_> {
             }
             let index = run.next;
             let input = match &state.kind {
-                Kind::Map(map) => Some(self.iteration_input(parent, state, map, run, index)?),
+                Kind::Map(map) => Some(self.iteration_input(parent, state, map, &run.items, index)?),
                 _ => None,
             };
             let strand = StrandId(self.draft.changes.core.next_strand);
@@ -140,10 +170,10 @@ impl Turning<'_> {
         strand: StrandId,
         state: &State,
         map: &MapState,
-        run: &Run,
+        items: &Payload,
         index: u32,
     ) -> Result<Payload, Failure> {
-        let items = run.items.value().as_array().expect("the items of a Map are a list");
+        let items = items.value().as_array().expect("the items of a Map are a list");
         let value = items[index as usize].clone();
         let Some(selector) = &map.selector else { return Ok(value.into()) };
         let input = self.effective_input(strand, state)?;

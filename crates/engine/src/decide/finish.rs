@@ -3,6 +3,7 @@
 use super::{Seen, Turning};
 use crate::event::EventKind;
 use crate::id::StrandId;
+use crate::trial::Stage;
 use crate::turn::Note;
 use perdura_asl::error::DATA_LIMIT_EXCEEDED;
 use perdura_asl::evaluate::assign;
@@ -31,6 +32,7 @@ impl Turning<'_> {
             }
             None => result,
         };
+        self.see(Stage::ResultSelector, &selected);
         self.finish_jsonpath(strand, state, selected, &after.result_path)
     }
 
@@ -50,6 +52,7 @@ impl Turning<'_> {
             })?
         };
         let placed = place.place(&raw, result)?;
+        self.see(Stage::ResultPath, &placed);
         let output = match &state.output_path {
             Selection::Whole => placed,
             selection => self

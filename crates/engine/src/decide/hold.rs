@@ -151,7 +151,9 @@ impl Turning<'_> {
             self.emit(
                 strand,
                 match fault.error.as_deref() {
-                    Some(TIMEOUT | HEARTBEAT_TIMEOUT) => EventKind::TaskTimedOut { family, fault },
+                    Some(TIMEOUT | HEARTBEAT_TIMEOUT) => {
+                        EventKind::TaskTimedOut { family, fault: fault.told() }
+                    }
                     _ => EventKind::TaskFailed { family, fault, certainty: Certainty::Ambiguous },
                 },
             );

@@ -4,6 +4,7 @@ use super::{Seen, Turning};
 use crate::event::EventKind;
 use crate::execution::{Limits, Status};
 use crate::id::{StrandId, Timestamp};
+use crate::trial::Stage;
 use crate::turn::Note;
 use perdura_asl::evaluate::{runtime, unexpected_type};
 use perdura_asl::json::Payload;
@@ -60,10 +61,12 @@ impl Turning<'_> {
     /// The input after `InputPath`.
     pub(super) fn effective_input(&self, strand: StrandId, state: &State) -> Result<Payload, Failure> {
         let raw = self.step(strand).input.clone();
-        if matches!(state.input_path, perdura_asl::machine::Selection::Whole) {
-            return Ok(raw);
-        }
-        self.with_scope(strand, &Seen::input(raw.value()), |scope| state.input_path.select(&raw, scope))
+        let input = match &state.input_path {
+            perdura_asl::machine::Selection::Whole => raw,
+            path => self.with_scope(strand, &Seen::input(raw.value()), |scope| path.select(&raw, scope))?,
+        };
+        self.see(Stage::InputPath, &input);
+        Ok(input)
     }
 
     fn pass(&mut self, strand: StrandId, state: &State, pass: &Pass) -> Result<(), Failure> {
@@ -73,14 +76,27 @@ impl Turning<'_> {
         }
         let input = self.effective_input(strand, state)?;
         let result = match (&pass.result, &pass.parameters) {
-            (Some(result), _) => result.clone().into(),
-            (None, Some(parameters)) => self
-                .with_scope(strand, &Seen::input(input.value()), |scope| {
-                    parameters.evaluate(scope, "Parameters")
-                })?
-                .into(),
-            (None, None) => input,
+            (Some(result), _) => {
+                self.see(Stage::Arguments, &input);
+                let result = result.clone().into();
+                self.see(Stage::Result, &result);
+                result
+            }
+            (None, Some(parameters)) => {
+                let shaped = self
+                    .with_scope(strand, &Seen::input(input.value()), |scope| {
+                        parameters.evaluate(scope, "Parameters")
+                    })?
+                    .into();
+                self.see(Stage::Arguments, &shaped);
+                shaped
+            }
+            (None, None) => {
+                self.see(Stage::Arguments, &input);
+                input
+            }
         };
+        self.see(Stage::ResultSelector, &result);
         self.finish_jsonpath(strand, state, result, &pass.result_path)
     }
 

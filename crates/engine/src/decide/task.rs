@@ -6,6 +6,7 @@ use crate::event::{EventKind, Fault, Scheduled, TaskFamily};
 use crate::execution::{Standing, Step};
 use crate::id::{Secret, StrandId, TaskToken};
 use crate::input::{By, Certainty, Outcome};
+use crate::trial::Stage;
 use crate::turn::{Lateness, LedgerStatus, Note};
 use perdura_asl::evaluate::runtime;
 use perdura_asl::json::Payload;
@@ -62,6 +63,7 @@ impl Turning<'_> {
             };
             Ok((sent, credentials.map(Payload::from), timeout, heartbeat))
         })?;
+        self.see(Stage::Arguments, &sent);
         self.check_size(&task.resource.arn, &sent)?;
         self.bytes += sent.len();
         let family = family(task);
@@ -262,6 +264,7 @@ impl Turning<'_> {
                     return self.step_failed(strand, fault);
                 }
                 self.bytes += output.len();
+                self.see(Stage::Result, output);
                 self.emit(strand, EventKind::TaskSucceeded { family, output: output.clone() });
                 self.note(Note::Ledger { strand, key, status: LedgerStatus::Completed });
                 if let Err(failure) = self.finish(strand, state, &task.after, output.clone()) {

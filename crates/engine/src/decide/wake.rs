@@ -60,7 +60,7 @@ impl Turning<'_> {
         let key = self.key(strand);
         let stops_job = self.is_job(strand);
         self.effects.push(Effect::CancelTask { strand, key: key.clone(), stops_job });
-        self.emit(strand, EventKind::TaskTimedOut { family, fault: fault.clone() });
+        self.emit(strand, EventKind::TaskTimedOut { family, fault: fault.told() });
         self.note(Note::Ledger { strand, key, status: LedgerStatus::Uncertain });
         Some(fault)
     }

@@ -1,7 +1,7 @@
 //! What a story says arrives.
 //!
 //! ```text
-//! start | continue | timer | resume | redrive | stop [ERROR ["cause"]]
+//! start | continue | timer | resume | redrive [TOKEN] | stop [ERROR ["cause"]]
 //! outcome WHO ANSWER          by key, as a call that was made answers
 //! callback WHO ANSWER         by token, as a worker or a person answers
 //! started WHO [by NAME]       a worker took it
@@ -32,7 +32,8 @@ pub(crate) fn input(line: &str, stage: &Stage) -> Input {
         "continue" => Input::Continue,
         "timer" => Input::Timer,
         "resume" => Input::Resume,
-        "redrive" => Input::Redrive,
+        "redrive" if rest.is_empty() => Input::Redrive,
+        "redrive" => Input::RedriveOnce { token: rest.into() },
         "stop" => Input::Stop { fault: fault(rest).0 },
         "outcome" => Input::TaskOutcome { by: by_key(who, stage), outcome: outcome(what) },
         "callback" => Input::TaskOutcome { by: by_token(who, stage), outcome: outcome(what) },

@@ -74,7 +74,7 @@ fn event_line(event: &Event, now: Timestamp) -> String {
         | EventKind::ExecutionAborted(why)
         | EventKind::ExecutionTimedOut(why)
         | EventKind::MapRunFailed(why) => fault(why),
-        EventKind::ExecutionRedriven { redrive_count } => format!(" {redrive_count}"),
+        EventKind::ExecutionRedriven { redrive_count, .. } => format!(" {redrive_count}"),
         EventKind::StateEntered { name, input, .. } => format!(" {name} {input}"),
         EventKind::StateExited { name, output, assigned, .. } => {
             let mut exited = format!(" {name} {output}");

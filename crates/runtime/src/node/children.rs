@@ -6,10 +6,10 @@
 use super::start::NewExecution;
 use super::{Errand, Node, ReplyTo, Watcher};
 use crate::message::{Ending, InputError, Unavailable};
+use crate::naming::{Chosen, NamingOf, Qualified, Via};
 use crate::running::Unreadable;
 use perdura_engine::asl::error::{RUNTIME, TASK_FAILED};
 use perdura_engine::asl::json::{Map, Payload, Value};
-use perdura_engine::asl::machine::Machine;
 use perdura_engine::asl::object;
 use perdura_engine::asl::resource::{Pattern, Target};
 use perdura_engine::{
@@ -148,8 +148,24 @@ impl Node {
         if !self.shards.contains(&Shard::of(id, self.shard_count)) {
             return Err(NotBegun::Elsewhere);
         }
-        let record = self.reader.machine(&asked.machine).map_err(unread)?;
-        let record = record.ok_or_else(|| NotBegun::Refused(no_such_machine(&asked.machine_arn)))?;
+        let none = || NotBegun::Refused(no_such_machine(&asked.machine_arn));
+        let head = self.reader.head(&asked.machine).map_err(unread)?.ok_or_else(none)?;
+        let (revision, via) = match &asked.qualifier {
+            None => (head.revision, Via::default()),
+            Some(qualifier) => {
+                let Chosen { revision, version, alias } =
+                    (self.resolver.0)(Qualified { head: &head, qualifier, chance: moment.entropy })
+                        .ok_or_else(none)?;
+                (revision, Via { version: Some(version), alias, trace_header: None })
+            }
+        };
+        let (record, machine) = match self.library.find(revision, &mut *self.reader) {
+            Ok((record, machine)) => (record.clone(), machine.clone()),
+            Err(Unreadable::Unavailable(failure)) => return Err(unread(failure)),
+            Err(error @ Unreadable::Damaged(_)) => {
+                return Err(NotBegun::Refused(Fault::new(RUNTIME, error.to_string())));
+            }
+        };
         if let Some(name) = &asked.name
             && let Some(other) = self.has_name(record.machine, name).map_err(unread)?
             && other != id
@@ -157,26 +173,9 @@ impl Node {
             let arn = asked.arns.execution(&record.name, name, record.kind, "");
             return Err(NotBegun::Refused(name_is_taken(&arn)));
         }
-        let machine = match self.library.find(record.revision, &mut *self.reader) {
-            Ok((_, machine)) => machine.clone(),
-            Err(Unreadable::Unavailable(failure)) => return Err(unread(failure)),
-            Err(error @ Unreadable::Damaged(_)) => {
-                return Err(NotBegun::Refused(Fault::new(RUNTIME, error.to_string())));
-            }
-        };
         let name = asked.name.clone().unwrap_or_else(|| id.to_string().into());
-        let identity = Identity {
-            id,
-            arn: asked.arns.execution(&record.name, &name, record.kind, &id.to_string()).into(),
-            name,
-            machine_arn: asked.arns.machine(&record.name).into(),
-            machine_name: record.name.clone(),
-            role_arn: asked.role_arn.clone(),
-            kind: record.kind,
-            flow: Machine::TOP,
-            input: asked.input.clone(),
-            limits: asked.limits,
-        };
+        let (input, limits) = (asked.input.clone(), asked.limits);
+        let identity = NamingOf { id, name, record: &record, input, limits, via: &via }.identity(&asked.arns);
         let new = NewExecution {
             machine: record.machine,
             revision: record.revision,
@@ -315,11 +314,12 @@ enum NotBegun {
 /// What a step asks for.
 struct Asked {
     machine: Arc<str>,
+    /// A version or an alias of it.
+    qualifier: Option<Arc<str>>,
     machine_arn: Arc<str>,
     name: Option<Arc<str>>,
     input: Payload,
     arns: Arns,
-    role_arn: Arc<str>,
     limits: Limits,
 }
 
@@ -329,6 +329,10 @@ impl Asked {
         let text = |name: &str| arguments.get(name).and_then(Value::as_str);
         let machine_arn = text("StateMachineArn").unwrap_or_default();
         let machine = machine_arn.rsplit_once(":stateMachine:").map_or(machine_arn, |(_, name)| name);
+        let (machine, qualifier) = match machine.split_once(':') {
+            Some((machine, qualifier)) => (machine, Some(qualifier.into())),
+            None => (machine, None),
+        };
         if machine.is_empty() {
             let cause = "StateMachineArn is missing: it names the machine to start.";
             return Err(Fault::new(RUNTIME, cause));
@@ -354,11 +358,11 @@ impl Asked {
         };
         Ok(Self {
             machine: machine.into(),
+            qualifier,
             machine_arn: machine_arn.into(),
             name,
             input,
             arns,
-            role_arn: parent.role_arn.clone(),
             limits: parent.limits,
         })
     }

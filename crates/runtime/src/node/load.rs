@@ -167,8 +167,9 @@ impl Node {
         }
         let wake = running.execution.next_wake();
         self.timers.replace(id, Wake::default(), wake);
-        let child = running.child;
-        self.slots.insert(id, Slot { running: Some(Box::new(running)), child, wake, ..Slot::default() });
+        let (machine, child) = (Some(running.machine), running.child);
+        self.slots
+            .insert(id, Slot { running: Some(Box::new(running)), machine, child, wake, ..Slot::default() });
     }
 
     /// Sets one execution aside; the others go on.
@@ -231,6 +232,7 @@ impl Slot {
             live: self.live.iter().map(|(_, key)| key.clone()).collect(),
             wake: self.wake,
             parked: self.parked.clone(),
+            young: running.young(),
         })
     }
 }

@@ -7,9 +7,10 @@
 
 use super::start::NewExecution;
 use super::{Deed, IN_MEMORY_MAX, Node, Queued, ReplyTo, Slot};
+use crate::committer::MapRunNews;
 use crate::fetch::{Fetch, Fetched, Recalled, Ticket, Wanted};
 use crate::items::{Fed, Source};
-use crate::message::{InputError, Unavailable};
+use crate::message::{AdjustError, InputError, MapRunChange, Reply, Unavailable};
 use perdura_engine::asl::error::{ITEM_READER, RUNTIME};
 use perdura_engine::asl::json::Value;
 use perdura_engine::asl::timestamp::parse_ms;
@@ -39,7 +40,7 @@ pub(super) struct MapRuns {
     /// Those that may have something to do.
     eager: VecDeque<Uuid>,
     /// As they are to be written.
-    rows: Vec<MapRunRow>,
+    rows: Vec<MapRunNews>,
     fetches: Vec<Fetch>,
     /// Children of an earlier process whose run is not here yet: they wait for it.
     unjoined: BTreeMap<ExecutionId, ChildOf>,
@@ -89,6 +90,8 @@ struct Run {
     row: MapRunRow,
     /// What is to be redriven and could not be read.
     unread: Vec<u32>,
+    /// Changes of its bounds that came before it knew those that it had.
+    changes: Vec<(MapRunChange, Reply<Result<(), AdjustError>>)>,
     /// It is taken up again as soon as it is over.
     then: Option<Box<MapRunOrder>>,
 }
@@ -279,6 +282,7 @@ impl Node {
             batches: 0,
             row,
             unread: Vec::new(),
+            changes: Vec::new(),
             then: None,
         };
         self.map_runs.runs.insert(id, run);
@@ -293,6 +297,46 @@ impl Node {
         run.then = None;
         run.stop(End::Unwanted);
         self.map_runs.wake(id);
+    }
+
+    /// A run that is here, as it stands. One that is being taken up does not know yet how it stood.
+    pub(super) fn map_run(&mut self, id: Uuid) -> Option<Box<MapRunRow>> {
+        let run = self.map_runs.runs.get(&id)?;
+        let is_recalling = matches!(run.stage, Stage::Recalling { .. });
+        let row = run.row();
+        // What cannot be read here, whoever asks will see.
+        let stood = if is_recalling { self.reader.map_run(id).ok().flatten() } else { None };
+        Some(Box::new(stood.unwrap_or(row)))
+    }
+
+    /// Changes the bounds of a run, which counts at once and also after a restart.
+    pub(super) fn adjust_map_run(
+        &mut self,
+        id: Uuid,
+        change: MapRunChange,
+        reply: Reply<Result<(), AdjustError>>,
+    ) {
+        let Some(run) = self.map_runs.runs.get_mut(&id) else {
+            let not_here = match self.reader.map_run(id) {
+                Ok(None) => AdjustError::Unknown,
+                Ok(Some(row)) if row.status != Status::Running => AdjustError::Ended,
+                Ok(Some(_)) => AdjustError::Unavailable(Unavailable::Elsewhere),
+                Err(failure) => AdjustError::Unavailable(Unavailable::Store(failure.to_string().into())),
+            };
+            return reply.send(Err(not_here));
+        };
+        match run.stage {
+            Stage::Recalling { .. } => run.changes.push((change, reply)),
+            Stage::Spreading => {
+                run.map.adjust(change.of(run.map.bounds()));
+                run.row = run.row();
+                self.map_runs.rows.push(MapRunNews { row: run.row.clone(), told: vec![reply] });
+                self.map_runs.wake(id);
+            }
+            Stage::Stopping { .. } | Stage::Gathering | Stage::Telling(_) => {
+                reply.send(Err(AdjustError::Ended));
+            }
+        }
     }
 
     /// An execution that is a child has ended.
@@ -327,7 +371,7 @@ impl Node {
     }
 
     /// Runs as they are to be written with the next group.
-    pub fn map_run_rows(&mut self) -> Vec<MapRunRow> {
+    pub fn map_run_rows(&mut self) -> Vec<MapRunNews> {
         std::mem::take(&mut self.map_runs.rows)
     }
 
@@ -376,7 +420,12 @@ impl Node {
             run.map.adjust(row.bounds);
             run.row.source_version = row.source_version;
         }
-        self.map_runs.rows.push(run.row());
+        for (change, _) in &run.changes {
+            run.map.adjust(change.of(run.map.bounds()));
+        }
+        let told = run.changes.drain(..).map(|(_, reply)| reply).collect();
+        run.row = run.row();
+        self.map_runs.rows.push(MapRunNews { row: run.row.clone(), told });
         let reader = run.order().reader.clone();
         match (end, reader) {
             (Some(end), _) => run.stop(end),
@@ -586,7 +635,8 @@ impl Node {
     fn over(&mut self, id: Uuid, status: Status, moment: &Moment) {
         let Some(mut run) = self.map_runs.runs.remove(&id) else { return };
         let row = run.row();
-        self.map_runs.rows.push(MapRunRow { status, ended_at: Some(moment.now), ..row });
+        let over = MapRunRow { status, ended_at: Some(moment.now), ..row };
+        self.map_runs.rows.push(over.into());
         if let Some(order) = run.then.take() {
             self.take_up(run.parent.clone(), run.map.machine().clone(), order);
         }
@@ -600,7 +650,7 @@ impl Node {
             let is_news = run.row.counts != row.counts || run.row.bounds != row.bounds;
             if is_news && !matches!(run.stage, Stage::Recalling { .. }) {
                 run.row = row.clone();
-                self.map_runs.rows.push(row);
+                self.map_runs.rows.push(row.into());
             }
         }
         // Those that found no room in memory: nobody else tells them that there is some.
@@ -688,7 +738,8 @@ impl Node {
         if is_wanted {
             return Ok(None);
         }
-        self.map_runs.rows.push(MapRunRow { status: Status::Aborted, ended_at: Some(moment.now), ..row });
+        let over = MapRunRow { status: Status::Aborted, ended_at: Some(moment.now), ..row };
+        self.map_runs.rows.push(over.into());
         Ok(Some(true))
     }
 }

@@ -11,6 +11,7 @@ impl Node {
     /// The group is on disk.
     pub fn settle(&mut self, committed: Committed) -> Vec<Deed> {
         let mut deeds = Vec::new();
+        committed.told.into_iter().for_each(|reply| reply.send(Ok(())));
         for done in committed.done {
             self.settle_one(done, &mut deeds);
         }
@@ -28,7 +29,8 @@ impl Node {
         match slot.told.take() {
             None | Some(ReplyTo::Nobody) => {}
             Some(ReplyTo::Taken(reply)) => {
-                reply.send(Ok(Taken { ignored, late, status: running.execution.status() }));
+                let (status, redriven_at) = (running.execution.status(), running.execution.redriven_at());
+                reply.send(Ok(Taken { ignored, late, status, redriven_at }));
             }
             Some(ReplyTo::Started(reply)) => {
                 let arn = running.execution.identity().arn.clone();

@@ -1,12 +1,14 @@
 //! A new execution, or the one that has its name already.
 
 use super::{Node, Queued, ReplyTo, Slot, Watcher};
-use crate::message::{Ending, InputError, NamingOf, Reply, Start, StartError, Started, Unavailable, View};
+use crate::message::{Ending, InputError, Reply, StartError, Started, Unavailable, View, Young};
+use crate::naming::{NamingOf, Start};
 use crate::running::{Running, Unreadable};
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{EffectKey, Execution, ExecutionId, Identity, Input, Moment};
 use perdura_store::record::Begun;
 use perdura_store::{ChildOf, Failure, MachineId, RevisionId, Shard};
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 /// Who is to begin.
@@ -65,6 +67,7 @@ impl Node {
             record: &record,
             input: start.input.clone(),
             limits: start.limits,
+            via: &start.via,
         });
         self.watchers.extend(ending.map(|ending| (id, vec![Watcher::Reply(ending)])));
         let new = NewExecution {
@@ -90,8 +93,13 @@ impl Node {
         let execution =
             Execution::new(definition, identity).with_destinations(self.rebuilding.destinations.clone());
         let running = Running::new(&begun, execution, moment.now);
-        let mut slot =
-            Slot { running: Some(Box::new(running)), begun: Some(Box::new(begun)), child, ..Slot::default() };
+        let mut slot = Slot {
+            running: Some(Box::new(running)),
+            begun: Some(Box::new(begun)),
+            machine: Some(machine),
+            child,
+            ..Slot::default()
+        };
         slot.inbox.push_back(Queued { input: Input::Start, reply });
         self.slots.insert(id, slot);
         self.make_ready(id);
@@ -114,6 +122,25 @@ impl Node {
             Some(id) => Ok(Some(*id)),
             None => self.reader.named(machine, name),
         }
+    }
+
+    /// The newest of a machine that have no row yet. One of which a Turn is being committed is told by its id.
+    pub(super) fn young(&self, machine: MachineId, most: usize) -> Young {
+        let mut young = Young::default();
+        for (id, slot) in &self.slots {
+            if slot.machine == Some(machine) && slot.child.is_none() {
+                match &slot.running {
+                    Some(running) => young.seen.extend(running.young()),
+                    None => young.busy.push(*id),
+                }
+            }
+        }
+        young.seen.sort_unstable_by_key(|summary| Reverse((summary.started_at, summary.execution)));
+        // Ids begin with the time at which they were drawn.
+        young.busy.sort_unstable_by_key(|id| Reverse(*id));
+        young.seen.truncate(most);
+        young.busy.truncate(most);
+        young
     }
 
     /// The name is taken. The same start again is answered as the first; any other is refused.

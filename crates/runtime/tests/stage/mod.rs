@@ -6,7 +6,9 @@ use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::source::Source;
 use perdura_engine::{Arns, Limits, Timestamp};
-use perdura_runtime::{Door, Ending, Naming, Nowhere, Options, RealWorld, Runtime, Start, Started, Steps};
+use perdura_runtime::{
+    Door, Ending, Naming, Nowhere, Options, RealWorld, Runtime, Start, Started, Steps, Via,
+};
 use perdura_store::{MemoryStore, NewMachine, RevisionId, Store};
 use std::sync::Arc;
 
@@ -22,10 +24,14 @@ impl Stage {
     }
 
     pub(crate) fn open(&self, steps: Steps) -> Runtime {
+        self.open_with(steps, &Options::default())
+    }
+
+    pub(crate) fn open_with(&self, steps: Steps, options: &Options) -> Runtime {
         let store = self.store.clone();
         let world = RealWorld::new(steps, Box::new(Nowhere), self.tokio.handle().clone());
         let opener = Box::new(move || Ok(Box::new(store.clone()) as Box<dyn Store>));
-        Runtime::open(opener, Arc::new(world), &Options::default()).unwrap()
+        Runtime::open(opener, Arc::new(world), options).unwrap()
     }
 
     pub(crate) fn deploy(runtime: &Runtime, definition: &str) -> RevisionId {
@@ -38,6 +44,8 @@ impl Stage {
             name: name.into(),
             kind: MachineType::Standard,
             definition: definition.into(),
+            role_arn: None,
+            settings: None,
             at: Timestamp(0),
         };
         runtime.door().deploy(&new, Arc::new(reading.machine.unwrap())).unwrap().revision
@@ -60,6 +68,7 @@ pub(crate) fn start(revision: RevisionId, name: Option<&str>, input: &str) -> St
         input: Payload::from_text(input).unwrap(),
         limits: Limits::GENEROUS,
         naming: Naming::new(Arns::default()),
+        via: Via::default(),
     }
 }
 

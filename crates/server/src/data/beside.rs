@@ -4,7 +4,7 @@ use super::Data;
 use crate::Refusal;
 use crate::handle::activities::no_server;
 use perdura_engine::asl::machine::Machine;
-use perdura_engine::{ExecutionId, Input, Outcome, TaskToken, Timestamp};
+use perdura_engine::{Arns, ExecutionId, Input, Outcome, TaskToken, Timestamp};
 use perdura_runtime::{RealClock, Start, Started, Taken, View};
 use perdura_store::{
     Failure, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention, Swept,
@@ -15,12 +15,13 @@ use std::sync::Arc;
 pub struct Beside {
     reader: Box<dyn Reader>,
     clock: RealClock,
+    arns: Arns,
 }
 
 impl Beside {
     /// Reads with this.
     pub fn new(reader: Box<dyn Reader>) -> Self {
-        Self { reader, clock: RealClock::default() }
+        Self { reader, clock: RealClock::default(), arns: Arns::default() }
     }
 }
 
@@ -31,6 +32,10 @@ fn only_reads<T>() -> Result<T, Refusal> {
 impl Data for Beside {
     fn now(&self) -> Timestamp {
         self.clock.moment().now
+    }
+
+    fn arns(&self) -> &Arns {
+        &self.arns
     }
 
     fn performs(&self) -> bool {

@@ -10,7 +10,7 @@ use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{
-    By, Destinations, ExecutionId, Input, Moment, Outcome, Policy, TaskToken, Timestamp, Uncertain,
+    Arns, By, Destinations, ExecutionId, Input, Moment, Outcome, Policy, TaskToken, Timestamp, Uncertain,
 };
 use perdura_runtime::{
     Committer, Live, Message, Node, Opening, RealClock, Reply, Start, Started, Taken, TokenError, View,
@@ -43,13 +43,21 @@ pub struct Deposit {
     reader: Box<dyn Reader>,
     node: Option<(Node, Committer)>,
     clock: RealClock,
+    arns: Arns,
 }
 
 impl Deposit {
     /// Over a store that this process holds.
     pub fn new(store: Box<dyn Store>) -> Result<Self, Failure> {
         let reader = store.reader()?;
-        Ok(Self { store, reader, node: None, clock: RealClock::default() })
+        Ok(Self { store, reader, node: None, clock: RealClock::default(), arns: Arns::default() })
+    }
+
+    /// With ARNs of this partition, region and account.
+    #[must_use]
+    pub fn with_arns(mut self, arns: Arns) -> Self {
+        self.arns = arns;
+        self
     }
 
     fn has_work(&self) -> bool {
@@ -68,6 +76,7 @@ impl Deposit {
                 store: &mut *self.store,
                 live: Live::default(),
                 performs: false,
+                resolver: crate::sfn::resolver(),
             };
             self.node = Some(Node::open(opening)?);
         }
@@ -140,6 +149,10 @@ impl Drop for Deposit {
 impl Data for Deposit {
     fn now(&self) -> Timestamp {
         self.clock.moment().now
+    }
+
+    fn arns(&self) -> &Arns {
+        &self.arns
     }
 
     fn performs(&self) -> bool {

@@ -4,7 +4,7 @@ use super::Data;
 use crate::Refusal;
 use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::machine::Machine;
-use perdura_engine::{ExecutionId, Input, Outcome, TaskToken, Timestamp};
+use perdura_engine::{Arns, ExecutionId, Input, Outcome, TaskToken, Timestamp};
 use perdura_runtime::{Door, RealClock, Start, Started, Taken, View};
 use perdura_store::{
     Failure, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention, Swept,
@@ -18,6 +18,7 @@ pub struct Served {
     door: Door,
     handle: Handle,
     clock: Arc<RealClock>,
+    arns: Arns,
     changed: Arc<dyn Fn(Registry) + Send + Sync>,
     doubts: Option<Doubts>,
 }
@@ -28,7 +29,14 @@ pub type Doubts = Arc<dyn Fn(&Machine) -> Vec<Diagnostic> + Send + Sync>;
 impl Served {
     /// Waits on the given runtime, so it is not for one of its own threads.
     pub fn new(door: Door, handle: Handle) -> Self {
-        Self { door, handle, clock: Arc::default(), changed: Arc::new(|_| {}), doubts: None }
+        Self {
+            door,
+            handle,
+            clock: Arc::default(),
+            arns: Arns::default(),
+            changed: Arc::new(|_| {}),
+            doubts: None,
+        }
     }
 
     /// The same, with somebody who is told what kind of thing was registered or forgotten.
@@ -36,6 +44,12 @@ impl Served {
     pub fn telling(mut self, changed: impl Fn(Registry) + Send + Sync + 'static) -> Self {
         self.changed = Arc::new(changed);
         self
+    }
+
+    /// With ARNs of this partition, region and account.
+    #[must_use]
+    pub fn with_arns(self, arns: Arns) -> Self {
+        Self { arns, ..self }
     }
 
     /// With somebody who knows what can be run here.
@@ -53,6 +67,10 @@ impl Served {
 impl Data for Served {
     fn now(&self) -> Timestamp {
         self.clock.moment().now
+    }
+
+    fn arns(&self) -> &Arns {
+        &self.arns
     }
 
     fn performs(&self) -> bool {

@@ -18,7 +18,7 @@ const POLL_FOR: Duration = Duration::from_mins(1);
 /// Activities that were registered, or that the newest definition of a machine asks for.
 pub(super) fn list<D: Data>(data: &mut D) -> Result<Answer, Refusal> {
     let (registered, machines) =
-        data.read(|reader| Ok((reader.registered(Registry::Activity)?, reader.machines()?)))?;
+        data.read(|reader| Ok((reader.registered(Registry::Activity, None, u32::MAX)?, reader.machines()?)))?;
     let mut found: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> =
         registered.into_iter().map(|entry| (entry.name, BTreeSet::new())).collect();
     for record in machines {

@@ -6,8 +6,8 @@ use crate::data::Data;
 use crate::fold::{Folded, fold};
 use crate::{Refusal, names};
 use perdura_engine::asl::json::Payload;
-use perdura_engine::{Arns, Execution, ExecutionId, Fault, Input, Limits, Status};
-use perdura_runtime::{Naming, Start, View};
+use perdura_engine::{Execution, ExecutionId, Fault, Input, Limits, Status};
+use perdura_runtime::{Naming, Start, Via, View};
 use perdura_store::{Filter, MachineId, MachineRecord};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,7 +35,8 @@ pub(super) fn start<D: Data>(data: &mut D, starts: &Starts) -> Result<Answer, Re
         name: starts.name.as_deref().map(Arc::from),
         input: starts.input.clone(),
         limits,
-        naming: Naming::new(Arns::default()),
+        naming: Naming::new(data.arns().clone()),
+        via: Via::default(),
     })?;
     if started.fresh {
         tracing::info!(execution = %started.execution, machine = %record.name, "started");
@@ -72,7 +73,7 @@ pub(super) fn list<D: Data>(
     most: u32,
 ) -> Result<Answer, Refusal> {
     let of = of.map(|name| machine(data, name)).transpose()?;
-    let filter = Filter { machine: of.map(|record| record.machine), status };
+    let filter = Filter { machine: of.map(|record| record.machine), status, ..Filter::default() };
     let after = after.map(|place| (place.started_at, place.execution));
     let (rows, machines) =
         data.read(|reader| Ok((reader.list(&filter, after, most)?, reader.machines()?)))?;

@@ -3,7 +3,6 @@
 use crate::control::{Answer, Deployed};
 use crate::data::Data;
 use crate::{Refusal, names};
-use perdura_engine::Arns;
 use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::read::{BYTES_MAX, ReadOptions, read};
@@ -31,10 +30,11 @@ pub(super) fn deploy<D: Data>(
         return Err(Refusal::invalid(format!("the definition is wrong:\n{}", errors.concat().trim_end())));
     };
     let warnings = data.doubts(&machine).map(|doubts| doubts.into_iter().map(Into::into).collect());
-    let new = NewMachine { name: name.into(), kind, definition, at: data.now() };
+    let new =
+        NewMachine { name: name.into(), kind, definition, role_arn: None, settings: None, at: data.now() };
     let MachineRecord { name, kind, revision, created_at, .. } = data.deploy(&new, Arc::new(machine))?;
     tracing::info!(machine = %name, revision = revision.0, "deployed");
-    let arn = Arns::default().machine(&name);
+    let arn = data.arns().machine(&name);
     let revision = revision.0;
     Ok(Answer::Deployed(Deployed { machine: name, arn, kind, revision, created_at, warnings }))
 }

@@ -21,7 +21,7 @@ pub(super) fn put<D: Data>(data: &mut D, name: &str, sealed: Vec<u8>) -> Result<
 }
 
 pub(super) fn list<D: Data>(data: &mut D) -> Result<Answer, Refusal> {
-    let registered = data.read(|reader| reader.registered(Registry::Connection))?;
+    let registered = data.read(|reader| reader.registered(Registry::Connection, None, u32::MAX))?;
     let listed = registered.into_iter().map(|entry| SealedConnection {
         name: entry.name,
         created_at: entry.created_at,

@@ -1,6 +1,7 @@
 //! The numbers, as Prometheus reads them. docs/operating.md lists them; a test holds the two together.
 
 use super::Health;
+use crate::sfn::{Api, Went};
 use perdura_engine::Timestamp;
 use perdura_runtime::{BUCKETS, Reading, bucket_end_us};
 use perdura_store::Totals;
@@ -14,10 +15,11 @@ pub(super) struct Numbers {
     spans_sent: u64,
     traces_dropped: u64,
     is_ready: bool,
+    calls: Vec<(&'static str, Went, u64)>,
 }
 
 impl Numbers {
-    pub(super) fn of(health: &Health) -> Self {
+    pub(super) fn of(health: &Health, api: &Api) -> Self {
         Self {
             reading: health.door.gauges(),
             stuck: health.watch.stuck(),
@@ -25,6 +27,7 @@ impl Numbers {
             spans_sent: health.spans.sent(),
             traces_dropped: health.spans.dropped(),
             is_ready: health.door.trouble().is_none(),
+            calls: api.calls(),
         }
     }
 }
@@ -44,7 +47,7 @@ const TOTALS: [(&str, &str); 10] = [
 ];
 
 pub(super) fn text(numbers: &Numbers) -> String {
-    let Numbers { reading, stuck, oldest_pending, spans_sent, traces_dropped, is_ready } = numbers;
+    let Numbers { reading, stuck, oldest_pending, spans_sent, traces_dropped, is_ready, calls } = numbers;
     let mut out = Page(String::with_capacity(8 * 1024));
     for ((name, help), value) in TOTALS.iter().zip(reading.totals.values()) {
         out.one(&format!("perdura_{name}_total"), "counter", help, value as f64);
@@ -66,6 +69,11 @@ pub(super) fn text(numbers: &Numbers) -> String {
     out.one("perdura_traces_dropped_total", "counter", help, *traces_dropped as f64);
     let help = "1 if the data can be written.";
     out.one("perdura_ready", "gauge", help, f64::from(u8::from(*is_ready)));
+    out.head("perdura_api_calls_total", "counter", "Calls of the Step Functions API.");
+    for (action, went, count) in calls {
+        let went = went.name();
+        out.line(format_args!("perdura_api_calls_total{{action=\"{action}\",went=\"{went}\"}} {count}"));
+    }
     out.commits(reading);
     let version = env!("CARGO_PKG_VERSION");
     out.head("perdura_build_info", "gauge", "The version.");

@@ -177,7 +177,7 @@ impl Spans {
         let strand = event.strand;
         match &event.kind {
             EventKind::ExecutionStarted { .. } => self.root.started_at = event.at,
-            EventKind::ExecutionRedriven { redrive_count } => {
+            EventKind::ExecutionRedriven { redrive_count, .. } => {
                 let count = vec![("perdura.redrives", Attribute::Number(i64::from(*redrive_count)))];
                 push(&mut self.root.events, event.at, "redriven", count);
             }

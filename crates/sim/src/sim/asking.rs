@@ -7,7 +7,7 @@ use crate::receiver::payload;
 use crate::sabotage::Sabotage;
 use perdura_engine::asl::resource::{Pattern, Target};
 use perdura_engine::{Arns, By, Certainty, ExecutionId, Fault, Input, Limits, Outcome, Resolution, Status};
-use perdura_runtime::{Message, Naming, Start};
+use perdura_runtime::{Message, Naming, Start, Via};
 
 impl Sim {
     pub(super) fn request(&mut self, wish: Wish, about: usize, mark: Option<String>) -> RequestId {
@@ -67,6 +67,7 @@ impl Sim {
             input: payload(planned.input.to_string()),
             limits: Limits { turn_states_max: planned.turn_states_max, ..Limits::GENEROUS },
             naming: Naming::new(Arns::default()),
+            via: Via::default(),
         }
     }
 

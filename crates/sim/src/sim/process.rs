@@ -7,7 +7,9 @@ use crate::observed::Life;
 use crate::sabotage::Sabotage;
 use crate::store::SimStore;
 use perdura_engine::{Call, ExecutionId, Moment};
-use perdura_runtime::{Committed, Committer, Deed, Live, Message, Node, Opening, Prepared, Unavailable};
+use perdura_runtime::{
+    Committed, Committer, Deed, Live, Message, Node, Opening, Prepared, Resolver, Unavailable,
+};
 use perdura_store::{CommitError, Store};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -146,6 +148,7 @@ impl Sim {
             store: &mut store,
             live: live.clone(),
             performs: true,
+            resolver: Resolver::default(),
         };
         let opened = Node::open(opening);
         self.processes[life.process].state = State::Reopening(live);
@@ -457,6 +460,7 @@ impl Sim {
             store: &mut store,
             live: Live::default(),
             performs: true,
+            resolver: Resolver::default(),
         };
         match Node::open(opening) {
             Ok((node, _)) => {

@@ -105,6 +105,43 @@ pub fn children_are_in_no_list_but_that_of_their_run(make: Make<'_>) {
     assert_eq!(counted, 5, "but they are counted");
 }
 
+pub fn children_are_listed_by_status_and_page_the_last_one_first(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    let rows = (0..9).map(|index: u32| Row {
+        status: if index.is_multiple_of(3) { Status::Failed } else { Status::Succeeded },
+        redrives: u32::from(index > 5),
+        // All of them begin at once, and ids are in no order.
+        ..child(RUN, index, only(100 - u128::from(index)))
+    });
+    let other = child(Uuid::from_u128(8), 0, only(20));
+    node.rows(rows.chain([other, row(only(1))]).collect());
+    let mut reader = node.reader();
+    let cases: [(Option<Status>, Option<bool>, &[u128]); 6] = [
+        (None, None, &[8, 7, 6, 5, 4, 3, 2, 1, 0]),
+        (Some(Status::Failed), None, &[6, 3, 0]),
+        (None, Some(true), &[8, 7, 6]),
+        (Some(Status::Failed), Some(true), &[6]),
+        (Some(Status::Succeeded), Some(false), &[5, 4, 2, 1]),
+        (Some(Status::Running), None, &[]),
+    ];
+    for (status, redriven, expected) in cases {
+        let filter = Filter { map_run: Some(RUN), status, redriven, ..Filter::default() };
+        for most in [1, 2, 50] {
+            let mut found = Vec::new();
+            let mut after = None;
+            loop {
+                let page = reader.list(&filter, after, most).unwrap();
+                let Some(last) = page.last() else { break };
+                after = Some((last.started_at, last.execution));
+                found.extend(page.into_iter().map(|summary| summary.execution));
+            }
+            let expected: Vec<_> = expected.iter().map(|index| only(100 - index)).collect();
+            assert_eq!(found, expected, "{filter:?} by {most}");
+        }
+    }
+}
+
 pub fn the_runs_of_an_execution_are_told_in_order(make: Make<'_>) {
     let mut home = make(1);
     let mut node = Node::on(&mut *home);

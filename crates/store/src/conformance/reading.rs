@@ -5,7 +5,7 @@
 use super::{Make, Node, asleep, at, ended, execution, history, only, row, turn};
 use crate::group::{Content, MachineId, Part, Row, Segment};
 use crate::lease::{Position, Shard};
-use crate::store::{Clock, Due, Filter, Reader, Summary};
+use crate::store::{Clock, Due, Filter, Reader, StoredTurn, Summary};
 use perdura_engine::{ExecutionId, Status, Wake};
 
 pub fn a_name_is_found_and_only_of_its_machine(make: Make<'_>) {
@@ -76,12 +76,15 @@ pub fn lists_are_filtered(make: Make<'_>) {
         machine: MachineId(2),
         name: Some("f".into()),
         redrives: 3,
+        redriven_at: Some(at(6)),
+        version: Some(2),
+        alias: Some("PROD".into()),
         ..ended(only(1), 1, 7)
     };
     node.rows(vec![failed.clone(), Row { machine: MachineId(2), ..row(only(2)) }, ended(only(3), 1, 9)]);
     let mut reader = node.reader();
     let mut list = |machine: Option<u64>, status| -> Vec<Summary> {
-        let filter = Filter { machine: machine.map(MachineId), status };
+        let filter = Filter { machine: machine.map(MachineId), status, ..Filter::default() };
         reader.list(&filter, None, 10).unwrap()
     };
     let ids = |list: Vec<Summary>| list.iter().map(|summary| summary.execution).collect::<Vec<_>>();
@@ -98,8 +101,53 @@ pub fn lists_are_filtered(make: Make<'_>) {
         started_at: failed.started_at,
         ended_at: Some(at(7)),
         redrives: 3,
+        redriven_at: Some(at(6)),
+        version: Some(2),
+        alias: Some("PROD".into()),
     };
     assert_eq!(list(Some(2), Some(Status::Failed)), [expected]);
+}
+
+pub fn lists_tell_how_executions_were_started_and_redriven(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    let started = |n: i64, version, alias: Option<&str>, redrives| Row {
+        started_at: at(n),
+        version,
+        alias: alias.map(Into::into),
+        redrives,
+        status: if n % 2 == 0 { Status::Failed } else { Status::Running },
+        ..row(only(n as u128))
+    };
+    node.rows(vec![
+        started(1, None, None, 0),
+        started(2, Some(1), None, 1),
+        started(3, Some(1), Some("A"), 0),
+        started(4, Some(2), Some("A"), 2),
+        started(5, Some(2), Some("B"), 0),
+        started(6, Some(1), None, 0),
+        Row { machine: MachineId(2), ..started(7, Some(1), Some("A"), 1) },
+    ]);
+    let mut reader = node.reader();
+    let one = Filter { machine: Some(MachineId(1)), ..Filter::default() };
+    let a: Option<std::sync::Arc<str>> = Some("A".into());
+    let cases: [(Filter, &[i64]); 9] = [
+        (Filter { version: Some(1), ..one.clone() }, &[6, 3, 2]),
+        (Filter { alias: a.clone(), ..one.clone() }, &[4, 3]),
+        (Filter { version: Some(2), alias: a.clone(), ..one.clone() }, &[4]),
+        (Filter { version: Some(1), status: Some(Status::Failed), ..one.clone() }, &[6, 2]),
+        (Filter { redriven: Some(true), ..one.clone() }, &[4, 2]),
+        (Filter { redriven: Some(false), ..one.clone() }, &[6, 5, 3, 1]),
+        (Filter { redriven: Some(true), version: Some(1), ..one.clone() }, &[2]),
+        (Filter { version: Some(9), ..one }, &[]),
+        (Filter { alias: a, redriven: Some(true), ..Filter::default() }, &[7, 4]),
+    ];
+    for (filter, expected) in cases {
+        for most in [1, 2, 50] {
+            let found: Vec<i64> = starts(&mut *reader, &filter, most).into_iter().map(|(at, _)| at).collect();
+            assert_eq!(found, expected, "{filter:?} by {most}");
+        }
+    }
 }
 
 pub fn a_page_is_stable_while_others_start(make: Make<'_>) {
@@ -227,6 +275,45 @@ pub fn turns_stop_at_about_the_bytes_asked_for(make: Make<'_>) {
     let page = node.reader().turns(who, 2, size * 3).unwrap();
     assert!((3..=4).contains(&page.len()), "{} Turns", page.len());
     assert_eq!(node.reader().turns(who, 2, 0).unwrap().len(), 1, "never nothing");
+}
+
+pub fn turns_stream_backwards_from_anywhere(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    let who = only(1);
+    spread_out(&mut node, who);
+    let mut reader = node.reader();
+    for before in (1..=12).map(Some).chain([None]) {
+        for bytes_max in [0, 60, 1_000_000] {
+            let mut found: Vec<StoredTurn> = Vec::new();
+            loop {
+                let next = found.last().map(|turn| turn.number).or(before);
+                let page = reader.turns_before(who, next, bytes_max).unwrap();
+                if page.is_empty() {
+                    break;
+                }
+                found.extend(page);
+            }
+            let last = before.map_or(9, |before: u64| (before - 1).min(9));
+            let expected: Vec<_> = (1..=last).rev().map(|number| turn(who, number)).collect();
+            assert_eq!(found, expected, "before {before:?} by {bytes_max} bytes");
+        }
+    }
+    assert_eq!(
+        reader.turns_before(who, None, 0).unwrap().len(),
+        1,
+        "never nothing, and no more than asked for"
+    );
+    assert_eq!(reader.turns_before(only(77), None, 1_000).unwrap(), []);
+}
+
+pub fn every_installation_has_a_secret_of_its_own(make: Make<'_>) {
+    let mut home = make(1);
+    let secret = home.handle().reader().unwrap().secret().unwrap();
+    home.restart();
+    assert_eq!(home.handle().reader().unwrap().secret().unwrap(), secret);
+    assert_ne!(make(1).handle().reader().unwrap().secret().unwrap(), secret);
+    assert_ne!(secret, [0; 32]);
 }
 
 pub fn an_execution_is_seen_with_its_newest_turns(make: Make<'_>) {

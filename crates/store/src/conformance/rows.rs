@@ -96,6 +96,9 @@ pub fn a_row_comes_back_as_it_was(make: Make<'_>) {
         wake: Wake { steady: Some(at(3)), wall: Some(at(4)) },
         waits: true,
         redrives: 2,
+        redriven_at: Some(at(8)),
+        version: Some(3),
+        alias: Some("PROD".into()),
         child: Some(crate::group::ChildOf { run: uuid::Uuid::from_u128(77), index: 9 }),
         content: Some(Content {
             turns: 42,

@@ -1,9 +1,9 @@
 //! Writing: each change is checked as a whole before its first part is made.
 
 use super::{Kept, Memory, refuse};
-use crate::group::{Group, LedgerChange, MachineId, Part, RevisionId, Row};
+use crate::group::{Group, LedgerChange, Part, Row};
 use crate::lease::{Position, Shard};
-use crate::store::{CommitError, MachineRecord, NewMachine, Retention, Swept};
+use crate::store::{CommitError, Retention, Swept};
 use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
@@ -116,28 +116,6 @@ impl Memory {
                 }
             }
         }
-    }
-
-    pub(super) fn deploy(&mut self, machine: &NewMachine) -> MachineRecord {
-        let next = MachineId(self.machines.len() as u64 + 1);
-        let id = *self.machines.entry(machine.name.clone()).or_insert(next);
-        let newest = self.revisions.values().rfind(|record| record.machine == id);
-        if let Some(same) = newest
-            && same.definition == machine.definition
-            && same.kind == machine.kind
-        {
-            return same.clone();
-        }
-        let record = MachineRecord {
-            machine: id,
-            revision: RevisionId(self.revisions.len() as u64 + 1),
-            name: machine.name.clone(),
-            kind: machine.kind,
-            definition: machine.definition.clone(),
-            created_at: machine.at,
-        };
-        self.revisions.insert(record.revision, record.clone());
-        record
     }
 
     /// It has ended, and no Turn in the journal would bring it back.

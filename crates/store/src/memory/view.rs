@@ -1,17 +1,20 @@
 //! Reading.
 
+use super::machines::Known;
 use super::{Kept, Memory, lock};
-use crate::gather::{self, Stretch};
+use crate::gather::{self, Retreat, Stretch};
 use crate::group::{LedgerRow, MachineId, MapRunRow, RevisionId, Row, Totals};
 use crate::lease::{Position, Shard};
+use crate::machine::{Head, MachineRecord, Registered, Registry};
 use crate::record::{self, Damage};
 use crate::store::{
-    After, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, MachineRecord, Reader, Recovered,
-    Registered, Registry, Stats, StoredTurn, Summary,
+    After, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, Reader, Recovered, Stats, StoredTurn,
+    Summary,
 };
 use crate::words;
 use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
 use std::cmp::Reverse;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
 use uuid::Uuid;
 
@@ -36,10 +39,6 @@ fn corrupt(execution: ExecutionId, damage: Damage) -> Failure {
 }
 
 impl Memory {
-    fn newest_revision(&self, machine: MachineId) -> Option<MachineRecord> {
-        self.revisions.values().rfind(|record| record.machine == machine).cloned()
-    }
-
     /// The Turns of an execution that its row does not cover.
     fn beyond(&self, execution: ExecutionId) -> Result<Vec<(Position, StoredTurn)>, Damage> {
         let covered = self.covered(execution);
@@ -68,6 +67,43 @@ impl Memory {
         }
         stretch.take(self.beyond(execution)?.into_iter().map(|(_, turn)| turn))
     }
+
+    fn retreat(
+        &self,
+        execution: ExecutionId,
+        before: Option<u64>,
+        bytes_max: usize,
+    ) -> Result<Vec<StoredTurn>, Damage> {
+        let newest: Vec<_> = self.beyond(execution)?.into_iter().map(|(_, turn)| turn).collect();
+        let end = newest.last().map_or(self.covered(execution), |turn| turn.number);
+        let mut retreat = Retreat::new(before, end, bytes_max);
+        retreat.take(newest)?;
+        if let Some(content) = self.rows.get(&execution).and_then(|kept| kept.row.content.as_ref()) {
+            retreat.take(record::read_history(&content.tail, content.tail_from)?)?;
+        }
+        for (_, segment) in self.segments.range((execution, 0)..=(execution, u64::MAX)).rev() {
+            if retreat.wants(segment.first) {
+                retreat.take(record::read_history(&segment.bytes, segment.first)?)?;
+            }
+        }
+        retreat.turns()
+    }
+
+    /// The children of a Map Run as a list shows them, the last one first.
+    fn list_children(&self, run: Uuid, filter: &Filter, after: After, most: u32) -> Vec<Summary> {
+        let last = after.map(|(_, execution)| execution);
+        let before = last.map(|last| self.rows.get(&last).and_then(|kept| kept.row.child));
+        let before = before.map_or(u32::MAX, |child| child.map_or(0, |child| child.index));
+        let rows = self.children_of(run, 0).rev().map(|(index, child)| (index, &self.rows[&child].row));
+        let wanted = rows.filter(|(index, row)| *index < before && fits(row, filter));
+        wanted.take(most as usize).map(|(_, row)| summary(row)).collect()
+    }
+}
+
+/// What every list looks at.
+fn fits(row: &Row, filter: &Filter) -> bool {
+    filter.status.is_none_or(|status| row.status.name() == status.name())
+        && filter.redriven.is_none_or(|redriven| (row.redrives > 0) == redriven)
 }
 
 impl Reader for MemoryReader {
@@ -77,12 +113,29 @@ impl Reader for MemoryReader {
 
     fn machine(&mut self, name: &str) -> Result<Option<MachineRecord>, Failure> {
         let memory = self.lock();
-        Ok(memory.machines.get(name).and_then(|id| memory.newest_revision(*id)))
+        Ok(memory.machines.get(name).and_then(|known| memory.counting(known)).cloned())
     }
 
     fn machines(&mut self) -> Result<Vec<MachineRecord>, Failure> {
         let memory = self.lock();
-        Ok(memory.machines.values().filter_map(|id| memory.newest_revision(*id)).collect())
+        Ok(memory.machines.values().filter_map(|known| memory.counting(known)).cloned().collect())
+    }
+
+    fn machine_id(&mut self, name: &str) -> Result<Option<MachineId>, Failure> {
+        Ok(self.lock().machines.get(name).map(Known::machine))
+    }
+
+    fn head(&mut self, name: &str) -> Result<Option<Head>, Failure> {
+        let memory = self.lock();
+        let known = memory.machines.get_key_value(name);
+        Ok(known.and_then(|(name, known)| memory.head(name, known)))
+    }
+
+    fn heads(&mut self, after: Option<&str>, most: u32) -> Result<Vec<Head>, Failure> {
+        let memory = self.lock();
+        let range = (Bound::Excluded(after.unwrap_or("")), Bound::Unbounded);
+        let known = memory.machines.range::<str, _>(range);
+        Ok(known.filter_map(|(name, known)| memory.head(name, known)).take(most as usize).collect())
     }
 
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Failure> {
@@ -146,19 +199,36 @@ impl Reader for MemoryReader {
         Ok(ids)
     }
 
-    fn registered(&mut self, kind: Registry) -> Result<Vec<Registered>, Failure> {
-        Ok(self.lock().registry.values().filter(|entry| entry.kind == kind).cloned().collect())
+    fn registered(
+        &mut self,
+        kind: Registry,
+        after: Option<&str>,
+        most: u32,
+    ) -> Result<Vec<Registered>, Failure> {
+        let memory = self.lock();
+        let range = (Bound::Excluded((kind, Arc::from(after.unwrap_or("")))), Bound::Unbounded);
+        let entries = memory.registry.range(range).map(|(_, entry)| entry);
+        Ok(entries.take_while(|entry| entry.kind == kind).take(most as usize).cloned().collect())
+    }
+
+    fn registered_one(&mut self, kind: Registry, name: &str) -> Result<Option<Registered>, Failure> {
+        Ok(self.lock().registry.get(&(kind, Arc::from(name))).cloned())
     }
 
     fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
         let memory = self.lock();
-        let wanted = |kept: &&Kept| {
-            kept.row.child.is_none()
-                && filter.machine.is_none_or(|machine| kept.row.machine == machine)
-                && filter.status.is_none_or(|status| kept.row.status.name() == status.name())
-                && after.is_none_or(|after| (kept.row.started_at, kept.row.execution) < after)
+        if let Some(run) = filter.map_run {
+            return Ok(memory.list_children(run, filter, after, most));
+        }
+        let wanted = |row: &&Row| {
+            row.child.is_none()
+                && filter.machine.is_none_or(|machine| row.machine == machine)
+                && filter.version.is_none_or(|version| row.version == Some(version))
+                && filter.alias.as_ref().is_none_or(|alias| row.alias.as_ref() == Some(alias))
+                && fits(row, filter)
+                && after.is_none_or(|after| (row.started_at, row.execution) < after)
         };
-        let mut rows: Vec<&Row> = memory.rows.values().filter(wanted).map(|kept| &kept.row).collect();
+        let mut rows: Vec<&Row> = memory.rows.values().map(|kept| &kept.row).filter(wanted).collect();
         rows.sort_unstable_by_key(|row| Reverse((row.started_at, row.execution)));
         Ok(rows.into_iter().take(most as usize).map(summary).collect())
     }
@@ -195,6 +265,15 @@ impl Reader for MemoryReader {
         let mut stretch = Stretch::new(from, bytes_max);
         self.lock().stretch(execution, &mut stretch).map_err(|damage| corrupt(execution, damage))?;
         Ok(stretch.turns())
+    }
+
+    fn turns_before(
+        &mut self,
+        execution: ExecutionId,
+        before: Option<u64>,
+        bytes_max: usize,
+    ) -> Result<Vec<StoredTurn>, Failure> {
+        self.lock().retreat(execution, before, bytes_max).map_err(|damage| corrupt(execution, damage))
     }
 
     fn ledger(&mut self, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Failure> {
@@ -237,6 +316,10 @@ impl Reader for MemoryReader {
             bytes: memory.bytes(),
         })
     }
+
+    fn secret(&mut self) -> Result<[u8; 32], Failure> {
+        Ok(self.lock().secret.0)
+    }
 }
 
 fn summary(row: &Row) -> Summary {
@@ -249,5 +332,8 @@ fn summary(row: &Row) -> Summary {
         started_at: row.started_at,
         ended_at: row.ended_at,
         redrives: row.redrives,
+        redriven_at: row.redriven_at,
+        version: row.version,
+        alias: row.alias.clone(),
     }
 }

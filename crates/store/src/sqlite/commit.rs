@@ -2,9 +2,9 @@
 
 use super::Refused;
 use super::rows::{id_of, journal_id, journal_range, position_of};
-use crate::group::{Group, LedgerChange, LedgerRow, MachineId, Part, RevisionId, Row, Segment, Totals};
+use crate::group::{Group, LedgerChange, LedgerRow, Part, Row, Segment, Totals};
 use crate::lease::{Epoch, Lease, Position, Shard};
-use crate::store::{CommitError, MachineRecord, NewMachine, Registered, Registry};
+use crate::store::CommitError;
 use crate::words;
 use perdura_engine::{ExecutionId, LedgerStatus, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -128,20 +128,22 @@ fn write_segment(connection: &Connection, segment: &Segment) -> Result<(), Refus
 
 const LIST_ROW: &str = "
     INSERT INTO execution (id, shard, machine, revision, name, status, awake, started_at, ended_at, wake_at,
-        wake_wall_at, redrives, map_run, child)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+        wake_wall_at, redrives, redriven_at, version, alias, map_run, child)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
     ON CONFLICT (id) DO UPDATE SET shard = ?2, machine = ?3, revision = ?4, name = ?5, status = ?6, awake = ?7,
-        started_at = ?8, ended_at = ?9, wake_at = ?10, wake_wall_at = ?11, redrives = ?12, map_run = ?13,
-        child = ?14";
+        started_at = ?8, ended_at = ?9, wake_at = ?10, wake_wall_at = ?11, redrives = ?12, redriven_at = ?13,
+        version = ?14, alias = ?15, map_run = ?16, child = ?17";
 
 const WRITE_ROW: &str = "
     INSERT INTO execution (id, shard, machine, revision, name, status, awake, started_at, ended_at, wake_at,
-        wake_wall_at, redrives, map_run, child, covered_at, turns, events, tail_from, state_turn, tail, state, waits)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)
+        wake_wall_at, redrives, redriven_at, version, alias, map_run, child, covered_at, turns, events, tail_from,
+        state_turn, tail, state, waits)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
+        ?24, ?25)
     ON CONFLICT (id) DO UPDATE SET shard = ?2, machine = ?3, revision = ?4, name = ?5, status = ?6, awake = ?7,
-        started_at = ?8, ended_at = ?9, wake_at = ?10, wake_wall_at = ?11, redrives = ?12, map_run = ?13,
-        child = ?14, covered_at = ?15, turns = ?16, events = ?17, tail_from = ?18, state_turn = ?19, tail = ?20,
-        state = ?21, waits = ?22";
+        started_at = ?8, ended_at = ?9, wake_at = ?10, wake_wall_at = ?11, redrives = ?12, redriven_at = ?13,
+        version = ?14, alias = ?15, map_run = ?16, child = ?17, covered_at = ?18, turns = ?19, events = ?20,
+        tail_from = ?21, state_turn = ?22, tail = ?23, state = ?24, waits = ?25";
 
 fn write_row(connection: &Connection, shard: Shard, newest: Position, row: &Row) -> Result<(), Refused> {
     let sql = if row.content.is_some() { WRITE_ROW } else { LIST_ROW };
@@ -163,6 +165,9 @@ fn write_row(connection: &Connection, shard: Shard, newest: Position, row: &Row)
     bind(&row.wake.steady.map(|at| at.0))?;
     bind(&row.wake.wall.map(|at| at.0))?;
     bind(&row.redrives)?;
+    bind(&row.redriven_at.map(|at| at.0))?;
+    bind(&row.version)?;
+    bind(&row.alias.as_deref())?;
     bind(&row.child.map(|child| child.run.into_bytes()))?;
     bind(&row.child.map(|child| child.index))?;
     if let Some(content) = &row.content {
@@ -230,45 +235,4 @@ fn write_totals(connection: &Connection, shard: Shard, totals: &Totals) -> Resul
         statement.execute(params![shard.0, name, value as i64])?;
     }
     Ok(())
-}
-
-pub(super) fn register(connection: &Connection, entry: &Registered) -> Result<(), Refused> {
-    connection.execute(
-        "INSERT INTO registry (kind, name, created_at, body) VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT (kind, name) DO UPDATE SET created_at = ?3, body = ?4",
-        params![words::registry_name(entry.kind), &*entry.name, entry.created_at.0, entry.body],
-    )?;
-    Ok(())
-}
-
-pub(super) fn unregister(connection: &Connection, kind: Registry, name: &str) -> Result<bool, Refused> {
-    let gone = connection.execute(
-        "DELETE FROM registry WHERE kind = ?1 AND name = ?2",
-        params![words::registry_name(kind), name],
-    )?;
-    Ok(gone > 0)
-}
-
-pub(super) fn deploy(connection: &Connection, machine: &NewMachine) -> Result<MachineRecord, Refused> {
-    if let Some(newest) = super::rows::newest_revision(connection, &machine.name)?
-        && newest.definition == machine.definition
-        && newest.kind == machine.kind
-    {
-        return Ok(newest);
-    }
-    connection.execute("INSERT INTO machine (name) VALUES (?1) ON CONFLICT DO NOTHING", [&*machine.name])?;
-    let id: i64 =
-        connection.query_row("SELECT id FROM machine WHERE name = ?1", [&*machine.name], |row| row.get(0))?;
-    connection.execute(
-        "INSERT INTO revision (machine, kind, definition, created_at) VALUES (?1, ?2, ?3, ?4)",
-        params![id, words::kind_name(machine.kind), &*machine.definition, machine.at.0],
-    )?;
-    Ok(MachineRecord {
-        machine: MachineId(id as u64),
-        revision: RevisionId(connection.last_insert_rowid() as u64),
-        name: machine.name.clone(),
-        kind: machine.kind,
-        definition: machine.definition.clone(),
-        created_at: machine.at,
-    })
 }

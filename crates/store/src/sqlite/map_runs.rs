@@ -2,11 +2,14 @@
 
 use super::Refused;
 use super::fault::Trouble;
+use super::read::list;
 use super::rows::{self, execution_of, full_row, id_of, unknown};
 use crate::group::{MapRunRow, Row};
+use crate::store::{After, Filter, Summary};
 use crate::words;
 use perdura_engine::{ExecutionId, MapRunBounds, MapRunCounts, Status, Tally, Timestamp};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
+use std::cmp::Reverse;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -117,23 +120,52 @@ pub(super) fn of(connection: &Connection, execution: ExecutionId) -> Result<Vec<
     runs(connection, "execution", id_of(execution))
 }
 
-/// From the index alone.
+/// Children with one status, redriven or not: a stretch of their index, in their order.
+const STRETCH: &str = "FROM execution INDEXED BY execution_child
+    WHERE map_run = ?1 AND status = ?2 AND (redrives > 0) = ?3 AND child";
+
+/// The stretches that a filter asks for.
+fn stretches(filter: &Filter) -> impl Iterator<Item = (Status, bool)> {
+    let redriven = filter.redriven;
+    list::statuses(filter)
+        .flat_map(|status| [(status, false), (status, true)])
+        .filter(move |(_, is)| redriven.is_none_or(|wanted| wanted == *is))
+}
+
+/// A stretch of the order of children.
+pub(super) fn first_sql() -> String {
+    format!("SELECT child, row {STRETCH} >= ?4 ORDER BY child LIMIT ?5")
+}
+
+/// The first children from this one on, each with its row and status, from the index alone.
+fn first(
+    connection: &Connection,
+    run: Uuid,
+    from: u32,
+    most: u32,
+) -> Result<Vec<(u32, i64, Status)>, Trouble> {
+    let mut statement = connection.prepare_cached(&first_sql())?;
+    let mut found = Vec::new();
+    for (status, redriven) in stretches(&Filter::default()) {
+        let values = params![run.into_bytes(), status.name(), redriven, from, most];
+        let rows = statement.query_map(values, |row| Ok((row.get(0)?, row.get(1)?, status)))?;
+        for row in rows {
+            found.push(row?);
+        }
+    }
+    found.sort_unstable_by_key(|(child, ..)| *child);
+    found.truncate(most as usize);
+    Ok(found)
+}
+
 pub(super) fn child_statuses(
     connection: &Connection,
     run: Uuid,
     from: u32,
     most: u32,
 ) -> Result<Vec<(u32, Status)>, Trouble> {
-    let mut statement = connection.prepare_cached(
-        "SELECT child, status FROM execution WHERE map_run = ?1 AND child >= ?2 ORDER BY child LIMIT ?3",
-    )?;
-    let mut rows = statement.query(params![run.into_bytes(), from, most])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        let word = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
-        found.push((row.get(0)?, status(word)?));
-    }
-    Ok(found)
+    let found = first(connection, run, from, most)?;
+    Ok(found.into_iter().map(|(child, _, status)| (child, status)).collect())
 }
 
 pub(super) fn children(
@@ -142,16 +174,51 @@ pub(super) fn children(
     from: u32,
     most: u32,
 ) -> Result<Vec<Row>, Trouble> {
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT {} FROM execution WHERE map_run = ?1 AND child >= ?2 ORDER BY child LIMIT ?3",
-        rows::ROW
-    ))?;
-    let mut rows = statement.query(params![run.into_bytes(), from, most])?;
+    let mut statement =
+        connection.prepare_cached(&format!("SELECT {} FROM execution WHERE row = ?1", rows::ROW))?;
     let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(full_row(row)?);
+    for (_, row, _) in first(connection, run, from, most)? {
+        let mut rows = statement.query([row])?;
+        if let Some(row) = rows.next()? {
+            found.push(full_row(row)?);
+        }
     }
     Ok(found)
+}
+
+/// A stretch of the list of children.
+pub(super) fn list_sql() -> String {
+    format!("SELECT {}, child {STRETCH} < ?4 ORDER BY child DESC LIMIT ?5", rows::SUMMARY)
+}
+
+/// Children, the last one first.
+pub(super) fn list(
+    connection: &Connection,
+    run: Uuid,
+    filter: &Filter,
+    after: After,
+    most: u32,
+) -> Result<Vec<Summary>, Trouble> {
+    let before = match after {
+        None => i64::MAX,
+        Some((_, execution)) => connection
+            .prepare_cached("SELECT child FROM execution WHERE id = ?1 AND map_run = ?2")?
+            .query_row(params![id_of(execution), run.into_bytes()], |row| row.get(0))
+            .optional()?
+            // It was swept, and its run is going: there is nothing after it.
+            .unwrap_or(0),
+    };
+    let mut statement = connection.prepare_cached(&list_sql())?;
+    let mut found: Vec<(u32, Summary)> = Vec::new();
+    for (status, redriven) in stretches(filter) {
+        let mut rows = statement.query(params![run.into_bytes(), status.name(), redriven, before, most])?;
+        while let Some(row) = rows.next()? {
+            found.push((row.get(11)?, rows::summary(row)?));
+        }
+    }
+    found.sort_unstable_by_key(|(child, _)| Reverse(*child));
+    found.truncate(most as usize);
+    Ok(found.into_iter().map(|(_, summary)| summary).collect())
 }
 
 /// Runs whose parents are gone.

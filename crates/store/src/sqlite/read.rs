@@ -1,25 +1,26 @@
 //! The read side: a connection of its own, which waits for no writer.
 
 mod beyond;
+mod history;
+pub(super) mod list;
 
 use super::fault::{Files, Trouble};
-use super::map_runs;
-use super::rows::{self, execution_of, id_of, ledger_row, row_of, summary, unsegmented_from};
-use super::schema;
-use crate::gather::{self, Stretch};
+use super::rows::{self, execution_of, id_of, ledger_row, row_of, unsegmented_from};
+use super::{machines, map_runs, registry, schema};
+use crate::gather;
 use crate::group::{LedgerRow, MachineId, MapRunRow, RevisionId, Row, Totals};
-use crate::lease::{Position, Shard};
+use crate::lease::Shard;
+use crate::machine::{Head, MachineRecord, Registered, Registry};
 use crate::record;
 use crate::store::{
-    After, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, MachineRecord, Reader, Recovered,
-    Registered, Registry, Stats, StoredTurn, Summary,
+    After, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, Reader, Recovered, Stats, StoredTurn,
+    Summary,
 };
 use crate::words;
 use beyond::Beyond;
 use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params_from_iter};
-use std::cmp::Reverse;
 use std::fmt::Write;
 use std::path::Path;
 use uuid::Uuid;
@@ -139,76 +140,6 @@ pub(super) fn uri(path: &Path) -> String {
     uri
 }
 
-fn stretch(
-    connection: &Connection,
-    beyond: Vec<(Position, StoredTurn)>,
-    execution: ExecutionId,
-    stretch: &mut Stretch,
-) -> Result<(), Trouble> {
-    let mut segments = connection.prepare_cached(
-        "SELECT first, bytes FROM history WHERE execution = ?1 AND first + turns > ?2 ORDER BY first",
-    )?;
-    let mut rows = segments.query(rusqlite::params![id_of(execution), stretch.next() as i64])?;
-    while stretch.wants_more()
-        && let Some(row) = rows.next()?
-    {
-        let bytes = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
-        stretch.take(record::read_history(bytes, row.get::<_, i64>(0)? as u64)?)?;
-    }
-    let content = row_of(connection, execution)?.and_then(|row| row.content);
-    if let Some(content) = content.filter(|content| content.turns >= stretch.next()) {
-        stretch.take(record::read_history(&content.tail, content.tail_from)?)?;
-    }
-    Ok(stretch.take(beyond.into_iter().map(|(_, turn)| turn))?)
-}
-
-/// One stretch of the list's index for each machine and status, merged: the index serves every filter, and
-/// commits have one index less to write.
-fn list(connection: &Connection, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Trouble> {
-    let machines: Vec<i64> = match filter.machine {
-        Some(machine) => vec![machine.0 as i64],
-        None => distinct_machines(connection)?,
-    };
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT {} FROM execution
-         WHERE machine = ?1 AND status = ?2 AND (started_at, id) < (?3, ?4) AND map_run IS NULL
-         ORDER BY started_at DESC, id DESC LIMIT ?5",
-        rows::SUMMARY
-    ))?;
-    // Nothing comes after an id that is longer than all ids.
-    let (started_at, id) = after.map_or((i64::MAX, vec![0xff; 17]), |(at, id)| (at.0, id_of(id).to_vec()));
-    let mut found = Vec::new();
-    for machine in machines {
-        for status in words::STATUSES {
-            if filter.status.is_some_and(|wanted| wanted.name() != status.name()) {
-                continue;
-            }
-            let mut rows =
-                statement.query(rusqlite::params![machine, status.name(), started_at, id, most])?;
-            while let Some(row) = rows.next()? {
-                found.push(summary(row)?);
-            }
-        }
-    }
-    found.sort_unstable_by_key(|summary| Reverse((summary.started_at, summary.execution)));
-    found.truncate(most as usize);
-    Ok(found)
-}
-
-/// Hops through the index from one machine to the next.
-fn distinct_machines(connection: &Connection) -> Result<Vec<i64>, Trouble> {
-    let mut statement = connection.prepare_cached(
-        "SELECT machine FROM execution WHERE machine > ?1 AND map_run IS NULL ORDER BY machine LIMIT 1",
-    )?;
-    let mut machines = Vec::new();
-    let mut last = i64::MIN;
-    while let Some(next) = statement.query_row([last], |row| row.get::<_, i64>(0)).optional()? {
-        machines.push(next);
-        last = next;
-    }
-    Ok(machines)
-}
-
 fn due(
     connection: &Connection,
     column: &str,
@@ -319,18 +250,31 @@ fn stats(connection: &Connection, shards: u16, files: &Files) -> Result<Stats, T
 
 impl Reader for SqliteReader {
     fn revision(&mut self, revision: RevisionId) -> Result<Option<MachineRecord>, Failure> {
-        self.ask(
-            |connection, _| Ok(rows::machines(connection, "WHERE r.id = ?1", [revision.0 as i64])?.pop()),
-        )
+        self.ask(|connection, _| machines::revision(connection, revision))
     }
 
     fn machine(&mut self, name: &str) -> Result<Option<MachineRecord>, Failure> {
-        self.ask(|connection, _| rows::newest_revision(connection, name))
+        self.ask(|connection, _| machines::machine(connection, name))
     }
 
     fn machines(&mut self) -> Result<Vec<MachineRecord>, Failure> {
-        let newest = "WHERE r.id IN (SELECT max(id) FROM revision GROUP BY machine) ORDER BY m.name";
-        self.ask(|connection, _| rows::machines(connection, newest, []))
+        self.ask(|connection, _| machines::machines(connection))
+    }
+
+    fn machine_id(&mut self, name: &str) -> Result<Option<MachineId>, Failure> {
+        self.ask(|connection, _| {
+            let mut statement = connection.prepare_cached("SELECT id FROM machine WHERE name = ?1")?;
+            let id: Option<i64> = statement.query_row([name], |row| row.get(0)).optional()?;
+            Ok(id.map(|id| MachineId(id as u64)))
+        })
+    }
+
+    fn head(&mut self, name: &str) -> Result<Option<Head>, Failure> {
+        self.ask(|connection, _| machines::head(connection, name))
+    }
+
+    fn heads(&mut self, after: Option<&str>, most: u32) -> Result<Vec<Head>, Failure> {
+        self.ask(|connection, _| machines::heads(connection, after, most))
     }
 
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Failure> {
@@ -398,21 +342,21 @@ impl Reader for SqliteReader {
         })
     }
 
-    fn registered(&mut self, kind: Registry) -> Result<Vec<Registered>, Failure> {
-        self.ask(|connection, _| {
-            let mut statement = connection.prepare_cached(
-                "SELECT name, created_at, body FROM registry WHERE kind = ?1 ORDER BY name",
-            )?;
-            let rows = statement.query_map([words::registry_name(kind)], |row| {
-                let (name, created_at, body) = (row.get(0)?, Timestamp(row.get(1)?), row.get(2)?);
-                Ok(Registered { kind, name, created_at, body })
-            })?;
-            Ok(rows.collect::<Result<_, _>>()?)
-        })
+    fn registered(
+        &mut self,
+        kind: Registry,
+        after: Option<&str>,
+        most: u32,
+    ) -> Result<Vec<Registered>, Failure> {
+        self.ask(|connection, _| registry::registered(connection, kind, after, most))
+    }
+
+    fn registered_one(&mut self, kind: Registry, name: &str) -> Result<Option<Registered>, Failure> {
+        self.ask(|connection, _| registry::one(connection, kind, name))
     }
 
     fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
-        self.ask(|connection, _| list(connection, filter, after, most))
+        self.ask(|connection, _| list::list(connection, filter, after, most))
     }
 
     fn turns(
@@ -421,17 +365,18 @@ impl Reader for SqliteReader {
         from: u64,
         bytes_max: usize,
     ) -> Result<Vec<StoredTurn>, Failure> {
-        let shard = self.shard(execution);
-        self.ask(|connection, beyond| {
-            let covered = connection
-                .prepare_cached("SELECT turns FROM execution WHERE id = ?1")?
-                .query_row([id_of(execution)], |row| row.get::<_, i64>(0))
-                .optional()?;
-            let turns = beyond.turns(connection, (shard, execution), covered.unwrap_or(0) as u64)?;
-            let mut found = Stretch::new(from, bytes_max);
-            stretch(connection, turns, execution, &mut found)?;
-            Ok(found.turns())
-        })
+        let who = (self.shard(execution), execution);
+        self.ask(|connection, beyond| history::turns(connection, beyond, who, from, bytes_max))
+    }
+
+    fn turns_before(
+        &mut self,
+        execution: ExecutionId,
+        before: Option<u64>,
+        bytes_max: usize,
+    ) -> Result<Vec<StoredTurn>, Failure> {
+        let who = (self.shard(execution), execution);
+        self.ask(|connection, beyond| history::turns_before(connection, beyond, who, before, bytes_max))
     }
 
     fn child_statuses(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<(u32, Status)>, Failure> {
@@ -457,5 +402,12 @@ impl Reader for SqliteReader {
     fn stats(&mut self) -> Result<Stats, Failure> {
         let (shards, files) = (self.shards, self.files.clone());
         self.ask(|connection, _| stats(connection, shards, &files))
+    }
+
+    fn secret(&mut self) -> Result<[u8; 32], Failure> {
+        self.ask(|connection, _| {
+            let mut statement = connection.prepare_cached("SELECT value FROM meta WHERE key = 'secret'")?;
+            Ok(statement.query_row([], |row| row.get(0))?)
+        })
     }
 }

@@ -4,7 +4,7 @@ use super::fault::Trouble;
 use crate::group::{ChildOf, Content, LedgerRow, MachineId, RevisionId, Row, Snapshot};
 use crate::lease::{Position, Shard};
 use crate::record::Damage;
-use crate::store::{MachineRecord, Summary};
+use crate::store::Summary;
 use crate::words;
 use perdura_engine::{ExecutionId, Timestamp, Wake};
 use rusqlite::{Connection, OptionalExtension};
@@ -42,7 +42,8 @@ pub(super) fn unknown(word: &str, value: &str) -> Trouble {
 }
 
 /// What a list shows, in the order of [`summary`].
-pub(super) const SUMMARY: &str = "id, machine, revision, name, status, started_at, ended_at, redrives";
+pub(super) const SUMMARY: &str =
+    "id, machine, revision, name, status, started_at, ended_at, redrives, redriven_at, version, alias";
 
 pub(super) fn summary(row: &rusqlite::Row<'_>) -> Result<Summary, Trouble> {
     let status: String = row.get(4)?;
@@ -55,32 +56,36 @@ pub(super) fn summary(row: &rusqlite::Row<'_>) -> Result<Summary, Trouble> {
         started_at: Timestamp(row.get(5)?),
         ended_at: row.get::<_, Option<i64>>(6)?.map(Timestamp),
         redrives: row.get(7)?,
+        redriven_at: row.get::<_, Option<i64>>(8)?.map(Timestamp),
+        version: row.get(9)?,
+        alias: row.get(10)?,
     })
 }
 
 /// What a row is made of, in the order of [`full_row`].
-pub(super) const ROW: &str = "id, machine, revision, name, status, started_at, ended_at, redrives,
+pub(super) const ROW: &str =
+    "id, machine, revision, name, status, started_at, ended_at, redrives, redriven_at, version, alias,
     awake, wake_at, wake_wall_at, turns, events, tail_from, state_turn, tail, state, waits, map_run, child";
 
 pub(super) fn full_row(row: &rusqlite::Row<'_>) -> Result<Row, Trouble> {
     let summary = summary(row)?;
-    let state: Option<i64> = row.get(14)?;
+    let state: Option<i64> = row.get(17)?;
     let state = match state {
-        Some(turn) => Some(Snapshot { turn: turn as u64, bytes: row.get(16)? }),
+        Some(turn) => Some(Snapshot { turn: turn as u64, bytes: row.get(19)? }),
         None => None,
     };
-    let content = match row.get::<_, Option<Vec<u8>>>(15)? {
+    let content = match row.get::<_, Option<Vec<u8>>>(18)? {
         Some(tail) => Some(Content {
-            turns: row.get::<_, i64>(11)? as u64,
-            events: row.get::<_, i64>(12)? as u64,
+            turns: row.get::<_, i64>(14)? as u64,
+            events: row.get::<_, i64>(15)? as u64,
             state,
-            tail_from: row.get::<_, i64>(13)? as u64,
+            tail_from: row.get::<_, i64>(16)? as u64,
             tail,
         }),
         None => None,
     };
-    let child = match row.get::<_, Option<[u8; 16]>>(18)? {
-        Some(run) => Some(ChildOf { run: Uuid::from_bytes(run), index: row.get(19)? }),
+    let child = match row.get::<_, Option<[u8; 16]>>(21)? {
+        Some(run) => Some(ChildOf { run: Uuid::from_bytes(run), index: row.get(22)? }),
         None => None,
     };
     let time = |index| Ok::<_, Trouble>(row.get::<_, Option<i64>>(index)?.map(Timestamp));
@@ -90,12 +95,15 @@ pub(super) fn full_row(row: &rusqlite::Row<'_>) -> Result<Row, Trouble> {
         revision: summary.revision,
         name: summary.name,
         status: summary.status,
-        awake: row.get(8)?,
-        waits: row.get(17)?,
+        awake: row.get(11)?,
+        waits: row.get(20)?,
         started_at: summary.started_at,
         ended_at: summary.ended_at,
-        wake: Wake { steady: time(9)?, wall: time(10)? },
+        wake: Wake { steady: time(12)?, wall: time(13)? },
         redrives: summary.redrives,
+        redriven_at: summary.redriven_at,
+        version: summary.version,
+        alias: summary.alias,
         child,
         content,
     })
@@ -115,36 +123,6 @@ pub(super) fn unsegmented_from(connection: &Connection, execution: ExecutionId) 
     )?;
     let next: Option<i64> = statement.query_row([id_of(execution)], |row| row.get(0)).optional()?;
     Ok(next.map_or(1, |next| next as u64))
-}
-
-const MACHINE: &str = "SELECT m.id, r.id, m.name, r.kind, r.definition, r.created_at
-    FROM revision r JOIN machine m ON m.id = r.machine";
-
-/// Definitions, as the rest of the query asks for them.
-pub(super) fn machines(
-    connection: &Connection,
-    rest: &str,
-    values: impl rusqlite::Params,
-) -> Result<Vec<MachineRecord>, Trouble> {
-    let mut statement = connection.prepare_cached(&format!("{MACHINE} {rest}"))?;
-    let mut rows = statement.query(values)?;
-    let mut machines = Vec::new();
-    while let Some(row) = rows.next()? {
-        let kind: String = row.get(3)?;
-        machines.push(MachineRecord {
-            machine: MachineId(row.get::<_, i64>(0)? as u64),
-            revision: RevisionId(row.get::<_, i64>(1)? as u64),
-            name: row.get(2)?,
-            kind: words::kind(&kind).ok_or_else(|| unknown("kind", &kind))?,
-            definition: row.get(4)?,
-            created_at: Timestamp(row.get(5)?),
-        });
-    }
-    Ok(machines)
-}
-
-pub(super) fn newest_revision(connection: &Connection, name: &str) -> Result<Option<MachineRecord>, Trouble> {
-    Ok(machines(connection, "WHERE m.name = ?1 ORDER BY r.id DESC LIMIT 1", [name])?.pop())
 }
 
 /// The columns of the ledger, in the order of [`ledger_row`].

@@ -11,8 +11,12 @@ use rusqlite::Connection;
 pub(super) const APPLICATION_ID: i32 = 0x7065_7264;
 
 /// All of them; a change of the tables adds one at the end.
-pub(super) const MIGRATIONS: &[&str] =
-    &[include_str!("0001_tables.sql"), include_str!("0002_reach.sql"), include_str!("0003_map_runs.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("0001_tables.sql"),
+    include_str!("0002_reach.sql"),
+    include_str!("0003_map_runs.sql"),
+    include_str!("0004_heads.sql"),
+];
 
 /// Makes the tables, or brings them up to date.
 pub(super) fn migrate(connection: &Connection, files: &Files, shards: u16) -> Result<(), Failure> {

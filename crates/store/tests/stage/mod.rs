@@ -36,6 +36,8 @@ impl Stage {
             name: "payments".into(),
             kind: MachineType::Standard,
             definition: DEFINITION.into(),
+            role_arn: None,
+            settings: None,
             at: Timestamp(1),
         };
         let machine = store.deploy(&machine).unwrap();
@@ -91,6 +93,9 @@ impl Stage {
             wake: Wake::default(),
             waits: false,
             redrives: 0,
+            redriven_at: None,
+            version: None,
+            alias: None,
             child: None,
             content: Some(content),
         }

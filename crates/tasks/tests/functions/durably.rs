@@ -6,7 +6,7 @@ use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::source::Source;
 use perdura_engine::{Arns, Fault, Input, Limits, Status, Timestamp};
-use perdura_runtime::{Naming, Options, RealWorld, Runtime, Start, Steps};
+use perdura_runtime::{Naming, Options, RealWorld, Runtime, Start, Steps, Via};
 use perdura_store::{MemoryStore, NewMachine, Store};
 use perdura_tasks::connection::Connections;
 use perdura_tasks::settings::Tables;
@@ -31,6 +31,8 @@ fn stage(text: &str) -> (Runtime, Start) {
         name: "test".into(),
         kind: MachineType::Standard,
         definition: definition.into(),
+        role_arn: None,
+        settings: None,
         at: Timestamp(0),
     };
     let revision = runtime.door().deploy(&new, Arc::new(machine)).expect("deployed").revision;
@@ -40,6 +42,7 @@ fn stage(text: &str) -> (Runtime, Start) {
         input: Payload::default(),
         limits: Limits::GENEROUS,
         naming: Naming::new(Arns::default()),
+        via: Via::default(),
     };
     (runtime, start)
 }

@@ -1,0 +1,373 @@
+//! `TestState`: one state is tried out, without an execution around it.
+//!
+//! The state becomes a machine of its own, and the machine an execution that is stopped behind its first state. So
+//! everything is evaluated by the lines that decide in executions; a [`Trial`] looks on. What a Task calls is for
+//! others to do, between [`TestState::prepare`] and [`Calling::finish`]; a mock takes the place of the call, and of
+//! the branches and iterations of Parallel and Map, which are never run here.
+//!
+//! Messages are AWS's where they are known.
+
+mod context;
+mod items;
+mod mock;
+mod request;
+mod shapes;
+mod verdict;
+
+pub use mock::{Mock, Strictness};
+pub use verdict::{TestStatus, Variables, Verdict};
+
+use crate::arn::Arns;
+use crate::decide::{Alone, after_of, decide, decide_alone};
+use crate::effect::{Call, Effect, MapRunOrder};
+use crate::event::Fault;
+use crate::execution::{Execution, Standing};
+use crate::id::{Moment, StrandId, Timestamp};
+use crate::input::{Certainty, Input, Outcome};
+use crate::map_run::{MapRunBounds, tolerance_exceeded};
+use crate::trial::Trial;
+use crate::turn::Turn;
+use crate::validate::invalid_definition;
+use perdura_asl::error::matches;
+use perdura_asl::json::{Map, Payload, Value};
+use perdura_asl::machine::{Kind, Machine, MachineType, State, StateIx};
+use perdura_asl::read::{ReadOptions, read, read_state, read_state_of};
+use perdura_asl::source::Source;
+use std::sync::Arc;
+use verdict::Inspected;
+
+/// What AWS calls the state that is tried, whatever its name.
+const NAME: &str = "StateName";
+/// How long a trial may take.
+const LONGEST_MS: i64 = 300_000;
+
+/// A request to try a state out.
+pub struct TestState {
+    /// A state, or with `state_name` a machine.
+    pub definition: Arc<str>,
+    /// The role under which it would run on AWS.
+    pub role_arn: Option<Arc<str>>,
+    /// What the state receives.
+    pub input: Payload,
+    /// How much is told.
+    pub level: InspectionLevel,
+    /// Whether the secrets of an HTTP request may be told.
+    pub reveal_secrets: bool,
+    /// The variables that it sees.
+    pub variables: Variables,
+    /// Which state of the machine.
+    pub state_name: Option<Arc<str>>,
+    /// What it is told to have got.
+    pub mock: Option<Mock>,
+    /// The context object, if it is not to be made up.
+    pub context: Option<Map>,
+    /// What went before.
+    pub configuration: Configuration,
+}
+
+/// `inspectionLevel`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InspectionLevel {
+    /// Only what came of it.
+    #[default]
+    Info,
+    /// Also what was seen on the way.
+    Debug,
+    /// Also what an HTTP Task sent and received.
+    Trace,
+}
+
+/// `stateConfiguration`: what went before, and what the state is to believe.
+#[derive(Clone, Default)]
+pub struct Configuration {
+    /// How often the retrier that takes the error has taken it already.
+    pub retrier_retry_count: Option<u64>,
+    /// Which state inside a Map or Parallel failed. It is told to AWS for the record, and changes nothing.
+    pub error_caused_by_state: Option<Arc<str>>,
+    /// How many iterations of a Distributed Map failed.
+    pub map_iteration_failure_count: Option<u64>,
+    /// What the `ItemReader` reads.
+    pub map_item_reader_data: Option<Arc<str>>,
+}
+
+/// The request is refused, in these words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The definition cannot be used, or not for this.
+    #[error("{0}")]
+    InvalidDefinition(String),
+    /// The request contradicts itself or the definition.
+    #[error("{0}")]
+    ValidationException(String),
+    /// The input is not JSON.
+    #[error("{0}")]
+    InvalidExecutionInput(String),
+    /// The role is none.
+    #[error("{0}")]
+    InvalidArn(String),
+}
+
+impl Refused {
+    /// The name of the exception.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::InvalidDefinition(_) => "InvalidDefinition",
+            Self::ValidationException(_) => "ValidationException",
+            Self::InvalidExecutionInput(_) => "InvalidExecutionInput",
+            Self::InvalidArn(_) => "InvalidArn",
+        }
+    }
+}
+
+/// What is to be done about a request.
+pub enum Prepared {
+    /// Nothing: this came of it.
+    Answered {
+        /// What came of it.
+        verdict: Verdict,
+        /// How long AWS would have taken for it, which is how long a Wait waits: five minutes at most.
+        after_ms: i64,
+    },
+    /// A call is to be made first.
+    Call(Box<Calling>),
+}
+
+/// What an HTTP Task sent and received, as the API shows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exchange {
+    /// `request`, without secrets unless they may be revealed.
+    pub request: Value,
+    /// `response`
+    pub response: Value,
+}
+
+/// A Task whose call is still to be made.
+pub struct Calling {
+    run: Run,
+    call: Call,
+}
+
+impl Calling {
+    /// What is to be called. It may take five minutes at most, and less if it says so itself.
+    pub fn call(&self) -> &Call {
+        &self.call
+    }
+
+    /// The call was made; `exchange` is what an HTTP Task sent and received.
+    pub fn finish(mut self, outcome: &Outcome, exchange: Option<Exchange>, moment: &Moment) -> Verdict {
+        self.run.step(&Alone::Answer(outcome), moment);
+        self.run.verdict(exchange)
+    }
+}
+
+impl TestState {
+    /// Reads the request of the API action.
+    pub fn read(request: &Value) -> Result<Self, Refused> {
+        request::read(request)
+    }
+
+    /// Takes the state as far as it goes without a call. Names and ARNs that are made up are of this place.
+    pub fn prepare(&self, arns: &Arns, moment: &Moment) -> Result<Prepared, Refused> {
+        if let Some(role) = self.role_arn.as_deref().filter(|role| !role.starts_with("arn:")) {
+            return Err(Refused::InvalidArn(format!("Invalid Role Arn: '{role}'")));
+        }
+        let (machine, around) = self.machine()?;
+        let state = machine.state(StateIx(0));
+        mock::admit(state, self.mock.as_ref(), self.role_arn.is_some())?;
+        let mut run = self.start(&machine, around.as_ref(), arns, moment);
+        run.step(&Alone::Take, moment);
+        let mut after_ms = 0;
+        if let Some(wait) = run.waits(moment) {
+            after_ms = wait.clamp(0, LONGEST_MS);
+            let later = |at: Timestamp| at.after_ms(after_ms);
+            let moment = Moment { now: later(moment.now), steady: later(moment.steady), ..*moment };
+            run.step(&Alone::Wake, &moment);
+        }
+        if let Some(mock) = &self.mock
+            && run.is_waiting_for_an_answer()
+        {
+            let outcome = self.outcome(mock, &mut run)?;
+            run.step(&Alone::Answer(&outcome), moment);
+        } else if let Some(call) = run.call.take() {
+            return Ok(Prepared::Call(Box::new(Calling { run, call })));
+        }
+        Ok(Prepared::Answered { verdict: run.verdict(None), after_ms })
+    }
+
+    /// The machine around the state, and the Map around the state in the definition.
+    fn machine(&self) -> Result<(Arc<Machine>, Option<context::Iteration>), Refused> {
+        let source = Source::new("definition", &*self.definition);
+        let options = ReadOptions { machine_type: MachineType::Standard, strict: true };
+        let mut around = None;
+        let reading = match &self.state_name {
+            None => read_state(&source, NAME, &options),
+            Some(name) => {
+                let whole = read(&source, &options);
+                let Some(machine) = whole.machine else {
+                    return Err(Refused::InvalidDefinition(invalid_definition(&whole.diagnostics, &source)));
+                };
+                let not_found = || Refused::ValidationException("State not found in definition".into());
+                let wanted = machine.find(name).ok_or_else(not_found)?;
+                around = context::Iteration::around(&machine, wanted);
+                read_state_of(&source, name, NAME, &options).ok_or_else(not_found)?
+            }
+        };
+        match reading.machine {
+            Some(machine) => Ok((Arc::new(machine), around)),
+            None => Err(Refused::InvalidDefinition(invalid_definition(&reading.diagnostics, &source))),
+        }
+    }
+
+    /// An execution that has entered the state.
+    fn start(
+        &self,
+        machine: &Arc<Machine>,
+        around: Option<&context::Iteration>,
+        arns: &Arns,
+        moment: &Moment,
+    ) -> Run {
+        let state = machine.state(StateIx(0));
+        let (retrier, retries) = self.retries(state);
+        let identity = context::identity(self, arns, moment);
+        let context = match &self.context {
+            Some(context) => context.clone(),
+            None => context::made_up(self, &identity, state, around, moment),
+        };
+        let mut execution = Execution::new(machine.clone(), identity);
+        let entered = decide(&execution, &Input::Start, moment);
+        execution.commit(entered);
+        if let Some(strand) = execution.strands.get_mut(&StrandId::TOP) {
+            strand.variables = Arc::new(self.variables.clone());
+            if let (Some(step), Some(retrier)) = (&mut strand.step, retrier) {
+                step.retries.insert(retrier, retries);
+            }
+        }
+        Run {
+            execution,
+            trial: Trial::new(context),
+            turns: Vec::new(),
+            input: self.input.clone(),
+            variables: self.variables.clone(),
+            level: self.level,
+            call: None,
+            order: None,
+            items: items::Seen::default(),
+        }
+    }
+
+    /// The retrier that has taken the error before, and how often.
+    fn retries(&self, state: &State) -> (Option<u32>, u64) {
+        let in_context = || self.context.as_ref()?.get("State")?.get("RetryCount")?.as_i64();
+        let count = self
+            .configuration
+            .retrier_retry_count
+            .or_else(|| in_context().and_then(|count| u64::try_from(count).ok()))
+            .unwrap_or(0);
+        let exceeded = tolerance_exceeded();
+        let fault = self.mock.as_ref().and_then(Mock::fault).unwrap_or(&exceeded);
+        let mut retriers = after_of(state).into_iter().flat_map(|after| &after.retry).zip(0..);
+        let found = retriers.find(|(retrier, _)| matches(&retrier.errors, fault.error.as_deref()));
+        (found.map(|(_, at)| at).filter(|_| count > 0), count)
+    }
+
+    /// What the mock says came of it, unless more iterations failed than are tolerated.
+    fn outcome(&self, mock: &Mock, run: &mut Run) -> Result<Outcome, Refused> {
+        let failed = |fault: Fault| Outcome::Failed { fault, certainty: Certainty::Refused };
+        let Some(order) = &run.order else { return Ok(mock.outcome()) };
+        let data = self.configuration.map_item_reader_data.as_deref();
+        run.items = items::see(&run.execution.machine, order, data)?;
+        if let Some(fault) = &run.items.fault {
+            return Ok(failed(fault.clone()));
+        }
+        let failures = self.configuration.map_iteration_failure_count.unwrap_or(0);
+        if run.items.total.is_some_and(|total| failures > total) {
+            return Err(Refused::ValidationException(
+                "mapIterationFailureCount cannot exceed the number of items in the Map state input".into(),
+            ));
+        }
+        let bounds = MapRunBounds {
+            max_concurrency: order.max_concurrency,
+            tolerated_count: order.tolerated_count,
+            tolerated_percentage: order.tolerated_percentage,
+        };
+        let is_exceeded = bounds.are_exceeded(failures, run.items.total);
+        Ok(if is_exceeded { failed(tolerance_exceeded()) } else { mock.outcome() })
+    }
+}
+
+/// A trial under way.
+struct Run {
+    execution: Execution,
+    trial: Trial,
+    turns: Vec<Turn>,
+    input: Payload,
+    variables: Variables,
+    level: InspectionLevel,
+    call: Option<Call>,
+    order: Option<MapRunOrder>,
+    items: items::Seen,
+}
+
+impl Run {
+    fn step(&mut self, what: &Alone<'_>, moment: &Moment) {
+        let decision = decide_alone(&self.execution, what, moment, &self.trial);
+        self.turns.push(decision.turn.clone());
+        for effect in self.execution.commit(decision) {
+            match effect {
+                Effect::CallTask(call) => self.call = Some(call),
+                Effect::StartMapRun(order) => self.order = Some(*order),
+                Effect::AwaitTask(_)
+                | Effect::CancelTask { .. }
+                | Effect::SetTimer { .. }
+                | Effect::StopMapRun { .. }
+                | Effect::Continue
+                | Effect::Publish { .. } => {}
+            }
+        }
+    }
+
+    fn standing(&self) -> Option<&Standing> {
+        Some(&self.execution.strand(StrandId::TOP)?.step.as_ref()?.standing)
+    }
+
+    fn is_waiting_for_an_answer(&self) -> bool {
+        matches!(
+            self.standing(),
+            Some(Standing::Calling { .. } | Standing::Fanning(_) | Standing::MapRunning { .. })
+        )
+    }
+
+    /// How long a Wait waits from now on.
+    fn waits(&self, moment: &Moment) -> Option<i64> {
+        match self.standing()? {
+            Standing::Resting { until, retry: false, wall } => {
+                let now = if *wall { moment.now } else { moment.steady };
+                Some(until.0.saturating_sub(now.0))
+            }
+            _ => None,
+        }
+    }
+
+    fn verdict(self, exchange: Option<Exchange>) -> Verdict {
+        let mut verdict = Verdict::of(&self.turns, &self.trial, self.variables);
+        if self.level == InspectionLevel::Info {
+            return verdict;
+        }
+        let state = self.execution.machine.state(StateIx(0));
+        let inspected = Inspected {
+            state,
+            trial: &self.trial,
+            input: &self.input,
+            order: self.order.as_ref(),
+            items: &self.items,
+            variables: &verdict.variables,
+        };
+        let mut data = inspected.data();
+        if let (InspectionLevel::Trace, Kind::Task(_), Some(exchange)) = (self.level, &state.kind, exchange) {
+            data.insert("request", exchange.request);
+            data.insert("response", exchange.response);
+        }
+        verdict.inspection = Some(data);
+        verdict
+    }
+}

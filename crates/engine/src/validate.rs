@@ -1,0 +1,120 @@
+//! `ValidateStateMachineDefinition`: what is wrong with a definition, as AWS tells it.
+
+use perdura_asl::diagnostic::{Diagnostic, Severity};
+use perdura_asl::json::{Map, Value};
+use perdura_asl::machine::Machine;
+use perdura_asl::object;
+use perdura_asl::read::{ReadOptions, read};
+use perdura_asl::source::Source;
+
+/// The most complaints in one answer, and as many as there are if nobody says how many.
+const RESULTS_MAX: usize = 100;
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Validation {
+    /// Whether a machine can be made of it.
+    pub is_valid: bool,
+    /// What is wrong with it.
+    pub diagnostics: Vec<Complaint>,
+    /// There is more.
+    pub is_truncated: bool,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    /// Whether it keeps the machine from being made.
+    pub severity: Severity,
+    /// AWS's name for it, or ours where AWS has none.
+    pub code: &'static str,
+    /// For a person.
+    pub message: String,
+    /// Where, such as `/States/Pay/Next`.
+    pub location: Option<String>,
+}
+
+/// How a definition is validated.
+#[derive(Clone, Copy, Debug)]
+pub struct Validating {
+    /// For machines of which kind, and by whose limits.
+    pub options: ReadOptions,
+    /// The least that is told.
+    pub severity: Severity,
+    /// How many complaints at most; 0: as many as there are, up to a hundred.
+    pub max_results: usize,
+}
+
+/// Validates a definition. `doubts` are about a machine that can be made, and not run.
+pub fn validate(
+    definition: &str,
+    validating: Validating,
+    doubts: impl Fn(&Machine) -> Vec<Diagnostic>,
+) -> Validation {
+    let Validating { options, severity, max_results } = validating;
+    let source = Source::new("definition", definition);
+    let reading = read(&source, &options);
+    let most = if max_results == 0 { RESULTS_MAX } else { max_results.min(RESULTS_MAX) };
+    let doubts = reading.machine.as_ref().map(doubts).unwrap_or_default();
+    let mut diagnostics: Vec<Complaint> = reading
+        .diagnostics
+        .iter()
+        .chain(&doubts)
+        .filter(|diagnostic| diagnostic.severity <= severity)
+        .map(|diagnostic| Complaint::of(diagnostic, &source))
+        .collect();
+    let is_truncated = diagnostics.len() > most;
+    diagnostics.truncate(most);
+    Validation { is_valid: !reading.has_errors(), diagnostics, is_truncated }
+}
+
+/// Why a definition is refused, as `InvalidDefinition` says it.
+pub fn invalid_definition(diagnostics: &[Diagnostic], source: &Source) -> String {
+    let errors = diagnostics.iter().filter(|diagnostic| diagnostic.is_error());
+    let words: Vec<String> = errors
+        .map(|diagnostic| match diagnostic.jackson(source) {
+            Some(said) => format!("{}: {}", diagnostic.code, said.message),
+            None => diagnostic.aws_message(),
+        })
+        .collect();
+    format!("Invalid State Machine Definition: '{}'", words.join(", "))
+}
+
+impl Complaint {
+    fn of(diagnostic: &Diagnostic, source: &Source) -> Self {
+        let Diagnostic { severity, code, message, pointer, .. } = diagnostic.clone();
+        let (message, location) = match diagnostic.jackson(source) {
+            Some(said) => (said.message, Some(said.location)),
+            None => (message, Some(pointer).filter(|pointer| !pointer.is_empty())),
+        };
+        Self { severity, code, message, location }
+    }
+
+    fn to_api(&self) -> Value {
+        let mut shown = Map::new();
+        shown.insert(
+            "severity",
+            match self.severity {
+                Severity::Error => "ERROR",
+                Severity::Warning => "WARNING",
+            },
+        );
+        shown.insert("code", self.code);
+        shown.insert("message", self.message.clone());
+        if let Some(location) = &self.location {
+            shown.insert("location", location.clone());
+        }
+        shown.into()
+    }
+}
+
+impl Validation {
+    /// The answer of the API action.
+    pub fn to_api(&self) -> Value {
+        object! {
+            "result" => if self.is_valid { "OK" } else { "FAIL" },
+            "diagnostics" => self.diagnostics.iter().map(Complaint::to_api).collect::<Value>(),
+            "truncated" => self.is_truncated,
+        }
+    }
+}

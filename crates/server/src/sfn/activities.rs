@@ -1,0 +1,263 @@
+//! Activities and task tokens: what workers ask for and answer.
+
+use super::card::Tags;
+use super::error::{ApiError, Code};
+use super::list::Pages;
+use super::locate::{parse, wrong_resource};
+use super::machines::tags;
+use super::requested::Requested;
+use super::settings::{check_encryption, key_of};
+use super::{Api, seconds};
+use perdura_engine::asl::diagnostic::explain_data;
+use perdura_engine::asl::json::{self, Payload, Value};
+use perdura_engine::asl::object;
+use perdura_engine::{Certainty, Fault, Named, Outcome, TaskToken, Timestamp, is_name};
+use perdura_runtime::TokenError;
+use perdura_store::{Registered, Registry};
+use serde::{Deserialize, Serialize};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+/// How long a worker waits for a task before it has to ask again.
+const POLL_FOR: Duration = Duration::from_mins(1);
+
+/// What is kept of an activity.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Activity {
+    #[serde(skip_serializing_if = "Tags::is_empty")]
+    pub(super) tags: Tags,
+    /// Its encryption configuration, as JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encryption: Option<String>,
+}
+
+impl Activity {
+    fn read(body: &[u8]) -> Self {
+        // The command line registers activities with nothing in them.
+        serde_json::from_slice(body).unwrap_or_default()
+    }
+
+    fn encryption(&self) -> Option<Value> {
+        self.encryption.as_deref().and_then(|text| json::parse(text).ok())
+    }
+}
+
+pub(super) async fn create(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+    let name = request.required("name").to_owned();
+    if !is_name(&name) {
+        return Err(ApiError::invalid_name(&name));
+    }
+    let encryption = match request.value("encryptionConfiguration") {
+        Some(given) => check_encryption(given)?,
+        None => None,
+    };
+    api.0.keys.check(encryption.as_ref().and_then(key_of))?;
+    let arn = api.0.arns.activity(&name);
+    let mut activity =
+        Activity { encryption: encryption.as_ref().map(Value::to_string), ..Activity::default() };
+    activity.tags.put(tags(request), &arn)?;
+    let (now, quota) = (api.now(), api.0.quotas.activities);
+    let created_at = api
+        .blocking(move |api| {
+            let mut count = api.0.activities.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((created_at, known)) = api.look_for_activity(&name)? {
+                if known.encryption == activity.encryption {
+                    return Ok(created_at);
+                }
+                let message = format!("Activity Already Exists: '{}'", api.0.arns.activity(&name));
+                return Err(ApiError::new(Code::ActivityAlreadyExists, message));
+            }
+            let known = match *count {
+                Some(known) => known,
+                None => api.count_activities()?,
+            };
+            if known >= quota {
+                let message = format!("The maximum number of activities is {quota}");
+                return Err(ApiError::new(Code::ActivityLimitExceeded, message));
+            }
+            api.keep_activity(&name, now, &activity)?;
+            *count = Some(known + 1);
+            Ok(now)
+        })
+        .await?;
+    Ok(object! {"activityArn" => arn, "creationDate" => seconds(created_at)})
+}
+
+pub(super) async fn delete(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+    let name = name_of(api, request.required("activityArn"))?;
+    api.blocking(move |api| {
+        let mut count = api.0.activities.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_there = api.0.door.unregister(Registry::Activity, &name)?;
+        *count = count.map(|count| count - usize::from(was_there));
+        Ok(())
+    })
+    .await?;
+    Ok(Value::empty_object())
+}
+
+pub(super) async fn describe(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+    let arn = request.required("activityArn");
+    let name = name_of(api, arn)?;
+    let (created_at, activity) =
+        api.activity(name.clone()).await?.ok_or_else(|| ApiError::no_activity(arn))?;
+    let encryption = activity.encryption().unwrap_or_else(|| object! {"type" => "AWS_OWNED_KEY"});
+    Ok(object! {
+        "activityArn" => arn,
+        "name" => name,
+        "creationDate" => seconds(created_at),
+        "encryptionConfiguration" => encryption,
+    })
+}
+
+pub(super) async fn list(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+    let pages = Pages::of(api, request, "ListActivities");
+    let (after, most) = (pages.after()?, pages.most() + 1);
+    let found = api.read(move |reader| reader.registered(Registry::Activity, after.as_deref(), most)).await?;
+    let (found, next) = pages.cut(found, |activity| activity.name.to_string());
+    let shown = found.into_iter().map(|activity| {
+        object! {
+            "activityArn" => api.0.arns.activity(&activity.name),
+            "name" => activity.name.clone(),
+            "creationDate" => seconds(activity.created_at),
+        }
+    });
+    Ok(pages.answer("activities", shown.collect(), next))
+}
+
+/// Waits for a task, a minute at most. Whoever hangs up wants none any more, and the next worker gets it.
+pub(super) async fn get_task(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+    let arn = request.required("activityArn");
+    let name = name_of(api, arn)?;
+    let (_, activity) = api.activity(name.clone()).await?.ok_or_else(|| ApiError::no_activity(arn))?;
+    api.0.keys.check(activity.encryption().as_ref().and_then(key_of))?;
+    let name: Arc<str> = name.into();
+    let _place = Place::take(api, &name)?;
+    let polling = api.0.door.poll(name, request.text("workerName").map(Arc::from));
+    match tokio::time::timeout(POLL_FOR, polling).await {
+        Ok(task) => {
+            let task = task?;
+            Ok(object! {"taskToken" => task.token.to_string(), "input" => task.input.text().clone()})
+        }
+        Err(_elapsed) => Ok(Value::empty_object()),
+    }
+}
+
+/// A worker's place among those who wait; it is given back when the worker goes.
+struct Place<'a> {
+    api: &'a Api,
+    activity: Arc<str>,
+}
+
+impl<'a> Place<'a> {
+    fn take(api: &'a Api, activity: &Arc<str>) -> Result<Self, ApiError> {
+        let mut pollers = api.0.pollers.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = pollers.entry(activity.clone()).or_default();
+        if *count >= api.0.quotas.pollers {
+            let message = format!("Activity Worker Limit Exceeded: '{}'", api.0.arns.activity(activity));
+            return Err(ApiError::new(Code::ActivityWorkerLimitExceeded, message));
+        }
+        *count += 1;
+        drop(pollers);
+        Ok(Self { api, activity: activity.clone() })
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut pollers = self.api.0.pollers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = pollers.get_mut(&self.activity) {
+            *count -= 1;
+            if *count == 0 {
+                pollers.remove(&self.activity);
+            }
+        }
+    }
+}
+
+pub(super) async fn succeed(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+    let token = token(request)?;
+    let text = request.required("output");
+    let output = Payload::from_text(text).map_err(|error| {
+        let why = explain_data(text).unwrap_or(error.message);
+        ApiError::new(Code::InvalidOutput, format!("Invalid Output: '{why}'"))
+    })?;
+    answer(api, token, Outcome::Succeeded { output }).await
+}
+
+pub(super) async fn fail(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+    let token = token(request)?;
+    let text = |name: &str| request.text(name).map(Arc::from);
+    let fault = Fault { error: text("error"), cause: text("cause") };
+    answer(api, token, Outcome::Failed { fault, certainty: Certainty::Refused }).await
+}
+
+async fn answer(api: &Api, token: TaskToken, outcome: Outcome) -> Result<Value, ApiError> {
+    api.0.door.answer(token, outcome).await.map_err(not_taken)?;
+    Ok(Value::empty_object())
+}
+
+pub(super) async fn heartbeat(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+    api.0.door.heartbeat(token(request)?).await.map_err(not_taken)?;
+    Ok(Value::empty_object())
+}
+
+fn token(request: Requested<'_>) -> Result<TaskToken, ApiError> {
+    TaskToken::parse(request.required("taskToken")).ok_or_else(ApiError::invalid_token)
+}
+
+fn not_taken(error: TokenError) -> ApiError {
+    match error {
+        TokenError::Unknown => {
+            ApiError::new(Code::TaskDoesNotExist, "Task does not exist: 'No task has the provided token'")
+        }
+        TokenError::TimedOut => {
+            ApiError::new(Code::TaskTimedOut, "Task Timed Out: 'Provided task does not exist anymore'")
+        }
+        TokenError::NotTaken(error) => error.into(),
+    }
+}
+
+/// The name of the activity that an ARN names.
+fn name_of(api: &Api, arn: &str) -> Result<String, ApiError> {
+    match parse(arn)?.named {
+        Named::Activity { name } if api.is_ours(arn) => Ok(name.to_owned()),
+        Named::Activity { .. } => Err(ApiError::no_activity(arn)),
+        _ => Err(wrong_resource(arn)),
+    }
+}
+
+impl Api {
+    /// An activity, and since when it is there.
+    pub(super) async fn activity(&self, name: String) -> Result<Option<(Timestamp, Activity)>, ApiError> {
+        self.blocking(move |api| api.look_for_activity(&name)).await
+    }
+
+    fn look_for_activity(&self, name: &str) -> Result<Option<(Timestamp, Activity)>, ApiError> {
+        let found = self.0.door.read(|reader| reader.registered_one(Registry::Activity, name))?;
+        Ok(found.map(|entry| (entry.created_at, Activity::read(&entry.body))))
+    }
+
+    fn keep_activity(&self, name: &str, created_at: Timestamp, activity: &Activity) -> Result<(), ApiError> {
+        let body = serde_json::to_vec(activity).expect("an activity is JSON");
+        let entry = Registered { kind: Registry::Activity, name: name.into(), created_at, body };
+        Ok(self.0.door.register(&entry)?)
+    }
+
+    /// Changes what is kept of an activity; `false`: there is none of this name.
+    pub(super) fn change_activity(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut Activity) -> Result<(), ApiError>,
+    ) -> Result<bool, ApiError> {
+        let _alone = self.0.activities.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((created_at, mut activity)) = self.look_for_activity(name)? else { return Ok(false) };
+        change(&mut activity)?;
+        self.keep_activity(name, created_at, &activity)?;
+        Ok(true)
+    }
+
+    fn count_activities(&self) -> Result<usize, ApiError> {
+        Ok(self.0.door.read(|reader| reader.registered(Registry::Activity, None, u32::MAX))?.len())
+    }
+}

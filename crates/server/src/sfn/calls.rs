@@ -1,0 +1,66 @@
+//! How often each action was called, and how that went.
+
+use super::error::{ApiError, Code};
+use super::model::ACTIONS;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How a call went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Went {
+    /// It was carried out.
+    Done,
+    /// It was refused: whoever called has to do something about it.
+    Refused,
+    /// It could not be carried out at the moment.
+    Unavailable,
+}
+
+impl Went {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Done, Self::Refused, Self::Unavailable];
+
+    /// As metrics say it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Refused => "refused",
+            Self::Unavailable => "unavailable",
+        }
+    }
+
+    fn of<T>(answer: &Result<T, ApiError>) -> Self {
+        match answer {
+            Ok(_) => Self::Done,
+            Err(error) if error.code == Code::ServiceUnavailable => Self::Unavailable,
+            Err(_) => Self::Refused,
+        }
+    }
+}
+
+/// Counts by action, in the order of the model, and by how it went.
+pub(super) struct Calls([[AtomicU64; 3]; ACTIONS.len()]);
+
+impl Default for Calls {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| std::array::from_fn(|_| AtomicU64::new(0))))
+    }
+}
+
+impl Calls {
+    pub(super) fn count<T>(&self, action: &str, answer: &Result<T, ApiError>) {
+        if let Ok(at) = ACTIONS.binary_search_by(|known| known.name.cmp(action)) {
+            self.0[at][Went::of(answer) as usize].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// What was called at all.
+    pub(super) fn counts(&self) -> Vec<(&'static str, Went, u64)> {
+        let all = ACTIONS.iter().zip(&self.0).flat_map(|(action, counts)| {
+            Went::ALL
+                .iter()
+                .zip(counts)
+                .map(|(went, count)| (action.name, *went, count.load(Ordering::Relaxed)))
+        });
+        all.filter(|(_, _, count)| *count > 0).collect()
+    }
+}

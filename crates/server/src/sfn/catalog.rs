@@ -1,0 +1,178 @@
+//! Machines as they stand, close at hand.
+//!
+//! A start asks for its machine and must not wait for the disk. So what was read is kept, for as long as no machine
+//! changes: all changes go through the door, which counts them.
+
+use super::Api;
+use super::card::Card;
+use super::error::{ApiError, Code};
+use super::settings::Settings;
+use perdura_engine::asl::machine::Machine;
+use perdura_store::{Head, MachineChange, MachineRecord, NewRevision, Revised, RevisionId};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use uuid::{Uuid, uuid};
+
+/// How many machines are kept at hand.
+const KNOWN_MAX: usize = 4_096;
+/// How many heads are read at once.
+const HEADS_AT_ONCE: u32 = 10_000;
+/// How often a change is decided anew because somebody else was faster.
+const TRIES_MAX: usize = 100;
+/// The ids of revisions are names in it.
+const REVISIONS: Uuid = uuid!("5d0f2a0e-6c0b-4a52-9a86-6d6c3a1f7f0e");
+
+/// A machine as it stands.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) head: Head,
+    pub(super) card: Card,
+    /// The revision that counts.
+    pub(super) record: MachineRecord,
+}
+
+impl Entry {
+    /// The id of a revision; the one that the machine was created with has none.
+    pub(super) fn revision_id(&self, revision: RevisionId) -> Option<String> {
+        if self.card.first == Some(revision) {
+            return None;
+        }
+        let Head { name, created_at, .. } = &self.head;
+        Some(Uuid::new_v5(&REVISIONS, format!("{name}:{created_at}:{}", revision.0).as_bytes()).to_string())
+    }
+
+    pub(super) fn settings(&self) -> Settings {
+        Settings::kept(self.record.settings.as_deref())
+    }
+}
+
+/// Machines by name, and how many changes there had been before they were read.
+#[derive(Default)]
+struct Known {
+    changes: u64,
+    machines: HashMap<Arc<str>, Arc<Entry>>,
+}
+
+/// What was read.
+#[derive(Default)]
+pub(super) struct Catalog {
+    known: RwLock<Known>,
+    /// How many machines there were, after so many changes.
+    count: Mutex<Option<(u64, usize)>>,
+}
+
+impl Catalog {
+    fn get(&self, name: &str, changes: u64) -> Option<Arc<Entry>> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        if known.changes == changes { known.machines.get(name).cloned() } else { None }
+    }
+
+    fn put(&self, name: Arc<str>, entry: Arc<Entry>, changes: u64) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.changes != changes || known.machines.len() >= KNOWN_MAX {
+            known.machines.clear();
+            known.changes = changes;
+        }
+        known.machines.insert(name, entry);
+    }
+}
+
+/// A change of a machine.
+pub(super) struct Change {
+    /// A definition that counts from now on.
+    pub(super) revision: Option<(NewRevision, Arc<Machine>)>,
+    /// What its card says, given the revision that counts then; none: the machine goes.
+    pub(super) card: Box<dyn Fn(RevisionId) -> Option<Card>>,
+}
+
+impl Change {
+    /// Of the card alone.
+    pub(super) fn card(card: Card) -> Self {
+        Self { revision: None, card: Box::new(move |_| Some(card.clone())) }
+    }
+}
+
+impl Api {
+    /// A machine as it stands; none of this name is an answer too.
+    pub(super) async fn machine(&self, name: &str) -> Result<Option<Arc<Entry>>, ApiError> {
+        // Counted before the reading: what changes meanwhile makes this out of date at once.
+        let changes = self.0.door.machine_changes();
+        if let Some(entry) = self.0.catalog.get(name, changes) {
+            return Ok(Some(entry));
+        }
+        let name: Arc<str> = name.into();
+        let asked = name.clone();
+        let entry = self.blocking(move |api| api.look(&asked)).await?.map(Arc::new);
+        if let Some(entry) = &entry {
+            self.0.catalog.put(name, entry.clone(), changes);
+        }
+        Ok(entry)
+    }
+
+    /// How many machines there are. It is counted again only after something other than a new machine changed. It
+    /// waits for the disk.
+    pub(super) fn count_machines(&self) -> Result<usize, ApiError> {
+        let mut known = self.0.catalog.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let changes = self.0.door.machine_changes();
+        let count = match *known {
+            Some((at, count)) if at == changes => count,
+            _ => {
+                let mut count = 0;
+                let mut after: Option<Arc<str>> = None;
+                loop {
+                    let heads = self.0.door.read(|reader| reader.heads(after.as_deref(), HEADS_AT_ONCE))?;
+                    let Some(last) = heads.last() else { break };
+                    count += heads.len();
+                    after = Some(last.name.clone());
+                }
+                count
+            }
+        };
+        // The machine that is made next is one more, after one more change.
+        *known = Some((changes + 1, count + 1));
+        Ok(count)
+    }
+
+    /// A machine as the store has it. It waits for the disk.
+    pub(super) fn look(&self, name: &str) -> Result<Option<Entry>, ApiError> {
+        let found = self.0.door.read(|reader| {
+            let Some(head) = reader.head(name)? else { return Ok(None) };
+            let record = reader.revision(head.revision)?;
+            Ok(record.map(|record| (head, record)))
+        })?;
+        let Some((head, record)) = found else { return Ok(None) };
+        let card = serde_json::from_str(&head.card)
+            .map_err(|error| ApiError::unavailable(format!("the card of {name} cannot be read: {error}")))?;
+        Ok(Some(Entry { head, card, record }))
+    }
+
+    /// Changes a machine as `decide` says of what it is shown; `None` from it: nothing is to be changed. It waits for
+    /// the disk, and answers with the machine as it stands then.
+    pub(super) fn change(
+        &self,
+        name: &Arc<str>,
+        decide: impl Fn(Option<&Entry>) -> Result<Option<Change>, ApiError>,
+    ) -> Result<Option<Entry>, ApiError> {
+        for _ in 0..TRIES_MAX {
+            let seen = self.look(name)?;
+            let Some(Change { revision, card }) = decide(seen.as_ref())? else { return Ok(seen) };
+            let write = |revision| {
+                let card = card(revision)?;
+                Some(serde_json::to_string(&card).expect("a card is JSON").into())
+            };
+            let (revision, machine) = revision.unzip();
+            let change = MachineChange {
+                name: name.clone(),
+                seen: seen.map(|entry| entry.head.changed),
+                revision,
+                card: &write,
+            };
+            match self.0.door.revise(&change, machine)? {
+                Revised::Stands(_) => return self.look(name),
+                Revised::Gone => return Ok(None),
+                Revised::Otherwise(_) => {}
+            }
+        }
+        Err(ApiError::new(Code::ConflictException, format!("{name} is changed by others all the time")))
+    }
+}

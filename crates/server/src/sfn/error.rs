@@ -1,0 +1,181 @@
+//! Errors as Step Functions names them: one table from what went wrong to a code, a status and AWS's words.
+
+use perdura_engine::asl::json::{Map, Value};
+use perdura_runtime::{InputError, Unavailable};
+use perdura_store::{CommitError, Failure};
+
+/// A call that was not carried out.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{}: {message}", code.name())]
+pub struct ApiError {
+    /// What AWS calls it.
+    pub code: Code,
+    /// For people.
+    pub message: String,
+    /// Further members: `reason`, `resourceName`, `kmsKeyState`.
+    pub members: Vec<(&'static str, String)>,
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $status:literal),* $(,)?) => {
+        /// The codes of the service's model, and those that every AWS service has.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs, reason = "AWS's own names")]
+        pub enum Code { $($(#[$doc])* $name),* }
+
+        impl Code {
+            /// As `__type` says it.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name)),* }
+            }
+
+            /// The HTTP status that it comes with.
+            pub fn status(self) -> u16 {
+                match self { $(Self::$name => $status),* }
+            }
+        }
+    };
+}
+
+codes! {
+    ActivityAlreadyExists = 400,
+    ActivityDoesNotExist = 400,
+    ActivityLimitExceeded = 400,
+    ActivityWorkerLimitExceeded = 400,
+    ConflictException = 400,
+    ExecutionAlreadyExists = 400,
+    ExecutionDoesNotExist = 400,
+    ExecutionLimitExceeded = 400,
+    ExecutionNotRedrivable = 400,
+    InvalidArn = 400,
+    InvalidDefinition = 400,
+    InvalidEncryptionConfiguration = 400,
+    InvalidExecutionInput = 400,
+    InvalidLoggingConfiguration = 400,
+    InvalidName = 400,
+    InvalidOutput = 400,
+    InvalidToken = 400,
+    InvalidTracingConfiguration = 400,
+    KmsAccessDeniedException = 400,
+    KmsInvalidStateException = 400,
+    KmsThrottlingException = 400,
+    MissingRequiredParameter = 400,
+    ResourceNotFound = 400,
+    ServiceQuotaExceededException = 400,
+    StateMachineAlreadyExists = 400,
+    StateMachineDeleting = 400,
+    StateMachineDoesNotExist = 400,
+    StateMachineLimitExceeded = 400,
+    StateMachineTypeNotSupported = 400,
+    TaskDoesNotExist = 400,
+    TaskTimedOut = 400,
+    TooManyTags = 400,
+    ValidationException = 400,
+    // Those that every AWS service has.
+    IncompleteSignatureException = 400,
+    InvalidSignatureException = 403,
+    MissingAuthenticationTokenException = 403,
+    RequestEntityTooLargeException = 413,
+    RequestTimeoutException = 408,
+    SerializationException = 400,
+    ServiceUnavailable = 503,
+    UnknownOperationException = 400,
+    UnrecognizedClientException = 403,
+}
+
+impl ApiError {
+    /// With a code and AWS's words.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), members: Vec::new() }
+    }
+
+    /// A `ValidationException`, which may have a reason that programs read.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Code::ValidationException, message)
+    }
+
+    /// With a further member.
+    #[must_use]
+    pub fn with(mut self, member: &'static str, value: impl Into<String>) -> Self {
+        self.members.push((member, value.into()));
+        self
+    }
+
+    pub(super) fn invalid_arn(why: impl AsRef<str>) -> Self {
+        Self::new(Code::InvalidArn, format!("Invalid Arn: '{}'", why.as_ref()))
+    }
+
+    pub(super) fn invalid_name(name: &str) -> Self {
+        Self::new(Code::InvalidName, format!("Invalid Name: '{name}'"))
+    }
+
+    pub(super) fn invalid_token() -> Self {
+        Self::new(Code::InvalidToken, "Invalid Token: 'Invalid token'")
+    }
+
+    pub(super) fn no_machine(arn: &str) -> Self {
+        Self::new(Code::StateMachineDoesNotExist, format!("State Machine Does Not Exist: '{arn}'"))
+    }
+
+    pub(super) fn no_execution(arn: &str) -> Self {
+        Self::new(Code::ExecutionDoesNotExist, format!("Execution Does Not Exist: '{arn}'"))
+    }
+
+    pub(super) fn no_activity(arn: &str) -> Self {
+        Self::new(Code::ActivityDoesNotExist, format!("Activity Does Not Exist: '{arn}'"))
+    }
+
+    /// Something that is neither machine nor execution.
+    pub(super) fn no_resource(arn: &str) -> Self {
+        Self::new(Code::ResourceNotFound, format!("Resource not found: '{arn}'")).with("resourceName", arn)
+    }
+
+    pub(super) fn wrong_type() -> Self {
+        Self::new(
+            Code::StateMachineTypeNotSupported,
+            "This operation is not supported by this type of state machine",
+        )
+    }
+
+    /// The node cannot do it now. A client waits and asks again: SDKs do so by themselves.
+    pub(super) fn unavailable(why: impl std::fmt::Display) -> Self {
+        Self::new(Code::ServiceUnavailable, why.to_string())
+    }
+
+    /// The body of the answer.
+    pub fn to_json(&self) -> Value {
+        let mut body = Map::new();
+        body.insert("__type", self.code.name());
+        body.insert("message", self.message.as_str());
+        for (member, value) in &self.members {
+            body.insert(*member, value.as_str());
+        }
+        body.into()
+    }
+}
+
+impl From<Failure> for ApiError {
+    fn from(failure: Failure) -> Self {
+        tracing::error!(%failure, "a call could not be carried out");
+        Self::unavailable(failure)
+    }
+}
+
+impl From<CommitError> for ApiError {
+    fn from(error: CommitError) -> Self {
+        tracing::error!(%error, "a call could not be carried out");
+        Self::unavailable(error)
+    }
+}
+
+impl From<Unavailable> for ApiError {
+    fn from(error: Unavailable) -> Self {
+        Self::unavailable(error)
+    }
+}
+
+impl From<InputError> for ApiError {
+    fn from(error: InputError) -> Self {
+        Self::unavailable(error)
+    }
+}

@@ -1,0 +1,291 @@
+//! Executions: started, shown, stopped, redriven.
+
+use super::catalog::Entry;
+use super::error::{ApiError, Code};
+use super::locate::MachineArn;
+use super::machines::{deleting, object_of};
+use super::requested::Requested;
+use super::settings::Settings;
+use super::{Api, seconds};
+use perdura_engine::asl::diagnostic::explain_data;
+use perdura_engine::asl::json::{Map, Payload, Value};
+use perdura_engine::asl::machine::MachineType;
+use perdura_engine::asl::object;
+use perdura_engine::{Execution, Fault, Input, Status, is_name};
+use perdura_runtime::{Ending, Naming, NamingOf, Start, StartError, Started, Via};
+use perdura_store::RevisionId;
+use std::sync::Arc;
+
+/// What AWS bills by.
+const BILLED_MEMORY_MB: u64 = 64;
+/// In steps of this many milliseconds.
+const BILLED_MS: i64 = 100;
+
+pub(super) async fn start(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+    let (start, _, arn) = prepare(api, request, None).await?;
+    let started = api.0.door.start(start).await.map_err(|error| not_started(error, &arn))?;
+    if started.fresh {
+        tracing::debug!(execution = %started.execution, "started");
+    }
+    Ok(object! {"executionArn" => started.arn, "startDate" => seconds(started.at)})
+}
+
+/// Starts an Express execution and waits for its end, well or not.
+pub(super) async fn start_sync(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+    let (start, entry, arn) = prepare(api, request, Some(MachineType::Express)).await?;
+    let input = start.input.clone();
+    let ran = api.0.door.run(start).await.map_err(|error| not_started(error, &arn))?;
+    let (Started { execution, arn, .. }, ending) = ran;
+    let Ending { status, output, fault, started_at, ended_at } = ending?;
+    let with_data = request.wants_data();
+    let mut shown = object_of(object! {
+        "executionArn" => arn,
+        "stateMachineArn" => api.0.arns.machine(&entry.head.name),
+        "name" => request.text("name").map_or_else(|| execution.to_string(), str::to_owned),
+        "startDate" => seconds(started_at),
+        "stopDate" => seconds(ended_at),
+        // A synchronous execution that somebody stops has failed, as far as its caller is concerned.
+        "status" => if status == Status::Aborted { "FAILED" } else { status.name() },
+    });
+    let took_ms = ended_at.0.saturating_sub(started_at.0).max(1);
+    let billed_ms = (took_ms + BILLED_MS - 1) / BILLED_MS * BILLED_MS;
+    shown.insert(
+        "billingDetails",
+        object! {
+            "billedMemoryUsedInMB" => BILLED_MEMORY_MB,
+            "billedDurationInMilliseconds" => billed_ms,
+        },
+    );
+    insert_data(&mut shown, "input", Some(&input), with_data);
+    insert_data(&mut shown, "output", output.as_ref(), with_data);
+    if with_data {
+        insert_fault(&mut shown, &fault);
+    }
+    if let Some(header) = request.text("traceHeader") {
+        shown.insert("traceHeader", header);
+    }
+    Ok(shown.into())
+}
+
+/// What is to be started, of which machine, and what its ARN would be.
+async fn prepare(
+    api: &Api,
+    request: Requested<'_>,
+    only: Option<MachineType>,
+) -> Result<(Start, Arc<Entry>, String), ApiError> {
+    let machine_arn = request.required("stateMachineArn");
+    let found = MachineArn::read(machine_arn)?;
+    let missing = || ApiError::no_machine(machine_arn);
+    if !api.is_ours(machine_arn) {
+        return Err(missing());
+    }
+    if let MachineArn::Labelled { .. } = found {
+        return Err(super::list::labelled());
+    }
+    let name = request.text("name");
+    if let Some(name) = name.filter(|name| !is_name(name)) {
+        return Err(ApiError::invalid_name(name));
+    }
+    let entry = api.machine(found.name()).await?.ok_or_else(missing)?;
+    if entry.card.deleting {
+        return Err(deleting(machine_arn));
+    }
+    let kind = entry.head.kind;
+    if only.is_some_and(|only| only != kind) {
+        return Err(ApiError::wrong_type());
+    }
+    api.0.keys.check(Settings::kept(entry.record.settings.as_deref()).key())?;
+    let limits = api.limits(kind);
+    let input = input(request.text("input"), limits.payload_bytes_max)?;
+    let (revision, via) = qualified(api, &entry, &found).ok_or_else(missing)?;
+    let totals = api.0.door.gauges().totals;
+    let running = totals.started.saturating_sub(totals.succeeded + totals.failed);
+    if running >= api.0.quotas.executions {
+        let message = format!("Execution Limit Exceeded: '{}'", api.0.quotas.executions);
+        return Err(ApiError::new(Code::ExecutionLimitExceeded, message));
+    }
+    let arn = api.0.arns.execution(found.name(), name.unwrap_or_default(), kind, "");
+    let via = Via { trace_header: request.text("traceHeader").map(Arc::from), ..via };
+    let (name, naming) = match (kind, name) {
+        (MachineType::Express, Some(name)) => (None, shared_name(api, name)),
+        (MachineType::Express, None) | (MachineType::Standard, _) => {
+            (name.map(Arc::from), Naming::new(api.0.arns.clone()))
+        }
+    };
+    Ok((Start { revision, name, input, limits, naming, via }, entry, arn))
+}
+
+/// The name of an Express execution is not its own: others may have it too, and only their ids differ.
+fn shared_name(api: &Api, name: &str) -> Naming {
+    let (arns, name): (_, Arc<str>) = (api.0.arns.clone(), name.into());
+    Naming(Arc::new(move |of| NamingOf { name: name.clone(), ..of }.identity(&arns)))
+}
+
+/// Which revision an ARN leads to, and by which version and alias.
+fn qualified(api: &Api, entry: &Entry, arn: &MachineArn) -> Option<(RevisionId, Via)> {
+    let (version, alias) = match arn {
+        MachineArn::Plain { .. } | MachineArn::Labelled { .. } => {
+            return Some((entry.head.revision, Via::default()));
+        }
+        MachineArn::Version { number, .. } => (entry.card.version(*number)?, None),
+        MachineArn::Alias { alias, .. } => {
+            (entry.card.route(alias, api.moment().entropy)?, Some(alias.as_str().into()))
+        }
+    };
+    Some((version.revision, Via { version: Some(version.number), alias, trace_header: None }))
+}
+
+/// An input; none is an empty object.
+fn input(text: Option<&str>, bytes_max: usize) -> Result<Payload, ApiError> {
+    let text = text.unwrap_or("{}");
+    let wrong = |what: String| {
+        Err(ApiError::new(
+            Code::InvalidExecutionInput,
+            format!("Invalid State Machine Execution Input: '{what}'"),
+        ))
+    };
+    if text.len() > bytes_max {
+        return wrong(format!("The input has {} bytes; the most is {bytes_max}", text.len()));
+    }
+    match Payload::from_text(text) {
+        Ok(input) => Ok(input),
+        Err(error) => wrong(explain_data(text).unwrap_or(error.message)),
+    }
+}
+
+fn not_started(error: StartError, arn: &str) -> ApiError {
+    match error {
+        StartError::Exists(_) => {
+            ApiError::new(Code::ExecutionAlreadyExists, format!("Execution Already Exists: '{arn}'"))
+        }
+        StartError::NoMachine => ApiError::unavailable("the definition cannot be read"),
+        StartError::Unavailable(unavailable) => unavailable.into(),
+    }
+}
+
+pub(super) async fn describe(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+    let arn = request.required("executionArn");
+    let id = api.standard(arn).await?;
+    let execution = api.seen(id, arn).await?.execution;
+    let run = if execution.identity().is_child_of_map_run() { api.run_of_child(id).await? } else { None };
+    if request.wants_data() {
+        let machine = execution.identity().machine_name.clone();
+        if let Some(entry) = api.machine(&machine).await? {
+            api.0.keys.check(entry.settings().key())?;
+        }
+    }
+    let mut shown = shown(&execution, request.wants_data());
+    let is_child = run.is_some();
+    if let Some(run) = run {
+        shown.insert("mapRunArn", run.arn);
+    }
+    insert_redrive(&mut shown, &execution, is_child);
+    Ok(shown.into())
+}
+
+fn shown(execution: &Execution, with_data: bool) -> Map {
+    let identity = execution.identity();
+    let mut shown = object_of(object! {
+        "executionArn" => identity.arn.clone(),
+        "stateMachineArn" => identity.machine_arn.clone(),
+        "name" => identity.name.clone(),
+        "status" => execution.status().name(),
+        "startDate" => seconds(execution.started_at()),
+    });
+    if let Some(ended_at) = execution.ended_at() {
+        shown.insert("stopDate", seconds(ended_at));
+    }
+    insert_data(&mut shown, "input", Some(&identity.input), with_data);
+    insert_data(&mut shown, "output", execution.output(), with_data);
+    if with_data {
+        insert_fault(&mut shown, execution.fault());
+    }
+    let optional = [
+        ("traceHeader", &identity.trace_header),
+        ("stateMachineVersionArn", &identity.version_arn),
+        ("stateMachineAliasArn", &identity.alias_arn),
+    ];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            shown.insert(name, value.clone());
+        }
+    }
+    shown
+}
+
+/// Whether it can be redriven, and by whom.
+fn insert_redrive(shown: &mut Map, execution: &Execution, is_child: bool) {
+    shown.insert("redriveCount", u64::from(execution.redrives()));
+    if let Some(redriven_at) = execution.redriven_at() {
+        shown.insert("redriveDate", seconds(redriven_at));
+    }
+    let status = execution.status();
+    let (word, reason) = match status {
+        Status::Created | Status::Running | Status::Succeeded => {
+            ("NOT_REDRIVABLE", Some(format!("Execution is {} and cannot be redriven", status.name())))
+        }
+        Status::Failed | Status::Aborted | Status::TimedOut if is_child => (
+            "REDRIVABLE_BY_MAP_RUN",
+            Some("Execution is a child of a Map Run and is redriven with it".to_owned()),
+        ),
+        Status::Failed | Status::Aborted | Status::TimedOut => ("REDRIVABLE", None),
+    };
+    shown.insert("redriveStatus", word);
+    if let Some(reason) = reason {
+        shown.insert("redriveStatusReason", reason);
+    }
+}
+
+/// A payload with its details; where only names and times are wanted, that it is left out.
+fn insert_data(shown: &mut Map, name: &'static str, payload: Option<&Payload>, with_data: bool) {
+    let Some(payload) = payload else { return };
+    if with_data {
+        shown.insert(name, payload.text().clone());
+    }
+    let details = if name == "input" { "inputDetails" } else { "outputDetails" };
+    shown.insert(details, object! {"included" => with_data});
+}
+
+fn insert_fault(shown: &mut Map, fault: &Fault) {
+    for (name, value) in [("error", &fault.error), ("cause", &fault.cause)] {
+        if let Some(value) = value {
+            shown.insert(name, value.clone());
+        }
+    }
+}
+
+/// Stops an execution. One that has ended stays as it ended, and AWS does not mind either.
+pub(super) async fn stop(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+    let arn = request.required("executionArn");
+    let id = api.standard(arn).await?;
+    let text = |name: &str| request.text(name).map(Arc::from);
+    let fault = Fault { error: text("error"), cause: text("cause") };
+    api.0.door.input(id, Input::Stop { fault }).await?;
+    let execution = api.seen(id, arn).await?.execution;
+    let ended_at = execution.ended_at().unwrap_or_else(|| api.now());
+    Ok(object! {"stopDate" => seconds(ended_at)})
+}
+
+/// Runs the unsuccessful part of an execution again.
+pub(super) async fn redrive(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+    let arn = request.required("executionArn");
+    let id = api.standard(arn).await?;
+    let refused = |why: &str| ApiError::new(Code::ExecutionNotRedrivable, why.to_owned());
+    let token: Option<Arc<str>> = request.text("clientToken").map(Arc::from);
+    let input = token.clone().map_or(Input::Redrive, |token| Input::RedriveOnce { token });
+    let before = api.seen(id, arn).await?.execution;
+    if before.identity().is_child_of_map_run() {
+        return Err(refused("Execution is a child of a Map Run and is redriven with it"));
+    }
+    let taken = api.0.door.input(id, input).await?;
+    let execution = api.seen(id, arn).await?.execution;
+    if let Some(redriven_at) = token.and_then(|token| execution.redriven_under(&token)) {
+        return Ok(object! {"redriveDate" => seconds(redriven_at)});
+    }
+    if taken.ignored.is_some() {
+        let message = format!("Execution is {} and cannot be redriven", before.status().name());
+        return Err(refused(&message));
+    }
+    let redriven_at = execution.redriven_at().unwrap_or_else(|| api.now());
+    Ok(object! {"redriveDate" => seconds(redriven_at)})
+}

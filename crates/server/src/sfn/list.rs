@@ -1,0 +1,217 @@
+//! Lists, page by page, and the list of executions.
+
+use super::error::ApiError;
+use super::locate::{MachineArn, parse, wrong_resource};
+use super::machines::object_of;
+use super::requested::Requested;
+use super::{Api, seconds};
+use perdura_engine::asl::json::Value;
+use perdura_engine::asl::machine::MachineType;
+use perdura_engine::asl::object;
+use perdura_engine::{ExecutionId, Named, Status, Timestamp};
+use perdura_store::{After, Filter, Summary};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use uuid::Uuid;
+
+/// One page of the answers to one question.
+pub(super) struct Pages<'a> {
+    api: &'a Api,
+    question: String,
+    token: Option<String>,
+    most: u32,
+}
+
+impl<'a> Pages<'a> {
+    /// Everything but the page's size and token is part of the question.
+    pub(super) fn of(api: &'a Api, request: Requested<'_>, action: &str) -> Self {
+        let mut question = action.to_owned();
+        for (name, value) in request.members().iter() {
+            if !matches!(&**name, "nextToken" | "maxResults") && !value.is_null() {
+                write!(question, "\n{name}={value}").expect("a text takes everything");
+            }
+        }
+        Self { api, question, token: request.text("nextToken").map(str::to_owned), most: request.page() }
+    }
+
+    /// How many results fit.
+    pub(super) fn most(&self) -> u32 {
+        self.most
+    }
+
+    /// The place after which this page begins.
+    pub(super) fn after(&self) -> Result<Option<String>, ApiError> {
+        let open = |token: &String| self.api.0.tokens.open(&self.question, token, self.api.now());
+        self.token.as_ref().map(open).transpose()
+    }
+
+    /// Cuts what is too much off, and says after which place the next page begins, if there is one.
+    pub(super) fn cut<T>(&self, mut found: Vec<T>, place: impl Fn(&T) -> String) -> (Vec<T>, Option<String>) {
+        let is_more = found.len() > self.most as usize;
+        found.truncate(self.most as usize);
+        let next = found.last().filter(|_| is_more).map(place);
+        (found, next)
+    }
+
+    /// The answer, with a token where there is more.
+    pub(super) fn answer(&self, name: &'static str, shown: Vec<Value>, next: Option<String>) -> Value {
+        let mut answer = perdura_engine::asl::json::Map::new();
+        answer.insert(name, shown);
+        if let Some(place) = next {
+            answer.insert("nextToken", self.api.0.tokens.seal(&self.question, &place, self.api.now()));
+        }
+        answer.into()
+    }
+}
+
+/// `ListExecutions`: of a machine, a version, an alias or a Map Run; the newest first.
+pub(super) async fn executions(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+    let pages = Pages::of(api, request, "ListExecutions");
+    let mut filter = Filter { status: status(request), ..Filter::default() };
+    filter.redriven = request.text("redriveFilter").map(|word| word == "REDRIVEN");
+    let of = match (request.text("stateMachineArn"), request.text("mapRunArn")) {
+        (Some(arn), None) => of_machine(api, arn, &mut filter).await?,
+        (None, Some(arn)) => of_map_run(api, arn, &mut filter).await?,
+        (None, None) => {
+            return Err(ApiError::invalid("Either a stateMachineArn or a mapRunArn must be specified")
+                .with("reason", "MISSING_REQUIRED_PARAMETER"));
+        }
+        (Some(_), Some(_)) => {
+            return Err(ApiError::invalid("Only one of stateMachineArn and mapRunArn can be specified"));
+        }
+    };
+    if filter.redriven.is_some() && filter.map_run.is_some() {
+        return Err(ApiError::invalid("redriveFilter cannot be used with a mapRunArn"));
+    }
+    let after: After = pages.after()?.and_then(|place| read_place(&place));
+    if request.text("statusFilter") == Some("PENDING_REDRIVE") {
+        return Ok(pages.answer("executions", Vec::new(), None));
+    }
+    let young = match (filter.machine, after) {
+        (Some(machine), None) => api.0.door.young(machine, pages.most() as usize + 1).await,
+        _ => Vec::new(),
+    };
+    let most = pages.most() + 1;
+    let asked = filter.clone();
+    let stored = api.read(move |reader| reader.list(&asked, after, most)).await?;
+    let (found, next) = pages.cut(merge(stored, young, &filter), |summary| {
+        format!("{}:{}", summary.started_at.0, summary.execution)
+    });
+    let shown = found.into_iter().map(|summary| of.show(api, &summary));
+    Ok(pages.answer("executions", shown.collect(), next))
+}
+
+/// Those that have no row yet stand among those that have one; what memory says of one counts.
+fn merge(mut stored: Vec<Summary>, young: Vec<Summary>, filter: &Filter) -> Vec<Summary> {
+    let known: BTreeSet<ExecutionId> = young.iter().map(|summary| summary.execution).collect();
+    stored.retain(|summary| !known.contains(&summary.execution));
+    let fits = |summary: &Summary| {
+        filter.status.is_none_or(|status| summary.status == status)
+            && filter.version.is_none_or(|version| summary.version == Some(version))
+            && filter.alias.as_ref().is_none_or(|alias| summary.alias.as_ref() == Some(alias))
+            && filter.redriven.is_none_or(|redriven| (summary.redrives > 0) == redriven)
+    };
+    stored.extend(young.into_iter().filter(fits));
+    stored.sort_unstable_by_key(|summary| Reverse((summary.started_at, summary.execution)));
+    stored
+}
+
+/// What all executions of a list have in common.
+struct Of {
+    machine: String,
+    kind: MachineType,
+    /// `MACHINE/LABEL`, and the run's ARN.
+    run: Option<(String, String)>,
+}
+
+impl Of {
+    fn show(&self, api: &Api, summary: &Summary) -> Value {
+        let name = summary.name.as_deref().map_or_else(|| summary.execution.to_string(), str::to_owned);
+        let arns = &api.0.arns;
+        let machine = self.run.as_ref().map_or(&self.machine, |(labelled, _)| labelled);
+        let mut shown = object_of(object! {
+            "executionArn" => arns.execution(machine, &name, self.kind, &summary.execution.to_string()),
+            "stateMachineArn" => arns.machine(machine),
+            "name" => name.as_str(),
+            "status" => summary.status.name(),
+            "startDate" => seconds(summary.started_at),
+        });
+        if let Some(ended_at) = summary.ended_at {
+            shown.insert("stopDate", seconds(ended_at));
+        }
+        if let Some((_, arn)) = &self.run {
+            shown.insert("mapRunArn", arn.as_str());
+        }
+        if let Some(version) = summary.version {
+            shown.insert("stateMachineVersionArn", arns.version(&self.machine, version));
+        }
+        if let Some(alias) = &summary.alias {
+            shown.insert("stateMachineAliasArn", arns.alias(&self.machine, alias));
+        }
+        shown.insert("redriveCount", u64::from(summary.redrives));
+        if let Some(redriven_at) = summary.redriven_at {
+            shown.insert("redriveDate", seconds(redriven_at));
+        }
+        shown.into()
+    }
+}
+
+async fn of_machine(api: &Api, arn: &str, filter: &mut Filter) -> Result<Of, ApiError> {
+    let found = MachineArn::read(arn)?;
+    let entry = api.machine(found.name()).await?.ok_or_else(|| ApiError::no_machine(arn))?;
+    if entry.head.kind == MachineType::Express {
+        return Err(ApiError::wrong_type());
+    }
+    match &found {
+        MachineArn::Plain { .. } => {}
+        MachineArn::Version { number, .. } => {
+            entry.card.version(*number).ok_or_else(|| ApiError::no_machine(arn))?;
+            filter.version = Some(*number);
+        }
+        MachineArn::Alias { alias, .. } => {
+            entry.card.aliases.get(alias).ok_or_else(|| ApiError::no_resource(arn))?;
+            filter.alias = Some(alias.as_str().into());
+        }
+        MachineArn::Labelled { .. } => return Err(labelled()),
+    }
+    filter.machine = Some(entry.head.machine);
+    Ok(Of { machine: found.name().to_owned(), kind: entry.head.kind, run: None })
+}
+
+/// A labelled ARN where a plain one is wanted.
+pub(super) fn labelled() -> ApiError {
+    ApiError::invalid("This operation does not support state machine ARNs with labels")
+        .with("reason", "API_DOES_NOT_SUPPORT_LABELED_ARNS")
+}
+
+async fn of_map_run(api: &Api, arn: &str, filter: &mut Filter) -> Result<Of, ApiError> {
+    let Named::MapRun { machine, label, id: run } = parse(arn)?.named else {
+        return Err(wrong_resource(arn));
+    };
+    api.map_run(run, arn).await?;
+    filter.map_run = Some(run);
+    let first = api.read(move |reader| reader.children(run, 0, 1)).await?;
+    let kind = match first.first() {
+        Some(child) => api.begun(child.execution).await?.map(|begun| begun.identity.kind),
+        None => None,
+    };
+    let kind = kind.unwrap_or(MachineType::Standard);
+    Ok(Of { machine: machine.to_owned(), kind, run: Some((format!("{machine}/{label}"), arn.to_owned())) })
+}
+
+fn status(request: Requested<'_>) -> Option<Status> {
+    match request.text("statusFilter")? {
+        "RUNNING" => Some(Status::Running),
+        "SUCCEEDED" => Some(Status::Succeeded),
+        "FAILED" => Some(Status::Failed),
+        "TIMED_OUT" => Some(Status::TimedOut),
+        "ABORTED" => Some(Status::Aborted),
+        _ => None,
+    }
+}
+
+fn read_place(place: &str) -> Option<(Timestamp, ExecutionId)> {
+    let (at, id) = place.split_once(':')?;
+    Some((Timestamp(at.parse().ok()?), ExecutionId::from_uuid(Uuid::parse_str(id).ok()?)))
+}

@@ -1,0 +1,171 @@
+//! What an ARN names: the strict reading of it, and who is behind it.
+
+use super::Api;
+use super::error::ApiError;
+use super::list::labelled;
+use crate::fold::{Folded, broken, fold};
+use perdura_engine::{Arn, ArnError, Execution, ExecutionId, Named};
+use perdura_store::MapRunRow;
+use perdura_store::record::{Begun, TurnBody};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// What of a machine an ARN names.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum MachineArn {
+    Plain { name: String },
+    Version { name: String, number: u32 },
+    Alias { name: String, alias: String },
+    Labelled { name: String, label: String },
+}
+
+impl MachineArn {
+    pub(super) fn read(arn: &str) -> Result<Self, ApiError> {
+        match parse(arn)?.named {
+            Named::Machine { name } => Ok(Self::Plain { name: name.to_owned() }),
+            Named::Qualified { name, qualifier } => Ok(match qualifier.parse() {
+                Ok(number) => Self::Version { name: name.to_owned(), number },
+                Err(_) => Self::Alias { name: name.to_owned(), alias: qualifier.to_owned() },
+            }),
+            Named::Labelled { name, label } => {
+                Ok(Self::Labelled { name: name.to_owned(), label: label.to_owned() })
+            }
+            Named::Execution { .. }
+            | Named::Express { .. }
+            | Named::MapRun { .. }
+            | Named::Activity { .. } => Err(wrong_resource(arn)),
+        }
+    }
+
+    /// The name of a machine, where nothing else is wanted.
+    pub(super) fn plain(arn: &str) -> Result<String, ApiError> {
+        match Self::read(arn)? {
+            Self::Plain { name } => Ok(name),
+            Self::Labelled { .. } => Err(labelled()),
+            Self::Version { .. } | Self::Alias { .. } => Err(wrong_resource(arn)),
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Self::Plain { name }
+            | Self::Version { name, .. }
+            | Self::Alias { name, .. }
+            | Self::Labelled { name, .. } => name,
+        }
+    }
+}
+
+/// AWS's words for an ARN of another kind than is wanted.
+pub(super) fn wrong_resource(arn: &str) -> ApiError {
+    let kind = arn.split(':').nth(5).unwrap_or(arn);
+    ApiError::invalid_arn(format!("Resource type not valid in this context: {kind}"))
+}
+
+/// Reads an ARN. One of another account or region names nothing here, which its action tells in its own words.
+pub(super) fn parse(arn: &str) -> Result<Arn<'_>, ApiError> {
+    Arn::parse(arn).map_err(|error| match error {
+        ArnError::NoArn => ApiError::invalid_arn(format!("Invalid ARN prefix: {arn}")),
+        ArnError::OtherService | ArnError::UnknownKind => wrong_resource(arn),
+        ArnError::BadName => ApiError::invalid_arn(arn),
+    })
+}
+
+/// An execution as it stands.
+pub(super) struct Seen {
+    pub(super) execution: Execution,
+}
+
+impl Api {
+    /// Whether an ARN is of this partition, region and account.
+    pub(super) fn is_ours(&self, arn: &str) -> bool {
+        Arn::parse(arn).is_ok_and(|arn| arn.is_of(&self.0.arns))
+    }
+
+    /// The Standard execution that an ARN names.
+    pub(super) async fn standard(&self, arn: &str) -> Result<ExecutionId, ApiError> {
+        match parse(arn)?.named {
+            // Those of a Map Run can be had; AWS keeps no others.
+            Named::Express { label: None, .. } => Err(wrong_resource(arn)),
+            _ => self.execution(arn).await,
+        }
+    }
+
+    /// The execution that an ARN names.
+    pub(super) async fn execution(&self, arn: &str) -> Result<ExecutionId, ApiError> {
+        let unknown = || ApiError::no_execution(arn);
+        let (machine, name) = match parse(arn)?.named {
+            Named::Execution { machine, name, .. } => (machine.to_owned(), name),
+            Named::Express { id, .. } => {
+                let id = Uuid::parse_str(id).map(ExecutionId::from_uuid).map_err(|_| unknown())?;
+                return self.if_it_is(id, arn).await?.ok_or_else(unknown);
+            }
+            Named::Machine { .. }
+            | Named::Qualified { .. }
+            | Named::Labelled { .. }
+            | Named::MapRun { .. }
+            | Named::Activity { .. } => return Err(wrong_resource(arn)),
+        };
+        if !self.is_ours(arn) {
+            return Err(unknown());
+        }
+        // One without a name of its own goes by its id.
+        if let Ok(id) = Uuid::parse_str(name)
+            && let Some(id) = self.if_it_is(ExecutionId::from_uuid(id), arn).await?
+        {
+            return Ok(id);
+        }
+        let name: Arc<str> = name.into();
+        let id = self.read(move |reader| reader.machine_id(&machine)).await?.ok_or_else(unknown)?;
+        if let Some(execution) = self.0.door.named(id, name.clone()).await {
+            return Ok(execution);
+        }
+        self.read(move |reader| reader.named(id, &name)).await?.ok_or_else(unknown)
+    }
+
+    /// The execution with this id, if it goes by this ARN.
+    async fn if_it_is(&self, id: ExecutionId, arn: &str) -> Result<Option<ExecutionId>, ApiError> {
+        if let Some(view) = self.0.door.view(id).await {
+            return Ok((*view.execution.identity().arn == *arn).then_some(id));
+        }
+        Ok(self.begun(id).await?.filter(|begun| *begun.identity.arn == *arn).map(|_| id))
+    }
+
+    /// How an execution began, as its first Turn says.
+    pub(super) async fn begun(&self, id: ExecutionId) -> Result<Option<Begun>, ApiError> {
+        self.blocking(move |api| {
+            let turns = api.0.door.read(|reader| reader.turns(id, 1, 1))?;
+            let Some(first) = turns.first() else { return Ok(None) };
+            let body =
+                TurnBody::read(&first.body).map_err(|damage| ApiError::unavailable(broken(id, &damage)))?;
+            Ok(body.begun)
+        })
+        .await
+    }
+
+    /// The Map Run that a child belongs to.
+    pub(super) async fn run_of_child(&self, id: ExecutionId) -> Result<Option<MapRunRow>, ApiError> {
+        let Some(child) = self.begun(id).await?.and_then(|begun| begun.child) else { return Ok(None) };
+        self.read(move |reader| reader.map_run(child.run)).await
+    }
+
+    /// An execution as it stands, in memory or as it is stored.
+    pub(super) async fn seen(&self, id: ExecutionId, arn: &str) -> Result<Seen, ApiError> {
+        if let Some(view) = self.0.door.view(id).await {
+            return Ok(Seen { execution: view.execution });
+        }
+        let folded = self
+            .blocking(move |api| {
+                api.0.door.read(|reader| Ok(fold(reader, id)))?.map_err(ApiError::unavailable)
+            })
+            .await?;
+        let Folded { execution, .. } = folded.ok_or_else(|| ApiError::no_execution(arn))?;
+        Ok(Seen { execution })
+    }
+
+    /// A Map Run as it stands.
+    pub(super) async fn map_run(&self, run: Uuid, arn: &str) -> Result<MapRunRow, ApiError> {
+        let found = self.0.door.map_run(run).await?;
+        found.filter(|found| *found.arn == *arn).ok_or_else(|| ApiError::no_resource(arn))
+    }
+}

@@ -1,0 +1,469 @@
+//! State machines: made, changed, shown, listed, deleted.
+
+use super::card::{Card, Most};
+use super::catalog::{Change, Entry};
+use super::error::{ApiError, Code};
+use super::list::Pages;
+use super::locate::MachineArn;
+use super::requested::Requested;
+use super::settings::Settings;
+use super::{Api, seconds};
+use perdura_engine::asl::diagnostic::Severity;
+use perdura_engine::asl::json::{Map, Value};
+use perdura_engine::asl::machine::{Machine, MachineType};
+use perdura_engine::asl::object;
+use perdura_engine::asl::read::{ReadOptions, read};
+use perdura_engine::asl::source::Source;
+use perdura_engine::{Fault, Input, Status, Validating, invalid_definition, is_name};
+use perdura_runtime::read_definition;
+use perdura_store::{Filter, MachineRecord, NewRevision};
+use std::sync::Arc;
+
+/// How many executions are stopped between two looks at a list.
+const STOPPED_AT_ONCE: u32 = 100;
+/// How many of those that lists do not show yet are asked for.
+const YOUNG_MAX: usize = 100_000;
+
+pub(super) async fn create(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+    let name: Arc<str> = request.required("name").into();
+    if !is_name(&name) {
+        return Err(ApiError::invalid_name(&name));
+    }
+    let kind = kind(request);
+    let (definition, machine) = definition(api, request.required("definition"), kind)?;
+    let settings = Settings::default().and(request)?;
+    api.0.keys.check(settings.key())?;
+    let role: Arc<str> = role(request.required("roleArn"))?.into();
+    let given = tags(request);
+    let (publish, description) = publishing(request);
+    if description.is_some() && !publish {
+        return Err(ApiError::invalid("Version description can only be set when publish is true"));
+    }
+    let (now, most, quota) = (api.now(), api.most(), api.0.quotas.state_machines);
+    let arn = api.0.arns.machine(&name);
+    let entry = api
+        .blocking(move |api| {
+            api.change(&name, |seen| {
+                if let Some(entry) = seen {
+                    return again(entry, &arn, &definition, kind, &settings).map(|()| None);
+                }
+                if api.count_machines()? >= quota {
+                    let message = format!("The maximum number of state machines is {quota}");
+                    return Err(ApiError::new(Code::StateMachineLimitExceeded, message));
+                }
+                let mut card = Card::default();
+                card.tags.put(given.iter().cloned(), &arn)?;
+                let (description, publish) = (description.clone(), publish);
+                let revision = NewRevision {
+                    kind,
+                    definition: definition.clone(),
+                    role_arn: Some(role.clone()),
+                    settings: settings.to_keep(),
+                    at: now,
+                };
+                Ok(Some(Change {
+                    revision: Some((revision, machine.clone())),
+                    card: Box::new(move |revision| {
+                        let mut card = card.clone();
+                        card.first = Some(revision);
+                        if publish {
+                            let new = (description.clone(), now);
+                            card.publish((revision, None), None, new, most).expect("the first finds room");
+                        }
+                        Some(card)
+                    }),
+                }))
+            })
+        })
+        .await?
+        .ok_or_else(|| ApiError::unavailable("the machine was deleted while it was made"))?;
+    let mut answer = object_of(object! {
+        "stateMachineArn" => api.0.arns.machine(&entry.head.name),
+        "creationDate" => seconds(entry.head.created_at),
+    });
+    if publish {
+        insert_version(api, &mut answer, &entry);
+    }
+    Ok(answer.into())
+}
+
+/// Whether what was asked for is what is there.
+fn again(
+    entry: &Entry,
+    arn: &str,
+    definition: &str,
+    kind: MachineType,
+    settings: &Settings,
+) -> Result<(), ApiError> {
+    if entry.card.deleting {
+        return Err(deleting(arn));
+    }
+    let is_same =
+        *entry.record.definition == *definition && entry.record.kind == kind && entry.settings() == *settings;
+    if is_same {
+        return Ok(());
+    }
+    let message = format!("State Machine Already Exists: '{arn}'");
+    Err(ApiError::new(Code::StateMachineAlreadyExists, message))
+}
+
+pub(super) fn deleting(arn: &str) -> ApiError {
+    ApiError::new(Code::StateMachineDeleting, format!("State Machine is deleting: '{arn}'"))
+}
+
+pub(super) async fn update(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+    let arn = request.required("stateMachineArn");
+    let (name, arn): (Arc<str>, Arc<str>) = (MachineArn::plain(arn)?.into(), arn.into());
+    let changes = ["definition", "roleArn", "loggingConfiguration", "tracingConfiguration"];
+    let (publish, description) = publishing(request);
+    if changes.iter().all(|member| request.value(member).is_none())
+        && request.value("encryptionConfiguration").is_none()
+    {
+        return Err(ApiError::new(
+            Code::MissingRequiredParameter,
+            "Either the definition, the role ARN, the LoggingConfiguration, or the TracingConfiguration must be \
+             specified",
+        ));
+    }
+    if description.is_some() && !publish {
+        return Err(ApiError::invalid("Version description can only be set when publish is true"));
+    }
+    let entry = api.machine(&name).await?.ok_or_else(|| ApiError::no_machine(&arn))?;
+    let kind = entry.head.kind;
+    let given = request.text("definition").map(|text| definition(api, text, kind)).transpose()?;
+    let role: Option<Arc<str>> = request.text("roleArn").map(role).transpose()?.map(Into::into);
+    let (now, most) = (api.now(), api.most());
+    let said: Value = request.members().clone().into();
+    let (before, entry) = api
+        .blocking(move |api| {
+            let before = std::cell::Cell::new(None);
+            let entry = api.change(&name, |seen| {
+                let entry = seen.ok_or_else(|| ApiError::no_machine(&arn))?;
+                if entry.card.deleting {
+                    return Err(deleting(&arn));
+                }
+                before.set(Some(entry.head.revision));
+                let settings = entry.settings().and(Requested::new(&said)?)?;
+                api.0.keys.check(settings.key())?;
+                let record = &entry.record;
+                let revision = NewRevision {
+                    kind,
+                    definition: given
+                        .as_ref()
+                        .map_or_else(|| record.definition.clone(), |given| given.0.clone()),
+                    role_arn: role.clone().or_else(|| record.role_arn.clone()),
+                    settings: settings.to_keep(),
+                    at: now,
+                };
+                let is_new = revision.definition != record.definition
+                    || revision.role_arn != record.role_arn
+                    || revision.settings != record.settings;
+                let machine = match &given {
+                    Some((_, machine)) => machine.clone(),
+                    None => kept(record)?,
+                };
+                if !is_new && !publish {
+                    return Ok(None);
+                }
+                let (card, description) = (entry.card.clone(), description.clone());
+                if publish {
+                    // Whether there is room does not depend on the revision's number.
+                    let some = if is_new { perdura_store::RevisionId(u64::MAX) } else { entry.head.revision };
+                    card.clone().publish((some, None), None, (None, now), most)?;
+                }
+                Ok(Some(Change {
+                    revision: is_new.then_some((revision, machine)),
+                    card: Box::new(move |revision| {
+                        let mut card = card.clone();
+                        if publish {
+                            let new = (description.clone(), now);
+                            card.publish((revision, None), None, new, most).expect("room was found before");
+                        }
+                        Some(card)
+                    }),
+                }))
+            })?;
+            Ok((before.get(), entry))
+        })
+        .await?;
+    let entry = entry.ok_or_else(|| ApiError::unavailable("the machine was deleted while it was changed"))?;
+    let mut answer = object_of(object! {"updateDate" => seconds(now)});
+    if let Some(id) = entry.revision_id(entry.head.revision).filter(|_| before.is_some()) {
+        answer.insert("revisionId", id);
+    }
+    if publish {
+        insert_version(api, &mut answer, &entry);
+    }
+    Ok(answer.into())
+}
+
+pub(super) async fn describe(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+    let arn = request.required("stateMachineArn");
+    let found = MachineArn::read(arn)?;
+    let entry = api.machine(found.name()).await?.ok_or_else(|| ApiError::no_machine(arn))?;
+    let mut shown = object_of(object! {"stateMachineArn" => arn, "name" => entry.head.name.clone()});
+    let (record, created_at) = match &found {
+        MachineArn::Plain { .. } | MachineArn::Labelled { .. } => {
+            (entry.record.clone(), entry.head.created_at)
+        }
+        MachineArn::Version { number, .. } => {
+            let version = entry.card.version(*number).ok_or_else(|| ApiError::no_machine(arn))?;
+            let (revision, created_at) = (version.revision, version.created_at);
+            if let Some(description) = &version.description {
+                shown.insert("description", description.as_str());
+            }
+            let record = api.read(move |reader| reader.revision(revision)).await?;
+            (record.ok_or_else(|| ApiError::no_machine(arn))?, created_at)
+        }
+        MachineArn::Alias { .. } => return Err(ApiError::no_machine(arn)),
+    };
+    if let MachineArn::Labelled { label, .. } = &found {
+        shown.insert("label", label.as_str());
+    }
+    shown.insert("status", if entry.card.deleting { "DELETING" } else { "ACTIVE" });
+    shown.insert("type", type_name(record.kind));
+    shown.insert("creationDate", seconds(created_at));
+    if let Some(id) = entry.revision_id(record.revision) {
+        shown.insert("revisionId", id);
+    }
+    show_revision(api, &mut shown, &record, request.wants_data())?;
+    Ok(shown.into())
+}
+
+pub(super) async fn describe_for_execution(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+    let arn = request.required("executionArn");
+    let id = api.execution(arn).await?;
+    let begun = api.begun(id).await?.ok_or_else(|| ApiError::no_execution(arn))?;
+    let (revision, run) = (begun.revision, begun.child.map(|child| child.run));
+    let (record, run) = api
+        .read(move |reader| {
+            let run = run.map(|run| reader.map_run(run)).transpose()?.flatten();
+            Ok((reader.revision(revision)?, run))
+        })
+        .await?;
+    let record = record.ok_or_else(|| ApiError::no_execution(arn))?;
+    let identity = begun.identity;
+    let entry = api.machine(&record.name).await?;
+    let name = identity.machine_arn.rsplit(':').next().unwrap_or_default();
+    let mut shown = object_of(object! {
+        "stateMachineArn" => identity.machine_arn.clone(),
+        "name" => record.name.clone(),
+        "updateDate" => seconds(record.created_at),
+    });
+    if let Some((_, label)) = name.split_once('/') {
+        shown.insert("label", label);
+    }
+    if let Some(run) = run {
+        shown.insert("mapRunArn", run.arn);
+    }
+    if let Some(id) = entry.and_then(|entry| entry.revision_id(record.revision)) {
+        shown.insert("revisionId", id);
+    }
+    show_revision(api, &mut shown, &record, request.wants_data())?;
+    shown.insert("roleArn", identity.role_arn);
+    Ok(shown.into())
+}
+
+/// What is told of a revision. Its definition is not, where only names and times are wanted.
+fn show_revision(
+    api: &Api,
+    shown: &mut Map,
+    record: &MachineRecord,
+    wants_data: bool,
+) -> Result<(), ApiError> {
+    let settings = Settings::kept(record.settings.as_deref());
+    if wants_data {
+        api.0.keys.check(settings.key())?;
+        shown.insert("definition", record.definition.clone());
+        let machine = kept(record)?;
+        let references = machine
+            .variable_references()
+            .into_iter()
+            .map(|(state, names)| (state.clone(), names.iter().cloned().map(Value::from).collect::<Value>()));
+        let references: Map = references.collect();
+        if !references.is_empty() {
+            shown.insert("variableReferences", references);
+        }
+    } else {
+        shown.insert("definition", "");
+    }
+    shown.insert("roleArn", record.role_arn.clone().unwrap_or_else(|| api.0.arns.default_role().into()));
+    shown.insert("loggingConfiguration", settings.logging());
+    shown.insert("tracingConfiguration", settings.tracing());
+    shown.insert("encryptionConfiguration", settings.encryption());
+    Ok(())
+}
+
+pub(super) async fn list(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+    let pages = Pages::of(api, request, "ListStateMachines");
+    let after = pages.after()?;
+    let most = pages.most();
+    let heads = api.read(move |reader| reader.heads(after.as_deref(), most + 1)).await?;
+    let (heads, next) = pages.cut(heads, |head| head.name.to_string());
+    let shown = heads.into_iter().map(|head| {
+        object! {
+            "stateMachineArn" => api.0.arns.machine(&head.name),
+            "name" => head.name.clone(),
+            "type" => type_name(head.kind),
+            "creationDate" => seconds(head.created_at),
+        }
+    });
+    Ok(pages.answer("stateMachines", shown.collect(), next))
+}
+
+/// Deletes a machine: it takes no more executions, those that run are ended, and then it goes. One that is not there
+/// is gone already.
+pub(super) async fn delete(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+    let arn = request.required("stateMachineArn");
+    let name: Arc<str> = MachineArn::plain(arn)?.into();
+    let marked = name.clone();
+    let entry = api
+        .blocking(move |api| {
+            api.change(&marked, |seen| {
+                let Some(entry) = seen.filter(|entry| !entry.card.deleting) else { return Ok(None) };
+                Ok(Some(Change::card(Card { deleting: true, ..entry.card.clone() })))
+            })
+        })
+        .await?;
+    if entry.is_some() {
+        let api = api.clone();
+        tokio::spawn(async move {
+            if let Err(error) = api.end_machine(name.clone()).await {
+                tracing::warn!(machine = %name, %error, "not deleted yet; it is tried again at the next start");
+            }
+        });
+    }
+    Ok(Value::empty_object())
+}
+
+impl Api {
+    /// Goes on with what was being deleted when the process ended.
+    pub async fn go_on_deleting(&self) -> Result<(), ApiError> {
+        let mut after: Option<Arc<str>> = None;
+        loop {
+            let from = after.clone();
+            let heads = self.read(move |reader| reader.heads(from.as_deref(), 1_000)).await?;
+            let Some(last) = heads.last() else { return Ok(()) };
+            after = Some(last.name.clone());
+            for head in heads {
+                let is_deleting = serde_json::from_str(&head.card).is_ok_and(|card: Card| card.deleting);
+                if is_deleting {
+                    self.end_machine(head.name).await?;
+                }
+            }
+        }
+    }
+
+    /// Ends what runs of a machine that is being deleted, and then the machine.
+    async fn end_machine(&self, name: Arc<str>) -> Result<(), ApiError> {
+        let Some(entry) = self.machine(&name).await? else { return Ok(()) };
+        let machine = entry.head.machine;
+        let mut after = None;
+        loop {
+            let filter =
+                Filter { machine: Some(machine), status: Some(Status::Running), ..Filter::default() };
+            let mut running = self.read(move |reader| reader.list(&filter, after, STOPPED_AT_ONCE)).await?;
+            if after.is_none() {
+                running.extend(self.0.door.young(machine, YOUNG_MAX).await);
+            }
+            let Some(last) = running.last() else { break };
+            after = Some((last.started_at, last.execution));
+            for summary in running {
+                let taken =
+                    self.0.door.input(summary.execution, Input::Stop { fault: Fault::default() }).await;
+                if let Err(error) = taken {
+                    // A parked one does not move any more; the others are ended all the same.
+                    tracing::warn!(execution = %summary.execution, %error, "not stopped");
+                }
+            }
+        }
+        self.blocking(move |api| {
+            api.change(&name, |seen| {
+                let is_deleting = seen.is_some_and(|entry| entry.card.deleting);
+                Ok(is_deleting.then(|| Change { revision: None, card: Box::new(|_| None) }))
+            })
+        })
+        .await?;
+        Ok(())
+    }
+
+    pub(super) fn most(&self) -> Most {
+        Most { versions: self.0.quotas.versions, aliases: self.0.quotas.aliases }
+    }
+}
+
+/// `ValidateStateMachineDefinition`
+pub(super) fn validate(api: &Api, request: Requested<'_>) -> Value {
+    let severity =
+        if request.text("severity") == Some("WARNING") { Severity::Warning } else { Severity::Error };
+    let max_results = request.number("maxResults").and_then(|most| usize::try_from(most).ok()).unwrap_or(0);
+    let options = ReadOptions { machine_type: kind(request), strict: api.0.is_strict };
+    let doubts = |machine: &Machine| api.0.doubts.as_ref().map_or_else(Vec::new, |doubts| doubts(machine));
+    let validating = Validating { options, severity, max_results };
+    perdura_engine::validate(request.required("definition"), validating, doubts).to_api()
+}
+
+/// A definition that AWS would take, or its first mistakes in AWS's words.
+fn definition(api: &Api, text: &str, kind: MachineType) -> Result<(Arc<str>, Arc<Machine>), ApiError> {
+    let source = Source::new("definition", text);
+    let reading = read(&source, &ReadOptions { machine_type: kind, strict: api.0.is_strict });
+    if let Some(machine) = reading.machine {
+        return Ok((text.into(), Arc::new(machine)));
+    }
+    Err(ApiError::new(Code::InvalidDefinition, invalid_definition(&reading.diagnostics, &source)))
+}
+
+/// A definition that was found valid when it was kept.
+fn kept(record: &MachineRecord) -> Result<Arc<Machine>, ApiError> {
+    let machine = read_definition(record).map(Arc::new);
+    machine.ok_or_else(|| ApiError::unavailable(format!("the definition of {} cannot be read", record.name)))
+}
+
+fn kind(request: Requested<'_>) -> MachineType {
+    if request.text("type") == Some("EXPRESS") { MachineType::Express } else { MachineType::Standard }
+}
+
+/// As the API spells it.
+fn type_name(kind: MachineType) -> &'static str {
+    match kind {
+        MachineType::Standard => "STANDARD",
+        MachineType::Express => "EXPRESS",
+    }
+}
+
+/// A role is named by an ARN; whose it is does not matter here.
+fn role(arn: &str) -> Result<&str, ApiError> {
+    if arn.starts_with("arn:") && arn.split(':').count() >= 6 {
+        return Ok(arn);
+    }
+    Err(ApiError::invalid_arn(format!("Invalid Role Arn: '{arn}'")))
+}
+
+fn publishing(request: Requested<'_>) -> (bool, Option<String>) {
+    (request.flag("publish").unwrap_or(false), request.text("versionDescription").map(str::to_owned))
+}
+
+/// `tags` as pairs.
+pub(super) fn tags(request: Requested<'_>) -> Vec<(String, String)> {
+    let text = |tag: &Value, name: &str| tag.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let tags = request.list("tags").unwrap_or_default();
+    tags.iter().map(|tag| (text(tag, "key"), text(tag, "value"))).collect()
+}
+
+/// `stateMachineVersionArn` of the revision that counts.
+fn insert_version(api: &Api, answer: &mut Map, entry: &Entry) {
+    let of_it = |version: &&super::card::Version| version.revision == entry.head.revision;
+    if let Some(version) = entry.card.versions.iter().rev().find(of_it) {
+        answer.insert("stateMachineVersionArn", api.0.arns.version(&entry.head.name, version.number));
+    }
+}
+
+/// The members of an object that was made as one.
+pub(super) fn object_of(value: Value) -> Map {
+    match value {
+        Value::Object(map) => Arc::unwrap_or_clone(map),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            unreachable!("only objects come here")
+        }
+    }
+}

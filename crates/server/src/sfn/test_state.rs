@@ -1,0 +1,57 @@
+//! `TestState`: one state, tried out. What it is and what comes of it is the engine's; only the call that it makes
+//! without a mock is made here.
+
+use super::Api;
+use super::error::{ApiError, Code};
+use super::requested::Requested;
+use perdura_engine::asl::error::{RUNTIME, TIMEOUT};
+use perdura_engine::asl::json::Value;
+use perdura_engine::{Call, Certainty, ExecutionId, Fault, Outcome, Prepared, Refused, TestState};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The longest that a state may take.
+const LONGEST: Duration = Duration::from_mins(5);
+
+/// Makes the call of a state under test, and tells what came of it.
+pub type Tester =
+    Arc<dyn Fn(ExecutionId, Call) -> Pin<Box<dyn Future<Output = Outcome> + Send>> + Send + Sync>;
+
+pub(super) async fn test(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+    let moment = api.moment();
+    let request: Value = request.members().clone().into();
+    let state = TestState::read(&request).map_err(refused)?;
+    let calling = match state.prepare(&api.0.arns, &moment).map_err(refused)? {
+        Prepared::Answered { verdict, after_ms } => {
+            // A Wait waits here as it does there.
+            tokio::time::sleep(Duration::from_millis(after_ms.unsigned_abs())).await;
+            return Ok(verdict.to_api());
+        }
+        Prepared::Call(calling) => calling,
+    };
+    let call = calling.call().clone();
+    let longest = call.timeout_seconds.map_or(LONGEST, |seconds| LONGEST.min(Duration::from_secs(seconds)));
+    let outcome = if let Some(tester) = &api.0.tester {
+        let id = ExecutionId::beginning(moment.now, moment.entropy);
+        let made = tokio::time::timeout(longest, tester(id, call)).await;
+        made.unwrap_or_else(|_elapsed| Outcome::Failed {
+            fault: Fault::named(TIMEOUT),
+            certainty: Certainty::Ambiguous,
+        })
+    } else {
+        let cause = format!("Nothing here performs {}.", call.resource.arn);
+        Outcome::NotStarted { fault: Fault::new(RUNTIME, cause), scheduled: false }
+    };
+    Ok(calling.finish(&outcome, None, &api.moment()).to_api())
+}
+
+fn refused(refused: Refused) -> ApiError {
+    let (code, message) = match refused {
+        Refused::InvalidDefinition(message) => (Code::InvalidDefinition, message),
+        Refused::ValidationException(message) => (Code::ValidationException, message),
+        Refused::InvalidExecutionInput(message) => (Code::InvalidExecutionInput, message),
+        Refused::InvalidArn(message) => (Code::InvalidArn, message),
+    };
+    ApiError::new(code, message)
+}

@@ -1,0 +1,53 @@
+//! What is signed with, and never shown.
+
+use std::fmt;
+use zeroize::Zeroizing;
+
+/// A text that shows as `…`, and is wiped from memory when dropped.
+#[derive(Clone)]
+pub struct Secret(Zeroizing<String>);
+
+impl Secret {
+    /// Takes the text in.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(Zeroizing::new(text.into()))
+    }
+
+    /// The text itself, for whoever sends it or signs with it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("…")
+    }
+}
+
+/// Who signs.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    /// The public half.
+    pub access_key_id: String,
+    /// The other half.
+    pub secret_access_key: Secret,
+    /// For credentials that expire.
+    pub session_token: Option<Secret>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_public_half_is_shown() {
+        let credentials = Credentials {
+            access_key_id: "AKIDEXAMPLE".into(),
+            secret_access_key: Secret::new("hidden"),
+            session_token: Some(Secret::new("hidden too")),
+        };
+        let shown = format!("{credentials:?}");
+        assert!(shown.contains("AKIDEXAMPLE") && !shown.contains("hidden"), "{shown}");
+    }
+}
