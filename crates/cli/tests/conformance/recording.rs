@@ -1,8 +1,8 @@
 //! A recorded case: what was asked, and which answer of AWS belongs to which question.
 //!
-//! Most recorded answers name the call that they belong to. Cases that also used other services count calls that
-//! are not here, so there the number is an upper bound, and the shape of the answer finds its call. Refusals that
-//! name no call are in the order in which they came.
+//! Most recorded answers name the call that they belong to. Cases that also used other services count the calls that
+//! they made there first, and that are not here: then all numbers are too large by as many, which the shapes of the
+//! answers tell. Refusals that name no call are in the order in which they came.
 
 use super::left_out;
 use perdura_engine::asl::json::{Map, Value};
@@ -62,24 +62,38 @@ impl Case {
     pub(crate) fn recorded(&self) -> Vec<Recorded<'_>> {
         let part = |part: &str| self.value.get("expected").and_then(|all| all.get(part)?.as_object());
         let outcomes = part("outcome");
+        let shift = part("history").map_or(0, |answers| self.shift(answers));
         let entries = part("history").into_iter().flat_map(Map::iter);
         let recorded = entries.map(|(key, answer)| Recorded {
             key,
             answer,
             outcome: outcomes.and_then(|outcomes| outcomes.get(key)),
-            source: self.source(key, answer),
+            source: self.source(key, answer, shift),
         });
         recorded.collect()
     }
 
-    fn source(&self, key: &str, answer: &Value) -> Source {
+    /// The number of the call that an answer belongs to, as it is recorded.
+    fn number(&self, key: &str) -> Option<usize> {
         let matches = self.value.get("matches").and_then(Value::as_array).unwrap_or_default();
-        let named = matches.iter().find(|found| text(found, "key") == key);
-        let number = named.and_then(|found| usize::try_from(found.get("call")?.as_i64()?).ok());
-        let found = number.and_then(|number| {
-            let until = &self.calls()[..self.calls().len().min(number + 1)];
-            until.iter().rposition(|call| gives(call, answer))
-        });
+        let named = matches.iter().find(|found| text(found, "key") == key)?;
+        usize::try_from(named.get("call")?.as_i64()?).ok()
+    }
+
+    /// By how much the recorded numbers are too large.
+    fn shift(&self, answers: &Map) -> usize {
+        let numbered = || answers.iter().filter_map(|(key, answer)| Some((self.number(key)?, answer)));
+        let fits = |shift: &usize| {
+            numbered().all(|(number, answer)| {
+                let call = number.checked_sub(*shift).and_then(|at| self.calls().get(at));
+                call.is_some_and(|call| gives(call, answer))
+            })
+        };
+        (0..=self.calls().len()).find(fits).unwrap_or(0)
+    }
+
+    fn source(&self, key: &str, answer: &Value, shift: usize) -> Source {
+        let found = self.number(key).and_then(|number| number.checked_sub(shift));
         match found {
             Some(call) => Source::Call(call),
             None if left_out::is_refusal_of_page(key) => Source::LeftOut,
