@@ -95,9 +95,8 @@ pub(super) async fn executions(api: &Api, request: Requested<'_>) -> Result<Valu
     let most = pages.most() + 1;
     let asked = filter.clone();
     let stored = api.read(move |reader| reader.list(&asked, after, most)).await?;
-    let (found, next) = pages.cut(merge(stored, young, &filter), |summary| {
-        format!("{}:{}", summary.started_at.0, summary.execution)
-    });
+    let found = if young.is_empty() { stored } else { merge(stored, young, &filter) };
+    let (found, next) = pages.cut(found, |summary| format!("{}:{}", summary.started_at.0, summary.execution));
     let shown = found.into_iter().map(|summary| of.show(api, &summary));
     Ok(pages.answer("executions", shown.collect(), next))
 }

@@ -103,7 +103,8 @@ fn invoke(input: &Payload) -> Result<Invocation, String> {
             return Err(format!("The value for the field 'InvocationType' must be {known}"));
         }
     };
-    let payload = arguments.get("Payload").map_or_else(Payload::default, |payload| payload.clone().into());
+    let payload = arguments.get("Payload").filter(|payload| !payload.is_null());
+    let payload = payload.map_or_else(Payload::default, |payload| payload.clone().into());
     let qualifier = text(arguments, "Qualifier")?.or_else(|| written_qualifier(&name));
     let client_context = text(arguments, "ClientContext")?;
     Ok(Invocation { name, qualifier, payload, shape, client_context })
@@ -137,6 +138,7 @@ mod tests {
         };
         for (input, expected) in [
             (r#"{"FunctionName": "f"}"#, function("{}", Shape::Invoke)),
+            (r#"{"FunctionName": "f", "Payload": null}"#, function("{}", Shape::Invoke)),
             (r#"{"FunctionName": "f", "Payload": [1]}"#, function("[1]", Shape::Invoke)),
             (r#"{"FunctionName": "f", "InvocationType": "Event"}"#, function("{}", Shape::Event)),
             (r#"{"FunctionName": "f", "InvocationType": "DryRun"}"#, function("{}", Shape::DryRun)),

@@ -15,9 +15,9 @@ use super::place::{Place, PlaceError};
 use super::reading::{Format, Location, Reading};
 use super::unpack::unpack;
 use bytes::Bytes;
-use perdura_engine::Fault;
 use perdura_engine::asl::error::ITEM_READER;
 use perdura_engine::asl::json::Value;
+use perdura_engine::{Fault, ReaderOrder};
 use perdura_runtime::{Feed, ReadOrder, Source, Unwanted};
 use std::convert::Infallible;
 use std::future::pending;
@@ -31,9 +31,10 @@ const UNPACKED_RATIO: u64 = 10;
 /// Reads what the order names into its feed, and ends it.
 pub async fn read(stores: &ItemStores, order: ReadOrder) {
     let ReadOrder { reader, feed } = order;
-    let done = match Reading::of(&reader) {
-        Err(what) => Err(Stop::Failed(format!("The ItemReader cannot be used: {what}"))),
-        Ok(reading) => {
+    let done = match (refused(&reader), Reading::of(&reader)) {
+        (Some(words), _) => Err(Stop::Failed(words.into())),
+        (None, Err(what)) => Err(Stop::Failed(format!("The ItemReader cannot be used: {what}"))),
+        (None, Ok(reading)) => {
             let mut run = Run { stores, feed: &feed, quota: Quota::of(reader.max_items) };
             run.read(&reading).await
         }
@@ -45,6 +46,16 @@ pub async fn read(stores: &ItemStores, order: ReadOrder) {
             Err(Fault::new(ITEM_READER, cause))
         }
     });
+}
+
+/// What AWS refuses before it reads anything, in its words.
+fn refused(reader: &ReaderOrder) -> Option<&'static str> {
+    if reader.max_items.is_some_and(|most| most < 0) {
+        return Some("field MaxItems must be positive");
+    }
+    let headers = reader.config.get("CSVHeaders").and_then(Value::as_array).unwrap_or_default();
+    let repeats = |at: usize| headers[..at].contains(&headers[at]);
+    (0..headers.len()).any(repeats).then_some("CSV headers cannot contain duplicates.")
 }
 
 /// Why reading ends early.
@@ -315,4 +326,25 @@ fn split(content: Content) -> (impl Future<Output = Infallible>, Box<dyn Read + 
 fn failed(at: &Location, what: impl std::fmt::Display) -> Stop {
     let what = what.to_string();
     Stop::Failed(format!("The items in {at} cannot be read: {}.", what.trim_end_matches('.')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perdura_engine::asl::json::parse;
+    use perdura_engine::asl::resource::Resource;
+
+    #[test]
+    fn aws_refuses_some_readers_before_reading() {
+        let words = |config: &str, max_items: Option<i64>| {
+            let resource = Resource::parse("arn:aws:states:::s3:getObject").unwrap();
+            let config = parse(config).unwrap();
+            refused(&ReaderOrder { resource, arguments: Value::empty_object().into(), config, max_items })
+        };
+        assert_eq!(words("{}", Some(-1)), Some("field MaxItems must be positive"));
+        assert_eq!(words("{}", Some(0)), None);
+        let headers = |names: &str| words(&format!(r#"{{"CSVHeaders": {names}}}"#), None);
+        assert_eq!(headers(r#"["a", "b", "a"]"#), Some("CSV headers cannot contain duplicates."));
+        assert_eq!(headers(r#"["a", "b"]"#), None);
+    }
 }
