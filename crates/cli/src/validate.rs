@@ -46,13 +46,14 @@ pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode> {
     })
 }
 
-/// Reads a file, with what of it cannot be run under its configuration. Which functions there are is known only where
-/// there is a configuration.
+/// Reads a file, with what of it cannot be run under its configuration. Which functions and services there are is
+/// known only where there is a configuration.
 fn open(path: &Path, arguments: &ValidateArguments, reading: ReadingArguments) -> Result<Definition> {
     let mut definition = Definition::open(path, reading)?;
     let config = Config::find(&arguments.calls, path)?;
     let mut doubts = definition.doubts(&config.settings);
-    doubts.retain(|doubt| config.file.is_some() || doubt.code != code::UNCONFIGURED_FUNCTION);
+    let of_configuration = [code::UNCONFIGURED_FUNCTION, code::UNCONFIGURED_SERVICE];
+    doubts.retain(|doubt| config.file.is_some() || !of_configuration.contains(&doubt.code));
     definition.reading.diagnostics.extend(doubts);
     Ok(definition)
 }
