@@ -155,6 +155,10 @@ impl Reader for FaultyReader {
         self.inner.waiting(shard, after, most)
     }
 
+    fn machine_name(&mut self, machine: MachineId) -> Result<Option<Arc<str>>, Failure> {
+        self.inner.machine_name(machine)
+    }
+
     fn head(&mut self, name: &str) -> Result<Option<Head>, Failure> {
         self.inner.head(name)
     }

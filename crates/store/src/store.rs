@@ -272,6 +272,9 @@ pub trait Reader: Send {
     /// The definition of every machine that counts, by name.
     fn machines(&mut self) -> Result<Vec<MachineRecord>, Failure>;
 
+    /// The name of a machine, also of one that is gone.
+    fn machine_name(&mut self, machine: MachineId) -> Result<Option<Arc<str>>, Failure>;
+
     /// A machine as it stands.
     fn head(&mut self, name: &str) -> Result<Option<Head>, Failure>;
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// What is known of a name.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
-    machine: MachineId,
+    pub(super) machine: MachineId,
     /// The definition that counts; `None`: the machine is gone.
     revision: Option<RevisionId>,
     created_at: Timestamp,

@@ -120,6 +120,12 @@ impl Reader for MemoryReader {
         Ok(memory.machines.values().filter_map(|known| memory.counting(known)).cloned().collect())
     }
 
+    fn machine_name(&mut self, machine: MachineId) -> Result<Option<Arc<str>>, Failure> {
+        let memory = self.lock();
+        let mut names = memory.machines.iter();
+        Ok(names.find(|(_, known)| known.machine == machine).map(|(name, _)| name.clone()))
+    }
+
     fn head(&mut self, name: &str) -> Result<Option<Head>, Failure> {
         let memory = self.lock();
         let known = memory.machines.get_key_value(name);

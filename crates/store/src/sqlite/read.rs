@@ -23,6 +23,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params_from_iter};
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// The tables that are counted.
@@ -259,6 +260,10 @@ impl Reader for SqliteReader {
 
     fn machines(&mut self) -> Result<Vec<MachineRecord>, Failure> {
         self.ask(|connection, _| machines::machines(connection))
+    }
+
+    fn machine_name(&mut self, machine: MachineId) -> Result<Option<Arc<str>>, Failure> {
+        self.ask(|connection, _| machines::name(connection, machine))
     }
 
     fn head(&mut self, name: &str) -> Result<Option<Head>, Failure> {
