@@ -203,3 +203,36 @@ impl<'n> Reader<'n> {
         self.outline.state(self.state).flow
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::Value;
+
+    const DEFINITION: &str = r#"{"QueryLanguage": "JSONata", "StartAt": "Set", "States": {
+        "Set": {"Type": "Pass", "Assign": {"a": 1, "b": 2}, "Next": "Each"},
+        "Each": {"Type": "Map", "Items": "{% $b %}", "Next": "Last",
+            "ItemProcessor": {"StartAt": "In", "States": {"In": {"Type": "Pass", "Output": "{% $a + $b %}", "End": true}}}},
+        "Last": {"Type": "Succeed"}}}"#;
+
+    #[test]
+    fn a_machine_tells_which_variables_its_states_read() {
+        let machine = read(&Source::new("definition", DEFINITION), &ReadOptions::default()).machine.unwrap();
+        let references = machine.variable_references().into_iter();
+        let told: Value = references.map(|(state, names)| format!("{state}: {names:?}")).collect();
+        assert_eq!(told.to_string(), r#"["Each: {\"b\"}","In: {\"a\", \"b\"}"]"#);
+    }
+
+    #[test]
+    fn a_state_that_is_read_alone_leads_where_it_led_and_speaks_the_language_of_its_machine() {
+        let source = Source::new("definition", DEFINITION);
+        let read = |wanted| read_state_of(&source, wanted, "Alone", &ReadOptions::default());
+        let names = |wanted| -> Vec<String> {
+            let machine = read(wanted).unwrap().machine.unwrap();
+            machine.states().map(|(_, state)| format!("{} {:?}", state.name, state.language)).collect()
+        };
+        assert_eq!(names("Each"), ["Alone Jsonata", "In Jsonata", "Last Jsonata"]);
+        assert_eq!(names("In"), ["Alone Jsonata"]);
+        assert!(read("Nowhere").is_none());
+    }
+}

@@ -13,11 +13,12 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Said only about texts too long for a file, to which `read_limits.rs` sees, or by whoever performs tasks.
-const NOT_IN_FILES: [&str; 4] = [
+const NOT_IN_FILES: [&str; 5] = [
     code::DEFINITION_TOO_LARGE,
     code::TOO_MANY_DIAGNOSTICS,
     code::UNSUPPORTED_RESOURCE,
     code::UNCONFIGURED_FUNCTION,
+    code::UNCONFIGURED_SERVICE,
 ];
 
 fn cases() -> Vec<PathBuf> {

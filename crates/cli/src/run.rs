@@ -73,8 +73,7 @@ pub(crate) fn run(mut arguments: RunArguments) -> Result<ExitCode> {
     let (sender, inbox) = mpsc::channel();
     listen(sender.clone())?;
     let config_file = config.file_name();
-    let settings = perdura_tasks::Settings { strict: arguments.reading.strict, ..config.settings };
-    let outside = Outside::new(settings, sender)?;
+    let outside = Outside::new(config.with_credentials(arguments.reading.strict)?, sender)?;
     let clock = Clock::start(arguments.skip_time);
     let progress = Progress::new(arguments.quiet, clock.now());
     let ending = Driver::new(clock, inbox, outside, mocks, progress, config_file).run(execution)?;

@@ -18,6 +18,8 @@ use perdura_server::sfn::{self, Api, Setup, Tester};
 use perdura_server::telemetry::Exporter;
 use perdura_server::{Refusal, retention, stuck};
 use perdura_store::{Failure, Registry, SqliteOptions, SqliteStore, Store};
+use perdura_tasks::Tasks;
+use perdura_tasks::aws::{OwnApi, OwnRefusal, OwnRequest};
 use perdura_tasks::connection::Connections;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -92,6 +94,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
         tester: Some(tester),
     };
     let api = Api::new(setup).map_err(Refusal::from)?;
+    answer_own_calls(&tasks, &api);
     let served = Served::new(door.clone(), tokio.handle().clone())
         .with_arns(arns)
         .with_doubts(doubts)
@@ -130,6 +133,24 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     tokio.shutdown_timeout(REST);
     tracing::info!("closed");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Steps that call Step Functions without naming an address mean this server.
+fn answer_own_calls(tasks: &Tasks, api: &Api) {
+    let api = api.clone();
+    let answer: OwnApi = Arc::new(move |request: OwnRequest| {
+        let api = api.clone();
+        Box::pin(async move {
+            let answer = api.call_under(request.key.wire(), &request.action, request.input.value()).await;
+            answer.map(Into::into).map_err(|error| OwnRefusal {
+                name: error.code.name().to_owned(),
+                message: error.message,
+                status: error.code.status(),
+            })
+        })
+    });
+    // Nobody else answers them: the tasks are this server's own.
+    let _ = tasks.answer_with(answer);
 }
 
 /// Machines that were being deleted when the last process ended.

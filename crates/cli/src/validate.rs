@@ -51,7 +51,7 @@ pub(crate) fn validate(arguments: &ValidateArguments) -> Result<ExitCode> {
 }
 
 /// Reads a file, which may be a template of several machines, with what of it cannot be run under its configuration.
-/// Which functions there are is known only where there is a configuration.
+/// Which functions and services there are is known only where there is a configuration.
 fn open(path: &Path, arguments: &ValidateArguments, reading: ReadingArguments) -> Result<Vec<Definition>> {
     let source = document::read_text(path, BYTES_MAX)?;
     let mut definitions = match template::parse(&source)? {
@@ -65,9 +65,10 @@ fn open(path: &Path, arguments: &ValidateArguments, reading: ReadingArguments) -
         }
     };
     let config = Config::find(&arguments.calls, path)?;
+    let of_configuration = [code::UNCONFIGURED_FUNCTION, code::UNCONFIGURED_SERVICE];
     for definition in &mut definitions {
         let mut doubts = definition.doubts(&config.settings);
-        doubts.retain(|doubt| config.file.is_some() || doubt.code != code::UNCONFIGURED_FUNCTION);
+        doubts.retain(|doubt| config.file.is_some() || !of_configuration.contains(&doubt.code));
         definition.reading.diagnostics.extend(doubts);
     }
     Ok(definitions)

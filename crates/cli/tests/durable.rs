@@ -204,10 +204,13 @@ fn what_nobody_can_perform_fails_and_is_named() {
         Scene::new("durable-nobody").file("sends.json", machine).function("", "").file("perdura.toml", "");
     let _server = Server::start(&scene, &[]);
     let deployed = scene.one(&["deploy", "sends.json"]);
-    assert_eq!(deployed["warnings"][0]["code"], "UNSUPPORTED_RESOURCE", "{deployed}");
+    assert_eq!(deployed["warnings"][0]["code"], "UNCONFIGURED_SERVICE", "{deployed}");
     scene.one(&["start", "sends", "--name", "s"]);
     let shown = scene.until_status("s", "FAILED");
-    assert!(shown["cause"].as_str().unwrap_or_default().contains("sqs:sendMessage"), "{shown}");
+    assert!(
+        shown["cause"].as_str().unwrap_or_default().contains("sqs:sendMessage has no address"),
+        "{shown}"
+    );
     let deployed = scene.one(&["deploy", "m.asl.json"]);
     assert_eq!(deployed["warnings"][0]["location"], "/States/Call/Resource", "{deployed}");
     scene.one(&["start", "m", "--name", "f"]);

@@ -34,7 +34,8 @@ fn every_example_is_valid() {
     let ended = perdura(&arguments);
     let expected = format!("{} files checked: no errors", machines.len());
     assert!(ended.code == Some(0) && ended.stderr.contains(&expected), "{}", ended.stderr);
-    let known = ["warning[UNSUPPORTED_RESOURCE]", "warning[UNCONFIGURED_FUNCTION]"];
+    let known =
+        ["warning[UNSUPPORTED_RESOURCE]", "warning[UNCONFIGURED_FUNCTION]", "warning[UNCONFIGURED_SERVICE]"];
     for line in ended.stderr.lines().filter(|line| line.starts_with("warning[")) {
         assert!(known.iter().any(|known| line.starts_with(known)), "{line}");
     }

@@ -194,10 +194,12 @@ fn what_cannot_be_run_is_a_warning_with_its_line() {
         "Charge": {"Type": "Task", "Next": "Send",
             "Resource": "arn:aws:lambda:us-east-1:123456789012:function:charge"},
         "Send": {"Type": "Task", "End": true,
-            "Resource": "arn:aws:states:::sqs:sendMessage",
-            "Parameters": {"QueueUrl": "q", "MessageBody": "b"}}}}"#;
-    let send =
-        ["warning[UNSUPPORTED_RESOURCE]: \"Send\" calls arn:aws:states:::sqs:sendMessage", "m.asl.json:5:25"];
+            "Resource": "arn:aws:states:::glue:startJobRun",
+            "Parameters": {"JobName": "j"}}}}"#;
+    let send = [
+        "warning[UNSUPPORTED_RESOURCE]: \"Send\" calls arn:aws:states:::glue:startJobRun",
+        "m.asl.json:5:25",
+    ];
     let charge = ["warning[UNCONFIGURED_FUNCTION]: \"Charge\" calls the function charge", "m.asl.json:3:25"];
     let has =
         |ended: &common::Ended, expected: &[&str; 2]| expected.iter().all(|part| ended.stderr.contains(part));

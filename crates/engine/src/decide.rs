@@ -31,7 +31,8 @@ use perdura_asl::scope::{Context, Dice, Scope, States, Variables};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub(crate) use alone::{Alone, after_of, decide_alone};
+use alone::after_of;
+pub(crate) use alone::{Alone, decide_alone};
 
 /// What follows from an input: records to commit, and effects that may leave once they are.
 #[derive(Debug)]

@@ -19,6 +19,7 @@ mod history;
 mod id;
 mod input;
 mod map_run;
+pub mod nested;
 mod test_state;
 mod trial;
 mod turn;

@@ -11,6 +11,7 @@ mod context;
 mod items;
 mod mock;
 mod request;
+mod run;
 mod shapes;
 mod verdict;
 
@@ -18,23 +19,21 @@ pub use mock::{Mock, Strictness};
 pub use verdict::{TestStatus, Variables, Verdict};
 
 use crate::arn::Arns;
-use crate::decide::{Alone, after_of, decide, decide_alone};
-use crate::effect::{Call, Effect, MapRunOrder};
+use crate::decide::{Alone, decide};
+use crate::effect::Call;
 use crate::event::Fault;
-use crate::execution::{Execution, Standing};
+use crate::execution::Execution;
 use crate::id::{Moment, StrandId, Timestamp};
 use crate::input::{Certainty, Input, Outcome};
 use crate::map_run::{MapRunBounds, tolerance_exceeded};
 use crate::trial::Trial;
-use crate::turn::Turn;
 use crate::validate::invalid_definition;
-use perdura_asl::error::matches;
 use perdura_asl::json::{Map, Payload, Value};
-use perdura_asl::machine::{Kind, Machine, MachineType, State, StateIx};
+use perdura_asl::machine::{Machine, MachineType, StateIx};
 use perdura_asl::read::{ReadOptions, read, read_state, read_state_of};
 use perdura_asl::source::Source;
+use run::Run;
 use std::sync::Arc;
-use verdict::Inspected;
 
 /// What AWS calls the state that is tried, whatever its name.
 const NAME: &str = "StateName";
@@ -227,7 +226,6 @@ impl TestState {
         moment: &Moment,
     ) -> Run {
         let state = machine.state(StateIx(0));
-        let (retrier, retries) = self.retries(state);
         let identity = context::identity(self, arns, moment);
         let context = match &self.context {
             Some(context) => context.clone(),
@@ -238,13 +236,10 @@ impl TestState {
         execution.commit(entered);
         if let Some(strand) = execution.strands.get_mut(&StrandId::TOP) {
             strand.variables = Arc::new(self.variables.clone());
-            if let (Some(step), Some(retrier)) = (&mut strand.step, retrier) {
-                step.retries.insert(retrier, retries);
-            }
         }
         Run {
             execution,
-            trial: Trial::new(context),
+            trial: Trial::new(context, self.retries()),
             turns: Vec::new(),
             input: self.input.clone(),
             variables: self.variables.clone(),
@@ -255,19 +250,10 @@ impl TestState {
         }
     }
 
-    /// The retrier that has taken the error before, and how often.
-    fn retries(&self, state: &State) -> (Option<u32>, u64) {
-        let in_context = || self.context.as_ref()?.get("State")?.get("RetryCount")?.as_i64();
-        let count = self
-            .configuration
-            .retrier_retry_count
-            .or_else(|| in_context().and_then(|count| u64::try_from(count).ok()))
-            .unwrap_or(0);
-        let exceeded = tolerance_exceeded();
-        let fault = self.mock.as_ref().and_then(Mock::fault).unwrap_or(&exceeded);
-        let mut retriers = after_of(state).into_iter().flat_map(|after| &after.retry).zip(0..);
-        let found = retriers.find(|(retrier, _)| matches(&retrier.errors, fault.error.as_deref()));
-        (found.map(|(_, at)| at).filter(|_| count > 0), count)
+    /// How often the retrier that takes the error has taken it already. AWS reads it from a context object, too.
+    fn retries(&self) -> Option<u64> {
+        let in_context = || self.context.as_ref()?.get("State")?.get("RetryCount")?.as_i64()?.try_into().ok();
+        self.configuration.retrier_retry_count.or_else(in_context)
     }
 
     /// What the mock says came of it, unless more iterations failed than are tolerated.
@@ -292,82 +278,5 @@ impl TestState {
         };
         let is_exceeded = bounds.are_exceeded(failures, run.items.total);
         Ok(if is_exceeded { failed(tolerance_exceeded()) } else { mock.outcome() })
-    }
-}
-
-/// A trial under way.
-struct Run {
-    execution: Execution,
-    trial: Trial,
-    turns: Vec<Turn>,
-    input: Payload,
-    variables: Variables,
-    level: InspectionLevel,
-    call: Option<Call>,
-    order: Option<MapRunOrder>,
-    items: items::Seen,
-}
-
-impl Run {
-    fn step(&mut self, what: &Alone<'_>, moment: &Moment) {
-        let decision = decide_alone(&self.execution, what, moment, &self.trial);
-        self.turns.push(decision.turn.clone());
-        for effect in self.execution.commit(decision) {
-            match effect {
-                Effect::CallTask(call) => self.call = Some(call),
-                Effect::StartMapRun(order) => self.order = Some(*order),
-                Effect::AwaitTask(_)
-                | Effect::CancelTask { .. }
-                | Effect::SetTimer { .. }
-                | Effect::StopMapRun { .. }
-                | Effect::Continue
-                | Effect::Publish { .. } => {}
-            }
-        }
-    }
-
-    fn standing(&self) -> Option<&Standing> {
-        Some(&self.execution.strand(StrandId::TOP)?.step.as_ref()?.standing)
-    }
-
-    fn is_waiting_for_an_answer(&self) -> bool {
-        matches!(
-            self.standing(),
-            Some(Standing::Calling { .. } | Standing::Fanning(_) | Standing::MapRunning { .. })
-        )
-    }
-
-    /// How long a Wait waits from now on.
-    fn waits(&self, moment: &Moment) -> Option<i64> {
-        match self.standing()? {
-            Standing::Resting { until, retry: false, wall } => {
-                let now = if *wall { moment.now } else { moment.steady };
-                Some(until.0.saturating_sub(now.0))
-            }
-            _ => None,
-        }
-    }
-
-    fn verdict(self, exchange: Option<Exchange>) -> Verdict {
-        let mut verdict = Verdict::of(&self.turns, &self.trial, self.variables);
-        if self.level == InspectionLevel::Info {
-            return verdict;
-        }
-        let state = self.execution.machine.state(StateIx(0));
-        let inspected = Inspected {
-            state,
-            trial: &self.trial,
-            input: &self.input,
-            order: self.order.as_ref(),
-            items: &self.items,
-            variables: &verdict.variables,
-        };
-        let mut data = inspected.data();
-        if let (InspectionLevel::Trace, Kind::Task(_), Some(exchange)) = (self.level, &state.kind, exchange) {
-            data.insert("request", exchange.request);
-            data.insert("response", exchange.response);
-        }
-        verdict.inspection = Some(data);
-        verdict
     }
 }

@@ -9,10 +9,15 @@ use perdura_asl::scope::Context;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+/// How many items of a Map are made as its children would receive them: each may be an expression's worth of work.
+pub(crate) const ITEMS_MAX: usize = 1_000;
+
 /// What a state is given, and what was seen of it.
 pub(crate) struct Trial {
     /// `$$`
     pub(crate) context: Map,
+    /// How often the retrier that takes an error has taken it already, whichever that is.
+    pub(crate) retries: Option<u64>,
     seen: RefCell<BTreeMap<Stage, Payload>>,
     handled: RefCell<Option<Handled>>,
 }
@@ -53,8 +58,8 @@ pub(crate) enum Handler {
 }
 
 impl Trial {
-    pub(crate) fn new(context: Map) -> Self {
-        Self { context, seen: RefCell::default(), handled: RefCell::default() }
+    pub(crate) fn new(context: Map, retries: Option<u64>) -> Self {
+        Self { context, retries, seen: RefCell::default(), handled: RefCell::default() }
     }
 
     pub(crate) fn see(&self, stage: Stage, value: Payload) {

@@ -2,7 +2,7 @@
 
 mod stage;
 
-use perdura_engine::asl::json::Value;
+use perdura_engine::asl::json::{Payload, Value};
 use perdura_engine::{Fault, Input, Outcome, Policy, Status, TaskToken};
 use perdura_runtime::{Runtime, Started, StepError, Steps};
 use perdura_store::Filter;
@@ -196,6 +196,52 @@ fn what_cannot_be_started_is_refused_in_the_words_of_aws() {
         let fault = stage.ending(runtime.door(), &started).fault;
         assert_eq!(fault.error.as_deref(), Some(error), "{fault:?}");
     }
+}
+
+#[test]
+fn the_same_start_under_the_same_name_is_shared_also_after_a_restart() {
+    let stage = Stage::new();
+    let began = Arc::new(Notify::new());
+    let runtime = stage.open(hanging(began.clone()));
+    let arguments = r#", "Name": "one", "Input": {"a": 1}"#;
+    let first = begin(&stage, &runtime, ".sync:2", arguments);
+    stage.tokio.block_on(began.notified());
+    let second = begin(&stage, &runtime, ".sync:2", arguments);
+    let third = begin(&stage, &runtime, "", arguments);
+    let arn = |output: Option<Payload>| output.unwrap().value().get("ExecutionArn").map(ToString::to_string);
+    let shared = arn(stage.ending(runtime.door(), &third).output);
+    let other = begin(&stage, &runtime, ".sync:2", r#", "Name": "one", "Input": {"a": 2}"#);
+    let refused = stage.ending(runtime.door(), &other).fault.error;
+    assert_eq!(refused.as_deref(), Some("StepFunctions.ExecutionAlreadyExistsException"));
+    drop(runtime);
+    let runtime = stage.open(work());
+    for started in [first, second] {
+        let ending = stage.ending(runtime.door(), &started);
+        assert_eq!(ending.status, Status::Succeeded, "{:?}", ending.fault);
+        assert_eq!(arn(ending.output), shared);
+    }
+    assert_eq!(children(&runtime), [Status::Succeeded], "there is one child");
+}
+
+#[test]
+fn whoever_gives_up_a_shared_child_stops_it() {
+    let stage = Stage::new();
+    let began = Arc::new(Notify::new());
+    let runtime = stage.open(hanging(began.clone()));
+    let arguments = r#", "Name": "one""#;
+    let first = begin(&stage, &runtime, ".sync:2", arguments);
+    stage.tokio.block_on(began.notified());
+    let second = begin(&stage, &runtime, ".sync:2", arguments);
+    let door = runtime.door();
+    stage.tokio.block_on(async {
+        // It falls asleep once it is on record that the child was found.
+        while door.view(second.execution).await.is_some() {
+            tokio::task::yield_now().await;
+        }
+        door.input(second.execution, Input::Stop { fault: Fault::default() }).await.unwrap();
+    });
+    assert_eq!(stage.ending(door, &first).status, Status::Failed, "its child was stopped");
+    assert_eq!(children(&runtime), [Status::Aborted]);
 }
 
 #[test]

@@ -10,6 +10,10 @@ mod process;
 mod wanted;
 mod web;
 
+pub(crate) use lambda::client_context;
+pub(crate) use outcome::too_large;
+pub(crate) use web::said;
+
 pub use command::{Work, work};
 pub use process::{Group, Program};
 
@@ -57,7 +61,8 @@ pub(crate) struct Line<'a> {
 }
 
 impl Line<'_> {
-    async fn send(self, outgoing: Outgoing) -> Result<Incoming, CallError> {
+    /// Sends a request and takes its answer, once there is a place.
+    pub(crate) async fn send(self, outgoing: Outgoing) -> Result<Incoming, CallError> {
         let _place = self.in_flight.acquire().await.expect("the places are never closed");
         self.client.send(outgoing).await
     }
@@ -110,7 +115,7 @@ impl Functions {
             Plan::Command { program, timeout } => self.command(program, timeout, calling).await,
             Plan::Url { url, timeout } => web::post(line, url, bounds(timeout), calling).await,
             Plan::Lambda { endpoint, name, qualifier, timeout } => {
-                let function = lambda::Function { endpoint, name, qualifier };
+                let function = lambda::Function { endpoint, name, qualifier, signer: &self.settings.aws };
                 lambda::invoke(line, function, bounds(timeout), calling).await
             }
             Plan::Able => {

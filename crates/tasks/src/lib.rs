@@ -1,8 +1,9 @@
-//! What is called outside: HTTP, functions, local commands, and files of items.
+//! What is called outside: HTTP, functions, services of AWS, local commands, and files of items.
 //!
 //! Every call comes with its key, and its Turn is on disk before it leaves. What a call means for a Step, refused, done
 //! or in doubt, is told here; what follows from that is decided by the engine.
 
+pub mod aws;
 pub mod client;
 pub mod connection;
 pub mod destination;
@@ -14,5 +15,5 @@ mod performer;
 pub mod settings;
 mod sign;
 
-pub use performer::{Tasks, Unprepared, can_perform, performs, warnings};
+pub use performer::{Tasks, Unprepared, can_perform, warnings};
 pub use settings::Settings;

@@ -7,8 +7,9 @@
 mod able;
 mod under_way;
 
-pub use able::{can_perform, performs, warnings};
+pub use able::{can_perform, warnings};
 
+use crate::aws::{self, AwsCall, OwnApi};
 use crate::client::Client;
 use crate::connection::Connections;
 use crate::destination::is_http;
@@ -18,10 +19,13 @@ use crate::items::{self, ItemStores, SettingsError};
 use crate::settings::Settings;
 use perdura_engine::asl::error::RUNTIME;
 use perdura_engine::asl::json::Payload;
+use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::resource::{Pattern, Resource, Target};
-use perdura_engine::{Arns, Call, EffectKey, ExecutionId, Fault, Outcome, Policy, StrandId, Uncertain};
+use perdura_engine::{
+    Arns, Call, EffectKey, ExecutionId, Fault, Limits, Outcome, Policy, StrandId, Uncertain,
+};
 use perdura_runtime::{Order, Performer, ReadOrder, WriteOrder};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -41,7 +45,7 @@ pub enum Unprepared {
     Items(#[from] SettingsError),
 }
 
-/// Performs functions and `http:invoke`, and reads and writes items. Clones share everything.
+/// Performs functions, `http:invoke` and services of AWS, and reads and writes items. Clones share everything.
 #[derive(Clone)]
 pub struct Tasks(Arc<Inner>);
 
@@ -51,6 +55,8 @@ struct Inner {
     connections: Arc<Connections>,
     client: Client,
     items: ItemStores,
+    /// Who answers `aws-sdk:sfn:…` in this process, once there is somebody.
+    own_api: OnceLock<OwnApi>,
     in_flight: Semaphore,
     /// What AWS would call this installation.
     arns: Arns,
@@ -75,6 +81,7 @@ impl Tasks {
             connections,
             client,
             items,
+            own_api: OnceLock::new(),
             in_flight: Semaphore::new(IN_FLIGHT_MAX),
             arns: Arns::default(),
             handle,
@@ -93,6 +100,18 @@ impl Tasks {
         let name =
             function_of(&call.resource, &call.input).filter(|name| !self.0.settings.has_function(name))?;
         Some(plain_name(name).to_owned())
+    }
+
+    /// Whether there is anybody here to call: a function counts even if nobody has configured it, for it fails as a
+    /// missing one does on AWS; a service counts where it has an address.
+    pub fn performs(&self, resource: &Resource) -> bool {
+        able::performs(resource) && self.0.settings.aws.lacks(resource).is_none()
+    }
+
+    /// From now on, `aws-sdk:sfn:…` is answered here, unless it has an address of its own. The first that is given
+    /// stays; another is handed back.
+    pub fn answer_with(&self, api: OwnApi) -> Result<(), OwnApi> {
+        self.0.own_api.set(api)
     }
 
     /// Ends all calls. Nobody is told: what they were made for is called for again.
@@ -126,18 +145,30 @@ impl Inner {
                 };
                 http::invoke(&self.client, &self.connections, call).await
             }
-            Wanted::Elsewhere => nobody(&call.resource),
+            Wanted::Elsewhere => {
+                let line = Line { client: &self.client, in_flight: &self.in_flight };
+                let answer_bytes_max = self.limits().payload_bytes_max;
+                let asked = AwsCall { execution, call, destination, answer_bytes_max };
+                let outcome = aws::invoke(line, &self.settings.aws, self.own_api.get(), asked).await;
+                outcome.unwrap_or_else(|| nobody(&call.resource))
+            }
         };
         tell(execution, &call.key, began.elapsed(), is_command, &outcome);
         handed_over(outcome, &call.resource)
     }
 }
 
+impl Inner {
+    fn limits(&self) -> Limits {
+        if self.settings.strict { Limits::strict(MachineType::Standard) } else { Limits::GENEROUS }
+    }
+}
+
 /// Nobody here can do it. Nothing catches this: a machine that waits for what is not there is not ready to run.
 fn nobody(resource: &Resource) -> Outcome {
     let cause = format!(
-        "Nothing here performs {}: functions, http:invoke, activities, child executions and steps of this \
-         program can be called. `perdura validate` lists the states that call something else.",
+        "Nothing here performs {}: functions, http:invoke, some services of AWS, activities, child executions and \
+         steps of this program can be called. `perdura validate` lists the states that call something else.",
         resource.arn
     );
     Outcome::NotStarted { fault: Fault::new(RUNTIME, cause), scheduled: false }

@@ -9,6 +9,7 @@ mod function;
 pub use duration::duration;
 pub use function::{Function, FunctionTable, Means, Qualified};
 
+use crate::aws::{AwsSettings, AwsTable};
 use crate::destination::{DestinationTable, Destinations};
 use crate::guard::Guard;
 use crate::items::ItemSettings;
@@ -40,6 +41,8 @@ pub struct Tables {
     pub http: HttpTable,
     /// `[items]`
     pub items: ItemSettings,
+    /// `[aws]`
+    pub aws: AwsTable,
 }
 
 /// `[http]`: what holds for everything that is called over HTTP.
@@ -100,6 +103,8 @@ pub struct Settings {
     pub guard: Guard,
     /// Where items of Distributed Maps come from, and their results go.
     pub items: ItemSettings,
+    /// Where services of AWS are, and who signs.
+    pub aws: AwsSettings,
     /// Whether AWS's limits count.
     pub strict: bool,
 }
@@ -113,6 +118,7 @@ impl Default for Settings {
             commands_at_once: COMMANDS_AT_ONCE,
             guard: Guard::default(),
             items: ItemSettings::default(),
+            aws: AwsSettings::default(),
             strict: false,
         }
     }
@@ -137,10 +143,11 @@ impl Mistake {
 impl Settings {
     /// What the tables mean. Commands run in `folder`, and their programs are looked for from there.
     pub fn check(tables: Tables, folder: &Path) -> Result<Self, Mistake> {
-        let Tables { functions: written, destinations, lambda, commands, http, mut items } = tables;
+        let Tables { functions: written, destinations, lambda, commands, http, mut items, aws } = tables;
         items.local_from(folder);
+        let aws = AwsSettings::check(aws)?;
         let lambda_endpoint = match lambda.endpoint {
-            None => None,
+            None => aws.endpoint("lambda").cloned(),
             Some(endpoint) => Some(endpoint_url(&endpoint).map_err(|what| Mistake::new("lambda", what))?),
         };
         let mut functions = BTreeMap::new();
@@ -150,8 +157,8 @@ impl Settings {
             let short_form = table.short_form().map_err(|what| Mistake::new(place(), what))?;
             let function = table.check(folder).map_err(|what| Mistake::new(place(), what))?;
             if matches!(function.means, Means::Lambda(_)) && lambda_endpoint.is_none() {
-                let what = "lambda needs an endpoint: write [lambda] with endpoint = \"http://…\", or serve with \
-                            --lambda-endpoint URL";
+                let what = "lambda needs an endpoint: write [lambda] or [aws] with endpoint = \"http://…\", or serve \
+                            with --lambda-endpoint URL";
                 return Err(Mistake::new(place(), what));
             }
             short_forms.insert(name.clone(), short_form);
@@ -169,7 +176,7 @@ impl Settings {
         let guard =
             Guard::new(http.allow).map_err(|error| Mistake::new("http", format!("allow: {error}")))?;
         let strict = false;
-        Ok(Self { functions, destinations, lambda_endpoint, commands_at_once, guard, items, strict })
+        Ok(Self { functions, destinations, lambda_endpoint, commands_at_once, guard, items, aws, strict })
     }
 
     /// Whether a function of this name, bare or as an ARN, can be called at all.
@@ -178,7 +185,7 @@ impl Settings {
     }
 }
 
-/// The address of a Lambda-compatible service.
+/// The address of a service.
 pub fn endpoint_url(text: &str) -> Result<Url, String> {
     web_address(text).map_err(|what| format!("endpoint {what}"))
 }

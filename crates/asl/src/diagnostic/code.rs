@@ -55,11 +55,13 @@ pub const MISCOUNTED_ARGUMENTS: &str = "MISCOUNTED_ARGUMENTS";
 pub const UNSUPPORTED_RESOURCE: &str = "UNSUPPORTED_RESOURCE";
 /// A state calls a function that nobody has configured. A warning, made by whoever has the configuration.
 pub const UNCONFIGURED_FUNCTION: &str = "UNCONFIGURED_FUNCTION";
+/// A state calls a service that has no address. A warning, made by whoever has the configuration.
+pub const UNCONFIGURED_SERVICE: &str = "UNCONFIGURED_SERVICE";
 /// There is more to say than is worth listing. A warning.
 pub const TOO_MANY_DIAGNOSTICS: &str = "TOO_MANY_DIAGNOSTICS";
 
 /// All of them.
-pub const ALL: [&str; 27] = [
+pub const ALL: [&str; 28] = [
     SCHEMA_VALIDATION_FAILED,
     INVALID_JSON_DESCRIPTION,
     MISSING_TRANSITION_TARGET,
@@ -86,5 +88,6 @@ pub const ALL: [&str; 27] = [
     MISCOUNTED_ARGUMENTS,
     UNSUPPORTED_RESOURCE,
     UNCONFIGURED_FUNCTION,
+    UNCONFIGURED_SERVICE,
     TOO_MANY_DIAGNOSTICS,
 ];

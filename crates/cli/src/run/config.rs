@@ -5,6 +5,7 @@ use crate::document;
 use crate::settings::{self, check_names};
 use anyhow::{Context, Result, anyhow};
 use perdura_server::sfn::{KeyState, Keys};
+use perdura_tasks::aws::AwsTable;
 use perdura_tasks::connection::{Connections, SecretText};
 use perdura_tasks::destination::DestinationTable;
 use perdura_tasks::items::ItemSettings;
@@ -40,6 +41,7 @@ struct Written {
     commands: CommandsTable,
     http: HttpTable,
     items: ItemSettings,
+    aws: AwsTable,
     kms: BTreeMap<String, String>,
 }
 
@@ -51,19 +53,19 @@ impl Config {
 
     /// Reads the file of these settings, where there is one.
     pub(crate) fn of(settings: &settings::Settings) -> Result<Self> {
-        let endpoint = settings.lambda_endpoint()?;
+        let given = Given { endpoint: settings.lambda_endpoint()?, region: Some(settings.arns()?.region) };
         match settings.file() {
-            Some(file) => Self::open(&file.name, endpoint.as_ref()),
-            None => read("", Path::new(""), endpoint.as_ref()),
+            Some(file) => Self::open(&file.name, &given),
+            None => read("", Path::new(""), &given),
         }
     }
 
-    fn open(file: &Path, endpoint: Option<&Url>) -> Result<Self> {
+    fn open(file: &Path, given: &Given) -> Result<Self> {
         let source = document::read_text(file, BYTES_MAX).context("the configuration is wrong")?;
         let full = std::path::absolute(file).with_context(|| format!("cannot find {}", file.display()))?;
         let folder = full.parent().unwrap_or(&full);
         let read =
-            read(&source.text, folder, endpoint).with_context(|| format!("{} is wrong", file.display()))?;
+            read(&source.text, folder, given).with_context(|| format!("{} is wrong", file.display()))?;
         Ok(Self { file: Some(file.to_owned()), ..read })
     }
 
@@ -74,6 +76,11 @@ impl Config {
 
     /// Whoever makes the calls of this configuration.
     pub(crate) fn tasks(&self, strict: bool, connections: Arc<Connections>, handle: Handle) -> Result<Tasks> {
+        Ok(Tasks::new(self.with_credentials(strict)?, connections, handle)?)
+    }
+
+    /// What is called and how, with the credentials of the environment.
+    pub(crate) fn with_credentials(&self, strict: bool) -> Result<Settings> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let secret = |name: &str| variable(name).map(SecretText::new);
         let items = self.settings.items.clone().or_credentials(
@@ -81,19 +88,31 @@ impl Config {
             secret("AWS_SECRET_ACCESS_KEY"),
             secret("AWS_SESSION_TOKEN"),
         );
-        let settings = Settings { strict, items, ..self.settings.clone() };
-        Ok(Tasks::new(settings, connections, handle)?)
+        let aws = self.settings.aws.clone().with_credentials(
+            variable("AWS_ACCESS_KEY_ID"),
+            secret("AWS_SECRET_ACCESS_KEY"),
+            secret("AWS_SESSION_TOKEN"),
+        )?;
+        Ok(Settings { strict, items, aws, ..self.settings.clone() })
     }
 }
 
-/// What a file says; an endpoint that was named elsewhere counts before its own.
-fn read(text: &str, folder: &Path, endpoint: Option<&Url>) -> Result<Config> {
+/// What was decided elsewhere, and counts before what the file says.
+#[derive(Default)]
+struct Given {
+    endpoint: Option<Url>,
+    region: Option<String>,
+}
+
+/// What a file says.
+fn read(text: &str, folder: &Path, given: &Given) -> Result<Config> {
     check_names(text)?;
     let written: Written =
         toml::from_str(text).map_err(|error| anyhow!("{}", error.to_string().trim_end()))?;
-    let Written { functions, destinations, mut lambda, commands, http, items, kms } = written;
-    lambda.endpoint = endpoint.map(Url::to_string).or(lambda.endpoint);
-    let tables = Tables { functions, destinations, lambda, commands, http, items };
+    let Written { functions, destinations, mut lambda, commands, http, items, mut aws, kms } = written;
+    aws.region = given.region.clone().or(aws.region);
+    lambda.endpoint = given.endpoint.as_ref().map(Url::to_string).or(lambda.endpoint);
+    let tables = Tables { functions, destinations, lambda, commands, http, items, aws };
     let settings = Settings::check(tables, folder)?;
     Ok(Config { file: None, settings, keys: keys(kms)? })
 }
@@ -121,7 +140,7 @@ mod tests {
     use std::time::Duration;
 
     fn read_file(text: &str, folder: &str) -> Result<Config> {
-        read(text, Path::new(folder), None)
+        read(text, Path::new(folder), &Given::default())
     }
 
     #[test]
@@ -147,7 +166,10 @@ mod tests {
     fn an_endpoint_on_the_command_line_counts_before_that_of_the_file() {
         let text = "[lambda]\nendpoint = 'http://127.0.0.1:1/'\n[functions.f]\nlambda = 'g'";
         let flag = Url::parse("http://127.0.0.1:2/").unwrap();
-        let endpoint = |flag| read(text, Path::new("/"), flag).unwrap().settings.lambda_endpoint.unwrap();
+        let endpoint = |flag: Option<&Url>| {
+            let given = Given { endpoint: flag.cloned(), region: None };
+            read(text, Path::new("/"), &given).unwrap().settings.lambda_endpoint.unwrap()
+        };
         assert_eq!(endpoint(None).as_str(), "http://127.0.0.1:1/");
         assert_eq!(endpoint(Some(&flag)), flag);
     }

@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use perdura_engine::asl::resource::{Pattern, Resource, Target};
 use perdura_engine::{By, Call, Certainty, EffectKey, ExecutionId, Fault, Outcome, StrandId};
 use perdura_tasks::connection::Connections;
-use perdura_tasks::{Settings, Tasks, performs};
+use perdura_tasks::{Settings, Tasks};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -64,9 +64,9 @@ impl Outside {
     }
 
     /// Whether it can be called from here. Nobody can return a token to a process that has no door.
-    pub(crate) fn performs(resource: &Resource) -> bool {
+    pub(crate) fn performs(&self, resource: &Resource) -> bool {
         let waits = matches!(resource.target, Target::Service { pattern: Pattern::Callback, .. });
-        performs(resource) && !waits
+        self.tasks.performs(resource) && !waits
     }
 
     /// The function that a call means, if nobody has configured it.

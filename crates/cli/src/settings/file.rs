@@ -12,7 +12,8 @@ use toml::de::{DeTable, DeValue};
 /// The largest file.
 const BYTES_MAX: usize = 1024 * 1024;
 /// Tables that are read where they are used, and held to their names there.
-const ELSEWHERE: &[&str] = &["functions", "destinations", "commands", "http", "items", "kms"];
+const ELSEWHERE: &[&str] =
+    &["functions", "destinations", "commands", "http", "items", "kms", "aws.endpoint", "aws.endpoints"];
 
 /// A configuration file that was read.
 #[derive(Debug)]

@@ -73,7 +73,7 @@ impl Turning<'_> {
 }
 
 /// What Task, Parallel and Map do with their result or error.
-pub(crate) fn after_of(state: &State) -> Option<&After> {
+pub(super) fn after_of(state: &State) -> Option<&After> {
     match &state.kind {
         Kind::Task(task) => Some(&task.after),
         Kind::Parallel(parallel) => Some(&parallel.after),

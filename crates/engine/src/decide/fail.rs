@@ -83,7 +83,8 @@ impl Turning<'_> {
     fn retry(&mut self, strand: StrandId, after: &After, fault: &Fault) -> bool {
         let Some((at, retrier)) = retrier(after, fault) else { return false };
         let step = self.step(strand);
-        let retries = step.retries.get(&at).copied().unwrap_or(0);
+        let told = self.trial.and_then(|trial| trial.retries);
+        let retries = told.unwrap_or_else(|| step.retries.get(&at).copied().unwrap_or(0));
         // Only what was certainly not done may be done under a new key; a call that succeeded and whose
         // result could then not be used is not done again under another.
         let refused = step.sent.as_ref().is_none_or(|sent| sent.failed == Some(Certainty::Refused));

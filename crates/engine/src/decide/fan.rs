@@ -6,7 +6,7 @@ use crate::context::MapItem;
 use crate::event::{EventKind, Iteration};
 use crate::execution::Standing;
 use crate::id::{Seq, StrandId};
-use crate::trial::Stage;
+use crate::trial::{ITEMS_MAX, Stage};
 use crate::turn::Note;
 use perdura_asl::error::QUERY_EVALUATION;
 use perdura_asl::evaluate::{runtime, unexpected_type};
@@ -91,7 +91,7 @@ impl Turning<'_> {
         map: &MapState,
         items: &Payload,
     ) -> Result<(), Failure> {
-        let count = items.value().as_array().map_or(0, <[Value]>::len) as u32;
+        let count = items.value().as_array().map_or(0, <[Value]>::len).min(ITEMS_MAX) as u32;
         let inputs: Result<Vec<Payload>, Failure> =
             (0..count).map(|index| self.iteration_input(strand, state, map, items, index)).collect();
         self.see(Stage::Selected, &Payload::array_of(&inputs?));

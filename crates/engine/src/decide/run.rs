@@ -75,26 +75,23 @@ impl Turning<'_> {
             return self.finish_jsonata(strand, state, &raw, None);
         }
         let input = self.effective_input(strand, state)?;
-        let result = match (&pass.result, &pass.parameters) {
-            (Some(result), _) => {
-                self.see(Stage::Arguments, &input);
+        // A Pass is a task that gives its `Result`, or else what it receives.
+        let received = match &pass.parameters {
+            Some(parameters) => self
+                .with_scope(strand, &Seen::input(input.value()), |scope| {
+                    parameters.evaluate(scope, "Parameters")
+                })?
+                .into(),
+            None => input,
+        };
+        self.see(Stage::Arguments, &received);
+        let result = match &pass.result {
+            Some(result) => {
                 let result = result.clone().into();
                 self.see(Stage::Result, &result);
                 result
             }
-            (None, Some(parameters)) => {
-                let shaped = self
-                    .with_scope(strand, &Seen::input(input.value()), |scope| {
-                        parameters.evaluate(scope, "Parameters")
-                    })?
-                    .into();
-                self.see(Stage::Arguments, &shaped);
-                shaped
-            }
-            (None, None) => {
-                self.see(Stage::Arguments, &input);
-                input
-            }
+            None => received,
         };
         self.see(Stage::ResultSelector, &result);
         self.finish_jsonpath(strand, state, result, &pass.result_path)

@@ -5,7 +5,8 @@ use crate::effect::MapRunOrder;
 use crate::event::Fault;
 use crate::execution::{Limits, Status};
 use crate::map_run::{MapRun, Next};
-use perdura_asl::json::{Payload, Value, parse};
+use crate::trial::ITEMS_MAX;
+use perdura_asl::json::{Map, Payload, Value, parse};
 use perdura_asl::machine::{Machine, MachineType};
 use std::sync::Arc;
 
@@ -27,40 +28,32 @@ pub(super) struct Seen {
 /// Makes the items of an order into what its children receive; `data` is what its `ItemReader` reads.
 pub(super) fn see(machine: &Arc<Machine>, order: &MapRunOrder, data: Option<&str>) -> Result<Seen, Refused> {
     let mut seen = Seen::default();
-    let mut read = None;
-    if let Some(reader) = &order.reader {
-        let text = |name: &str| reader.config.get(name).and_then(Value::as_str);
-        let Some(document) = data.map(|data| document(data, text("InputType"))).transpose()?.flatten() else {
-            return Ok(seen);
-        };
-        let items = match text("ItemsPointer") {
-            Some(pointer) => {
-                let found = point(&document, pointer).cloned().unwrap_or_default();
-                seen.pointed = Some(found.clone().into());
-                found
-            }
-            None => document,
-        };
-        let most = reader.max_items.filter(|most| *most > 0).map_or(usize::MAX, |most| most as usize);
-        read = Some(items_of(&items).into_iter().take(most).collect::<Vec<_>>());
-    }
-    let run = |order: MapRunOrder| {
-        let mut run =
-            MapRun::new(machine.clone(), order, Limits::strict(MachineType::Standard).payload_bytes_max);
-        if let Some(items) = &read {
-            run.offer(items.clone());
-            run.no_more_items();
+    let items = match &order.reader {
+        None => order.items.clone(),
+        Some(reader) => {
+            let text = |name: &str| reader.config.get(name).and_then(Value::as_str);
+            let document = data.map(|data| document(data, text("InputType"))).transpose()?.flatten();
+            let items = match (document, text("ItemsPointer")) {
+                (Some(document), Some(pointer)) => {
+                    let found = Payload::from(point(&document, pointer).cloned().unwrap_or_default());
+                    seen.pointed = Some(found.clone());
+                    Some(found)
+                }
+                (document, _) => document.map(Payload::from),
+            };
+            let most = reader.max_items.and_then(|most| usize::try_from(most).ok()).filter(|most| *most > 0);
+            items.map(|items| most.map_or(items.clone(), |most| first(items.value(), most).into()))
         }
-        run
     };
-    let single = run(MapRunOrder { batcher: None, ..order.clone() });
-    seen.total = Some(single.counts().items.total);
-    match children(single) {
+    let Some(items) = items else { return Ok(seen) };
+    seen.total = Some(count(items.value()) as u64);
+    let order = MapRunOrder { items: Some(first(items.value(), ITEMS_MAX).into()), ..order.clone() };
+    match children(machine, MapRunOrder { batcher: None, ..order.clone() }) {
         Ok(selected) => seen.selected = Some(selected),
         Err(fault) => seen.fault = Some(fault),
     }
     if order.batcher.is_some() && seen.fault.is_none() {
-        match children(run(order.clone())) {
+        match children(machine, order) {
             Ok(batched) => seen.batched = Some(batched),
             Err(fault) => seen.fault = Some(fault),
         }
@@ -69,7 +62,9 @@ pub(super) fn see(machine: &Arc<Machine>, order: &MapRunOrder, data: Option<&str
 }
 
 /// What the children of a run receive.
-fn children(mut run: MapRun) -> Result<Payload, Fault> {
+fn children(machine: &Arc<Machine>, order: MapRunOrder) -> Result<Payload, Fault> {
+    let bytes_max = Limits::strict(MachineType::Standard).payload_bytes_max;
+    let mut run = MapRun::new(machine.clone(), order, bytes_max);
     let mut inputs = Vec::new();
     loop {
         match run.advance() {
@@ -106,15 +101,24 @@ fn document(data: &str, input_type: Option<&str>) -> Result<Option<Value>, Refus
     }
 }
 
-/// A list's items; an object's, each with its key.
-fn items_of(document: &Value) -> Vec<Value> {
-    match document {
-        Value::Array(items) => items.to_vec(),
-        Value::Object(members) => members
-            .iter()
-            .map(|(key, value)| perdura_asl::object! {"Key" => key.clone(), "Value" => value.clone()})
-            .collect(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+/// How many items there are in a list or an object.
+fn count(items: &Value) -> usize {
+    match items {
+        Value::Array(items) => items.len(),
+        Value::Object(members) => members.len(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+/// The first of them.
+fn first(items: &Value, most: usize) -> Value {
+    match items {
+        Value::Array(items) if items.len() > most => items[..most].iter().cloned().collect(),
+        Value::Object(members) if members.len() > most => {
+            let some = members.iter().take(most).map(|(name, value)| (name.clone(), value.clone()));
+            some.collect::<Map>().into()
+        }
+        all => all.clone(),
     }
 }
 
@@ -130,4 +134,35 @@ fn point<'v>(document: &'v Value, pointer: &str) -> Option<&'v Value> {
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pointer_leads_through_objects_and_lists() {
+        let document = parse(r#"{"a": [{"b/c": 1}, 2], "": 3, "~": 4}"#).unwrap();
+        for (pointer, found) in [
+            ("/a/0/b~1c", Some("1")),
+            ("/a/1", Some("2")),
+            ("/", Some("3")),
+            ("/~0", Some("4")),
+            ("/a/2", None),
+            ("/a/x", None),
+            ("a", None),
+            ("/a/1/b", None),
+        ] {
+            assert_eq!(point(&document, pointer).map(Value::to_string).as_deref(), found, "{pointer}");
+        }
+        assert_eq!(point(&document, ""), Some(&document));
+    }
+
+    #[test]
+    fn only_so_many_items_are_looked_at() {
+        let list: Value = (0..5).collect();
+        assert_eq!(first(&list, 2).to_string(), "[0,1]");
+        assert_eq!(first(&parse(r#"{"a": 1, "b": 2}"#).unwrap(), 1).to_string(), r#"{"a":1}"#);
+        assert_eq!((count(&list), first(&list, 9)), (5, list.clone()));
+    }
 }

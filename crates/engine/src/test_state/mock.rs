@@ -41,13 +41,6 @@ impl Mock {
             Self::Error(fault) => Outcome::Failed { fault: fault.clone(), certainty: Certainty::Refused },
         }
     }
-
-    pub(super) fn fault(&self) -> Option<&Fault> {
-        match self {
-            Self::Result { .. } => None,
-            Self::Error(fault) => Some(fault),
-        }
-    }
 }
 
 /// Whether the state can be tried with this mock, or without one.

@@ -41,7 +41,7 @@ pub(super) fn read(request: &Value) -> Result<TestState, Refused> {
     let mock = member(request, "mock").map(|mock| reader.mock(mock));
     let configuration =
         member(request, "stateConfiguration").map(|found| reader.configuration(found)).unwrap_or_default();
-    let reveal_secrets = member(request, "revealSecrets").and_then(Value::as_bool).unwrap_or(false);
+    let reveal_secrets = reader.flag(request, "revealSecrets");
     reader.finish()?;
     let has_mock = mock.is_some();
     if reveal_secrets && has_mock {
@@ -184,6 +184,15 @@ impl Reader {
             self.constraint(text, at, &format!("Member must have length greater than or equal to {least}"));
         }
         Some(text.clone())
+    }
+
+    fn flag(&mut self, from: &Value, name: &str) -> bool {
+        let Some(value) = member(from, name) else { return false };
+        let flag = value.as_bool();
+        if flag.is_none() {
+            self.constraint(&value.to_string(), name, "Member must be a boolean");
+        }
+        flag.unwrap_or(false)
     }
 
     fn count(&mut self, from: &Value, name: &str, at: &str) -> Option<u64> {

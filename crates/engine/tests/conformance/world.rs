@@ -1,13 +1,15 @@
 //! A small world below the API: machines, executions, functions, activities, and a clock that jumps.
 
+use perdura_engine::asl::diagnostic::Severity;
 use perdura_engine::asl::json::{Map, Payload, Value, parse};
 use perdura_engine::asl::machine::{Kind, Machine, MachineType};
 use perdura_engine::asl::resource::Target;
 use perdura_engine::asl::source::Source;
 use perdura_engine::asl::{object, read};
+use perdura_engine::nested::{self, Asked, Wait};
 use perdura_engine::{
     Arns, By, Call, Certainty, Effect, Event, Execution, ExecutionId, Fault, Identity, Input, Limits, MapRun,
-    MapRunOutcome, Moment, Next, Outcome, Status, StrandId, TaskToken, Timestamp, decide,
+    MapRunOutcome, Moment, Next, Outcome, Status, StrandId, TaskToken, Timestamp, decide, validate,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -38,7 +40,7 @@ struct Run {
 
 enum Waiting {
     /// A `.sync` task.
-    Task { run: usize, by: By, json: bool },
+    Task { run: usize, by: By, wait: Wait },
     /// A Map Run.
     MapRun { run: usize, strand: StrandId, index: u32 },
 }
@@ -81,7 +83,11 @@ impl World {
                 self.machines.insert(self.arns.machine(&text("name")), (machine, text("name")));
                 Ok(None)
             }
-            "ValidateStateMachineDefinition" => Ok(Some(validate(&text("definition")))),
+            "ValidateStateMachineDefinition" => {
+                let definition = text("definition");
+                let found = validate(&definition, MachineType::Standard, Severity::Warning, 0);
+                Ok(Some(found.to_api()))
+            }
             "StartExecution" => {
                 self.starts += 1;
                 let name =
@@ -283,7 +289,12 @@ impl World {
                 self.hand_out(&call.resource.arn);
             }
             Target::Service { service, action, .. } => {
-                self.serve(run, by, &format!("{service}:{action}"), &input);
+                self.serve(
+                    run,
+                    by,
+                    (&format!("{service}:{action}"), Wait::of(&call.resource.target)),
+                    &input,
+                );
             }
             Target::Step { .. } => {}
         }
@@ -331,7 +342,7 @@ impl World {
     }
 
     /// The Step Functions service as a task sees it.
-    fn serve(&mut self, run: usize, by: By, action: &str, input: &Value) {
+    fn serve(&mut self, run: usize, by: By, (action, wait): (&str, Option<Wait>), input: &Value) {
         let text = |name: &str| input.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let token = || TaskToken::parse(&text("TaskToken")).expect("a token of ours");
         let done = |output: Value| Outcome::Succeeded { output: output.into() };
@@ -355,33 +366,17 @@ impl World {
             | "states:startExecution"
             | "states:startExecution.sync"
             | "states:startExecution.sync:2" => {
-                let machine = text("StateMachineArn");
-                let name = if text("Name").is_empty() { "child".to_owned() } else { text("Name") };
-                let child = match input.get("Input") {
-                    None | Some(Value::Null) => "{}".to_owned(),
-                    Some(Value::String(text)) => text.to_string(),
-                    Some(other) => other.to_string(),
-                };
-                let sync = action.contains(".sync");
-                let parent =
-                    sync.then(|| Waiting::Task { run, by: by.clone(), json: action.ends_with(":2") });
-                match self.start(&machine, &name, &child, parent) {
-                    Ok(started) => {
-                        let identity = self.runs[started].execution.identity();
-                        let answer = object! {"ExecutionArn" => identity.arn.clone(), "StartDate" => self.now.to_string()};
-                        let outcome =
-                            if sync { Outcome::Submitted { output: answer.into() } } else { done(answer) };
-                        self.later(0, run, by, outcome);
-                    }
-                    Err(message) => {
-                        let cause = format!(
-                            "{message} (Service: AWSStepFunctions; Status Code: 400; Error Code: \
-                             StateMachineDoesNotExist; Request ID: 0; Proxy: null)"
-                        );
-                        let fault = Fault::new("StepFunctions.StateMachineDoesNotExistException", cause);
-                        self.later(0, run, by, Outcome::Failed { fault, certainty: Certainty::Refused });
-                    }
-                }
+                // Through the SDK it is a request like any other.
+                let wait = wait.unwrap_or(Wait::Begin);
+                let asked = Asked::read(input, self.runs[run].execution.identity());
+                let outcome = asked.and_then(|asked| {
+                    let name = asked.name.as_deref().unwrap_or("child");
+                    let parent = wait.is_for_the_end().then(|| Waiting::Task { run, by: by.clone(), wait });
+                    let started = self.start(&asked.machine_arn, name, asked.input.text(), parent);
+                    let started = started.map_err(|_| asked.no_such_machine())?;
+                    Ok(wait.begun(self.runs[started].execution.identity(), self.now))
+                });
+                self.later(0, run, by, outcome.unwrap_or_else(nested::refused));
             }
             other => panic!("no such service: {other}"),
         }
@@ -458,32 +453,8 @@ impl World {
             None => Err(here.fault().clone()),
         };
         match parent {
-            Some(Waiting::Task { run: parent, by, json }) => {
-                let identity = here.identity();
-                let payload = |payload: &Payload| {
-                    if json { payload.value().clone() } else { payload.text().clone().into() }
-                };
-                let mut answer = Map::new();
-                answer.insert("ExecutionArn", identity.arn.clone());
-                answer.insert("Input", payload(&identity.input));
-                answer.insert("InputDetails", object! {"Included" => true});
-                answer.insert("Name", identity.name.clone());
-                if let Ok(output) = &ending {
-                    answer.insert("Output", payload(output));
-                    answer.insert("OutputDetails", object! {"Included" => true});
-                }
-                answer.insert("StartDate", here.started_at().0 as u64);
-                answer.insert("StateMachineArn", identity.machine_arn.clone());
-                answer.insert("Status", here.status().name());
-                answer.insert("StopDate", self.now.0 as u64);
-                let answer = Value::from(answer);
-                let outcome = match ending {
-                    Ok(_) => Outcome::Succeeded { output: answer.into() },
-                    Err(_) => Outcome::Failed {
-                        fault: Fault::new("States.TaskFailed", answer.to_string()),
-                        certainty: Certainty::Refused,
-                    },
-                };
+            Some(Waiting::Task { run: parent, by, wait }) => {
+                let outcome = wait.ended(here);
                 self.later(0, parent, by, outcome);
             }
             Some(Waiting::MapRun { run: parent, strand, index }) => {
@@ -529,31 +500,4 @@ impl World {
         }
         answer.into()
     }
-}
-
-fn validate(definition: &str) -> Value {
-    let source = Source::new("definition", definition);
-    let reading =
-        read::read(&source, &read::ReadOptions { machine_type: MachineType::Standard, strict: true });
-    let diagnostics: Vec<Value> = reading
-        .diagnostics
-        .iter()
-        .map(|diagnostic| {
-            let mut shown = Map::new();
-            shown.insert("code", diagnostic.code);
-            if let Some(jackson) = diagnostic.jackson(&source) {
-                shown.insert("location", jackson.location);
-                shown.insert("message", jackson.message);
-            } else {
-                if !diagnostic.pointer.is_empty() {
-                    shown.insert("location", diagnostic.pointer.clone());
-                }
-                shown.insert("message", diagnostic.message.clone());
-            }
-            shown.insert("severity", if diagnostic.is_error() { "ERROR" } else { "WARNING" });
-            shown.into()
-        })
-        .collect();
-    let result = if reading.machine.is_some() { "OK" } else { "FAIL" };
-    object! {"diagnostics" => diagnostics, "result" => result, "truncated" => false}
 }

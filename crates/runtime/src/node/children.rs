@@ -1,7 +1,8 @@
 //! Child executions of a step: `arn:aws:states:::states:startExecution` in its three patterns.
 //!
 //! A child's id follows from the key of the step that starts it. So a start that is made again, by a step that is
-//! repeated or by a process that knows nothing of the first, finds the child that is there.
+//! repeated or by a process that knows nothing of the first, finds the child that is there. Where a name was given and
+//! somebody else has started the same under it, that one is the child.
 
 use super::start::NewExecution;
 use super::{Errand, Node, ReplyTo, Watcher};
@@ -9,15 +10,12 @@ use crate::message::{Ending, InputError, Unavailable};
 use crate::naming::{Chosen, NamingOf, Qualified, Via};
 use crate::running::Unreadable;
 use perdura_engine::asl::error::{RUNTIME, TASK_FAILED};
-use perdura_engine::asl::json::{Map, Payload, Value};
-use perdura_engine::asl::object;
-use perdura_engine::asl::resource::{Pattern, Target};
+use perdura_engine::asl::json::Payload;
+use perdura_engine::nested::{Asked, Wait, refused};
 use perdura_engine::{
-    Arns, By, Call, Certainty, EffectKey, Execution, ExecutionId, Fault, Identity, Input, Limits, Moment,
-    Outcome, Status, StrandId, is_name,
+    By, Call, Certainty, EffectKey, Execution, ExecutionId, Fault, Identity, Input, Moment, Outcome, StrandId,
 };
 use perdura_store::{Failure, Shard};
-use std::sync::Arc;
 
 /// A step that has started a child.
 #[derive(Clone, Debug)]
@@ -26,44 +24,18 @@ pub(super) struct ParentStep {
     pub(super) strand: StrandId,
     pub(super) key: EffectKey,
     wait: Wait,
-}
-
-/// What the step waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wait {
-    /// That the child has begun.
-    Begin,
-    /// Its end, with input and output as text: `.sync`.
-    EndAsText,
-    /// Its end, with input and output as JSON: `.sync:2`.
-    EndAsJson,
-    /// Somebody who returns the token.
-    Token,
-}
-
-/// Whether a call starts a child, and what it waits for then.
-fn wait_of(target: &Target) -> Option<Wait> {
-    let Target::Service { service, action, pattern } = target else { return None };
-    let (action, how) = action.split_once('.').unwrap_or((action, ""));
-    if (&**service, action) != ("states", "startExecution") {
-        return None;
-    }
-    Some(match pattern {
-        Pattern::RequestResponse => Wait::Begin,
-        Pattern::Callback => Wait::Token,
-        Pattern::Sync if how == "sync:2" => Wait::EndAsJson,
-        Pattern::Sync => Wait::EndAsText,
-    })
+    arguments: Payload,
 }
 
 impl ParentStep {
     fn of(execution: ExecutionId, call: &Call) -> Option<Self> {
-        let wait = wait_of(&call.resource.target)?;
-        Some(Self { execution, strand: call.strand, key: call.key.clone(), wait })
+        let wait = Wait::of(&call.resource.target)?;
+        let (key, arguments) = (call.key.clone(), call.input.clone());
+        Some(Self { execution, strand: call.strand, key, wait, arguments })
     }
 
     fn waits_for_the_end(&self) -> bool {
-        matches!(self.wait, Wait::EndAsText | Wait::EndAsJson)
+        self.wait.is_for_the_end()
     }
 
     fn answer(self, outcome: Outcome) -> Errand {
@@ -83,7 +55,7 @@ impl ChildOrder {
     /// What a call asks for, if it asks for a child.
     pub(super) fn of(parent: &Identity, call: &Call) -> Option<Self> {
         let step = ParentStep::of(parent.id, call)?;
-        Some(Self { step, asked: Asked::read(call, parent) })
+        Some(Self { step, asked: Asked::read(call.input.value(), parent) })
     }
 }
 
@@ -97,12 +69,7 @@ impl Node {
         }
         let id = ExecutionId::of_child(&step.key, 0);
         match self.known(id) {
-            Ok(Some(child)) => {
-                self.child_began(step.clone(), &child);
-                if step.waits_for_the_end() {
-                    self.await_child(step, &child);
-                }
-            }
+            Ok(Some(child)) => self.found_child(step, &child),
             Ok(None) if let Some(slot) = self.slots.get_mut(&id) => {
                 // Where its first Turn is on its way, that commit answers; any other commit does not.
                 let is_beginning = slot.begun.is_some() || matches!(slot.told, Some(ReplyTo::Parent(_)));
@@ -117,6 +84,11 @@ impl Node {
                 };
                 match begun {
                     Ok(()) => {}
+                    Err(NotBegun::Shared(other)) => self.found_child(step, &other),
+                    Err(NotBegun::Busy(other)) => {
+                        let slot = self.slots.get_mut(&other).expect("it is in memory");
+                        slot.asked.push(ChildOrder { step, asked });
+                    }
                     Err(NotBegun::Refused(fault)) => self.errands.push_back(step.answer(refused(fault))),
                     Err(NotBegun::Elsewhere) => {
                         let elsewhere = InputError::Unavailable(Unavailable::Elsewhere);
@@ -134,6 +106,25 @@ impl Node {
         }
     }
 
+    /// The child of a step is there already.
+    fn found_child(&mut self, step: ParentStep, child: &Execution) {
+        self.child_began(step.clone(), child);
+        if step.waits_for_the_end() {
+            self.await_child(step, child);
+        }
+    }
+
+    /// What has the name that a child shall have: the same start, made by somebody else, or another one.
+    fn taken_by(&mut self, asked: &Asked, other: ExecutionId, arn: &str) -> NotBegun {
+        let taken = || NotBegun::Refused(Asked::name_is_taken(arn));
+        match self.known(other) {
+            Ok(Some(execution)) if asked.is(&execution) => NotBegun::Shared(Box::new(execution)),
+            Ok(None) if self.slots.contains_key(&other) => NotBegun::Busy(other),
+            Err(InputError::Unavailable(Unavailable::Store(_))) => NotBegun::Unread,
+            Ok(_) | Err(_) => taken(),
+        }
+    }
+
     fn begin_child(
         &mut self,
         id: ExecutionId,
@@ -148,7 +139,7 @@ impl Node {
         if !self.shards.contains(&Shard::of(id, self.shard_count)) {
             return Err(NotBegun::Elsewhere);
         }
-        let none = || NotBegun::Refused(no_such_machine(&asked.machine_arn));
+        let none = || NotBegun::Refused(asked.no_such_machine());
         let head = self.reader.head(&asked.machine).map_err(unread)?.ok_or_else(none)?;
         let (revision, via) = match &asked.qualifier {
             None => (head.revision, Via::default()),
@@ -171,7 +162,7 @@ impl Node {
             && other != id
         {
             let arn = asked.arns.execution(&record.name, name, record.kind, "");
-            return Err(NotBegun::Refused(name_is_taken(&arn)));
+            return Err(self.taken_by(asked, other, &arn));
         }
         let name = asked.name.clone().unwrap_or_else(|| id.to_string().into());
         let (input, limits) = (asked.input.clone(), asked.limits);
@@ -194,16 +185,7 @@ impl Node {
 
     /// A child is on disk: the step is told.
     pub(super) fn child_began(&mut self, step: ParentStep, child: &Execution) {
-        let identity = child.identity();
-        let output = object! {
-            "ExecutionArn" => identity.arn.clone(),
-            "StartDate" => child.started_at().to_string(),
-        };
-        let output = Payload::from(output);
-        let begun = match step.wait {
-            Wait::Begin => Outcome::Succeeded { output },
-            Wait::EndAsText | Wait::EndAsJson | Wait::Token => Outcome::Submitted { output },
-        };
+        let begun = step.wait.begun(child.identity(), child.started_at());
         self.errands.push_back(step.answer(begun));
     }
 
@@ -218,7 +200,15 @@ impl Node {
         match self.known(id) {
             Ok(Some(child)) => self.await_child(step, &child),
             Ok(None) if self.slots.contains_key(&id) => self.watch_for(step, id),
-            Ok(None) => self.errands.push_back(step.answer(unreachable_child(&InputError::Unknown))),
+            Ok(None) => match self.shared(&step) {
+                Ok(Some(Shared::Seen(child))) => self.await_child(step, &child),
+                Ok(Some(Shared::Busy(other))) => self.watch_for(step, other),
+                Ok(None) => self.errands.push_back(step.answer(unreachable_child(&InputError::Unknown))),
+                Err(error) => {
+                    tracing::error!(child = %id, %error, "who has its name cannot be read");
+                    self.undone.push(Errand::Await(Box::new(step)));
+                }
+            },
             Err(InputError::Unavailable(Unavailable::Store(_))) => {
                 self.undone.push(Errand::Await(Box::new(step)));
             }
@@ -227,11 +217,24 @@ impl Node {
         }
     }
 
+    /// The execution that a step shares with somebody else, by its name.
+    fn shared(&mut self, step: &ParentStep) -> Result<Option<Shared>, InputError> {
+        let unread =
+            |failure: Failure| InputError::Unavailable(Unavailable::Store(failure.to_string().into()));
+        let Some((machine, name)) = Asked::named(step.arguments.value()) else { return Ok(None) };
+        let Some(head) = self.reader.head(machine).map_err(unread)? else { return Ok(None) };
+        let Some(other) = self.has_name(head.machine, &name.into()).map_err(unread)? else { return Ok(None) };
+        match self.known(other)? {
+            Some(child) => Ok(Some(Shared::Seen(Box::new(child)))),
+            None => Ok(self.slots.contains_key(&other).then_some(Shared::Busy(other))),
+        }
+    }
+
     fn await_child(&mut self, step: ParentStep, child: &Execution) {
         match Ending::of(child) {
             Some(_) if self.is_answered(&step) => {}
             Some(_) => {
-                let ended = ended(child, step.wait);
+                let ended = step.wait.ended(child);
                 self.errands.push_back(step.answer(ended));
             }
             None => self.watch_for(step, child.identity().id),
@@ -262,19 +265,23 @@ impl Node {
 
     /// A child ended: the step that waits for it is told how.
     pub(super) fn child_ended(&mut self, step: ParentStep, child: &Execution) {
-        let ended = ended(child, step.wait);
+        let ended = step.wait.ended(child);
         self.errands.push_back(step.answer(ended));
     }
 
     /// Nobody waits for the end of a child any more: it is stopped. Whether this process knows that it was waited for
     /// does not count: the step's time may have run out before the step was resumed here.
     pub(super) fn stop_child(&mut self, key: &EffectKey) {
-        let id = ExecutionId::of_child(key, 0);
+        let own = ExecutionId::of_child(key, 0);
+        let waits = |watcher: &Watcher| match watcher {
+            Watcher::Step(step) => step.key == *key,
+            Watcher::Reply(_) => false,
+        };
+        let is_known = self.watchers.contains_key(&own) || self.slots.contains_key(&own);
+        let shared = || self.watchers.iter().find(|(_, watchers)| watchers.iter().any(waits));
+        let id = if is_known { own } else { shared().map_or(own, |(id, _)| *id) };
         if let Some(watchers) = self.watchers.get_mut(&id) {
-            watchers.retain(|watcher| match watcher {
-                Watcher::Step(step) => step.key != *key,
-                Watcher::Reply(_) => true,
-            });
+            watchers.retain(|watcher| !waits(watcher));
             if watchers.is_empty() {
                 self.watchers.remove(&id);
             }
@@ -301,8 +308,20 @@ impl Node {
     }
 }
 
+/// An execution that several steps wait for.
+enum Shared {
+    /// As it was last committed.
+    Seen(Box<Execution>),
+    /// It is being committed.
+    Busy(ExecutionId),
+}
+
 /// Why a child has not begun.
 enum NotBegun {
+    /// It runs already, started by somebody else with the same name and input.
+    Shared(Box<Execution>),
+    /// Something has its name, and is being committed: what it is can be told after that.
+    Busy(ExecutionId),
     /// It cannot, and never will.
     Refused(Fault),
     /// Another node would have to begin it.
@@ -311,120 +330,8 @@ enum NotBegun {
     Unread,
 }
 
-/// What a step asks for.
-struct Asked {
-    machine: Arc<str>,
-    /// A version or an alias of it.
-    qualifier: Option<Arc<str>>,
-    machine_arn: Arc<str>,
-    name: Option<Arc<str>>,
-    input: Payload,
-    arns: Arns,
-    limits: Limits,
-}
-
-impl Asked {
-    fn read(call: &Call, parent: &Identity) -> Result<Self, Fault> {
-        let arguments = call.input.value();
-        let text = |name: &str| arguments.get(name).and_then(Value::as_str);
-        let machine_arn = text("StateMachineArn").unwrap_or_default();
-        let machine = machine_arn.rsplit_once(":stateMachine:").map_or(machine_arn, |(_, name)| name);
-        let (machine, qualifier) = match machine.split_once(':') {
-            Some((machine, qualifier)) => (machine, Some(qualifier.into())),
-            None => (machine, None),
-        };
-        if machine.is_empty() {
-            let cause = "StateMachineArn is missing: it names the machine to start.";
-            return Err(Fault::new(RUNTIME, cause));
-        }
-        let input = match arguments.get("Input") {
-            None | Some(Value::Null) => Payload::from_text("{}").expect("an empty object is JSON"),
-            Some(Value::String(text)) => Payload::from_text(text.clone()).map_err(|error| {
-                let cause = format!("Invalid State Machine Execution Input: '{error}'");
-                Fault::new("StepFunctions.InvalidExecutionInputException", cause)
-            })?,
-            Some(other) => other.clone().into(),
-        };
-        let name = text("Name").map(Arc::from);
-        if let Some(name) = name.as_deref().filter(|name| !is_name(name)) {
-            return Err(of_service("InvalidName", &format!("Invalid Name: '{name}'")));
-        }
-        let mut parts = parent.machine_arn.split(':').skip(1);
-        let arns = match (parts.next(), parts.next(), parts.next(), parts.next()) {
-            (Some(partition), _, Some(region), Some(account)) => {
-                Arns { partition: partition.into(), region: region.into(), account: account.into() }
-            }
-            _ => Arns::default(),
-        };
-        Ok(Self {
-            machine: machine.into(),
-            qualifier,
-            machine_arn: machine_arn.into(),
-            name,
-            input,
-            arns,
-            limits: parent.limits,
-        })
-    }
-}
-
-fn refused(fault: Fault) -> Outcome {
-    Outcome::Failed { fault, certainty: Certainty::Refused }
-}
-
-fn of_service(error: &str, message: &str) -> Fault {
-    let cause = format!(
-        "{message} (Service: AWSStepFunctions; Status Code: 400; Error Code: {error}; Request ID: \
-         00000000-0000-0000-0000-000000000000; Proxy: null)"
-    );
-    Fault::new(format!("StepFunctions.{error}Exception"), cause)
-}
-
-fn no_such_machine(arn: &str) -> Fault {
-    of_service("StateMachineDoesNotExist", &format!("State Machine Does Not Exist: '{arn}'"))
-}
-
-fn name_is_taken(arn: &str) -> Fault {
-    of_service("ExecutionAlreadyExists", &format!("Execution Already Exists: '{arn}'"))
-}
-
 /// Whether it runs, nobody here can tell.
 fn unreachable_child(error: &InputError) -> Outcome {
     let fault = Fault::new(TASK_FAILED, format!("The child execution cannot be reached: {error}"));
     Outcome::Failed { fault, certainty: Certainty::Ambiguous }
-}
-
-/// What a step gets from the end of its child: how it is described, as its result or as the cause of its failure.
-fn ended(child: &Execution, wait: Wait) -> Outcome {
-    let identity = child.identity();
-    let payload = |payload: &Payload| match wait {
-        Wait::EndAsJson => payload.value().clone(),
-        Wait::Begin | Wait::EndAsText | Wait::Token => payload.text().clone().into(),
-    };
-    let mut described = Map::new();
-    let fault = child.fault();
-    for (name, text) in [("Cause", &fault.cause), ("Error", &fault.error)] {
-        if let Some(text) = text {
-            described.insert(name, text.clone());
-        }
-    }
-    described.insert("ExecutionArn", identity.arn.clone());
-    described.insert("Input", payload(&identity.input));
-    described.insert("InputDetails", object! {"Included" => true});
-    described.insert("Name", identity.name.clone());
-    if let Some(output) = child.output() {
-        described.insert("Output", payload(output));
-        described.insert("OutputDetails", object! {"Included" => true});
-    }
-    described.insert("StartDate", child.started_at().0.unsigned_abs());
-    described.insert("StateMachineArn", identity.machine_arn.clone());
-    described.insert("Status", child.status().name());
-    described.insert("StopDate", child.ended_at().unwrap_or_default().0.unsigned_abs());
-    let described = Value::from(described);
-    match child.status() {
-        Status::Succeeded => Outcome::Succeeded { output: described.into() },
-        Status::Created | Status::Running | Status::Failed | Status::Aborted | Status::TimedOut => {
-            refused(Fault::new(TASK_FAILED, described.to_string()))
-        }
-    }
 }

@@ -386,9 +386,8 @@ impl Node {
                     Err(fault) => MapRunOutcome::Failed { fault },
                 };
                 if matches!(run.stage, Stage::Gathering) {
-                    let is_written =
-                        run.order().writer.as_ref().is_some_and(|writer| writer.resource.is_some());
-                    if is_written && matches!(outcome, MapRunOutcome::Succeeded { .. }) {
+                    // To a file or into the output of the state: AWS counts both.
+                    if matches!(outcome, MapRunOutcome::Succeeded { .. }) {
                         run.row.results_written = run.map.counts().children.total;
                     }
                     run.stage = Stage::Telling(outcome);

@@ -39,7 +39,11 @@ impl Default for Bodies {
 }
 
 impl Bodies {
-    async fn read(&self, body: Incoming, declared: Option<usize>, most: usize) -> Result<Bytes, ApiError> {
+    async fn read<B>(&self, body: B, declared: Option<usize>, most: usize) -> Result<Bytes, ApiError>
+    where
+        B: hyper::body::Body,
+        B::Error: std::error::Error + Send + Sync + 'static,
+    {
         let too_large = || {
             ApiError::new(
                 Code::RequestEntityTooLargeException,
@@ -136,4 +140,74 @@ fn respond(status: StatusCode, body: &Value, error: Option<Code>, id: u128) -> R
         headers.insert("x-amzn-errortype", HeaderValue::from_static(code.name()));
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::body::Frame;
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    /// A body that brings this many bytes, and then nothing more: neither bytes nor an end.
+    struct Stalled(usize);
+
+    impl hyper::body::Body for Stalled {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            match std::mem::take(&mut self.0) {
+                0 => Poll::Pending,
+                count => Poll::Ready(Some(Ok(Frame::data(vec![b' '; count].into())))),
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_does_not_come_is_not_waited_for() {
+        let bodies = Bodies::default();
+        for declared in [Some(10), None] {
+            let code = bodies.read(Stalled(3), declared, 100).await.map_err(|error| error.code);
+            assert_eq!(code, Err(Code::RequestTimeoutException));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn large_bodies_come_one_after_another_and_small_ones_pass_them() {
+        let bodies = Bodies::default();
+        let large = std::iter::repeat_with(|| bodies.read(Stalled(3), None, BODY_MAX)).take(LARGE_AT_ONCE);
+        let mut large: Vec<_> = large.map(Box::pin).collect();
+        for one in &mut large {
+            assert!(futures_poll(one.as_mut()).await.is_none(), "it has not all come");
+        }
+        let mut more = Box::pin(bodies.read(http_body_util::Full::from("{}"), None, BODY_MAX));
+        assert!(futures_poll(more.as_mut()).await.is_none(), "there is no place for it");
+        let small = bodies.read(http_body_util::Full::from("{}"), Some(2), BODY_MAX).await;
+        assert_eq!(small.expect("it is small"), "{}");
+        drop(large);
+        assert_eq!(more.await.expect("there is a place"), "{}");
+    }
+
+    /// Polls once.
+    async fn futures_poll<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
+        std::future::poll_fn(|context| match Pin::new(&mut future).poll(context) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_too_large_is_refused_whatever_it_declares() {
+        let bodies = Bodies::default();
+        for (declared, count) in [(Some(101), 0), (Some(50), 101), (None, 101)] {
+            let code = bodies.read(Stalled(count), declared, 100).await.map_err(|error| error.code);
+            assert_eq!(code, Err(Code::RequestEntityTooLargeException));
+        }
+    }
 }

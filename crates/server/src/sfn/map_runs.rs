@@ -26,6 +26,8 @@ pub(super) async fn describe(api: &Api, request: Requested<'_>) -> Result<Value,
     let run = api.map_run(run_of(arn)?, arn).await?;
     let begun = api.begun(run.execution).await?.ok_or_else(|| ApiError::no_resource(arn))?;
     let MapRunRow { bounds, counts, results_written, .. } = &run;
+    // They are written together, so that either all items are or none.
+    let items_written = if *results_written > 0 { counts.items.total } else { 0 };
     let float = |value: f64| Value::Number(Number::Float(value));
     let mut shown = object_of(object! {
         "mapRunArn" => run.arn.clone(),
@@ -35,7 +37,7 @@ pub(super) async fn describe(api: &Api, request: Requested<'_>) -> Result<Value,
         "maxConcurrency" => bounds.max_concurrency,
         "toleratedFailurePercentage" => float(bounds.tolerated_percentage.unwrap_or(0.0)),
         "toleratedFailureCount" => bounds.tolerated_count.unwrap_or(0),
-        "itemCounts" => tally(&counts.items, *results_written),
+        "itemCounts" => tally(&counts.items, items_written),
         "executionCounts" => tally(&counts.children, *results_written),
         "redriveCount" => u64::from(run.redrives),
     });

@@ -1,11 +1,12 @@
 //! A function at a Lambda-compatible endpoint, by Lambda's own Invoke.
 //!
 //! The key travels in the client context, as `custom.idempotencyKey`, which every Lambda runtime hands to its function.
-//! Requests are not signed.
+//! Requests are signed where there are credentials.
 
 use super::outcome::{LATEST, failed, succeeded, too_large};
 use super::web::{FUNCTION_ERROR, JSON, of_function_error, said};
 use super::{Bounds, Calling, Line, Shape, body};
+use crate::aws::{self, AwsSettings};
 use crate::client::{CallError, Incoming, Outgoing};
 use crate::http::Verdict;
 use crate::sign::{self, TRACEPARENT};
@@ -31,6 +32,7 @@ pub(super) struct Function<'a> {
     pub(super) endpoint: &'a Url,
     pub(super) name: &'a str,
     pub(super) qualifier: Option<&'a str>,
+    pub(super) signer: &'a AwsSettings,
 }
 
 /// Invokes it.
@@ -59,7 +61,7 @@ pub(super) async fn invoke(
     headers.insert(INVOCATION_TYPE, HeaderValue::from_static(kind));
     headers.insert(CLIENT_CONTEXT, context);
     headers.insert(TRACEPARENT, sign::trace(calling.execution, &calling.call.key));
-    let outgoing = Outgoing {
+    let mut outgoing = Outgoing {
         method: http::Method::POST,
         url: function.address(),
         headers,
@@ -67,6 +69,7 @@ pub(super) async fn invoke(
         timeout: bounds.timeout,
         answer_bytes_max: bounds.answer_bytes_max,
     };
+    aws::signed(&mut outgoing, function.signer, "lambda", aws::now());
     match line.send(outgoing).await {
         Ok(answer) => of_answer(&answer, invocation.shape, &calling.destination.statuses),
         Err(error) => of_error(&error, &calling.call.resource.arn),
@@ -91,7 +94,7 @@ impl Function<'_> {
 }
 
 /// What the definition wrote, with the key in it. A key that it wrote itself wins.
-fn client_context(written: Option<&str>, key: &str) -> Result<HeaderValue, String> {
+pub(crate) fn client_context(written: Option<&str>, key: &str) -> Result<HeaderValue, String> {
     let mut context = match written {
         None => Map::new(),
         Some(written) => {
@@ -216,7 +219,8 @@ mod tests {
             ),
         ] {
             let endpoint = Url::parse(endpoint).unwrap();
-            assert_eq!(Function { endpoint: &endpoint, name, qualifier }.address().as_str(), expected);
+            let function = Function { endpoint: &endpoint, name, qualifier, signer: &AwsSettings::default() };
+            assert_eq!(function.address().as_str(), expected);
         }
     }
 

@@ -110,7 +110,7 @@ fn of_error(error: &CallError, arn: &str) -> Outcome {
 }
 
 /// The text of an answer, as far as a cause goes.
-pub(super) fn said(body: &[u8]) -> String {
+pub(crate) fn said(body: &[u8]) -> String {
     String::from_utf8_lossy(body).trim().chars().take(CAUSE_CHARS_MAX).collect()
 }
 

@@ -3,6 +3,7 @@
 //! A definition that AWS accepts is accepted: it may be meant for AWS, or for a configuration that is yet to come. What
 //! cannot be run is told when it is checked and when it is deployed, and fails when it is called.
 
+use crate::aws::speaks;
 use crate::destination::is_http;
 use crate::functions::{is_invoke, plain_name};
 use crate::settings::Settings;
@@ -12,8 +13,9 @@ use perdura_engine::asl::machine::{Kind, Machine, Task, Template};
 use perdura_engine::asl::resource::{Resource, Target};
 
 /// Whether [`crate::Tasks`] performs it itself.
-pub fn performs(resource: &Resource) -> bool {
-    matches!(resource.target, Target::Function { .. }) || is_invoke(resource) || is_http(resource)
+pub(super) fn performs(resource: &Resource) -> bool {
+    let is_function = matches!(resource.target, Target::Function { .. }) || is_invoke(resource);
+    is_function || is_http(resource) || speaks(resource)
 }
 
 /// Whether there is anybody who performs it: here, in the runtime, or in the program that embeds it. Whether a function
@@ -54,7 +56,17 @@ fn doubt(settings: &Settings, state: &str, task: &Task) -> Option<Diagnostic> {
     if !can_perform(resource) {
         let message = format!("{state:?} calls {}, which perdura cannot run", resource.arn);
         let mut doubt = Diagnostic::warning(code::UNSUPPORTED_RESOURCE, message);
-        doubt.hint("functions, http:invoke, activities and child executions can be called");
+        doubt.hint(
+            "functions, http:invoke, some services of AWS, activities and child executions can be called",
+        );
+        return Some(doubt);
+    }
+    if let Some(service) = settings.aws.lacks(resource) {
+        let message = format!("{state:?} calls {}, and {service} has no address", resource.arn);
+        let mut doubt = Diagnostic::warning(code::UNCONFIGURED_SERVICE, message);
+        doubt.hint(
+            "add [aws] with endpoint = \"http://…\" to perdura.toml, or the service to [aws.endpoints]",
+        );
         return Some(doubt);
     }
     let name = match &resource.target {
@@ -105,9 +117,11 @@ mod tests {
             "Parameters": {"FunctionName": "ship", "Payload.$": "$"}, "Next": "Any"},
         "Any": {"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke",
             "Parameters": {"FunctionName.$": "$.name"}, "Next": "Both"},
-        "Both": {"Type": "Parallel", "Next": "Call", "Branches": [{"StartAt": "Send", "States": {
+        "Both": {"Type": "Parallel", "Next": "Other", "Branches": [{"StartAt": "Send", "States": {
             "Send": {"Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage", "End": true,
                 "Parameters": {"QueueUrl": "q", "MessageBody": "b"}}}}]},
+        "Other": {"Type": "Task", "Resource": "arn:aws:states:::glue:startJobRun", "Next": "Call",
+            "Parameters": {"JobName": "j"}},
         "Call": {"Type": "Task", "Resource": "arn:aws:states:::http:invoke", "Next": "Child",
             "Parameters": {"ApiEndpoint": "https://a.example", "Method": "GET", "Authentication": {"ConnectionArn": "c"}}},
         "Child": {"Type": "Task", "Resource": "arn:aws:states:::states:startExecution.sync:2", "Next": "Approve",
@@ -129,14 +143,18 @@ mod tests {
             });
             told.collect()
         };
-        let sqs = "8 UNSUPPORTED_RESOURCE /States/Both/Branches[0]/States/Send/Resource \"Send\" calls \
-                   arn:aws:states:::sqs:sendMessage, which perdura cannot run";
+        let sqs = "8 UNCONFIGURED_SERVICE /States/Both/Branches[0]/States/Send/Resource \"Send\" calls \
+                   arn:aws:states:::sqs:sendMessage, and sqs has no address";
+        let glue = "10 UNSUPPORTED_RESOURCE /States/Other/Resource \"Other\" calls \
+                    arn:aws:states:::glue:startJobRun, which perdura cannot run";
         let charge = "2 UNCONFIGURED_FUNCTION /States/Charge/Resource \"Charge\" calls the function charge, which is \
                       not configured";
         let ship = "3 UNCONFIGURED_FUNCTION /States/Ship/Resource \"Ship\" calls the function ship, which is not \
                     configured";
-        assert_eq!(told(""), [charge, ship, sqs]);
-        assert_eq!(told("[functions.charge]\ncommand = ['c']"), [ship, sqs]);
-        assert_eq!(told("[lambda]\nendpoint = 'http://127.0.0.1:1'"), [sqs]);
+        assert_eq!(told(""), [charge, ship, sqs, glue]);
+        assert_eq!(told("[functions.charge]\ncommand = ['c']"), [ship, sqs, glue]);
+        assert_eq!(told("[lambda]\nendpoint = 'http://127.0.0.1:1'"), [sqs, glue]);
+        assert_eq!(told("[aws.endpoints]\nsqs = 'http://127.0.0.1:1'"), [charge, ship, glue]);
+        assert_eq!(told("[aws]\nendpoint = 'http://127.0.0.1:1'"), [glue]);
     }
 }

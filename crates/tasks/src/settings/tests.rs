@@ -53,6 +53,22 @@ fn a_function_is_a_command_a_url_or_a_name_at_the_endpoint() {
 }
 
 #[test]
+fn lambda_is_at_its_own_address_or_at_that_of_all_services() {
+    let endpoint = |text: &str| check(text).unwrap().lambda_endpoint.map(|url| url.to_string());
+    let all = "[aws]\nendpoint = 'http://all'";
+    for (text, expected) in [
+        ("", None),
+        (all, Some("http://all/")),
+        (&format!("{all}\n[aws.endpoints]\nlambda = 'http://one'"), Some("http://one/")),
+        (&format!("{all}\n[lambda]\nendpoint = 'http://own'"), Some("http://own/")),
+        ("[aws.endpoints]\nsqs = 'http://sqs'", None),
+    ] {
+        assert_eq!(endpoint(text).as_deref(), expected, "{text}");
+    }
+    assert!(check(&format!("{all}\n[functions.a]\nlambda = 'b'")).unwrap().has_function("a"));
+}
+
+#[test]
 fn mistakes_are_named_with_their_table() {
     for (text, expected) in [
         ("[functions.a]", "functions.a: it is nothing yet: write command"),
@@ -79,6 +95,8 @@ fn mistakes_are_named_with_their_table() {
         ("[functions.a]\nlambda = ''\n[lambda]\nendpoint = 'http://a'", "functions.a: lambda is empty"),
         ("[lambda]\nendpoint = 'a'", "lambda: endpoint \"a\" is no URL"),
         ("[lambda]\nregion = 'a'", "unknown field `region`"),
+        ("[aws]\nendpoint = 'a'", "aws: endpoint \"a\" is no URL"),
+        ("[aws]\nendpoints = 'a'", "invalid type: string"),
         ("[commands]\nat_once = 0", "commands: at_once is 0, and is to be 1 to 256"),
         ("[http]\nallow = ['1.2.3']", "http: allow: `1.2.3` is neither a host"),
     ] {

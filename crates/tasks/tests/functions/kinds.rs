@@ -292,11 +292,11 @@ async fn a_token_is_only_handed_over() {
 
 #[tokio::test]
 async fn what_nobody_performs_is_named() {
-    let told = outcome("", "arn:aws:states:::sqs:sendMessage", "{}").await;
+    let told = outcome("", "arn:aws:states:::glue:startJobRun", "{}").await;
     match told {
         Outcome::NotStarted { fault, .. } => {
             assert_eq!(fault.error.as_deref(), Some("States.Runtime"));
-            assert!(fault.cause.unwrap_or_default().contains("arn:aws:states:::sqs:sendMessage"));
+            assert!(fault.cause.unwrap_or_default().contains("arn:aws:states:::glue:startJobRun"));
         }
         other => panic!("{other:?}"),
     }

@@ -1,7 +1,6 @@
 //! What a task calls here: a mock, somebody outside, or nobody that there is.
 
 use super::{Driver, ExecutionNo};
-use crate::run::outside::Outside;
 use perdura_engine::asl::error::RUNTIME;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::StateIx;
@@ -16,7 +15,7 @@ impl Driver {
             self.answer_in_turn(number, &call, answer.outcome());
             return;
         }
-        if !Outside::performs(&call.resource) {
+        if !self.outside.performs(&call.resource) {
             self.answer(number, &call, unreachable_here(&state, &call));
             return;
         }
@@ -63,7 +62,7 @@ impl Driver {
 /// Nobody can catch this: a mock that was forgotten must not pass for an error of the service.
 fn unreachable_here(state: &str, call: &Call) -> Outcome {
     let cause = format!(
-        "The state {state:?} calls {}, which `perdura run` cannot do. Give it an answer in a mock file: \
+        "The state {state:?} calls {}, which `perdura run` cannot do here. Give it an answer in a mock file: \
          {{{state:?}: [{{\"result\": …}}]}}, and run with --mock FILE",
         call.resource.arn
     );

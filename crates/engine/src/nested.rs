@@ -1,0 +1,194 @@
+//! Executions that steps start: `arn:aws:states:::states:startExecution` in its patterns.
+//!
+//! What a step asks for, what it waits for and what it is told are decided here, whoever starts the execution.
+
+use crate::arn::{Arns, is_name};
+use crate::event::Fault;
+use crate::execution::{Execution, Identity, Limits, Status};
+use crate::id::Timestamp;
+use crate::input::{Certainty, Outcome};
+use perdura_asl::error::{RUNTIME, TASK_FAILED};
+use perdura_asl::json::{Map, Payload, Value};
+use perdura_asl::object;
+use perdura_asl::resource::{Pattern, Target};
+use std::sync::Arc;
+
+/// What a step waits for that starts an execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// That the child has begun.
+    Begin,
+    /// Its end, with input and output as text: `.sync`.
+    EndAsText,
+    /// Its end, with input and output as JSON: `.sync:2`.
+    EndAsJson,
+    /// Somebody who returns the token.
+    Token,
+}
+
+impl Wait {
+    /// Whether a call starts an execution, and what it waits for then.
+    pub fn of(target: &Target) -> Option<Self> {
+        let Target::Service { service, action, pattern } = target else { return None };
+        let (action, how) = action.split_once('.').unwrap_or((action, ""));
+        if (&**service, action) != ("states", "startExecution") {
+            return None;
+        }
+        Some(match pattern {
+            Pattern::RequestResponse => Self::Begin,
+            Pattern::Callback => Self::Token,
+            Pattern::Sync if how == "sync:2" => Self::EndAsJson,
+            Pattern::Sync => Self::EndAsText,
+        })
+    }
+
+    /// Whether the child's end is the step's result.
+    pub fn is_for_the_end(self) -> bool {
+        match self {
+            Self::EndAsText | Self::EndAsJson => true,
+            Self::Begin | Self::Token => false,
+        }
+    }
+
+    /// What a step is told when its child has begun.
+    pub fn begun(self, child: &Identity, at: Timestamp) -> Outcome {
+        let output =
+            Payload::from(object! {"ExecutionArn" => child.arn.clone(), "StartDate" => at.to_string()});
+        match self {
+            Self::Begin => Outcome::Succeeded { output },
+            Self::EndAsText | Self::EndAsJson | Self::Token => Outcome::Submitted { output },
+        }
+    }
+
+    /// What a step is told when its child has ended: how it is described, as its result or as the cause of its
+    /// failure.
+    pub fn ended(self, child: &Execution) -> Outcome {
+        let identity = child.identity();
+        let payload = |payload: &Payload| match self {
+            Self::EndAsJson => payload.value().clone(),
+            Self::Begin | Self::EndAsText | Self::Token => payload.text().clone().into(),
+        };
+        let mut described = Map::new();
+        let fault = child.fault();
+        for (name, text) in [("Cause", &fault.cause), ("Error", &fault.error)] {
+            if let Some(text) = text {
+                described.insert(name, text.clone());
+            }
+        }
+        described.insert("ExecutionArn", identity.arn.clone());
+        described.insert("Input", payload(&identity.input));
+        described.insert("InputDetails", object! {"Included" => true});
+        described.insert("Name", identity.name.clone());
+        if let Some(output) = child.output() {
+            described.insert("Output", payload(output));
+            described.insert("OutputDetails", object! {"Included" => true});
+        }
+        described.insert("StartDate", child.started_at().0.unsigned_abs());
+        described.insert("StateMachineArn", identity.machine_arn.clone());
+        described.insert("Status", child.status().name());
+        described.insert("StopDate", child.ended_at().unwrap_or_default().0.unsigned_abs());
+        let described = Value::from(described);
+        match child.status() {
+            Status::Succeeded => Outcome::Succeeded { output: described.into() },
+            Status::Created | Status::Running | Status::Failed | Status::Aborted | Status::TimedOut => {
+                refused(Fault::new(TASK_FAILED, described.to_string()))
+            }
+        }
+    }
+}
+
+/// What a step asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    /// The machine's name.
+    pub machine: Arc<str>,
+    /// A version or an alias of it.
+    pub qualifier: Option<Arc<str>>,
+    /// The machine as it was named.
+    pub machine_arn: Arc<str>,
+    /// The child's name, if it shall have one.
+    pub name: Option<Arc<str>>,
+    /// The child's input.
+    pub input: Payload,
+    /// The partition, region and account of its parent.
+    pub arns: Arns,
+    /// The bounds of its parent.
+    pub limits: Limits,
+}
+
+impl Asked {
+    /// What the arguments of a step ask for, or why they cannot be followed.
+    pub fn read(arguments: &Value, parent: &Identity) -> Result<Self, Fault> {
+        let text = |name: &str| arguments.get(name).and_then(Value::as_str);
+        let machine_arn = text("StateMachineArn").unwrap_or_default();
+        let (machine, qualifier) = machine_of(machine_arn);
+        if machine.is_empty() {
+            let cause = "StateMachineArn is missing: it names the machine to start.";
+            return Err(Fault::new(RUNTIME, cause));
+        }
+        let input = match arguments.get("Input") {
+            None | Some(Value::Null) => Payload::from_text("{}").expect("an empty object is JSON"),
+            Some(Value::String(text)) => Payload::from_text(text.clone()).map_err(|error| {
+                let cause = format!("Invalid State Machine Execution Input: '{error}'");
+                Fault::new("StepFunctions.InvalidExecutionInputException", cause)
+            })?,
+            Some(other) => other.clone().into(),
+        };
+        let name = text("Name").map(Arc::from);
+        if let Some(name) = name.as_deref().filter(|name| !is_name(name)) {
+            return Err(of_service("InvalidName", &format!("Invalid Name: '{name}'")));
+        }
+        let mut parts = parent.machine_arn.split(':').skip(1);
+        let arns = match (parts.next(), parts.next(), parts.next(), parts.next()) {
+            (Some(partition), _, Some(region), Some(account)) => {
+                Arns { partition: partition.into(), region: region.into(), account: account.into() }
+            }
+            _ => Arns::default(),
+        };
+        let (machine, qualifier) = (machine.into(), qualifier.map(Arc::from));
+        let machine_arn = machine_arn.into();
+        Ok(Self { machine, qualifier, machine_arn, name, input, arns, limits: parent.limits })
+    }
+
+    /// There is no such machine, or no such version or alias of it.
+    pub fn no_such_machine(&self) -> Fault {
+        let message = format!("State Machine Does Not Exist: '{}'", self.machine_arn);
+        of_service("StateMachineDoesNotExist", &message)
+    }
+
+    /// The name belongs to another execution, known by this ARN.
+    pub fn name_is_taken(arn: &str) -> Fault {
+        of_service("ExecutionAlreadyExists", &format!("Execution Already Exists: '{arn}'"))
+    }
+
+    /// Whether an execution that has the name and runs is what is asked for: the same start again.
+    pub fn is(&self, other: &Execution) -> bool {
+        !other.is_ended() && other.identity().input.text() == self.input.text()
+    }
+
+    /// The machine and the execution that arguments name, where they name one.
+    pub fn named(arguments: &Value) -> Option<(&str, &str)> {
+        let text = |name: &str| arguments.get(name).and_then(Value::as_str);
+        let (machine, _) = machine_of(text("StateMachineArn")?);
+        Some((machine, text("Name")?))
+    }
+}
+
+/// The name of a machine and its version or alias, from an ARN or from the name alone.
+fn machine_of(arn: &str) -> (&str, Option<&str>) {
+    let machine = arn.rsplit_once(":stateMachine:").map_or(arn, |(_, name)| name);
+    machine.split_once(':').map_or((machine, None), |(machine, qualifier)| (machine, Some(qualifier)))
+}
+
+/// A start that was not made, and certainly so.
+pub fn refused(fault: Fault) -> Outcome {
+    Outcome::Failed { fault, certainty: Certainty::Refused }
+}
+
+fn of_service(error: &str, message: &str) -> Fault {
+    let cause = format!(
+        "{message} (Service: AWSStepFunctions; Status Code: 400; Error Code: {error}; Request ID: \
+         00000000-0000-0000-0000-000000000000; Proxy: null)"
+    );
+    Fault::new(format!("StepFunctions.{error}Exception"), cause)
+}

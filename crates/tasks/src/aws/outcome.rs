@@ -1,0 +1,454 @@
+//! From a service's answer to an outcome: its result, or its error in the words of Step Functions.
+//!
+//! Step Functions calls services by two SDKs: an older one where the integration has a form of its own, and a newer one
+//! for SDK integrations. They name errors and write causes differently, and so do we.
+
+use super::faults;
+use super::service::{Operation, Style};
+use crate::client::{CallError, Incoming};
+use crate::functions::{said, too_large};
+use crate::http::Verdict;
+use http::{HeaderMap, HeaderName};
+use perdura_engine::asl::error::RUNTIME;
+use perdura_engine::asl::json::{Map, Payload, Value};
+use perdura_engine::asl::object;
+use perdura_engine::{Certainty, Fault, Outcome};
+use std::collections::BTreeMap;
+
+/// Where services put the id of a request.
+const REQUEST_IDS: [HeaderName; 2] =
+    [HeaderName::from_static("x-amzn-requestid"), HeaderName::from_static("x-amz-request-id")];
+const EXTENDED_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
+/// Headers that AWS writes with capitals, which are lost on the way.
+const SPELLINGS: &[(&str, &str)] = &[
+    ("content-length", "Content-Length"),
+    ("content-type", "Content-Type"),
+    ("date", "Date"),
+    ("x-amzn-requestid", "x-amzn-RequestId"),
+];
+/// Errors that tell of the token under which a call came: it was seen before, so it may have been performed.
+const OF_TOKENS: &[&str] = &[
+    "IdempotentParameterMismatch",
+    "IdempotentParameterMismatchException",
+    "TransactionInProgressException",
+];
+
+/// What a service says about why it did not do as asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Refusal {
+    /// The error's name.
+    pub(super) code: Option<String>,
+    /// Its name in an older protocol of the service, which causes of older SDKs show.
+    pub(super) old_code: Option<String>,
+    pub(super) message: Option<String>,
+}
+
+/// It did as asked.
+pub(super) fn succeeded(
+    operation: &Operation<'_>,
+    answer: &Incoming,
+    result: Value,
+    request_id: Option<&str>,
+) -> Outcome {
+    let output = match operation.style {
+        Style::Sdk => result,
+        Style::Optimized(_) => {
+            if let Some(failed) = failed_entries(operation, &result) {
+                return failed;
+            }
+            let mut members = result.as_object().cloned().unwrap_or_default();
+            members.insert("SdkHttpMetadata", metadata(answer));
+            let id = request_id.or_else(|| self::request_id(&answer.headers)).unwrap_or_default();
+            members.insert("SdkResponseMetadata", object! { "RequestId" => id });
+            members.into()
+        }
+    };
+    Outcome::Succeeded { output: output.into() }
+}
+
+/// Some of the events were not taken: with the form of its own, that is an error. Those that were cannot be taken back,
+/// so that only a call of which nothing was taken is refused.
+fn failed_entries(operation: &Operation<'_>, result: &Value) -> Option<Outcome> {
+    let count = result.get("FailedEntryCount").and_then(Value::as_i64).filter(|count| *count > 0)?;
+    if operation.service.name != "eventbridge" {
+        return None;
+    }
+    let entries = result.get("Entries").and_then(Value::as_array).map_or(0, <[Value]>::len);
+    let is_refused = usize::try_from(count).is_ok_and(|count| count >= entries);
+    let certainty = if is_refused { Certainty::Refused } else { Certainty::Ambiguous };
+    Some(failed(Fault::new("EventBridge.FailedEntry", result.to_string()), certainty))
+}
+
+/// The answer's head, as the older SDK shows it.
+fn metadata(answer: &Incoming) -> Value {
+    let spelled = |name: &HeaderName| {
+        let found = SPELLINGS.iter().find(|(lower, _)| *lower == name.as_str());
+        found.map_or(name.as_str(), |(_, spelled)| spelled).to_owned()
+    };
+    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let all = answer.headers.keys().map(|name| {
+        let values: Value = answer.headers.get_all(name).iter().map(text).collect();
+        (spelled(name), values)
+    });
+    let first =
+        answer.headers.keys().filter_map(|name| Some((spelled(name), text(answer.headers.get(name)?))));
+    object! {
+        "AllHttpHeaders" => all.collect::<Map>(),
+        "HttpHeaders" => first.collect::<Map>(),
+        "HttpStatusCode" => i64::from(answer.status),
+    }
+}
+
+fn request_id(headers: &HeaderMap) -> Option<&str> {
+    REQUEST_IDS.iter().find_map(|name| headers.get(name)?.to_str().ok())
+}
+
+/// It answered with an error, or with a status that the destination takes for something else.
+pub(super) fn refused(
+    operation: &Operation<'_>,
+    answer: &Incoming,
+    refusal: &Refusal,
+    statuses: &BTreeMap<u16, Verdict>,
+) -> Outcome {
+    let tells_of_token = refusal.code.as_deref().is_some_and(|code| OF_TOKENS.contains(&code));
+    let certainty = match statuses.get(&answer.status) {
+        Some(Verdict::Done) => return Outcome::Succeeded { output: Payload::default() },
+        Some(Verdict::Refused) => Certainty::Refused,
+        Some(Verdict::Ambiguous) => Certainty::Ambiguous,
+        None if tells_of_token => Certainty::Ambiguous,
+        None => Certainty::of_http(Some(answer.status)),
+    };
+    let extended = answer.headers.get(EXTENDED_ID).and_then(|id| id.to_str().ok());
+    let told = Told { status: answer.status, request_id: request_id(&answer.headers), extended };
+    let mut refusal = refusal.clone();
+    if refusal.code.is_none() && refusal.message.is_none() {
+        refusal.message = Some(said(&answer.body)).filter(|said| !said.is_empty());
+    }
+    failed(fault(operation, &refusal, told), certainty)
+}
+
+/// What a cause says besides the message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told<'a> {
+    pub(super) status: u16,
+    pub(super) request_id: Option<&'a str>,
+    pub(super) extended: Option<&'a str>,
+}
+
+/// An error in the words of Step Functions.
+pub(super) fn fault(operation: &Operation<'_>, refusal: &Refusal, told: Told<'_>) -> Fault {
+    let service = operation.service;
+    let code = refusal.code.as_deref().filter(|code| faults::has(service.faults, code));
+    let message = refusal.message.as_deref().unwrap_or("null");
+    let (status, id) = (told.status, told.request_id.unwrap_or("null"));
+    match operation.style {
+        Style::Sdk => {
+            let name = code
+                .map_or_else(|| format!("{}Exception", service.sdk_name), |code| in_java(&exception(code)));
+            let extended =
+                told.extended.map_or_else(String::new, |id| format!(", Extended Request ID: {id}"));
+            let cause = format!(
+                "{message} (Service: {}, Status Code: {status}, Request ID: {id}{extended})",
+                service.sdk_name
+            );
+            Fault::new(format!("{}.{name}", service.sdk_name), cause)
+        }
+        Style::Optimized(own) => {
+            let name = code.map_or_else(|| own.base.to_owned(), exception);
+            let code = refusal.old_code.as_deref().or(refusal.code.as_deref()).unwrap_or("null");
+            let cause = format!(
+                "{message} (Service: {}; Status Code: {status}; Error Code: {code}; Request ID: {id}; Proxy: null)",
+                own.service
+            );
+            Fault::new(format!("{}.{name}", own.prefix), cause)
+        }
+    }
+}
+
+/// The class of an error, by its code.
+fn exception(code: &str) -> String {
+    let code = if code == "ParameterValueInvalid" { "InvalidParameterValue" } else { code };
+    let stem = code.strip_suffix("Exception").or_else(|| code.strip_suffix("Fault")).unwrap_or(code);
+    format!("{stem}Exception")
+}
+
+/// The newer SDK writes abbreviations like words: `KmsInvalidState` for `KMSInvalidState`.
+fn in_java(name: &str) -> String {
+    let letters: Vec<char> = name.chars().collect();
+    let begins_word = |at: usize| {
+        let before = at.checked_sub(1).map(|before| letters[before]);
+        let after = letters.get(at + 1);
+        before.is_none_or(|before| !before.is_ascii_uppercase())
+            || after.is_some_and(char::is_ascii_lowercase)
+    };
+    let spelled = letters.iter().enumerate().map(|(at, letter)| {
+        if letter.is_ascii_uppercase() && !begins_word(at) { letter.to_ascii_lowercase() } else { *letter }
+    });
+    spelled.collect()
+}
+
+/// There is no answer.
+pub(super) fn unanswered(operation: &Operation<'_>, error: &CallError, arn: &str) -> Outcome {
+    match error {
+        CallError::TooLarge { .. } => too_large(arn),
+        CallError::Forbidden { .. }
+        | CallError::NotConnected { .. }
+        | CallError::TimedOut { .. }
+        | CallError::Lost { .. } => {
+            failed(Fault::new(client_error(operation), error.to_string()), error.certainty())
+        }
+    }
+}
+
+/// There is an answer, and it cannot be read: what was asked for is done.
+pub(super) fn unreadable(operation: &Operation<'_>, what: String) -> Outcome {
+    failed(Fault::new(client_error(operation), what), Certainty::Ambiguous)
+}
+
+fn client_error(operation: &Operation<'_>) -> String {
+    let prefix = match operation.style {
+        Style::Sdk => operation.service.sdk_name,
+        Style::Optimized(own) => own.prefix,
+    };
+    format!("{prefix}.SdkClientException")
+}
+
+/// The arguments are wrong, and nothing is called.
+pub(super) fn unusable(input: &Payload, what: &str) -> Outcome {
+    let cause = format!("The Parameters '{input}' could not be used to start the Task: [{what}]");
+    failed(Fault::new(RUNTIME, cause), Certainty::Refused)
+}
+
+pub(super) fn failed(fault: Fault, certainty: Certainty) -> Outcome {
+    Outcome::Failed { fault, certainty }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aws::service::operation;
+    use bytes::Bytes;
+    use http::HeaderValue;
+    use perdura_engine::asl::json::parse;
+    use perdura_engine::asl::resource::Resource;
+
+    fn answer(status: u16, body: &'static str) -> Incoming {
+        let headers = [("x-amzn-requestid", "r-1"), ("content-type", "text/xml")]
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        Incoming { status, headers: headers.into_iter().collect(), body: Bytes::from(body) }
+    }
+
+    fn refusal(code: &str, message: &str) -> Refusal {
+        Refusal { code: Some(code.into()), old_code: None, message: Some(message.into()) }
+    }
+
+    #[test]
+    fn errors_have_the_names_and_causes_of_step_functions() {
+        use Certainty::{Ambiguous, Refused};
+        for (resource, status, refusal, error, cause, certainty) in [
+            (
+                "dynamodb:putItem",
+                400,
+                refusal("ValidationException", "no item"),
+                "DynamoDB.AmazonDynamoDBException",
+                "no item (Service: AmazonDynamoDBv2; Status Code: 400; Error Code: ValidationException; Request ID: \
+                 r-1; Proxy: null)",
+                Refused,
+            ),
+            (
+                "dynamodb:putItem",
+                400,
+                refusal("ResourceNotFoundException", "no table"),
+                "DynamoDB.ResourceNotFoundException",
+                "Error Code: ResourceNotFoundException;",
+                Refused,
+            ),
+            (
+                "aws-sdk:dynamodb:putItem",
+                400,
+                refusal("ValidationException", "no item"),
+                "DynamoDb.DynamoDbException",
+                "no item (Service: DynamoDb, Status Code: 400, Request ID: r-1)",
+                Refused,
+            ),
+            (
+                "aws-sdk:dynamodb:transactWriteItems",
+                400,
+                refusal("TransactionInProgressException", "wait"),
+                "DynamoDb.TransactionInProgressException",
+                "wait",
+                Ambiguous,
+            ),
+            (
+                "sns:publish",
+                404,
+                refusal("NotFound", "no topic"),
+                "SNS.NotFoundException",
+                "Error Code: NotFound;",
+                Refused,
+            ),
+            (
+                "aws-sdk:sns:publish",
+                404,
+                refusal("NotFound", "no"),
+                "Sns.NotFoundException",
+                "no (Service: Sns,",
+                Refused,
+            ),
+            (
+                "aws-sdk:sns:publish",
+                400,
+                refusal("ParameterValueInvalid", "no"),
+                "Sns.InvalidParameterValueException",
+                "no",
+                Refused,
+            ),
+            (
+                "sqs:sendMessage",
+                400,
+                Refusal {
+                    old_code: Some("AWS.SimpleQueueService.NonExistentQueue".into()),
+                    ..refusal("QueueDoesNotExist", "gone")
+                },
+                "SQS.QueueDoesNotExistException",
+                "Error Code: AWS.SimpleQueueService.NonExistentQueue;",
+                Refused,
+            ),
+            ("sqs:sendMessage", 403, refusal("AccessDenied", "no"), "SQS.AmazonSQSException", "no", Refused),
+            (
+                "aws-sdk:sqs:sendMessage",
+                400,
+                refusal("QueueDoesNotExist", "gone"),
+                "Sqs.QueueDoesNotExistException",
+                "gone",
+                Refused,
+            ),
+            (
+                "aws-sdk:secretsmanager:createSecret",
+                400,
+                refusal("ValidationException", "bad"),
+                "SecretsManager.SecretsManagerException",
+                "bad (Service: SecretsManager, Status Code: 400, Request ID: r-1)",
+                Refused,
+            ),
+            (
+                "aws-sdk:sfn:startExecution",
+                400,
+                refusal("StateMachineDoesNotExist", "none"),
+                "Sfn.StateMachineDoesNotExistException",
+                "none",
+                Refused,
+            ),
+            (
+                "aws-sdk:kms:encrypt",
+                400,
+                refusal("KMSInvalidStateException", "off"),
+                "Kms.KmsInvalidStateException",
+                "off",
+                Refused,
+            ),
+            (
+                "aws-sdk:s3:listObjects",
+                404,
+                refusal("NoSuchBucket", "none"),
+                "S3.NoSuchBucketException",
+                "none",
+                Refused,
+            ),
+            ("aws-sdk:s3:headBucket", 403, Refusal::default(), "S3.S3Exception", "<html>", Refused),
+            ("aws-sdk:kms:encrypt", 503, Refusal::default(), "Kms.KmsException", "<html>", Ambiguous),
+            (
+                "sqs:sendMessage",
+                429,
+                refusal("Throttling", "slow"),
+                "SQS.AmazonSQSException",
+                "slow",
+                Ambiguous,
+            ),
+        ] {
+            let resource = Resource::parse(&format!("arn:aws:states:::{resource}")).unwrap();
+            let operation = operation(&resource).unwrap();
+            let found = refused(&operation, &answer(status, "<html>"), &refusal, &BTreeMap::new());
+            let Outcome::Failed { fault, certainty: found } = found else { panic!("{found:?}") };
+            assert_eq!((fault.error.as_deref(), found), (Some(error), certainty), "{fault:?}");
+            assert!(fault.cause.as_deref().unwrap_or_default().contains(cause), "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn a_destination_says_what_a_status_means() {
+        let resource = Resource::parse("arn:aws:states:::sqs:sendMessage").unwrap();
+        let operation = operation(&resource).unwrap();
+        let statuses =
+            BTreeMap::from([(409, Verdict::Done), (403, Verdict::Ambiguous), (503, Verdict::Refused)]);
+        let found = |status| refused(&operation, &answer(status, ""), &Refusal::default(), &statuses);
+        assert!(matches!(found(409), Outcome::Succeeded { .. }));
+        assert!(matches!(found(403), Outcome::Failed { certainty: Certainty::Ambiguous, .. }));
+        assert!(matches!(found(503), Outcome::Failed { certainty: Certainty::Refused, .. }));
+    }
+
+    #[test]
+    fn the_form_of_its_own_shows_the_head_of_the_answer() {
+        for (resource, expected) in [
+            ("aws-sdk:sns:publish", r#"{"MessageId":"m"}"#),
+            (
+                "sns:publish",
+                r#"{"MessageId":"m","SdkHttpMetadata":{"AllHttpHeaders":{"x-amzn-RequestId":["r-1"],"Content-Type":["text/xml"]},"HttpHeaders":{"x-amzn-RequestId":"r-1","Content-Type":"text/xml"},"HttpStatusCode":200},"SdkResponseMetadata":{"RequestId":"r-1"}}"#,
+            ),
+        ] {
+            let resource = Resource::parse(&format!("arn:aws:states:::{resource}")).unwrap();
+            let result = object! { "MessageId" => "m" };
+            match succeeded(&operation(&resource).unwrap(), &answer(200, ""), result, None) {
+                Outcome::Succeeded { output } => assert_eq!(output.to_string(), expected),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn events_that_were_not_taken_are_an_error_of_the_form_of_its_own() {
+        for (resource, result, expected) in [
+            (
+                "events:putEvents",
+                r#"{"FailedEntryCount":1,"Entries":[{"ErrorCode":"X"}]}"#,
+                Some(Certainty::Refused),
+            ),
+            (
+                "events:putEvents",
+                r#"{"FailedEntryCount":1,"Entries":[{},{"ErrorCode":"X"}]}"#,
+                Some(Certainty::Ambiguous),
+            ),
+            ("events:putEvents", r#"{"FailedEntryCount":0,"Entries":[{}]}"#, None),
+            ("aws-sdk:eventbridge:putEvents", r#"{"FailedEntryCount":1,"Entries":[{}]}"#, None),
+        ] {
+            let resource = Resource::parse(&format!("arn:aws:states:::{resource}")).unwrap();
+            let result = parse(result).unwrap();
+            match (
+                succeeded(&operation(&resource).unwrap(), &answer(200, ""), result.clone(), None),
+                expected,
+            ) {
+                (Outcome::Succeeded { .. }, None) => {}
+                (Outcome::Failed { fault, certainty }, Some(expected)) => {
+                    assert_eq!(certainty, expected);
+                    assert_eq!(fault, Fault::new("EventBridge.FailedEntry", result.to_string()));
+                }
+                (found, _) => panic!("{found:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn abbreviations_are_written_like_words() {
+        for (code, expected) in [
+            ("NotFound", "NotFoundException"),
+            ("KMSInternalException", "KmsInternalException"),
+            ("EC2AccessDeniedException", "Ec2AccessDeniedException"),
+            ("EFSIOException", "EfsioException"),
+            ("InvalidSubnetIDException", "InvalidSubnetIdException"),
+            ("SubnetIPAddressLimitReachedException", "SubnetIpAddressLimitReachedException"),
+            ("KeyFault", "KeyException"),
+        ] {
+            assert_eq!(in_java(&exception(code)), expected);
+        }
+    }
+}

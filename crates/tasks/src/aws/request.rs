@@ -1,0 +1,179 @@
+//! A request to a service: before it has an address, and with address and signature.
+
+use super::settings::AwsSettings;
+use crate::client::Outgoing;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use perdura_sigv4::{Scope, Signable, sign};
+use std::fmt::Write as _;
+use std::time::Duration;
+use url::Url;
+
+/// What is asked of a service, wherever that is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Request {
+    pub(super) method: http::Method,
+    /// Escaped, with a slash in front.
+    pub(super) path: String,
+    /// Escaped.
+    pub(super) query: String,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+/// How far a call may go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) timeout: Duration,
+    pub(super) answer_bytes_max: usize,
+}
+
+impl Request {
+    /// The request at this address, unsigned.
+    pub(super) fn at(self, endpoint: &Url, bounds: Bounds) -> Outgoing {
+        let mut url = endpoint.clone();
+        let path = format!("{}{}", endpoint.path().trim_end_matches('/'), self.path);
+        url.set_path(&path);
+        url.set_query(Some(&self.query).filter(|query| !query.is_empty()).map(String::as_str));
+        Outgoing {
+            method: self.method,
+            url,
+            headers: self.headers,
+            body: self.body,
+            timeout: bounds.timeout,
+            answer_bytes_max: bounds.answer_bytes_max,
+        }
+    }
+}
+
+/// Signs a request for a service, where there are credentials. `at` is the time, in seconds since 1970.
+///
+/// What can change the meaning of a request is signed: the host, the type of the body, and all that is Amazon's own.
+/// The key and the trace are not, so that whatever stands between may add to them.
+pub(crate) fn signed(outgoing: &mut Outgoing, settings: &AwsSettings, service: &str, at: u64) {
+    let Some(credentials) = &settings.credentials else { return };
+    let host = match (outgoing.url.host_str().unwrap_or_default(), outgoing.url.port()) {
+        (host, None) => host.to_owned(),
+        (host, Some(port)) => format!("{host}:{port}"),
+    };
+    let is_signed = |name: &HeaderName| *name == CONTENT_TYPE || name.as_str().starts_with("x-amz-");
+    let mut headers = vec![("host", host.as_str())];
+    let written = outgoing.headers.iter().filter(|(name, _)| is_signed(name));
+    headers.extend(written.map(|(name, value)| {
+        (name.as_str(), value.to_str().expect("headers to be signed are made from plain text"))
+    }));
+    let request = Signable {
+        method: outgoing.method.as_str(),
+        path: outgoing.url.path(),
+        query: outgoing.url.query().unwrap_or_default(),
+        headers: &headers,
+        body: &outgoing.body,
+    };
+    let added = sign(&request, credentials, Scope { region: &settings.region, service }, at);
+    for (name, value) in added {
+        let mut value = HeaderValue::try_from(value).expect("credentials that are sent are plain text");
+        let name = HeaderName::from_static(name);
+        value.set_sensitive(name == AUTHORIZATION || name == "x-amz-security-token");
+        outgoing.headers.insert(name, value);
+    }
+}
+
+/// Everything but letters, digits and `-._~` as `%XX`; a slash too, unless it parts a path.
+pub(super) fn escaped(text: &str, is_path: bool) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || (is_path && byte == b'/') {
+            escaped.push(char::from(byte));
+        } else {
+            write!(escaped, "%{byte:02X}").expect("a String takes everything");
+        }
+    }
+    escaped
+}
+
+/// Puts a parameter at the end of a query or a form.
+pub(super) fn push_pair(query: &mut String, name: &str, value: &str) {
+    if !query.is_empty() {
+        query.push('&');
+    }
+    query.push_str(&escaped(name, false));
+    query.push('=');
+    query.push_str(&escaped(value, false));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::SecretText;
+
+    fn outgoing(endpoint: &str) -> Outgoing {
+        let headers = HeaderMap::from_iter([
+            (CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.0")),
+            (
+                HeaderName::from_static("x-amz-target"),
+                HeaderValue::from_static("AWSStepFunctions.ListStateMachines"),
+            ),
+            (HeaderName::from_static("idempotency-key"), HeaderValue::from_static("k")),
+        ]);
+        let request = Request {
+            method: http::Method::POST,
+            path: "/".into(),
+            query: String::new(),
+            headers,
+            body: Bytes::from_static(b"{}"),
+        };
+        let bounds = Bounds { timeout: Duration::from_secs(1), answer_bytes_max: 1 };
+        request.at(&Url::parse(endpoint).unwrap(), bounds)
+    }
+
+    fn settings(secret: Option<&str>) -> AwsSettings {
+        let settings = AwsSettings::default().with_credentials(
+            Some("AKIDEXAMPLE".into()),
+            secret.map(SecretText::new),
+            Some(SecretText::new("token")),
+        );
+        settings.unwrap()
+    }
+
+    #[test]
+    fn a_request_is_signed_with_its_host_and_without_its_key() {
+        let mut signed_request = outgoing("http://127.0.0.1:8083");
+        signed(&mut signed_request, &settings(Some("secret")), "states", 1_772_600_767);
+        let authorization = signed_request.headers[AUTHORIZATION].to_str().unwrap();
+        assert!(
+            authorization.starts_with(
+                "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20260304/us-east-1/states/aws4_request, \
+                 SignedHeaders=content-type;host;x-amz-date;x-amz-security-token;x-amz-target, Signature="
+            ),
+            "{authorization}"
+        );
+        assert_eq!(signed_request.headers["x-amz-date"], "20260304T050607Z");
+        let shown = format!("{signed_request:?}");
+        assert!(!shown.contains("\"token\"") && !shown.contains("Signature="), "{shown}");
+
+        let mut unsigned = outgoing("http://127.0.0.1:8083");
+        signed(&mut unsigned, &settings(None), "states", 1_772_600_767);
+        assert!(!unsigned.headers.contains_key(AUTHORIZATION));
+    }
+
+    #[test]
+    fn an_address_is_below_its_endpoint() {
+        for (endpoint, path, query, expected) in [
+            ("http://h:1", "/", "", "http://h:1/"),
+            ("http://h:1/", "/a%20b", "x=1", "http://h:1/a%20b?x=1"),
+            ("https://h/aws/", "/b/k", "", "https://h/aws/b/k"),
+            ("https://h/?old=1", "/", "", "https://h/"),
+        ] {
+            let request = Request {
+                method: http::Method::GET,
+                path: path.into(),
+                query: query.into(),
+                headers: HeaderMap::new(),
+                body: Bytes::new(),
+            };
+            let bounds = Bounds { timeout: Duration::from_secs(1), answer_bytes_max: 1 };
+            let outgoing = request.at(&Url::parse(endpoint).unwrap(), bounds);
+            assert_eq!(outgoing.url.as_str(), expected);
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! S3's addresses: a bucket and a key in the path, members in headers and in the query, XML in between.
+//!
+//! The bucket always stands in the path, which every store that speaks S3 takes.
+
+mod table;
+
+use super::outcome::Refusal;
+use super::request::{Request, escaped, push_pair};
+use super::shape::short;
+use super::xml::{self, Element};
+use crate::client::Incoming;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use perdura_engine::asl::json::{Map, Value};
+use table::{Answer, HEADERS, KINDS, Kind, LISTS, OF_CONTENT, Place, QUERY, ROUTES, Route, SHOWN, WRAPPED};
+
+const METADATA: &str = "x-amz-meta-";
+const CRC32: HeaderName = HeaderName::from_static("x-amz-checksum-crc32");
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// Whether an action is spoken here.
+pub(super) fn knows(action: &str) -> bool {
+    route_of(action).is_some()
+}
+
+fn route_of(action: &str) -> Option<&'static Route> {
+    ROUTES.iter().find(|route| route.action == action)
+}
+
+/// The request, or what is wrong with the arguments. `region` is where a bucket is made.
+pub(super) fn request(action: &str, mut arguments: Map, region: &str) -> Result<Request, String> {
+    let route = route_of(action).ok_or("S3 has no such action here")?;
+    let path = path(route.place, &mut arguments)?;
+    let mut query = route.query.to_owned();
+    let mut headers = HeaderMap::new();
+    let mut body = Bytes::new();
+    for (name, value) in arguments.iter() {
+        if let Some((_, parameter)) = QUERY.iter().find(|(member, _)| *member == &**name) {
+            push_pair(&mut query, parameter, &plain(name, value)?);
+        } else if let Some((_, header)) = HEADERS.iter().find(|(member, _)| *member == &**name) {
+            headers.insert(HeaderName::from_static(header), header_value(name, &plain(name, value)?)?);
+        } else if &**name == "Metadata" {
+            put_metadata(&mut headers, value)?;
+        } else if &**name == "Body" && action == "putObject" {
+            body = Bytes::from(value.to_string());
+        } else if &**name == "CreateBucketConfiguration" && action == "createBucket" {
+            body = location(value.get("LocationConstraint").and_then(Value::as_str));
+        } else {
+            return Err(format!("The field '{name}' is not supported by Step Functions"));
+        }
+    }
+    if action == "createBucket" && body.is_empty() && region != "us-east-1" {
+        body = location(Some(region));
+    }
+    let is_checked = headers.keys().any(|name| name.as_str().starts_with("x-amz-checksum-"));
+    if action == "putObject" && !is_checked {
+        headers.insert(CRC32, header_value("ChecksumCRC32", &crc32(&body))?);
+    }
+    Ok(Request { method: route.method.clone(), path, query, headers, body })
+}
+
+/// The path of a bucket or an object, whose members are taken out.
+fn path(place: Place, arguments: &mut Map) -> Result<String, String> {
+    let mut path = String::new();
+    let members: &[&str] = match place {
+        Place::Account => &[],
+        Place::Bucket => &["Bucket"],
+        Place::Object => &["Bucket", "Key"],
+    };
+    for member in members {
+        let value = arguments.remove(member);
+        let text = value.as_ref().and_then(Value::as_str).filter(|text| !text.is_empty());
+        let text = text.ok_or_else(|| format!("The field '{member}' is required but was missing"))?;
+        if text.split('/').any(|part| matches!(part, "." | ".."))
+            || (*member == "Bucket" && text.contains('/'))
+        {
+            return Err(format!("'{member}' is {text:?}, which cannot stand in an address"));
+        }
+        path.push('/');
+        path.push_str(&escaped(text, true));
+    }
+    Ok(if path.is_empty() { "/".to_owned() } else { path })
+}
+
+fn plain(name: &str, value: &Value) -> Result<String, String> {
+    match value {
+        Value::String(text) => Ok(text.to_string()),
+        Value::Bool(_) | Value::Number(_) => Ok(value.to_string()),
+        Value::Null | Value::Array(_) | Value::Object(_) => {
+            Err(format!("The value for the field '{name}' must be a STRING"))
+        }
+    }
+}
+
+fn header_value(name: &str, text: &str) -> Result<HeaderValue, String> {
+    HeaderValue::from_str(text).map_err(|_| format!("'{name}' holds what no header can: write plain text"))
+}
+
+fn put_metadata(headers: &mut HeaderMap, metadata: &Value) -> Result<(), String> {
+    let members = metadata.as_object().ok_or("The value for the field 'Metadata' must be an OBJECT")?;
+    for (name, value) in members.iter() {
+        let header = HeaderName::try_from(format!("{METADATA}{name}"))
+            .map_err(|_| format!("'{name}' in 'Metadata' cannot be the name of a header"))?;
+        headers.insert(header, header_value(name, &plain(name, value)?)?);
+    }
+    Ok(())
+}
+
+fn location(region: Option<&str>) -> Bytes {
+    let region = region.unwrap_or_default().replace('&', "&amp;").replace('<', "&lt;");
+    let xml = format!(
+        "<CreateBucketConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><LocationConstraint>{region}\
+         </LocationConstraint></CreateBucketConfiguration>"
+    );
+    Bytes::from(xml)
+}
+
+/// By which the store sees that the body came whole.
+fn crc32(body: &[u8]) -> String {
+    let mut crc = flate2::Crc::new();
+    crc.update(body);
+    BASE64.encode(crc.sum().to_be_bytes())
+}
+
+/// What an answer holds.
+pub(super) fn read(action: &str, answer: &Incoming) -> Result<Value, String> {
+    let route = route_of(action).ok_or("S3 has no such action here")?;
+    let mut members = Map::new();
+    let of_content: &[_] = match route.answer {
+        Answer::Content | Answer::Metadata => OF_CONTENT,
+        Answer::Nothing | Answer::Members | Answer::Member(_) => &[],
+    };
+    for (member, header, kind) in SHOWN.iter().chain(of_content) {
+        if let Some(text) = answer.headers.get(*header).and_then(|value| value.to_str().ok()) {
+            members.insert(*member, shown(*kind, text));
+        }
+    }
+    match route.answer {
+        Answer::Nothing => {}
+        Answer::Metadata => {
+            members.insert("Metadata", metadata(&answer.headers));
+        }
+        Answer::Content => {
+            members.insert("Metadata", metadata(&answer.headers));
+            let content = std::str::from_utf8(&answer.body)
+                .map_err(|_| "the object is not UTF-8 text, and cannot be shown in a result")?;
+            members.insert("Body", content);
+        }
+        Answer::Members => {
+            for (name, value) in elements(&xml::read(&answer.body)?).iter() {
+                members.insert(name.clone(), value.clone());
+            }
+        }
+        Answer::Member(name) => {
+            members.insert(name, elements(&xml::read(&answer.body)?));
+        }
+    }
+    Ok(members.into())
+}
+
+fn metadata(headers: &HeaderMap) -> Map {
+    let own = headers.iter().filter_map(|(name, value)| {
+        let name = name.as_str().strip_prefix(METADATA)?;
+        Some((name, String::from_utf8_lossy(value.as_bytes()).into_owned()))
+    });
+    own.collect()
+}
+
+fn elements(element: &Element) -> Map {
+    let mut members = Map::new();
+    for child in &element.children {
+        let name = child.name.as_str();
+        if LISTS.contains(&name) {
+            let before = members.get(name).and_then(Value::as_array).unwrap_or_default();
+            let all: Value = before.iter().cloned().chain([value(child)]).collect();
+            members.insert(name, all);
+        } else if WRAPPED.contains(&name) {
+            members.insert(name, child.children.iter().map(value).collect::<Value>());
+        } else {
+            members.insert(name, value(child));
+        }
+    }
+    members
+}
+
+fn value(element: &Element) -> Value {
+    if !element.children.is_empty() {
+        return elements(element).into();
+    }
+    let kind = KINDS.iter().find(|(name, _)| *name == element.name).map_or(Kind::Text, |(_, kind)| *kind);
+    shown(kind, &element.text)
+}
+
+fn shown(kind: Kind, text: &str) -> Value {
+    match kind {
+        Kind::Text => text.into(),
+        Kind::Number => text.parse::<i64>().map_or_else(|_| text.into(), Value::from),
+        Kind::Truth => text.eq_ignore_ascii_case("true").into(),
+        Kind::Time => http_date(text).unwrap_or_else(|| short(text)).into(),
+    }
+}
+
+/// `2015-10-21T07:28:00Z`, of `Wed, 21 Oct 2015 07:28:00 GMT`.
+fn http_date(text: &str) -> Option<String> {
+    let mut words = text.split_once(", ")?.1.split(' ');
+    let (day, month, year, time) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    let month = MONTHS.iter().position(|name| *name == month)? + 1;
+    Some(format!("{year}-{month:02}-{day:0>2}T{time}Z"))
+}
+
+/// What an answer says that is an error. The answer to a HEAD has no body, and its status says what is missing.
+pub(super) fn refusal(action: &str, answer: &Incoming) -> Refusal {
+    let error = xml::read(&answer.body).unwrap_or_default();
+    let text = |name| error.text_of(name).map(str::to_owned);
+    let missing = match (answer.status, action) {
+        (404, "headObject") => Some("NoSuchKey"),
+        (404, "headBucket") => Some("NoSuchBucket"),
+        _ => None,
+    };
+    let code = text("Code").or_else(|| missing.map(str::to_owned));
+    Refusal { code, old_code: None, message: text("Message") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perdura_engine::asl::json::parse;
+
+    fn asked(action: &str, arguments: &str) -> Result<Request, String> {
+        request(action, parse(arguments).unwrap().as_object().unwrap().clone(), "us-east-1")
+    }
+
+    #[test]
+    fn members_go_into_path_query_headers_and_body() {
+        for (action, arguments, line, headers, body) in [
+            (
+                "getObject",
+                r#"{"Bucket":"b","Key":"a b/c+d","VersionId":"v","Range":"bytes=0-1"}"#,
+                "GET /b/a%20b/c%2Bd?versionId=v",
+                vec![("range", "bytes=0-1")],
+                "",
+            ),
+            (
+                "putObject",
+                r#"{"Bucket":"b","Key":"k","Body":"text data","Metadata":{"Color":"red"},"SsekmsKeyId":"id"}"#,
+                "PUT /b/k?",
+                vec![
+                    ("x-amz-checksum-crc32", "KUmHvQ=="),
+                    ("x-amz-meta-color", "red"),
+                    ("x-amz-server-side-encryption-aws-kms-key-id", "id"),
+                ],
+                "\"text data\"",
+            ),
+            (
+                "putObject",
+                r#"{"Bucket":"b","Key":"k","Body":{"Dict":"Value"},"ChecksumSHA256":"x"}"#,
+                "PUT /b/k?",
+                vec![("x-amz-checksum-sha256", "x")],
+                r#"{"Dict":"Value"}"#,
+            ),
+            (
+                "putObject",
+                r#"{"Bucket":"b","Key":"k","Body":false}"#,
+                "PUT /b/k?",
+                vec![("x-amz-checksum-crc32", "K81oMA==")],
+                "false",
+            ),
+            (
+                "listObjectsV2",
+                r#"{"Bucket":"b","Prefix":"a/","MaxKeys":2,"FetchOwner":true}"#,
+                "GET /b?list-type=2&prefix=a%2F&max-keys=2&fetch-owner=true",
+                vec![],
+                "",
+            ),
+            (
+                "copyObject",
+                r#"{"Bucket":"b","Key":"k","CopySource":"a/x"}"#,
+                "PUT /b/k?",
+                vec![("x-amz-copy-source", "a/x")],
+                "",
+            ),
+            ("listBuckets", "{}", "GET /?", vec![], ""),
+            ("headBucket", r#"{"Bucket":"b"}"#, "HEAD /b?", vec![], ""),
+        ] {
+            let request = asked(action, arguments).unwrap();
+            let found = format!("{} {}?{}", request.method, request.path, request.query);
+            assert_eq!((found.as_str(), &request.body[..]), (line.trim_end_matches(' '), body.as_bytes()));
+            let mut found: Vec<(&str, &str)> = request
+                .headers
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.to_str().unwrap()))
+                .collect();
+            found.sort_unstable();
+            assert_eq!(found, headers, "{arguments}");
+        }
+        let made = request("createBucket", Map::from_iter([("Bucket", "b")]), "eu-west-1").unwrap();
+        assert!(std::str::from_utf8(&made.body).unwrap().contains(">eu-west-1<"), "{:?}", made.body);
+    }
+
+    #[test]
+    fn arguments_that_cannot_be_asked_for_are_named() {
+        for (action, arguments, expected) in [
+            ("getObject", r#"{"Bucket":"b"}"#, "'Key' is required"),
+            ("getObject", r#"{"Bucket":"b","Key":""}"#, "'Key' is required"),
+            ("getObject", r#"{"Bucket":"b","Key":"a/../b"}"#, "cannot stand in an address"),
+            ("getObject", r#"{"Bucket":"a/b","Key":"k"}"#, "cannot stand in an address"),
+            ("getObject", r#"{"Bucket":"b","Key":"k","Body":"x"}"#, "'Body' is not supported"),
+            ("getObject", r#"{"Bucket":"b","Key":"k","Range":[1]}"#, "'Range' must be a STRING"),
+            (
+                "putObject",
+                r#"{"Bucket":"b","Key":"k","Metadata":{"a b":"c"}}"#,
+                "cannot be the name of a header",
+            ),
+            ("putObject", r#"{"Bucket":"b","Key":"k","Metadata":{"a":"c\n"}}"#, "write plain text"),
+            ("putObject", r#"{"Bucket":"b","Key":"k","Metadata":[]}"#, "must be an OBJECT"),
+        ] {
+            let error = asked(action, arguments).expect_err(arguments);
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    fn answer(status: u16, headers: &[(&'static str, &'static str)], body: &'static str) -> Incoming {
+        let headers = headers
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        Incoming { status, headers: headers.collect(), body: Bytes::from_static(body.as_bytes()) }
+    }
+
+    #[test]
+    fn an_answer_is_read_from_headers_and_xml() {
+        let headers = [
+            ("accept-ranges", "bytes"),
+            ("content-length", "9"),
+            ("content-type", "binary/octet-stream"),
+            ("etag", "\"e\""),
+            ("last-modified", "Wed, 21 Oct 2015 07:28:00 GMT"),
+            ("x-amz-meta-color", "red"),
+            ("x-amz-server-side-encryption", "AES256"),
+            ("server", "x"),
+        ];
+        let shown = r#"{"AcceptRanges":"bytes","ETag":"\"e\"","LastModified":"2015-10-21T07:28:00Z","ServerSideEncryption":"AES256","ContentLength":9,"ContentType":"binary/octet-stream","Metadata":{"color":"red"}"#;
+        let list = "<ListBucketResult xmlns='x'><Name>b</Name><KeyCount>2</KeyCount><IsTruncated>false</IsTruncated>\
+                    <Contents><Key>a</Key><LastModified>2015-10-21T07:28:00.000Z</LastModified><Size>1</Size>\
+                    <Owner><ID>o</ID></Owner></Contents><Contents><Key>b</Key><Size>2</Size></Contents>\
+                    <CommonPrefixes><Prefix>c/</Prefix></CommonPrefixes></ListBucketResult>";
+        let copy = "<CopyObjectResult><ETag>\"e\"</ETag><LastModified>2015-10-21T07:28:00Z</LastModified></CopyObjectResult>";
+        for (action, answer, expected) in [
+            ("getObject", answer(200, &headers, "text data"), format!("{shown},\"Body\":\"text data\"}}")),
+            ("headObject", answer(200, &headers, ""), format!("{shown}}}")),
+            (
+                "putObject",
+                answer(200, &[("etag", "\"e\""), ("content-length", "0"), ("content-type", "text/html")], ""),
+                r#"{"ETag":"\"e\""}"#.to_owned(),
+            ),
+            (
+                "deleteObject",
+                answer(204, &[("x-amz-delete-marker", "true"), ("x-amz-version-id", "v")], ""),
+                r#"{"DeleteMarker":true,"VersionId":"v"}"#.to_owned(),
+            ),
+            (
+                "listObjectsV2",
+                answer(200, &[], list),
+                r#"{"Name":"b","KeyCount":2,"IsTruncated":false,"Contents":[{"Key":"a","LastModified":"2015-10-21T07:28:00Z","Size":1,"Owner":{"ID":"o"}},{"Key":"b","Size":2}],"CommonPrefixes":[{"Prefix":"c/"}]}"#.to_owned(),
+            ),
+            (
+                "listBuckets",
+                answer(200, &[], "<R><Buckets><Bucket><Name>b</Name></Bucket></Buckets></R>"),
+                r#"{"Buckets":[{"Name":"b"}]}"#.to_owned(),
+            ),
+            (
+                "copyObject",
+                answer(200, &[], copy),
+                r#"{"CopyObjectResult":{"ETag":"\"e\"","LastModified":"2015-10-21T07:28:00Z"}}"#.to_owned(),
+            ),
+        ] {
+            assert_eq!(read(action, &answer).unwrap().to_string(), expected, "{action}");
+        }
+        let binary = Incoming { body: Bytes::from_static(b"\xff"), ..answer(200, &[], "") };
+        assert!(read("getObject", &binary).unwrap_err().contains("not UTF-8"));
+    }
+
+    #[test]
+    fn an_error_is_read_from_xml_or_from_the_status() {
+        let xml = "<Error><Code>NoSuchBucket</Code><Message>gone</Message></Error>";
+        for (action, answer, code, message) in [
+            ("listObjects", answer(404, &[], xml), Some("NoSuchBucket"), Some("gone")),
+            ("headObject", answer(404, &[], ""), Some("NoSuchKey"), None),
+            ("headBucket", answer(404, &[], ""), Some("NoSuchBucket"), None),
+            ("headBucket", answer(403, &[], ""), None, None),
+        ] {
+            let owned = |text: Option<&str>| text.map(str::to_owned);
+            let expected = Refusal { code: owned(code), old_code: None, message: owned(message) };
+            assert_eq!(refusal(action, &answer), expected);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! `[aws]`: where services are, and who signs.
+//!
+//! Credentials do not stand in the file: whoever starts the process gives them, usually from the variables that AWS's
+//! own tools read. Without them requests go out unsigned, which some stand-ins take and AWS does not.
+
+use super::service;
+use crate::connection::SecretText;
+use crate::settings::{Mistake, endpoint_url};
+use perdura_engine::asl::resource::Resource;
+use perdura_sigv4::{Credentials, Secret};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use url::Url;
+
+/// The region where none is written.
+const REGION: &str = "us-east-1";
+
+/// `[aws]`, as it is written. What else stands there, whose ARNs they are, is for others.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct AwsTable {
+    /// The address of all services that have none of their own.
+    pub endpoint: Option<String>,
+    /// The region that requests are signed for.
+    pub region: Option<String>,
+    /// `[aws.endpoints]`: the address of a service, by its name.
+    pub endpoints: BTreeMap<String, String>,
+}
+
+/// `[aws]`, as it is meant.
+#[derive(Clone, Debug)]
+pub struct AwsSettings {
+    endpoint: Option<Url>,
+    /// By the name in an SDK integration.
+    endpoints: BTreeMap<&'static str, Url>,
+    pub(crate) region: String,
+    pub(crate) credentials: Option<Credentials>,
+}
+
+impl Default for AwsSettings {
+    fn default() -> Self {
+        Self { endpoint: None, endpoints: BTreeMap::new(), region: REGION.to_owned(), credentials: None }
+    }
+}
+
+impl AwsSettings {
+    /// What the table means.
+    pub(crate) fn check(table: AwsTable) -> Result<Self, Mistake> {
+        let AwsTable { endpoint, region, endpoints: written } = table;
+        let endpoint = endpoint.as_deref().map(endpoint_url).transpose();
+        let endpoint = endpoint.map_err(|what| Mistake::new("aws", what))?;
+        let region = region.unwrap_or_else(|| REGION.to_owned());
+        let is_region = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if region.is_empty() || !region.bytes().all(is_region) {
+            return Err(Mistake::new(
+                "aws",
+                format!("region {region:?} is none: write it as in \"{REGION}\""),
+            ));
+        }
+        let mut endpoints = BTreeMap::new();
+        for (name, address) in written {
+            let Some(service) = service::named(&name) else {
+                let known: Vec<&str> = service::SERVICES.iter().map(|service| service.name).collect();
+                let what =
+                    format!("{name:?} is no service that can be called; they are {}", known.join(", "));
+                return Err(Mistake::new("aws.endpoints", what));
+            };
+            let address =
+                endpoint_url(&address).map_err(|what| Mistake::new(format!("aws.endpoints.{name}"), what))?;
+            if endpoints.insert(service.name, address).is_some() {
+                let what =
+                    format!("{} and {} are one service: keep one of them", service.name, service.signs_as);
+                return Err(Mistake::new("aws.endpoints", what));
+            }
+        }
+        Ok(Self { endpoint, endpoints, region, credentials: None })
+    }
+
+    /// With these credentials; meant for the values of `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and
+    /// `AWS_SESSION_TOKEN`. One half without the other is none. What is sent must be such that a header can hold it.
+    pub fn with_credentials(
+        mut self,
+        access_key_id: Option<String>,
+        secret_access_key: Option<SecretText>,
+        session_token: Option<SecretText>,
+    ) -> Result<Self, Mistake> {
+        let sent = [access_key_id.as_deref(), session_token.as_ref().map(SecretText::reveal)];
+        let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+        if !sent.into_iter().flatten().all(is_plain) {
+            let what = "the access key id or the session token holds a space, a line end or no plain text";
+            return Err(Mistake::new("credentials of AWS", what));
+        }
+        self.credentials = access_key_id.zip(secret_access_key).map(|(access_key_id, secret)| Credentials {
+            access_key_id,
+            secret_access_key: Secret::new(secret.reveal()),
+            session_token: session_token.map(|token| Secret::new(token.reveal())),
+        });
+        Ok(self)
+    }
+
+    /// Where a service is, by its name in an SDK integration.
+    pub(crate) fn endpoint(&self, name: &str) -> Option<&Url> {
+        self.own_endpoint(name).or(self.endpoint.as_ref())
+    }
+
+    /// The address that is written for this service alone.
+    pub(crate) fn own_endpoint(&self, name: &str) -> Option<&Url> {
+        self.endpoints.get(name)
+    }
+
+    /// The service that a resource calls, if there is no address for it. Our own API is always there for `sfn`, where
+    /// there is a server at all.
+    pub(crate) fn lacks(&self, resource: &Resource) -> Option<&'static str> {
+        let name = service::operation(resource)?.service.name;
+        (name != "sfn" && self.endpoint(name).is_none()).then_some(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str) -> Result<AwsSettings, String> {
+        let table: AwsTable = toml::from_str(text).map_err(|error| error.to_string())?;
+        AwsSettings::check(table).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_service_is_at_its_own_address_or_at_that_of_all() {
+        let all = check(
+            "endpoint = 'http://all:1'\nregion = 'eu-west-1'\n[endpoints]\nsqs = 'http://sqs:1'\nlogs = 'http://l:1'",
+        )
+        .unwrap();
+        for (name, expected) in
+            [("sqs", "http://sqs:1/"), ("cloudwatchlogs", "http://l:1/"), ("sns", "http://all:1/")]
+        {
+            assert_eq!(all.endpoint(name).map(Url::as_str), Some(expected), "{name}");
+        }
+        assert_eq!((all.own_endpoint("sns"), all.region.as_str()), (None, "eu-west-1"));
+        let one = check("[endpoints]\nsqs = 'http://sqs:1'").unwrap();
+        assert_eq!((one.endpoint("sns"), one.region.as_str()), (None, "us-east-1"));
+        for (arn, expected) in [
+            ("arn:aws:states:::sns:publish", Some("sns")),
+            ("arn:aws:states:::sqs:sendMessage", None),
+            ("arn:aws:states:::aws-sdk:sfn:startExecution", None),
+            ("arn:aws:states:::http:invoke", None),
+        ] {
+            assert_eq!(one.lacks(&Resource::parse(arn).unwrap()), expected, "{arn}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, expected) in [
+            ("endpoint = 'a'", "aws: endpoint \"a\" is no URL"),
+            ("endpoint = 'http://me:secret@a'", "aws: endpoint at a has a user or a password in it"),
+            ("region = 'EU West'", "aws: region \"EU West\" is none"),
+            ("region = ''", "aws: region \"\" is none"),
+            ("[endpoints]\nsqss = 'http://a'", "aws.endpoints: \"sqss\" is no service"),
+            ("[endpoints]\nsqs = 'a'", "aws.endpoints.sqs: endpoint \"a\" is no URL"),
+            ("[endpoints]\nlogs = 'http://a'\ncloudwatchlogs = 'http://b'", "are one service: keep one"),
+            ("secret_access_key = 'x'", "unknown field `secret_access_key`"),
+        ] {
+            let error = check(text).expect_err(text);
+            assert!(error.contains(expected) && !error.contains("secret@"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn credentials_are_whole_and_not_shown() {
+        let with = |id: Option<&str>, secret: Option<&str>| {
+            AwsSettings::default().with_credentials(
+                id.map(str::to_owned),
+                secret.map(SecretText::new),
+                Some(SecretText::new("hidden-token")),
+            )
+        };
+        let broken = with(Some("AKID\n"), Some("hidden")).unwrap_err().to_string();
+        assert!(broken.contains("the access key id or the session token"), "{broken}");
+        let with = |id, secret| with(id, secret).unwrap();
+        assert!(with(Some("AKID"), None).credentials.is_none());
+        assert!(with(None, Some("hidden")).credentials.is_none());
+        let shown = format!("{:?}", with(Some("AKID"), Some("hidden")));
+        assert!(shown.contains("AKID") && !shown.contains("hidden"), "{shown}");
+    }
+}
