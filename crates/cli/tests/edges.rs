@@ -5,6 +5,7 @@ mod common;
 
 use common::Scene;
 use common::server::Server;
+use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 
@@ -27,9 +28,9 @@ const TYPE: &str = "application/x-amz-json-1.0";
 fn post(headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut request = String::from("POST / HTTP/1.1\r\nHost: perdura\r\nConnection: close\r\n");
     for (name, value) in headers {
-        request.push_str(&format!("{name}: {value}\r\n"));
+        write!(request, "{name}: {value}\r\n").expect("a text takes everything");
     }
-    request.push_str(&format!("Content-Length: {}\r\n\r\n", body.len()));
+    write!(request, "Content-Length: {}\r\n\r\n", body.len()).expect("a text takes everything");
     [request.as_bytes(), body].concat()
 }
 

@@ -122,6 +122,21 @@ impl Validation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perdura_asl::machine::MachineType;
+
+    fn found(definition: &str, severity: Severity, max_results: usize) -> Validation {
+        of_kind(MachineType::Standard, definition, severity, max_results)
+    }
+
+    fn of_kind(
+        machine_type: MachineType,
+        definition: &str,
+        severity: Severity,
+        max_results: usize,
+    ) -> Validation {
+        let options = ReadOptions { machine_type, strict: true };
+        validate(definition, Validating { options, severity, max_results }, |_| Vec::new())
+    }
 
     const DOUBTFUL: &str = r#"{"StartAt": "A", "States": {
         "A": {"Type": "Pass", "Parameters": {"x": "$.y"}, "Result": "$.z", "End": true}}}"#;
@@ -130,9 +145,9 @@ mod tests {
 
     #[test]
     fn warnings_are_told_on_demand_and_keep_no_machine_from_being_made() {
-        let silent = validate(DOUBTFUL, MachineType::Standard, Severity::Error, 0);
+        let silent = found(DOUBTFUL, Severity::Error, 0);
         assert_eq!(silent, Validation { is_valid: true, diagnostics: Vec::new(), is_truncated: false });
-        let told = validate(DOUBTFUL, MachineType::Standard, Severity::Warning, 0);
+        let told = found(DOUBTFUL, Severity::Warning, 0);
         assert!(told.is_valid && !told.diagnostics.is_empty());
         assert!(told.diagnostics.iter().all(|complaint| complaint.severity == Severity::Warning));
         assert_eq!(told.to_api().get("result").and_then(Value::as_str), Some("OK"));
@@ -140,21 +155,21 @@ mod tests {
 
     #[test]
     fn no_more_is_told_than_was_asked_for() {
-        let all = validate(BROKEN, MachineType::Standard, Severity::Error, 0);
+        let all = found(BROKEN, Severity::Error, 0);
         assert!(!all.is_valid && !all.is_truncated && all.diagnostics.len() > 2);
-        let some = validate(BROKEN, MachineType::Standard, Severity::Error, 2);
+        let some = found(BROKEN, Severity::Error, 2);
         assert!(!some.is_valid && some.is_truncated);
         assert_eq!(some.diagnostics, all.diagnostics[..2]);
         let count = all.diagnostics.len();
-        assert!(!validate(BROKEN, MachineType::Standard, Severity::Error, count).is_truncated);
+        assert!(!found(BROKEN, Severity::Error, count).is_truncated);
     }
 
     #[test]
     fn what_only_standard_machines_can_do_is_told_for_express() {
         let activity = r#"{"StartAt": "A", "States": {"A": {"Type": "Task", "End": true,
             "Resource": "arn:aws:states:us-east-1:123456789012:activity:dig"}}}"#;
-        assert!(validate(activity, MachineType::Standard, Severity::Error, 0).is_valid);
-        let express = validate(activity, MachineType::Express, Severity::Error, 0);
+        assert!(found(activity, Severity::Error, 0).is_valid);
+        let express = of_kind(MachineType::Express, activity, Severity::Error, 0);
         let complaint = &express.diagnostics[0];
         assert_eq!(complaint.message, "Express state machine does not support Activity ARN");
         assert_eq!(complaint.location.as_deref(), Some("/States/A/Resource"));

@@ -1,9 +1,9 @@
 //! Services of AWS, and whatever speaks like them, at configured addresses: `sqs:sendMessage`, `aws-sdk:dynamodb:query`.
 //!
-//! A call takes four pure steps and one deed. The arguments get the spelling of the wire ([`shape`]), and the key where
-//! the service looks for one ([`token`]); the service's protocol makes a request of them; the request is signed and
-//! sent; the protocol reads the answer; and the answer becomes an outcome in the words of Step Functions ([`outcome`]).
-//! What differs between services is data, in [`service`].
+//! A call takes four pure steps and one deed. The arguments get the spelling of the wire (`shape`), and the key where
+//! the service looks for one (`token`); the service's protocol makes a request of them; the request is signed and
+//! sent; the protocol reads the answer; and the answer becomes an outcome in the words of Step Functions (`outcome`).
+//! What differs between services is data, in `service`.
 
 mod faults;
 mod json;

@@ -121,6 +121,10 @@ impl Tasks {
 }
 
 impl Inner {
+    fn limits(&self) -> Limits {
+        if self.settings.strict { Limits::strict(MachineType::Standard) } else { Limits::GENEROUS }
+    }
+
     async fn outcome(&self, execution: ExecutionId, call: &Call) -> Outcome {
         let began = Instant::now();
         let destination = self.settings.destinations.find(&call.resource, &call.input);
@@ -155,12 +159,6 @@ impl Inner {
         };
         tell(execution, &call.key, began.elapsed(), is_command, &outcome);
         handed_over(outcome, &call.resource)
-    }
-}
-
-impl Inner {
-    fn limits(&self) -> Limits {
-        if self.settings.strict { Limits::strict(MachineType::Standard) } else { Limits::GENEROUS }
     }
 }
 

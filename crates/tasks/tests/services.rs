@@ -298,7 +298,7 @@ async fn s3_keeps_objects() {
 #[tokio::test]
 async fn events_are_put_and_those_that_are_not_taken_are_an_error() {
     let stage = Stage::new();
-    let event = r#"{"Entries": [{"Source": "s", "DetailType": "d", "Detail": {"a": 1}}]}"#;
+    let event = r#"{"Entries": [{"Source": "s", "DetailType": "d", "Detail": {"a": 1}, "Time": "2026-03-04T05:06:07Z"}]}"#;
     let put = stage.call("events:putEvents", event).await;
     assert_eq!(names(&put), ["FailedEntryCount", "Entries", "SdkHttpMetadata", "SdkResponseMetadata"]);
     let none = r#"{"Entries": [{"DetailType": "d", "Detail": {"a": 1}}]}"#;

@@ -9,7 +9,8 @@ use perdura_engine::asl::{object, read};
 use perdura_engine::nested::{self, Asked, Wait};
 use perdura_engine::{
     Arns, By, Call, Certainty, Effect, Event, Execution, ExecutionId, Fault, Identity, Input, Limits, MapRun,
-    MapRunOutcome, Moment, Next, Outcome, Status, StrandId, TaskToken, Timestamp, decide, validate,
+    MapRunOutcome, Moment, Next, Outcome, Status, StrandId, TaskToken, Timestamp, Validating, decide,
+    validate,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -85,7 +86,9 @@ impl World {
             }
             "ValidateStateMachineDefinition" => {
                 let definition = text("definition");
-                let found = validate(&definition, MachineType::Standard, Severity::Warning, 0);
+                let options = ReadOptions { machine_type: MachineType::Standard, strict: true };
+                let validating = Validating { options, severity: Severity::Warning, max_results: 0 };
+                let found = validate(&definition, validating, |_| Vec::new());
                 Ok(Some(found.to_api()))
             }
             "StartExecution" => {

@@ -58,6 +58,8 @@ pub(super) async fn start_sync(api: &Api, request: Requested<'_>) -> Result<Valu
     );
     insert_data(&mut shown, "input", Some(&input), with_data);
     insert_data(&mut shown, "output", output.as_ref(), with_data);
+    // Here AWS tells it also of an output that is not there.
+    shown.insert("outputDetails", object! {"included" => with_data});
     if with_data {
         insert_fault(&mut shown, &fault);
     }

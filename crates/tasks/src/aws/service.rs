@@ -24,7 +24,7 @@ pub(super) struct Service {
     pub(super) texts: &'static [&'static str],
     /// Members that hold bytes, which go over the wire in base64.
     pub(super) blobs: &'static [&'static str],
-    /// Members of answers that are times: seconds on the wire, ISO 8601 in a result.
+    /// Members that are times, by their names on the wire: seconds there, ISO 8601 in arguments and results.
     pub(super) times: &'static [&'static str],
     /// Members that have another name in a definition: on the wire, and there.
     pub(super) renamed: &'static [(&'static str, &'static str)],
@@ -152,14 +152,16 @@ pub(super) const SERVICES: &[Service] = &[
         texts: &["Detail"], blobs: NONE, renamed: &[], tokens: &[],
         times: &[
             "CreationTime", "EventEndTime", "EventLastReplayedTime", "EventStartTime", "ExpirationTime",
-            "LastAuthorizedTime", "LastModifiedTime", "ReplayEndTime", "ReplayStartTime",
+            "LastAuthorizedTime", "LastModifiedTime", "ReplayEndTime", "ReplayStartTime", "Time",
         ],
     },
     Service {
         name: "kinesis", signs_as: "kinesis", sdk_name: "Kinesis", faults: faults::KINESIS,
         protocol: Protocol::Json { version: "1.1", target: "Kinesis_20131202", case: Case::Upper },
         texts: NONE, blobs: &["Data"], renamed: &[], tokens: &[],
-        times: &["ApproximateArrivalTimestamp", "ConsumerCreationTimestamp", "StreamCreationTimestamp"],
+        times: &[
+            "ApproximateArrivalTimestamp", "ConsumerCreationTimestamp", "StreamCreationTimestamp", "Timestamp",
+        ],
     },
     Service {
         name: "kms", signs_as: "kms", sdk_name: "Kms", faults: faults::KMS,

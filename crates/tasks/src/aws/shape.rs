@@ -6,7 +6,7 @@
 use super::service::{Case, Operation, Protocol, Service, Style};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use perdura_engine::asl::json::{Map, Value};
+use perdura_engine::asl::json::{Map, Number, Value};
 use perdura_engine::asl::timestamp;
 
 /// Attribute values of DynamoDB whose names differ: on the wire, and in an SDK integration.
@@ -26,7 +26,11 @@ fn members_to_wire(operation: &Operation<'_>, members: &Map, is_map: bool) -> Ma
         if is_map {
             return (name.to_string(), value_to_wire(operation, value, false));
         }
+        let wire_name = service.wire_name(name);
         let value = match value {
+            Value::String(text) if service.times.contains(&&*wire_name) => {
+                seconds(text).map_or_else(|| value.clone(), Value::from)
+            }
             Value::String(_) => value.clone(),
             other if service.is_content(name) => other.clone(),
             other if service.texts.contains(&&**name) => other.to_string().into(),
@@ -36,7 +40,7 @@ fn members_to_wire(operation: &Operation<'_>, members: &Map, is_map: bool) -> Ma
         let is_attribute = is_sdk_dynamodb(operation) && members.len() == 1;
         let name = match ATTRIBUTES.iter().find(|(_, written)| is_attribute && **name == **written) {
             Some((wire, _)) if is_attribute_value(&value) => (*wire).to_owned(),
-            Some(_) | None => service.wire_name(name),
+            Some(_) | None => wire_name,
         };
         (name, value)
     });
@@ -152,6 +156,12 @@ fn with_first(name: &str, change: impl Fn(&char) -> char) -> String {
     letters.next().map_or_else(String::new, |first| change(&first).to_string() + letters.as_str())
 }
 
+/// The seconds since 1970 of a time in ISO 8601. What is none is left to the service to refuse.
+fn seconds(text: &str) -> Option<Number> {
+    let ms = timestamp::parse_nanos(text)?.div_euclid(1_000_000);
+    Number::from_computed(ms as f64 / 1_000.0)
+}
+
 /// Seconds since 1970 as a result shows them: `2026-03-04T05:06:07Z`, with milliseconds only where there are some.
 fn time(seconds: f64) -> String {
     let text = timestamp::format_ms((seconds * 1_000.0).round() as i64);
@@ -209,6 +219,11 @@ mod tests {
                 "arn:aws:states:::events:putEvents",
                 r#"{"Entries":[{"Detail":{"a":1},"Source":"s"}]}"#,
                 r#"{"Entries":[{"Detail":"{\"a\":1}","Source":"s"}]}"#,
+            ),
+            (
+                "arn:aws:states:::events:putEvents",
+                r#"{"Entries":[{"Time":"2026-03-04T05:06:07.5Z"},{"Time":"2026-03-04T06:06:07+01:00"},{"Time":"soon"}]}"#,
+                r#"{"Entries":[{"Time":1772600767.5},{"Time":1772600767},{"Time":"soon"}]}"#,
             ),
             (
                 "arn:aws:states:::aws-sdk:kinesis:putRecord",

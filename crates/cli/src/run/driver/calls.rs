@@ -62,7 +62,7 @@ impl Driver {
 /// Nobody can catch this: a mock that was forgotten must not pass for an error of the service.
 fn unreachable_here(state: &str, call: &Call) -> Outcome {
     let cause = format!(
-        "The state {state:?} calls {}, which `perdura run` cannot do here. Give it an answer in a mock file: \
+        "The state {state:?} calls {}, which `perdura run` cannot do. Give it an answer in a mock file: \
          {{{state:?}: [{{\"result\": …}}]}}, and run with --mock FILE",
         call.resource.arn
     );

@@ -1,0 +1,146 @@
+//! Clients that do not know us: boto3, the `aws` command and the JavaScript SDK, against the real binary.
+//!
+//! The programs are in `clients/`, each a story with assertions of its own; here they get a server each. One that
+//! wants its server ended and started again, or a further one, says so on a line and reads the new address.
+//! `scripts/test` installs what they need into `target/`.
+
+mod common;
+
+use common::Scene;
+use common::server::Server;
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+
+/// The stories that boto3 tells. Between them they call every action.
+const STORIES: [&str; 8] =
+    ["machines", "versions", "executions", "express", "activities", "map_runs", "test_state", "pages"];
+
+/// So little of everything that a test runs out of it, and keys that do not work.
+const SMALL: &str = "
+[quotas]
+state_machines = 4
+activities = 2
+executions = 2
+pollers = 1
+versions = 2
+aliases = 1
+[kms]
+\"alias/good\" = \"enabled\"
+\"alias/closed\" = \"denied\"
+\"alias/busy\" = \"throttled\"
+";
+
+const ACCESS_KEYS: &str = "AKIAEXAMPLE000000001 wJalrXUtnFEMI0K7MDENG1bPxRfiCYEXAMPLEKEY2\n";
+
+/// Something that `scripts/test` has put below `target/`.
+fn installed(path: &str) -> PathBuf {
+    let found = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target").join(path);
+    assert!(found.exists(), "target/{path} is missing: scripts/test installs it");
+    found
+}
+
+fn program(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients").join(name)
+}
+
+/// A program of Python, with its modules.
+fn python(name: &str) -> Command {
+    let mut command = Command::new(installed("venv/bin/python3"));
+    command.arg(program(&format!("{name}.py"))).env("PYTHONDONTWRITEBYTECODE", "1");
+    command
+}
+
+/// Runs a program against a server of its own, and gives the lines that it printed.
+#[track_caller]
+fn tell(name: &str, mut command: Command, settings: &str, more: &[&str]) -> Vec<String> {
+    let scene =
+        Scene::new(&format!("client-{name}")).file("perdura.toml", settings).file("keys", ACCESS_KEYS);
+    let mut server = Server::start(&scene, more);
+    let mut further = Vec::new();
+    let mut child = command
+        .arg(url(&server))
+        .current_dir(&scene.folder)
+        // Nothing of the machine's own settings of AWS.
+        .env("AWS_CONFIG_FILE", "none")
+        .env("AWS_SHARED_CREDENTIALS_FILE", "none")
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(std::fs::File::create(scene.path("errors")).expect("a file can be written"))
+        .spawn()
+        .unwrap_or_else(|error| panic!("{name} cannot be run: {error}"));
+    let mut answers = child.stdin.take().expect("stdin is a pipe");
+    let mut lines = Vec::new();
+    for line in BufReader::new(child.stdout.take().expect("stdout is a pipe")).lines() {
+        let line = line.expect("it prints text");
+        match line.as_str() {
+            "restart" => {
+                server.end("-TERM");
+                server = Server::start(&scene, more);
+                writeln!(answers, "{}", url(&server)).expect("it reads the address");
+            }
+            "another" => {
+                let scene = Scene::new(&format!("client-{name}-{}", further.len())).file("perdura.toml", "");
+                further.push(Server::start(&scene, &[]));
+                writeln!(answers, "{}", further.last().map(url).expect("there is one")).expect("it reads it");
+            }
+            _ => lines.push(line),
+        }
+    }
+    let ended = child.wait().expect("it ends");
+    let errors = std::fs::read_to_string(scene.path("errors")).expect("the errors are there");
+    assert!(ended.success(), "{name} ended with {ended}:\n{}\n{errors}", lines.join("\n"));
+    lines
+}
+
+fn url(server: &Server) -> String {
+    format!("http://{}", server.address)
+}
+
+#[test]
+fn boto3_drives_every_action() {
+    let called = thread::scope(|threads| {
+        let stories =
+            STORIES.map(|story| (story, threads.spawn(move || tell(story, python(story), "", &[]))));
+        let lines = stories.into_iter().flat_map(|(story, ended)| {
+            ended.join().unwrap_or_else(|_| panic!("the story of {story} went wrong; see above"))
+        });
+        let called = lines.filter_map(|line| line.strip_prefix("called ").map(str::to_owned));
+        called
+            .flat_map(|names| names.split(' ').map(str::to_owned).collect::<Vec<_>>())
+            .collect::<BTreeSet<_>>()
+    });
+    assert_eq!(called.len(), 37, "{called:?}");
+}
+
+#[test]
+fn each_required_member_is_missed_by_its_name() {
+    tell("missing", python("missing"), "", &[]);
+}
+
+#[test]
+fn every_exception_of_the_model_can_be_provoked() {
+    tell("exceptions", python("exceptions"), SMALL, &[]);
+}
+
+#[test]
+fn only_requests_that_are_signed_with_a_known_key_are_taken() {
+    tell("signatures", python("signatures"), "", &["--access-key-file", "keys"]);
+}
+
+#[test]
+fn the_aws_command_tells_a_story() {
+    let mut command = Command::new("bash");
+    command.arg(program("story.sh")).arg(installed("venv/bin/aws"));
+    tell("aws", command, "", &[]);
+}
+
+#[test]
+fn the_javascript_sdk_tells_a_story() {
+    let mut command = Command::new("node");
+    command.arg(program("story.cjs")).env("NODE_PATH", installed("node/node_modules"));
+    tell("javascript", command, "", &[]);
+}

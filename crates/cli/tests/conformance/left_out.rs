@@ -1,0 +1,56 @@
+//! Calls that some recordings show the answers of, but not the calls: they were made with what an answer of AWS
+//! held, a page's token or the ARN of a Map Run.
+
+use super::client::Answer;
+use super::recording::{Recorded, Source, text};
+use perdura_engine::asl::json::{Map, Value};
+use perdura_engine::asl::object;
+
+/// What follows on a call: key of the recording, action, parameters.
+pub(crate) fn after(
+    recorded: &[Recorded],
+    action: &str,
+    params: &Value,
+    answer: &Answer,
+) -> Vec<(String, &'static str, Value)> {
+    let Ok(answer) = answer else { return Vec::new() };
+    let missing = recorded.iter().filter(|one| one.source == Source::LeftOut);
+    let next = missing.filter_map(|one| {
+        let (action, params) = match (action, one.key) {
+            ("ListExecutions", key) if params.get("maxResults").is_some() => list(key, params, answer)?,
+            ("ListMapRuns", "describe_map_run") => {
+                let first = answer.get("mapRuns")?.as_array()?.first()?;
+                ("DescribeMapRun", object! {"mapRunArn" => text(first, "mapRunArn")})
+            }
+            _ => return None,
+        };
+        Some((one.key.to_owned(), action, params))
+    });
+    next.collect()
+}
+
+/// Refusals that the recording has no calls for.
+pub(crate) fn is_refusal_of_page(key: &str) -> bool {
+    key.starts_with("list-executions-invalid-param")
+}
+
+fn list(key: &str, params: &Value, page: &Value) -> Option<(&'static str, Value)> {
+    let with = |name: &str, value: Value| {
+        let mut members: Map = params.as_object().cloned().unwrap_or_default();
+        members.insert(name, value);
+        Some(("ListExecutions", members.into()))
+    };
+    match key {
+        "list-executions-page-2" | "list-execution-page-2" => {
+            with("nextToken", page.get("nextToken")?.clone())
+        }
+        "list-executions-invalid-param-too-large" => with("maxResults", 1001.into()),
+        "list-executions-invalid-param-short-nextToken" => with("nextToken", "".into()),
+        "list-executions-invalid-param-long-nextToken" => with("nextToken", "x".repeat(3097).into()),
+        "deletion_resp" => {
+            let machine = text(params, "stateMachineArn").split(':').take(7).collect::<Vec<_>>().join(":");
+            Some(("DeleteStateMachine", object! {"stateMachineArn" => machine}))
+        }
+        _ => None,
+    }
+}
