@@ -3,6 +3,7 @@
 use perdura_engine::asl::diagnostic::Severity;
 use perdura_engine::asl::json::{Map, Payload, Value, parse};
 use perdura_engine::asl::machine::{Kind, Machine, MachineType};
+use perdura_engine::asl::read::ReadOptions;
 use perdura_engine::asl::resource::Target;
 use perdura_engine::asl::source::Source;
 use perdura_engine::asl::{object, read};

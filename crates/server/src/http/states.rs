@@ -183,18 +183,23 @@ mod tests {
         let large = std::iter::repeat_with(|| bodies.read(Stalled(3), None, BODY_MAX)).take(LARGE_AT_ONCE);
         let mut large: Vec<_> = large.map(Box::pin).collect();
         for one in &mut large {
-            assert!(futures_poll(one.as_mut()).await.is_none(), "it has not all come");
+            assert!(polled(one.as_mut()).await.is_none(), "it has not all come");
         }
-        let mut more = Box::pin(bodies.read(http_body_util::Full::from("{}"), None, BODY_MAX));
-        assert!(futures_poll(more.as_mut()).await.is_none(), "there is no place for it");
-        let small = bodies.read(http_body_util::Full::from("{}"), Some(2), BODY_MAX).await;
+        let mut more = Box::pin(bodies.read(whole(), None, BODY_MAX));
+        assert!(polled(more.as_mut()).await.is_none(), "there is no place for it");
+        let small = bodies.read(whole(), Some(2), BODY_MAX).await;
         assert_eq!(small.expect("it is small"), "{}");
         drop(large);
         assert_eq!(more.await.expect("there is a place"), "{}");
     }
 
+    /// A body that comes at once.
+    fn whole() -> http_body_util::Full<Bytes> {
+        Bytes::from_static(b"{}").into()
+    }
+
     /// Polls once.
-    async fn futures_poll<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
+    async fn polled<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
         std::future::poll_fn(|context| match Pin::new(&mut future).poll(context) {
             Poll::Ready(done) => Poll::Ready(Some(done)),
             Poll::Pending => Poll::Ready(None),
