@@ -1,10 +1,13 @@
 //! Calls that some recordings show the answers of, but not the calls: they were made with what an answer of AWS
-//! held, a page's token or the ARN of a Map Run.
+//! held, a page's token or the ARN of a Map Run, or of another service, which our server is asked to call.
 
 use super::client::Answer;
 use super::recording::{Recorded, Source, text};
-use perdura_engine::asl::json::{Map, Value};
+use perdura_engine::asl::json::{Map, Value, parse};
 use perdura_engine::asl::object;
+
+/// The key of an object that an execution has written.
+pub(crate) const OBJECT: &str = "get-s3-object";
 
 /// What follows on a call: key of the recording, action, parameters.
 pub(crate) fn after(
@@ -18,6 +21,7 @@ pub(crate) fn after(
     let next = missing.filter_map(|one| {
         let (action, params) = match (action, one.key) {
             ("ListExecutions", key) if params.get("maxResults").is_some() => list(key, params, answer)?,
+            ("GetExecutionHistory", OBJECT) => read_object(started_with(answer)?)?,
             ("ListMapRuns", "describe_map_run") => {
                 let first = answer.get("mapRuns")?.as_array()?.first()?;
                 ("DescribeMapRun", object! {"mapRunArn" => text(first, "mapRunArn")})
@@ -29,9 +33,27 @@ pub(crate) fn after(
     next.collect()
 }
 
-/// Refusals that the recording has no calls for.
-pub(crate) fn is_refusal_of_page(key: &str) -> bool {
-    key.starts_with("list-executions-invalid-param")
+/// Whether the recording has no call for this, whatever number it names.
+pub(crate) fn is_left_out(key: &str) -> bool {
+    key.starts_with("list-executions-invalid-param") || key == OBJECT
+}
+
+/// A state that reads an object, as the execution before it may have written it.
+fn read_object(input: &str) -> Option<(&'static str, Value)> {
+    let input = parse(input).ok()?;
+    let state = object! {
+        "Type" => "Task",
+        "Resource" => "arn:aws:states:::aws-sdk:s3:getObject",
+        "Parameters" => object! {"Bucket" => text(&input, "Bucket"), "Key" => text(&input, "Key")},
+        "End" => true,
+    };
+    let role = "arn:aws:iam::000000000000:role/reader";
+    Some(("TestState", object! {"definition" => state.to_string(), "roleArn" => role, "input" => "{}"}))
+}
+
+/// The input that a history begins with.
+fn started_with(history: &Value) -> Option<&str> {
+    history.get("events")?.as_array()?.first()?.get("executionStartedEventDetails")?.get("input")?.as_str()
 }
 
 fn list(key: &str, params: &Value, page: &Value) -> Option<(&'static str, Value)> {

@@ -82,7 +82,8 @@ impl Case {
 
     /// By how much the recorded numbers are too large.
     fn shift(&self, answers: &Map) -> usize {
-        let numbered = || answers.iter().filter_map(|(key, answer)| Some((self.number(key)?, answer)));
+        let here = || answers.iter().filter(|(key, _)| !left_out::is_left_out(key));
+        let numbered = || here().filter_map(|(key, answer)| Some((self.number(key)?, answer)));
         let fits = |shift: &usize| {
             numbered().all(|(number, answer)| {
                 let call = number.checked_sub(*shift).and_then(|at| self.calls().get(at));
@@ -93,10 +94,11 @@ impl Case {
     }
 
     fn source(&self, key: &str, answer: &Value, shift: usize) -> Source {
-        let found = self.number(key).and_then(|number| number.checked_sub(shift));
+        let number = self.number(key).filter(|_| !left_out::is_left_out(key));
+        let found = number.and_then(|number| number.checked_sub(shift));
         match found {
             Some(call) => Source::Call(call),
-            None if left_out::is_refusal_of_page(key) => Source::LeftOut,
+            None if left_out::is_left_out(key) => Source::LeftOut,
             None if is_refusal(answer) => Source::Refusal,
             None if key == "cases" => Source::Histories,
             None if key == "get_execution_history" => {

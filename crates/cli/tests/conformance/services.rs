@@ -15,6 +15,11 @@ use std::thread;
 /// A group of logs. Nobody writes to it; it is kept and returned.
 const LOG_GROUP: &str = "arn:aws:logs:us-east-1:000000000000:log-group:recorded:*";
 
+/// AWS encrypts every object, and says so.
+const ENCRYPTED: &str = "<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault>\
+    <SSEAlgorithm>AES256</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule>\
+    </ServerSideEncryptionConfiguration>";
+
 /// Errors of AWS by which a case says that what it names is not there.
 const MISSING: [&str; 2] = ["SNS.NotFoundException", "S3.NoSuchBucketException"];
 
@@ -48,15 +53,18 @@ impl Moto {
     /// What the server under test has to know of it.
     pub(crate) fn settings(&self) -> String {
         let Self { address, .. } = self;
-        format!("endpoint = 'http://{address}'\n[items]\nendpoint = 'http://{address}'\nallow_http = true\n")
+        let services = ["dynamodb", "s3", "secretsmanager", "sns", "sqs"];
+        let endpoints = services.map(|service| format!("{service} = 'http://{address}'\n")).concat();
+        format!("[aws.endpoints]\n{endpoints}[items]\nendpoint = 'http://{address}'\nallow_http = true\n")
     }
 
     /// Makes what a case needs, and gives the case with the names of what was made.
     pub(crate) fn furnish(&self, case: Case) -> Case {
-        let recorded = case.value.get("expected").map(Value::to_string).unwrap_or_default();
-        if case.tier != "services" || MISSING.iter().any(|error| recorded.contains(error)) {
+        if case.tier != "services" {
             return case;
         }
+        let recorded = case.value.get("expected").map(Value::to_string).unwrap_or_default();
+        let is_missing = MISSING.iter().any(|error| recorded.contains(error));
         let mut client = Client::new(&self.address);
         let name: String =
             case.file.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
@@ -73,10 +81,14 @@ impl Moto {
                 input.insert("QueueUrl", queue(&mut client, name));
             }
             if input.contains_key("TopicArn") {
-                input.insert("TopicArn", topic(&mut client, name));
+                input.insert("TopicArn", format!("arn:aws:sns:us-east-1:000000000000:{name}"));
+                if !is_missing {
+                    topic(&mut client, name);
+                }
             }
-            if let Some(bucket) = input.get("Bucket").and_then(Value::as_str) {
+            if let Some(bucket) = input.get("Bucket").and_then(Value::as_str).filter(|_| !is_missing) {
                 put(&mut client, bucket, "");
+                put(&mut client, &format!("{bucket}?encryption"), ENCRYPTED);
                 for (key, body) in objects(&case, input.get("Key").and_then(Value::as_str)) {
                     put(&mut client, &format!("{bucket}/{key}"), &body);
                 }
@@ -138,15 +150,14 @@ fn queue(client: &mut Client, name: &str) -> Value {
     text(&answer, "QueueUrl").into()
 }
 
-fn topic(client: &mut Client, name: &str) -> Value {
+fn topic(client: &mut Client, name: &str) {
     let head = [signed("sns"), ("Content-Type", "application/x-www-form-urlencoded".to_owned())];
     let form = format!("Action=CreateTopic&Version=2010-03-31&Name={name}");
     let (status, body) = client.send("POST", "/", &head, form.as_bytes());
     assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
-    format!("arn:aws:sns:us-east-1:000000000000:{name}").into()
 }
 
-/// A bucket, or an object in one.
+/// A bucket, something about it, or an object in it.
 fn put(client: &mut Client, path: &str, body: &str) {
     let (status, answer) = client.send("PUT", &format!("/{path}"), &[signed("s3")], body.as_bytes());
     assert_eq!(status, 200, "{path}: {}", String::from_utf8_lossy(&answer));
