@@ -14,7 +14,7 @@ use perdura_runtime::{Opener, Options, RealWorld, Runtime, Steps};
 use perdura_server::control::Listener;
 use perdura_server::data::{Doubts, Served};
 use perdura_server::http::{self, Health, Keyring, Site};
-use perdura_server::sfn::{self, Api, Setup, Tester};
+use perdura_server::sfn::{self, Api, Setup, Tester, Trying};
 use perdura_server::telemetry::Exporter;
 use perdura_server::{Refusal, retention, stuck};
 use perdura_store::{Failure, Registry, SqliteOptions, SqliteStore, Store};
@@ -79,9 +79,9 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     let doubts: Doubts = Arc::new(move |machine| perdura_tasks::warnings(&config.settings, machine));
     let tester: Tester = {
         let tasks = tasks.clone();
-        Arc::new(move |execution, call| {
+        Arc::new(move |trying: Trying| {
             let tasks = tasks.clone();
-            Box::pin(async move { tasks.outcome(execution, &call).await })
+            Box::pin(async move { tasks.tried(trying.execution, &trying.call, trying.reveals).await })
         })
     };
     let setup = Setup {

@@ -9,6 +9,7 @@ mod arguments;
 mod form;
 mod outcome;
 mod plan;
+mod seen;
 
 use crate::client::Client;
 use crate::connection::{Connections, Kept, Token};
@@ -17,6 +18,7 @@ use http::HeaderName;
 use outcome::{of_answer, of_connection, of_error, of_token};
 use perdura_engine::{Call, Certainty, ExecutionId, Outcome};
 use plan::Allowance;
+pub use seen::Onlooker;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use tokio::time::Instant;
@@ -48,6 +50,8 @@ pub struct HttpCall<'a> {
     pub header: &'a HeaderName,
     /// What statuses mean at this destination.
     pub statuses: &'a BTreeMap<u16, Verdict>,
+    /// Who looks on.
+    pub onlooker: Option<&'a Onlooker>,
 }
 
 /// Makes the call. A token that is refused with 401 is renewed once, and the call made again under the same key: a
@@ -120,10 +124,18 @@ impl Exchange<'_> {
             Err(fault) => return Answer::Other(Outcome::Failed { fault, certainty: Certainty::Refused }),
         };
         outgoing.timeout = self.until.saturating_duration_since(Instant::now());
+        let secrets = || self.kept.map_or_else(Vec::new, |kept| kept.connection.secrets(token));
+        let watched = self.call.onlooker.map(|onlooker| {
+            let scheme = outgoing.url.scheme().to_owned();
+            (onlooker, scheme, onlooker.request(&outgoing, &secrets()))
+        });
         match self.client.send(outgoing).await {
             Err(error) => Answer::Other(of_error(&error, Allowance::of(&self.call))),
             Ok(answer) => {
-                let secrets = self.kept.map_or_else(Vec::new, |kept| kept.connection.secrets(token));
+                let secrets = secrets();
+                if let Some((onlooker, scheme, request)) = watched {
+                    onlooker.saw(request, &scheme, &answer, &secrets);
+                }
                 let outcome = of_answer(&answer, self.call.statuses, &secrets);
                 let is_refused = outcome::verdict(answer.status, self.call.statuses) == Verdict::Refused;
                 if answer.status == 401 && is_refused {

@@ -14,7 +14,7 @@ use crate::client::Client;
 use crate::connection::Connections;
 use crate::destination::is_http;
 use crate::functions::{Calling, Functions, Line, Wanted, function_of, plain_name, wanted};
-use crate::http::{self, HttpCall};
+use crate::http::{self, HttpCall, Onlooker};
 use crate::items::{self, ItemStores, SettingsError};
 use crate::settings::Settings;
 use perdura_engine::asl::error::RUNTIME;
@@ -22,7 +22,7 @@ use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::resource::{Pattern, Resource, Target};
 use perdura_engine::{
-    Arns, Call, EffectKey, ExecutionId, Fault, Limits, Outcome, Policy, StrandId, Uncertain,
+    Call, EffectKey, Exchange, ExecutionId, Fault, Limits, Outcome, Policy, StrandId, Uncertain,
 };
 use perdura_runtime::{Order, Performer, ReadOrder, WriteOrder};
 use std::sync::{Arc, OnceLock};
@@ -59,7 +59,6 @@ struct Inner {
     own_api: OnceLock<OwnApi>,
     in_flight: Semaphore,
     /// What AWS would call this installation.
-    arns: Arns,
     handle: Handle,
     under_way: Arc<UnderWay>,
 }
@@ -83,7 +82,6 @@ impl Tasks {
             items,
             own_api: OnceLock::new(),
             in_flight: Semaphore::new(IN_FLIGHT_MAX),
-            arns: Arns::default(),
             handle,
             under_way: Arc::default(),
         })))
@@ -92,7 +90,20 @@ impl Tasks {
     /// Makes a call and waits for what comes of it. Dropped before that, the call is ended where it can be: a command
     /// with all that it started, a request with its connection.
     pub async fn outcome(&self, execution: ExecutionId, call: &Call) -> Outcome {
-        self.0.outcome(execution, call).await
+        self.0.outcome(execution, call, None).await
+    }
+
+    /// The same for a state that is tried out: also what an HTTP Task sent and received, with credentials only if they
+    /// may be told.
+    pub async fn tried(
+        &self,
+        execution: ExecutionId,
+        call: &Call,
+        reveals: bool,
+    ) -> (Outcome, Option<Exchange>) {
+        let onlooker = Onlooker::new(reveals);
+        let outcome = self.0.outcome(execution, call, Some(&onlooker)).await;
+        (outcome, onlooker.into_seen())
     }
 
     /// The bare name of the function that a call means, if nobody has configured it.
@@ -125,7 +136,7 @@ impl Inner {
         if self.settings.strict { Limits::strict(MachineType::Standard) } else { Limits::GENEROUS }
     }
 
-    async fn outcome(&self, execution: ExecutionId, call: &Call) -> Outcome {
+    async fn outcome(&self, execution: ExecutionId, call: &Call, onlooker: Option<&Onlooker>) -> Outcome {
         let began = Instant::now();
         let destination = self.settings.destinations.find(&call.resource, &call.input);
         let mut is_command = false;
@@ -143,9 +154,10 @@ impl Inner {
                     call,
                     execution,
                     strict: self.settings.strict,
-                    region: &self.arns.region,
+                    region: &self.settings.aws.region,
                     header: &destination.header,
                     statuses: &destination.statuses,
+                    onlooker,
                 };
                 http::invoke(&self.client, &self.connections, call).await
             }
@@ -213,7 +225,7 @@ impl Performer for Tasks {
         let ticket = attempt.ticket();
         let inner = self.0.clone();
         let task = self.0.handle.spawn(async move {
-            let outcome = inner.outcome(attempt.execution(), &call).await;
+            let outcome = inner.outcome(attempt.execution(), &call, None).await;
             attempt.end(outcome);
         });
         self.0.under_way.started(ticket, task.abort_handle());

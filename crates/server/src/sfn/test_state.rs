@@ -6,7 +6,7 @@ use super::error::{ApiError, Code};
 use super::requested::Requested;
 use perdura_engine::asl::error::{RUNTIME, TIMEOUT};
 use perdura_engine::asl::json::Value;
-use perdura_engine::{Call, Certainty, ExecutionId, Fault, Outcome, Prepared, Refused, TestState};
+use perdura_engine::{Call, Certainty, Exchange, ExecutionId, Fault, Outcome, Prepared, Refused, TestState};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,18 @@ const LONGEST: Duration = Duration::from_mins(5);
 
 /// Makes the call of a state under test, and tells what came of it.
 pub type Tester =
-    Arc<dyn Fn(ExecutionId, Call) -> Pin<Box<dyn Future<Output = Outcome> + Send>> + Send + Sync>;
+    Arc<dyn Fn(Trying) -> Pin<Box<dyn Future<Output = (Outcome, Option<Exchange>)> + Send>> + Send + Sync>;
+
+/// A call of a state under test.
+#[derive(Clone, Debug)]
+pub struct Trying {
+    /// An execution that is made up for it.
+    pub execution: ExecutionId,
+    /// The call.
+    pub call: Call,
+    /// Whether credentials may be told.
+    pub reveals: bool,
+}
 
 pub(super) async fn test(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let moment = api.moment();
@@ -32,18 +43,19 @@ pub(super) async fn test(api: &Api, request: Requested<'_>) -> Result<Value, Api
     };
     let call = calling.call().clone();
     let longest = call.timeout_seconds.map_or(LONGEST, |seconds| LONGEST.min(Duration::from_secs(seconds)));
-    let outcome = if let Some(tester) = &api.0.tester {
-        let id = ExecutionId::beginning(moment.now, moment.entropy);
-        let made = tokio::time::timeout(longest, tester(id, call)).await;
-        made.unwrap_or_else(|_elapsed| Outcome::Failed {
-            fault: Fault::named(TIMEOUT),
-            certainty: Certainty::Ambiguous,
+    let (outcome, exchange) = if let Some(tester) = &api.0.tester {
+        let execution = ExecutionId::beginning(moment.now, moment.entropy);
+        let trying = Trying { execution, call, reveals: state.reveal_secrets };
+        let made = tokio::time::timeout(longest, tester(trying)).await;
+        made.unwrap_or_else(|_elapsed| {
+            let fault = Fault::named(TIMEOUT);
+            (Outcome::Failed { fault, certainty: Certainty::Ambiguous }, None)
         })
     } else {
         let cause = format!("Nothing here performs {}.", call.resource.arn);
-        Outcome::NotStarted { fault: Fault::new(RUNTIME, cause), scheduled: false }
+        (Outcome::NotStarted { fault: Fault::new(RUNTIME, cause), scheduled: false }, None)
     };
-    Ok(calling.finish(&outcome, None, &api.moment()).to_api())
+    Ok(calling.finish(&outcome, exchange, &api.moment()).to_api())
 }
 
 fn refused(refused: Refused) -> ApiError {

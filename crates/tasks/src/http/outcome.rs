@@ -34,7 +34,7 @@ pub(super) fn of_answer(
     statuses: &BTreeMap<u16, Verdict>,
     secrets: &[Zeroizing<String>],
 ) -> Outcome {
-    let text = text(answer).map(|text| cleaned(text, secrets));
+    let text = text_of(answer).map(|text| cleaned(text, secrets));
     let certainty = match verdict(answer.status, statuses) {
         Verdict::Done => {
             return match text {
@@ -105,7 +105,7 @@ fn media_type(headers: &HeaderMap) -> String {
     written.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-fn text(answer: &Incoming) -> Result<&str, String> {
+pub(super) fn text_of(answer: &Incoming) -> Result<&str, String> {
     const BINARY: [&str; 3] = ["image/", "video/", "audio/"];
     let media_type = media_type(&answer.headers);
     let is_binary = media_type == "application/octet-stream"
@@ -117,7 +117,7 @@ fn text(answer: &Incoming) -> Result<&str, String> {
 }
 
 /// An API that repeats what it was sent must not carry credentials into the history.
-fn without(text: &str, secrets: &[Zeroizing<String>]) -> String {
+pub(super) fn without(text: &str, secrets: &[Zeroizing<String>]) -> String {
     let mut text = text.to_owned();
     for secret in secrets.iter().filter(|secret| secret.len() >= SECRET_BYTES_MIN) {
         if text.contains(secret.as_str()) {
@@ -128,7 +128,7 @@ fn without(text: &str, secrets: &[Zeroizing<String>]) -> String {
 }
 
 /// The same for text that may be JSON, where a secret may be spelled otherwise: `\/`, `\u0026`.
-fn cleaned(text: &str, secrets: &[Zeroizing<String>]) -> String {
+pub(super) fn cleaned(text: &str, secrets: &[Zeroizing<String>]) -> String {
     let text = without(text, secrets);
     if secrets.is_empty() || !text.contains('\\') {
         return text;

@@ -213,6 +213,7 @@ mod tests {
             region: "eu-west-1",
             header: &http::HeaderName::from_static("idempotency-key"),
             statuses: &BTreeMap::new(),
+            onlooker: None,
         })
     }
 

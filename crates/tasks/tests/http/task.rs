@@ -55,6 +55,7 @@ impl Setting {
             region: "eu-west-1",
             header: &self.header,
             statuses: &self.statuses,
+            onlooker: None,
         };
         invoke(&self.client, &self.connections, http_call).await
     }

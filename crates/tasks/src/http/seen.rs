@@ -1,0 +1,115 @@
+//! What an HTTP Task sent and received, for whoever tries a state out.
+//!
+//! Credentials are left out unless they may be told: headers that hold one, and what repeats one.
+
+use super::outcome::{cleaned, text_of, without};
+use crate::client::{Incoming, Outgoing};
+use http::{HeaderMap, StatusCode};
+use perdura_engine::Exchange;
+use perdura_engine::asl::json::{Map, Value};
+use std::sync::{Mutex, PoisonError};
+use zeroize::Zeroizing;
+
+/// Looks on while a call is made. Of several requests the last one is told.
+#[derive(Debug, Default)]
+pub struct Onlooker {
+    /// Whether credentials may be told.
+    reveals: bool,
+    seen: Mutex<Option<Exchange>>,
+}
+
+impl Onlooker {
+    /// Who is told credentials only if they may be.
+    pub fn new(reveals: bool) -> Self {
+        Self { reveals, seen: Mutex::default() }
+    }
+
+    /// What was seen.
+    pub fn into_seen(self) -> Option<Exchange> {
+        self.seen.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What must not be told, also as it stands in an address.
+    fn hidden(&self, secrets: &[Zeroizing<String>]) -> Vec<Zeroizing<String>> {
+        if self.reveals {
+            return Vec::new();
+        }
+        let escaped = |secret: &Zeroizing<String>| {
+            Zeroizing::new(url::form_urlencoded::byte_serialize(secret.as_bytes()).collect())
+        };
+        secrets.iter().cloned().chain(secrets.iter().map(escaped)).collect()
+    }
+
+    /// The request as it is shown.
+    pub(super) fn request(&self, outgoing: &Outgoing, secrets: &[Zeroizing<String>]) -> Value {
+        let secrets = self.hidden(secrets);
+        let mut shown = Map::new();
+        shown.insert("protocol", outgoing.url.scheme());
+        shown.insert("method", outgoing.method.as_str());
+        shown.insert("url", without(outgoing.url.as_str(), &secrets));
+        shown.insert("headers", headers(&outgoing.headers, &secrets));
+        if !outgoing.body.is_empty() {
+            shown.insert("body", cleaned(&String::from_utf8_lossy(&outgoing.body), &secrets));
+        }
+        shown.into()
+    }
+
+    /// An answer came to a request.
+    pub(super) fn saw(&self, request: Value, scheme: &str, answer: &Incoming, secrets: &[Zeroizing<String>]) {
+        let secrets = self.hidden(secrets);
+        let mut shown = Map::new();
+        shown.insert("protocol", scheme);
+        shown.insert("statusCode", answer.status.to_string());
+        let status = StatusCode::from_u16(answer.status).ok();
+        shown
+            .insert("statusMessage", status.and_then(|status| status.canonical_reason()).unwrap_or_default());
+        shown.insert("headers", headers(&answer.headers, &secrets));
+        if let Ok(text) = text_of(answer) {
+            shown.insert("body", cleaned(text, &secrets));
+        }
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Exchange { request, response: shown.into() });
+    }
+}
+
+/// Headers as one text, as AWS shows them: `[name: value, …]`. Those that hold a secret are left out.
+fn headers(headers: &HeaderMap, secrets: &[Zeroizing<String>]) -> String {
+    let shown = headers.iter().filter_map(|(name, value)| {
+        let value = String::from_utf8_lossy(value.as_bytes());
+        let is_secret = secrets.iter().any(|secret| !secret.is_empty() && value.contains(secret.as_str()));
+        (!is_secret).then(|| format!("{name}: {value}"))
+    });
+    format!("[{}]", shown.collect::<Vec<String>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use http::Method;
+    use std::time::Duration;
+
+    fn outgoing() -> Outgoing {
+        let mut headers = HeaderMap::new();
+        headers.insert("accept", "*/*".parse().unwrap());
+        headers.insert("authorization", "Bearer top-secret-token".parse().unwrap());
+        Outgoing {
+            method: Method::POST,
+            url: "https://api.example.com/pay?key=top-secret-token".parse().unwrap(),
+            headers,
+            body: Bytes::from_static(b"{\"amount\":1}"),
+            timeout: Duration::ZERO,
+            answer_bytes_max: 0,
+        }
+    }
+
+    #[test]
+    fn credentials_are_told_only_to_whom_they_may_be() {
+        let secrets = [Zeroizing::new("top-secret-token".to_owned())];
+        let hidden = Onlooker::new(false).request(&outgoing(), &secrets).to_string();
+        assert!(!hidden.contains("top-secret"), "{hidden}");
+        assert!(hidden.contains("[accept: */*]") && hidden.contains("amount"), "{hidden}");
+        let shown = Onlooker::new(true).request(&outgoing(), &secrets).to_string();
+        assert!(shown.contains("authorization: Bearer top-secret-token"), "{shown}");
+    }
+}
