@@ -1,7 +1,7 @@
 //! Whoever answers a command: the server that holds a data directory, the directory itself, or a server elsewhere.
 
 use crate::remote::{Endpoint, Http, Remote};
-use crate::settings;
+use crate::{settings, terminal};
 use anyhow::{Context, Result, bail};
 use perdura_engine::Arns;
 use perdura_server::control::{Answer, Connection, Request, connect};
@@ -57,7 +57,16 @@ impl Data {
     /// Whose the ARNs are that are used there.
     pub(crate) fn arns(&mut self) -> Result<Arns> {
         match &mut self.way {
-            Way::Elsewhere(remote) => remote.arns(),
+            Way::Elsewhere(remote) => {
+                let known = remote.known_arns()?;
+                if known.is_none() {
+                    terminal::tell(
+                        "nothing there tells the account, so 123456789012 is taken; name another with \
+                         --parameter AWS::AccountId=ACCOUNT",
+                    );
+                }
+                known.map_or_else(|| remote.arns(), Ok)
+            }
             Way::Server(_) | Way::Nobody | Way::Looking(_) | Way::Holding(_) => settings::arns(),
         }
     }

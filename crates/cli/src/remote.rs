@@ -49,13 +49,21 @@ impl<A: Api> Remote<A> {
         Self { api, bookmark: None }
     }
 
-    /// Partition, region and account of that server: those of a machine that is there. Where there is none the region
-    /// is known, and the rest is as a new perdura has it.
+    /// Partition, region and account of that server, as a machine or an activity that is there tells them; `None`:
+    /// there is neither.
+    pub(crate) fn known_arns(&mut self) -> Result<Option<Arns>> {
+        if let Some(machine) = self.machines()?.next(&mut self.api)? {
+            return Ok(name::arns(&machine.arn));
+        }
+        let answer = self.api.call("ListActivities", fields([]))?;
+        let first = read::page(&answer, "activities")?.0.first();
+        Ok(first.and_then(|activity| name::arns(activity.get("activityArn")?.as_str()?)))
+    }
+
+    /// The same, or where nobody tells: the region that is asked, and the rest as a new perdura has it.
     pub(crate) fn arns(&mut self) -> Result<Arns> {
-        let first = self.machines()?.next(&mut self.api)?;
-        let region = self.api.region().to_owned();
-        let found = first.and_then(|machine| name::arns(&machine.arn));
-        Ok(found.unwrap_or_else(|| Arns { region, ..Arns::default() }))
+        let known = self.known_arns()?;
+        Ok(known.unwrap_or_else(|| Arns { region: self.api.region().to_owned(), ..Arns::default() }))
     }
 
     /// Answers what the commands with `--endpoint` ask.

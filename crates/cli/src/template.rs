@@ -39,8 +39,18 @@ pub(crate) struct Given {
 }
 
 impl Given {
-    /// For a template of this file: its stack is called like it.
-    pub(crate) fn new(arns: Arns, file: &Path, values: BTreeMap<String, String>) -> Self {
+    /// For a template of this file: its stack is called like it. Account, region and partition may be given, as their
+    /// pseudo parameters.
+    pub(crate) fn new(mut arns: Arns, file: &Path, values: BTreeMap<String, String>) -> Self {
+        for (name, part) in [
+            ("AWS::AccountId", &mut arns.account),
+            ("AWS::Region", &mut arns.region),
+            ("AWS::Partition", &mut arns.partition),
+        ] {
+            if let Some(given) = values.get(name) {
+                part.clone_from(given);
+            }
+        }
         let name = machine_name(file);
         let stack = name.strip_suffix(".template").unwrap_or(&name).to_owned();
         Self { file: file.display().to_string(), arns, stack, values }

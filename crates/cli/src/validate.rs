@@ -65,9 +65,9 @@ fn open(path: &Path, arguments: &ValidateArguments, reading: ReadingArguments) -
         }
     };
     let config = Config::find(&arguments.calls, path)?;
+    let of_configuration = [code::UNCONFIGURED_FUNCTION, code::UNCONFIGURED_SERVICE];
     for definition in &mut definitions {
         let mut doubts = definition.doubts(&config.settings);
-        let of_configuration = [code::UNCONFIGURED_FUNCTION, code::UNCONFIGURED_SERVICE];
         doubts.retain(|doubt| config.file.is_some() || !of_configuration.contains(&doubt.code));
         definition.reading.diagnostics.extend(doubts);
     }

@@ -144,6 +144,52 @@ fn a_refusal_has_the_servers_words_and_a_hint() {
     far.ask(&["deploy", "wait.json", "--type", "express"]).fails(1, &["of type STANDARD", "--type standard"]);
 }
 
+const TEMPLATE: &str = r#"{"Resources": {
+    "Worker": {"Type": "AWS::StepFunctions::Activity", "Properties": {"Name": "worker"}},
+    "Role": {"Type": "AWS::IAM::Role"},
+    "Order": {"Type": "AWS::StepFunctions::StateMachine", "Properties": {
+        "StateMachineName": "order", "RoleArn": {"Fn::GetAtt": ["Role", "Arn"]},
+        "Definition": {"StartAt": "P", "States": {"P": {"Type": "Pass", "Result": {"Ref": "Worker"}, "End": true}}}}},
+    "Far": {"Type": "AWS::StepFunctions::StateMachine", "Properties": {
+        "RoleArn": {"Fn::ImportValue": "role"}, "DefinitionString":
+        "{\"StartAt\": \"S\", \"States\": {\"S\": {\"Type\": \"Succeed\"}}}"}}}}"#;
+
+#[test]
+fn a_template_is_deployed_elsewhere_with_its_roles_in_the_account_that_is_there() {
+    let scene = Scene::new("endpoint-template").file("t.json", TEMPLATE).file("pass.json", PASS);
+    let server = Server::start(&scene, &["--account", "111122223333", "--region", "eu-west-1"]);
+    let far = far(&scene, &server);
+    let unknown = far.ask(&["deploy", "t.json"]);
+    unknown.fails(2, &["nothing there tells the account", "Resources/Far/Properties/RoleArn", "--role"]);
+    far.one(&["deploy", "pass.json"]);
+    let role = "role=arn:aws:iam::111122223333:role/far";
+    let told = far.json(&["deploy", "t.json", "--parameter", role]);
+    let names: Vec<&Value> = told.iter().flat_map(|one| [&one["activity"], &one["machine"]]).collect();
+    assert_eq!(
+        names,
+        [&"worker".into(), &Value::Null, &Value::Null, &"order".into(), &Value::Null, &"Far".into()]
+    );
+    assert_eq!(told[1]["arn"], "arn:aws:states:eu-west-1:111122223333:stateMachine:order");
+    far.one(&["start", "order", "--name", "a"]);
+    let watched = far.ask(&["watch", "order/a"]);
+    let worker = r#""arn:aws:states:eu-west-1:111122223333:activity:worker""#;
+    assert_eq!((watched.code, watched.stdout.lines().last()), (Some(0), Some(worker)), "{watched:?}");
+}
+
+#[test]
+fn starts_through_the_api_are_measured() {
+    let scene = Scene::new("endpoint-bench");
+    let ended =
+        scene.perdura(&["bench", "--via", "aws", "-c", "4", "--seconds", "0.5", "--data", "b", "--json"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let told: Value = serde_json::from_str(&ended.stdout).expect("it is JSON");
+    assert_eq!((&told["workload"], &told["via"]), (&"starts".into(), &"aws".into()));
+    for member in ["per_s", "p50_ms", "p99_ms", "cpu_us_per_start", "describe_p99_ms"] {
+        assert!(told[member].as_f64().is_some_and(|figure| figure > 0.0), "{member}: {told}");
+    }
+    scene.perdura(&["bench", "map", "--via", "aws", "--data", "b"]).fails(2, &["only `starts`"]);
+}
+
 #[test]
 fn keys_are_signed_with_where_the_server_has_some() {
     let scene = Scene::new("endpoint-keys")

@@ -369,21 +369,22 @@ impl Perdura {
         let door = self.inner.door.clone();
         let listed = threads::run(move || {
             door.read(|reader| {
-                let machines = reader.machines()?;
-                let wanted = query.workflow.as_deref();
-                let machine = machines.iter().find(|record| wanted == Some(&*record.name));
-                if wanted.is_some() && machine.is_none() {
-                    return Ok(Vec::new());
-                }
-                let filter = Filter {
-                    machine: machine.map(|record| record.machine),
-                    status: query.status,
-                    ..Filter::default()
+                let machine = match query.workflow.as_deref() {
+                    None => None,
+                    Some(wanted) => match reader.head(wanted)? {
+                        Some(head) => Some(head.machine),
+                        None => return Ok(Vec::new()),
+                    },
                 };
+                let filter = Filter { machine, status: query.status, ..Filter::default() };
                 let after = query.after.as_ref().map(|last| (last.started_at, last.execution));
                 let rows = reader.list(&filter, after, query.most.clamp(1, ROWS_MAX))?;
-                let names: BTreeMap<MachineId, Arc<str>> =
-                    machines.into_iter().map(|record| (record.machine, record.name)).collect();
+                let mut names: BTreeMap<MachineId, Arc<str>> = BTreeMap::new();
+                for row in &rows {
+                    if !names.contains_key(&row.machine) {
+                        names.extend(reader.machine_name(row.machine)?.map(|name| (row.machine, name)));
+                    }
+                }
                 Ok(rows.into_iter().map(|row| Listed::of(row, &names)).collect())
             })
         });

@@ -159,6 +159,10 @@ impl Reader for FaultyReader {
         self.inner.machine_id(name)
     }
 
+    fn machine_name(&mut self, machine: MachineId) -> Result<Option<Arc<str>>, Failure> {
+        self.inner.machine_name(machine)
+    }
+
     fn head(&mut self, name: &str) -> Result<Option<Head>, Failure> {
         self.inner.head(name)
     }

@@ -404,6 +404,10 @@ impl Reader for SimReader {
         self.inner.machine_id(name)
     }
 
+    fn machine_name(&mut self, machine: MachineId) -> Result<Option<Arc<str>>, Failure> {
+        self.inner.machine_name(machine)
+    }
+
     fn head(&mut self, name: &str) -> Result<Option<Head>, Failure> {
         self.may_fail()?;
         self.inner.head(name)

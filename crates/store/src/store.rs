@@ -275,6 +275,9 @@ pub trait Reader: Send {
     /// Which machine has, or had, this name.
     fn machine_id(&mut self, name: &str) -> Result<Option<MachineId>, Failure>;
 
+    /// The name of a machine, also of one that is gone.
+    fn machine_name(&mut self, machine: MachineId) -> Result<Option<Arc<str>>, Failure>;
+
     /// A machine as it stands.
     fn head(&mut self, name: &str) -> Result<Option<Head>, Failure>;
 

@@ -56,6 +56,20 @@ const DESCRIBED: &str = r#"{"executionArn": "$A1", "stateMachineArn": "$ORDER", 
     "startDate": 1700000000.123, "stopDate": "2023-11-14T22:13:21.000Z", "input": "{\"a\":1}", "redriveCount": 2,
     "error": "E", "cause": "because"}"#;
 
+#[test]
+fn whose_the_arns_are_is_told_by_what_is_there() {
+    let none = ("ListStateMachines", "{}", r#"{"stateMachines": []}"#);
+    let activity = r#"{"activities": [{"activityArn": "arn:aws:states:eu-west-1:111122223333:activity:a", "name": "a"}]}"#;
+    for (calls, account) in [
+        (vec![("ListStateMachines", "{}", TWO_MACHINES)], "111122223333"),
+        (vec![none, ("ListActivities", "{}", activity)], "111122223333"),
+        (vec![none, ("ListActivities", "{}", r#"{"activities": []}"#)], "123456789012"),
+    ] {
+        let arns = script(&calls).arns().unwrap();
+        assert_eq!((&*arns.account, &*arns.region), (account, "eu-west-1"));
+    }
+}
+
 fn show(which: &str) -> Request {
     Request::Show { execution: which.into() }
 }

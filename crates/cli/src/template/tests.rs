@@ -113,6 +113,10 @@ fn what_cannot_be_known_is_named_and_can_be_given() {
         assert_eq!(resolved(expression, &[(name, "given")]).as_deref(), Ok("given"), "{expression}");
     }
     assert_eq!(resolved(r#"{"Ref": "Stage"}"#, &[("Stage", "live")]).as_deref(), Ok("live"));
+    let elsewhere =
+        [("AWS::AccountId", "999988887777"), ("AWS::Region", "cn-north-1"), ("AWS::Partition", "aws-cn")];
+    let topic = "arn:aws-cn:sns:cn-north-1:999988887777:news";
+    assert_eq!(resolved(r#"{"Ref": "Topic"}"#, &elsewhere).as_deref(), Ok(topic));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 #![allow(missing_docs, reason = "the name is the promise")]
 
 use super::{Make, at};
-use crate::group::RevisionId;
+use crate::group::{MachineId, RevisionId};
 use crate::machine::{
     Head, MachineChange, MachineRecord, NewMachine, NewRevision, Registered, Registry, Revised,
 };
@@ -184,6 +184,8 @@ pub fn a_machine_that_goes_keeps_its_id_and_its_definitions(make: Make<'_>) {
     assert_eq!((reader.head("m").unwrap(), reader.machine("m").unwrap()), (None, None));
     assert_eq!((reader.heads(None, 9).unwrap(), reader.machines().unwrap()), (vec![], vec![]));
     assert_eq!(reader.revision(old.revision).unwrap().as_ref(), Some(&old), "executions still need it");
+    assert_eq!(reader.machine_name(old.machine).unwrap().as_deref(), Some("m"), "and are listed by its name");
+    assert_eq!(reader.machine_name(MachineId(77)).unwrap(), None);
     let again = deploy(&mut *store, "m", "1", 9);
     assert!(again.machine == old.machine && again.revision > old.revision);
     let head = head(&*store, "m").unwrap();

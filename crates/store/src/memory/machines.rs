@@ -10,19 +10,12 @@ use std::sync::Arc;
 /// What is known of a name.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
-    machine: MachineId,
+    pub(super) machine: MachineId,
     /// The definition that counts; `None`: the machine is gone.
     revision: Option<RevisionId>,
     created_at: Timestamp,
     changed: u64,
     card: Arc<str>,
-}
-
-impl Known {
-    /// Which machine it is.
-    pub(super) fn machine(&self) -> MachineId {
-        self.machine
-    }
 }
 
 impl Memory {

@@ -1,6 +1,5 @@
 //! Reading.
 
-use super::machines::Known;
 use super::{Kept, Memory, lock};
 use crate::gather::{self, Retreat, Stretch};
 use crate::group::{LedgerRow, MachineId, MapRunRow, RevisionId, Row, Totals};
@@ -122,7 +121,13 @@ impl Reader for MemoryReader {
     }
 
     fn machine_id(&mut self, name: &str) -> Result<Option<MachineId>, Failure> {
-        Ok(self.lock().machines.get(name).map(Known::machine))
+        Ok(self.lock().machines.get(name).map(|known| known.machine))
+    }
+
+    fn machine_name(&mut self, machine: MachineId) -> Result<Option<Arc<str>>, Failure> {
+        let memory = self.lock();
+        let mut names = memory.machines.iter();
+        Ok(names.find(|(_, known)| known.machine == machine).map(|(name, _)| name.clone()))
     }
 
     fn head(&mut self, name: &str) -> Result<Option<Head>, Failure> {

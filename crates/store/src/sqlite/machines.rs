@@ -8,7 +8,7 @@ use crate::machine::{BLANK, Head, MachineChange, MachineRecord, NewMachine, NewR
 use crate::words;
 use perdura_engine::Timestamp;
 use perdura_engine::asl::machine::MachineType;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use std::sync::Arc;
 
 const RECORD: &str = "SELECT m.id, r.id, m.name, r.kind, r.definition, r.role_arn, r.settings, r.created_at
@@ -56,6 +56,12 @@ pub(super) fn machine(connection: &Connection, name: &str) -> Result<Option<Mach
 
 pub(super) fn machines(connection: &Connection) -> Result<Vec<MachineRecord>, Trouble> {
     records(connection, "AND r.id = m.revision WHERE m.revision IS NOT NULL ORDER BY m.name", [])
+}
+
+/// Also of a machine that is gone.
+pub(super) fn name(connection: &Connection, machine: MachineId) -> Result<Option<Arc<str>>, Trouble> {
+    let mut statement = connection.prepare_cached("SELECT name FROM machine WHERE id = ?1")?;
+    Ok(statement.query_row([machine.0 as i64], |row| row.get(0)).optional()?)
 }
 
 pub(super) const HEADS: &str = "SELECT m.id, m.name, r.kind, m.revision, m.created_at, m.changed, m.card

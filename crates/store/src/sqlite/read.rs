@@ -23,6 +23,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params_from_iter};
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// The tables that are counted.
@@ -267,6 +268,10 @@ impl Reader for SqliteReader {
             let id: Option<i64> = statement.query_row([name], |row| row.get(0)).optional()?;
             Ok(id.map(|id| MachineId(id as u64)))
         })
+    }
+
+    fn machine_name(&mut self, machine: MachineId) -> Result<Option<Arc<str>>, Failure> {
+        self.ask(|connection, _| machines::name(connection, machine))
     }
 
     fn head(&mut self, name: &str) -> Result<Option<Head>, Failure> {
