@@ -88,12 +88,12 @@ sfn.send_task_success(taskToken=token, output="3")
 has(ended(sfn, third), output="3")
 
 # Heartbeats keep a task alive for longer than its silence may last; without them it is given up.
-quiet = activity_machine(arn, HeartbeatSeconds=1, TimeoutSeconds=30)
+quiet = activity_machine(arn, HeartbeatSeconds=3, TimeoutSeconds=60)
 beating = sfn.create_state_machine(name="beating", definition=quiet, roleArn=ROLE)["stateMachineArn"]
 alive = begin(1, beating)
 token = poll()["taskToken"]
 began = time.monotonic()
-while time.monotonic() - began < 2.5:
+while time.monotonic() - began < 4:
     sfn.send_task_heartbeat(taskToken=token)
     same(sfn.describe_execution(executionArn=alive)["status"], "RUNNING")
     time.sleep(0.1)

@@ -58,7 +58,10 @@ INSIDE = [
     ("create_activity", "encryptionConfiguration.type", {}),
 ]
 for action, place, value in INSIDE:
-    words = f"1 validation error detected: Value null at '{place}' failed to satisfy constraint: Member must not be null"
+    words = (
+        f"1 validation error detected: Value null at '{place}' failed to satisfy constraint: "
+        "Member must not be null"
+    )
     given = {"name": "live", place.split(".")[0]: value}
     refused("ValidationException", words, getattr(sfn, action), **given)
 
