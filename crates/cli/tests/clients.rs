@@ -122,6 +122,11 @@ fn each_required_member_is_missed_by_its_name() {
 }
 
 #[test]
+fn requests_that_make_no_sense_are_refused_with_a_code() {
+    tell("odd", python("odd"), "", &[]);
+}
+
+#[test]
 fn every_exception_of_the_model_can_be_provoked() {
     tell("exceptions", python("exceptions"), SMALL, &[]);
 }

@@ -6,7 +6,20 @@ import sys
 import threading
 import time
 
-from wire import ARN, ROLE, activity_machine, client, ended, has, machine, members, refused, same, types, until
+from wire import (
+    ARN,
+    ROLE,
+    activity_machine,
+    client,
+    ended,
+    has,
+    machine,
+    members,
+    refused,
+    same,
+    types,
+    until,
+)
 
 sfn = client(sys.argv[1])
 arn = f"{ARN}:activity:pack"
@@ -44,8 +57,14 @@ members(sfn.send_task_heartbeat(taskToken=polled[0]["taskToken"]))
 members(sfn.send_task_success(taskToken=polled[0]["taskToken"], output='{"packed": true}'))
 same(json.loads(ended(sfn, first)["output"]), {"packed": True})
 events = sfn.get_execution_history(executionArn=first)["events"]
-has(next(event for event in events if event["type"] == "ActivityStarted"), activityStartedEventDetails={"workerName": "packer"})
-has(next(event for event in events if event["type"] == "ActivityScheduled")["activityScheduledEventDetails"], resource=arn)
+has(
+    next(event for event in events if event["type"] == "ActivityStarted"),
+    activityStartedEventDetails={"workerName": "packer"},
+)
+has(
+    next(event for event in events if event["type"] == "ActivityScheduled")["activityScheduledEventDetails"],
+    resource=arn,
+)
 
 # A failure carries its words. A token is good for one answer, which may be sent again: its receipt was perhaps lost.
 second = begin({"box": 2})
@@ -62,17 +81,19 @@ refused("InvalidToken", "Invalid Token: 'Invalid token'", sfn.send_task_heartbea
 # An output that is no JSON is refused, and the task goes on.
 third = begin({"box": 3})
 token = poll()["taskToken"]
-refused("InvalidOutput", re.compile("^Invalid Output"), sfn.send_task_success, taskToken=token, output="{torn")
+refused(
+    "InvalidOutput", re.compile("^Invalid Output"), sfn.send_task_success, taskToken=token, output="{torn"
+)
 sfn.send_task_success(taskToken=token, output="3")
 has(ended(sfn, third), output="3")
 
 # Heartbeats keep a task alive for longer than its silence may last; without them it is given up.
-quiet = activity_machine(arn, HeartbeatSeconds=1, TimeoutSeconds=30)
+quiet = activity_machine(arn, HeartbeatSeconds=3, TimeoutSeconds=60)
 beating = sfn.create_state_machine(name="beating", definition=quiet, roleArn=ROLE)["stateMachineArn"]
 alive = begin(1, beating)
 token = poll()["taskToken"]
 began = time.monotonic()
-while time.monotonic() - began < 2.5:
+while time.monotonic() - began < 4:
     sfn.send_task_heartbeat(taskToken=token)
     same(sfn.describe_execution(executionArn=alive)["status"], "RUNNING")
     time.sleep(0.1)

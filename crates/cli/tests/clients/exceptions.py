@@ -7,7 +7,21 @@ import threading
 
 from botocore.exceptions import ReadTimeoutError
 
-from wire import ARN, FAIL, PASS, ROLE, activity_machine, another, client, ended, machine, refused, restart, same, until
+from wire import (
+    ARN,
+    FAIL,
+    PASS,
+    ROLE,
+    activity_machine,
+    another,
+    client,
+    ended,
+    machine,
+    refused,
+    restart,
+    same,
+    until,
+)
 
 sfn = client(sys.argv[1])
 provoked = set()
@@ -33,7 +47,9 @@ orders = made("orders")
 provoke("InvalidName", "Invalid Name: 'two words'", sfn.create_activity, name="two words")
 words = "Invalid Arn: 'Invalid ARN prefix: no-arn'"
 provoke("InvalidArn", words, sfn.describe_activity, activityArn="no-arn")
-words = "Invalid State Machine Definition: 'SCHEMA_VALIDATION_FAILED: These fields are required: [States] at /'"
+words = (
+    "Invalid State Machine Definition: 'SCHEMA_VALIDATION_FAILED: These fields are required: [States] at /'"
+)
 definition = {"name": "x", "definition": '{"StartAt": "A"}', "roleArn": ROLE}
 provoke("InvalidDefinition", words, sfn.create_state_machine, **definition)
 provoke(
@@ -125,7 +141,9 @@ provoked.add(until(poll, lambda came: came == "ActivityWorkerLimitExceeded"))
 running = sfn.start_execution(stateMachineArn=packing)["executionArn"]
 poller.join()
 token = tasks[0]["taskToken"]
-provoke("InvalidOutput", re.compile("^Invalid Output"), sfn.send_task_success, taskToken=token, output="{torn")
+provoke(
+    "InvalidOutput", re.compile("^Invalid Output"), sfn.send_task_success, taskToken=token, output="{torn"
+)
 sfn.send_task_success(taskToken=token, output="1")
 ended(sfn, running)
 words = "Task Timed Out: 'Provided task does not exist anymore'"

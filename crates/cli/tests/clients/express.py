@@ -9,7 +9,9 @@ from wire import ARN, FAIL, PASS, ROLE, client, has, machine, refused, same
 
 endpoint = sys.argv[1]
 sfn = client(endpoint)
-quick = sfn.create_state_machine(name="quick", definition=PASS, roleArn=ROLE, type="EXPRESS")["stateMachineArn"]
+quick = sfn.create_state_machine(name="quick", definition=PASS, roleArn=ROLE, type="EXPRESS")[
+    "stateMachineArn"
+]
 has(sfn.describe_state_machine(stateMachineArn=quick), type="EXPRESS")
 
 answer = sfn.start_sync_execution(stateMachineArn=quick, name="one", input='{"a": 1}', traceHeader="Root=1")
@@ -33,8 +35,12 @@ bare = sfn.start_sync_execution(stateMachineArn=quick, includedData="METADATA_ON
 assert "output" not in bare and bare["outputDetails"] == {"included": False}, bare
 
 # An execution that fails is an answer, not an error of the call.
-broken = sfn.create_state_machine(name="broken", definition=FAIL, roleArn=ROLE, type="EXPRESS")["stateMachineArn"]
-answer = has(sfn.start_sync_execution(stateMachineArn=broken), status="FAILED", error="Broken", cause="on purpose")
+broken = sfn.create_state_machine(name="broken", definition=FAIL, roleArn=ROLE, type="EXPRESS")[
+    "stateMachineArn"
+]
+answer = has(
+    sfn.start_sync_execution(stateMachineArn=broken), status="FAILED", error="Broken", cause="on purpose"
+)
 assert "output" not in answer, answer
 late = machine({"Wait": {"Type": "Wait", "Seconds": 30, "End": True}}, TimeoutSeconds=1)
 late = sfn.create_state_machine(name="late", definition=late, roleArn=ROLE, type="EXPRESS")["stateMachineArn"]
@@ -63,5 +69,9 @@ def lead_here(host, *more, **named):
 socket.getaddrinfo = lead_here
 prefixed = client(endpoint.replace("127.0.0.1", "states.internal"), prefix=True)
 has(prefixed.start_sync_execution(stateMachineArn=quick), status="SUCCEEDED")
-has(prefixed.test_state(definition='{"Type": "Succeed"}', roleArn=ROLE, input="5"), status="SUCCEEDED", output="5")
+has(
+    prefixed.test_state(definition='{"Type": "Succeed"}', roleArn=ROLE, input="5"),
+    status="SUCCEEDED",
+    output="5",
+)
 same(names, {"sync-states.internal"})

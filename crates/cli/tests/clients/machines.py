@@ -24,7 +24,9 @@ again = sfn.create_state_machine(
 )
 same(again["creationDate"], made["creationDate"])
 taken = f"State Machine Already Exists: '{arn}'"
-refused("StateMachineAlreadyExists", taken, sfn.create_state_machine, name="orders", definition=FAIL, roleArn=ROLE)
+refused(
+    "StateMachineAlreadyExists", taken, sfn.create_state_machine, name="orders", definition=FAIL, roleArn=ROLE
+)
 
 described = sfn.describe_state_machine(stateMachineArn=arn)
 has(
@@ -87,13 +89,17 @@ has(sfn.describe_state_machine(stateMachineArn=variables), variableReferences={"
 
 # Tags.
 same(sfn.list_tags_for_resource(resourceArn=arn)["tags"], [{"key": "team", "value": "shop"}])
-members(sfn.tag_resource(resourceArn=arn, tags=[{"key": "team", "value": "web"}, {"key": "cost", "value": ""}]))
+members(
+    sfn.tag_resource(resourceArn=arn, tags=[{"key": "team", "value": "web"}, {"key": "cost", "value": ""}])
+)
 tags = sorted(sfn.list_tags_for_resource(resourceArn=arn)["tags"], key=lambda tag: tag["key"])
 same(tags, [{"key": "cost", "value": ""}, {"key": "team", "value": "web"}])
 members(sfn.untag_resource(resourceArn=arn, tagKeys=["team", "never"]))
 same(sfn.list_tags_for_resource(resourceArn=arn)["tags"], [{"key": "cost", "value": ""}])
 missing = f"{ARN}:stateMachine:nobody"
-refused("ResourceNotFound", f"Resource not found: '{missing}'", sfn.list_tags_for_resource, resourceArn=missing)
+refused(
+    "ResourceNotFound", f"Resource not found: '{missing}'", sfn.list_tags_for_resource, resourceArn=missing
+)
 
 # What is wrong with a definition, without making anything of it.
 has(sfn.validate_state_machine_definition(definition=PASS), result="OK", diagnostics=[], truncated=False)
@@ -124,4 +130,7 @@ gone = f"State Machine Does Not Exist: '{slow}'"
 refused("StateMachineDoesNotExist", gone, sfn.describe_state_machine, stateMachineArn=slow)
 same(sorted(machines()), ["orders", "variables"])
 listed = next(one for one in sfn.list_state_machines()["stateMachines"] if one["name"] == "orders")
-same(listed, {"stateMachineArn": arn, "name": "orders", "type": "STANDARD", "creationDate": made["creationDate"]})
+same(
+    listed,
+    {"stateMachineArn": arn, "name": "orders", "type": "STANDARD", "creationDate": made["creationDate"]},
+)

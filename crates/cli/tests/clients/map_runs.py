@@ -69,7 +69,11 @@ has(found["executionCounts"], running=1, succeeded=0, failed=0, timedOut=0, abor
 assert "stopDate" not in found, found
 
 # Changed while it runs: more at once, and one failure is borne.
-members(sfn.update_map_run(mapRunArn=run, maxConcurrency=3, toleratedFailureCount=1, toleratedFailurePercentage=50.0))
+members(
+    sfn.update_map_run(
+        mapRunArn=run, maxConcurrency=3, toleratedFailureCount=1, toleratedFailurePercentage=50.0
+    )
+)
 has(described(), maxConcurrency=3, toleratedFailureCount=1, toleratedFailurePercentage=50.0)
 others = [work(), work()]
 until(described, lambda found: found["itemCounts"]["running"] == 3)

@@ -42,17 +42,26 @@ for action in model.operation_names:
         tried += 1
     if len(shape.required_members) > 1:
         count = len(shape.required_members)
-        words = re.compile(rf"^{count} validation errors detected: (Value null at '\w+' .*Member must not be null(; )?){{{count}}}$")
+        words = re.compile(
+            rf"^{count} validation errors detected: (Value null at '\w+' .*Member must not be null(; )?){{{count}}}$"
+        )
         refused("ValidationException", words, call)
 
 # Inside of members, too.
 INSIDE = [
     ("create_state_machine_alias", "routingConfiguration.1.member.stateMachineVersionArn", [{"weight": 100}]),
-    ("create_state_machine_alias", "routingConfiguration.1.member.weight", [{"stateMachineVersionArn": machine + ":1"}]),
+    (
+        "create_state_machine_alias",
+        "routingConfiguration.1.member.weight",
+        [{"stateMachineVersionArn": machine + ":1"}],
+    ),
     ("create_activity", "encryptionConfiguration.type", {}),
 ]
 for action, place, value in INSIDE:
-    words = f"1 validation error detected: Value null at '{place}' failed to satisfy constraint: Member must not be null"
+    words = (
+        f"1 validation error detected: Value null at '{place}' failed to satisfy constraint: "
+        "Member must not be null"
+    )
     given = {"name": "live", place.split(".")[0]: value}
     refused("ValidationException", words, getattr(sfn, action), **given)
 

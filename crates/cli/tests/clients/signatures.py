@@ -42,13 +42,18 @@ refused("MissingAuthenticationTokenException", "Missing Authentication Token", u
 def at(shift):
     """A client whose clock is off."""
     now = datetime.datetime.now(datetime.timezone.utc) + shift
-    return mock.patch.object(botocore.auth, "get_current_datetime", lambda remove_tzinfo=True: now.replace(tzinfo=None))
-
+    return mock.patch.object(
+        botocore.auth, "get_current_datetime", lambda remove_tzinfo=True: now.replace(tzinfo=None)
+    )
 
 
 for shift in (datetime.timedelta(minutes=-16), datetime.timedelta(minutes=16)):
     with at(shift):
-        refused("InvalidSignatureException", re.compile("^Signature (expired|not yet current): "), sfn.list_state_machines)
+        refused(
+            "InvalidSignatureException",
+            re.compile("^Signature (expired|not yet current): "),
+            sfn.list_state_machines,
+        )
 for shift in (datetime.timedelta(minutes=-4), datetime.timedelta(minutes=4)):
     with at(shift):
         sfn.list_state_machines()
@@ -80,4 +85,6 @@ elsewhere = boto3.client(
     aws_secret_access_key=SECRET,
     config=Config(retries={"total_max_attempts": 1}),
 )
-refused("InvalidSignatureException", re.compile("^Credential should be scoped to "), elsewhere.list_state_machines)
+refused(
+    "InvalidSignatureException", re.compile("^Credential should be scoped to "), elsewhere.list_state_machines
+)

@@ -68,7 +68,8 @@ async function standard() {
         events.push(...page.events);
     }
     assert.deepEqual(events.map((event) => event.id), Array.from(events, (_, at) => at + 1));
-    assert.ok(events.some((event) => event.type === "ExecutionRedriven" && event.executionRedrivenEventDetails.redriveCount === 1));
+    const redriven = events.find((event) => event.type === "ExecutionRedriven");
+    assert.equal(redriven.executionRedrivenEventDetails.redriveCount, 1);
 
     const taken = { stateMachineArn, name: "first", input: "{}" };
     await assert.rejects(call("StartExecution", taken), (error) => {

@@ -17,7 +17,8 @@ same() {
 role=arn:aws:iam::123456789012:role/worker
 arn=arn:aws:states:us-east-1:123456789012:stateMachine:orders
 cat >orders.asl.json <<'ASL'
-{"StartAt": "Price", "States": {"Price": {"Type": "Pass", "Parameters": {"total.$": "States.MathAdd($.price, 1)"}, "End": true}}}
+{"StartAt": "Price", "States": {"Price":
+    {"Type": "Pass", "Parameters": {"total.$": "States.MathAdd($.price, 1)"}, "End": true}}}
 ASL
 
 same "$(sfn validate-state-machine-definition --definition file://orders.asl.json --query result)" OK

@@ -14,7 +14,12 @@ def test(state, value="{}", **more):
     return sfn.test_state(definition=definition, roleArn=ROLE, input=value, **more)
 
 
-add = {"Type": "Pass", "Parameters": {"sum.$": "States.MathAdd($.a, 1)"}, "ResultPath": "$.r", "Next": "After"}
+add = {
+    "Type": "Pass",
+    "Parameters": {"sum.$": "States.MathAdd($.a, 1)"},
+    "ResultPath": "$.r",
+    "Next": "After",
+}
 answer = has(test(add, '{"a": 1}'), status="SUCCEEDED", nextState="After")
 same(json.loads(answer["output"]), {"a": 1, "r": {"sum": 2}})
 assert "inspectionData" not in answer, answer
@@ -23,7 +28,11 @@ same(json.loads(seen["input"]), {"a": 1})
 same(json.loads(seen["afterParameters"]), {"sum": 2})
 same(json.loads(seen["afterResultPath"]), {"a": 1, "r": {"sum": 2}})
 
-choice = {"Type": "Choice", "Choices": [{"Variable": "$.a", "NumericEquals": 1, "Next": "One"}], "Default": "Other"}
+choice = {
+    "Type": "Choice",
+    "Choices": [{"Variable": "$.a", "NumericEquals": 1, "Next": "One"}],
+    "Default": "Other",
+}
 has(test(choice, '{"a": 1}'), status="SUCCEEDED", nextState="One")
 has(test(choice, '{"a": 2}'), status="SUCCEEDED", nextState="Other")
 has(test({"Type": "Fail", "Error": "No", "Cause": "why"}), status="FAILED", error="No", cause="why")
@@ -77,7 +86,9 @@ answer = test(named, mock=mocked, context=context, inspectionLevel="DEBUG")
 same(json.loads(answer["inspectionData"]["afterParameters"])["Payload"], {"who": "mine"})
 
 # One state of a whole definition, by its name.
-whole = machine({"A": {"Type": "Pass", "Result": 1, "Next": "B"}, "B": {"Type": "Pass", "Result": 2, "End": True}})
+whole = machine(
+    {"A": {"Type": "Pass", "Result": 1, "Next": "B"}, "B": {"Type": "Pass", "Result": 2, "End": True}}
+)
 has(test(whole, stateName="B"), status="SUCCEEDED", output="2")
 has(test(whole, stateName="A"), status="SUCCEEDED", output="1", nextState="B")
 

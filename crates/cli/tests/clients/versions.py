@@ -20,7 +20,9 @@ same(made["stateMachineVersionArn"], f"{arn}:1")
 
 # A version is published once for each revision, and numbers are not used again.
 same(sfn.publish_state_machine_version(stateMachineArn=arn)["stateMachineVersionArn"], f"{arn}:1")
-second = sfn.update_state_machine(stateMachineArn=arn, definition=numbered(2), publish=True, versionDescription="2nd")
+second = sfn.update_state_machine(
+    stateMachineArn=arn, definition=numbered(2), publish=True, versionDescription="2nd"
+)
 members(second, "updateDate", "revisionId", "stateMachineVersionArn")
 same(second["stateMachineVersionArn"], f"{arn}:2")
 third = sfn.update_state_machine(stateMachineArn=arn, definition=numbered(3))
@@ -40,7 +42,13 @@ refused(
 versions = sfn.list_state_machine_versions(stateMachineArn=arn)["stateMachineVersions"]
 same([one["stateMachineVersionArn"] for one in versions], [f"{arn}:3", f"{arn}:2", f"{arn}:1"])
 described = sfn.describe_state_machine(stateMachineArn=f"{arn}:2")
-has(described, stateMachineArn=f"{arn}:2", definition=numbered(2), description="2nd", revisionId=second["revisionId"])
+has(
+    described,
+    stateMachineArn=f"{arn}:2",
+    definition=numbered(2),
+    description="2nd",
+    revisionId=second["revisionId"],
+)
 
 # An alias leads to one version or, by weight, to two.
 route = [{"stateMachineVersionArn": f"{arn}:1", "weight": 100}]
@@ -48,7 +56,13 @@ alias = sfn.create_state_machine_alias(name="live", description="what runs", rou
 members(alias, "stateMachineAliasArn", "creationDate")
 same(alias["stateMachineAliasArn"], f"{arn}:live")
 described = sfn.describe_state_machine_alias(stateMachineAliasArn=f"{arn}:live")
-has(described, name="live", description="what runs", routingConfiguration=route, creationDate=alias["creationDate"])
+has(
+    described,
+    name="live",
+    description="what runs",
+    routingConfiguration=route,
+    creationDate=alias["creationDate"],
+)
 by_alias = sfn.start_execution(stateMachineArn=f"{arn}:live")["executionArn"]
 has(
     ended(sfn, by_alias),
@@ -72,7 +86,10 @@ halves = [
     {"stateMachineVersionArn": f"{arn}:2", "weight": 50},
     {"stateMachineVersionArn": f"{arn}:3", "weight": 50},
 ]
-members(sfn.update_state_machine_alias(stateMachineAliasArn=f"{arn}:live", routingConfiguration=halves), "updateDate")
+members(
+    sfn.update_state_machine_alias(stateMachineAliasArn=f"{arn}:live", routingConfiguration=halves),
+    "updateDate",
+)
 described = sfn.describe_state_machine_alias(stateMachineAliasArn=f"{arn}:live")
 has(described, routingConfiguration=halves, description="what runs")
 # Sixty of one kind come by chance once in 10^18 runs.
@@ -82,7 +99,9 @@ whole = [
     {"stateMachineVersionArn": f"{arn}:2", "weight": 0},
     {"stateMachineVersionArn": f"{arn}:3", "weight": 100},
 ]
-sfn.update_state_machine_alias(stateMachineAliasArn=f"{arn}:live", routingConfiguration=whole, description="all")
+sfn.update_state_machine_alias(
+    stateMachineAliasArn=f"{arn}:live", routingConfiguration=whole, description="all"
+)
 starts = [sfn.start_execution(stateMachineArn=f"{arn}:live")["executionArn"] for _ in range(5)]
 same({ended(sfn, one)["output"] for one in starts}, {"3"})
 aliases = sfn.list_state_machine_aliases(stateMachineArn=arn)["stateMachineAliases"]
