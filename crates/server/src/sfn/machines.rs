@@ -1,5 +1,11 @@
 //! State machines: made, changed, shown, listed, deleted.
 
+mod definition;
+mod delete;
+
+pub(super) use definition::validate;
+pub(super) use delete::delete;
+
 use super::card::{Card, Most};
 use super::catalog::{Change, Entry};
 use super::error::{ApiError, Code};
@@ -8,21 +14,13 @@ use super::locate::MachineArn;
 use super::requested::Requested;
 use super::settings::Settings;
 use super::{Api, seconds};
-use perdura_engine::asl::diagnostic::Severity;
+use definition::{definition, kept, kind, type_name};
 use perdura_engine::asl::json::{Map, Value};
-use perdura_engine::asl::machine::{Machine, MachineType};
+use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::object;
-use perdura_engine::asl::read::{ReadOptions, read};
-use perdura_engine::asl::source::Source;
-use perdura_engine::{Fault, Input, Status, Validating, invalid_definition, is_name};
-use perdura_runtime::read_definition;
-use perdura_store::{Filter, MachineRecord, NewRevision};
+use perdura_engine::is_name;
+use perdura_store::{MachineRecord, NewRevision};
 use std::sync::Arc;
-
-/// How many executions are stopped between two looks at a list.
-const STOPPED_AT_ONCE: u32 = 100;
-/// How many of those that lists do not show yet are asked for.
-const YOUNG_MAX: usize = 100_000;
 
 pub(super) async fn create(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let name: Arc<str> = request.required("name").into();
@@ -311,123 +309,9 @@ pub(super) async fn list(api: &Api, request: Requested<'_>) -> Result<Value, Api
     Ok(pages.answer("stateMachines", shown.collect(), next))
 }
 
-/// Deletes a machine: it takes no more executions, those that run are ended, and then it goes. One that is not there
-/// is gone already.
-pub(super) async fn delete(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
-    let arn = request.required("stateMachineArn");
-    let name: Arc<str> = MachineArn::plain(arn)?.into();
-    let marked = name.clone();
-    let entry = api
-        .blocking(move |api| {
-            api.change(&marked, |seen| {
-                let Some(entry) = seen.filter(|entry| !entry.card.deleting) else { return Ok(None) };
-                Ok(Some(Change::card(Card { deleting: true, ..entry.card.clone() })))
-            })
-        })
-        .await?;
-    if entry.is_some() {
-        let api = api.clone();
-        tokio::spawn(async move {
-            if let Err(error) = api.end_machine(name.clone()).await {
-                tracing::warn!(machine = %name, %error, "not deleted yet; it is tried again at the next start");
-            }
-        });
-    }
-    Ok(Value::empty_object())
-}
-
 impl Api {
-    /// Goes on with what was being deleted when the process ended.
-    pub async fn go_on_deleting(&self) -> Result<(), ApiError> {
-        let mut after: Option<Arc<str>> = None;
-        loop {
-            let from = after.clone();
-            let heads = self.read(move |reader| reader.heads(from.as_deref(), 1_000)).await?;
-            let Some(last) = heads.last() else { return Ok(()) };
-            after = Some(last.name.clone());
-            for head in heads {
-                let is_deleting = serde_json::from_str(&head.card).is_ok_and(|card: Card| card.deleting);
-                if is_deleting {
-                    self.end_machine(head.name).await?;
-                }
-            }
-        }
-    }
-
-    /// Ends what runs of a machine that is being deleted, and then the machine.
-    async fn end_machine(&self, name: Arc<str>) -> Result<(), ApiError> {
-        let Some(entry) = self.machine(&name).await? else { return Ok(()) };
-        let machine = entry.head.machine;
-        let mut after = None;
-        loop {
-            let filter =
-                Filter { machine: Some(machine), status: Some(Status::Running), ..Filter::default() };
-            let mut running = self.read(move |reader| reader.list(&filter, after, STOPPED_AT_ONCE)).await?;
-            if after.is_none() {
-                running.extend(self.0.door.young(machine, YOUNG_MAX).await);
-            }
-            let Some(last) = running.last() else { break };
-            after = Some((last.started_at, last.execution));
-            for summary in running {
-                let taken =
-                    self.0.door.input(summary.execution, Input::Stop { fault: Fault::default() }).await;
-                if let Err(error) = taken {
-                    // A parked one does not move any more; the others are ended all the same.
-                    tracing::warn!(execution = %summary.execution, %error, "not stopped");
-                }
-            }
-        }
-        self.blocking(move |api| {
-            api.change(&name, |seen| {
-                let is_deleting = seen.is_some_and(|entry| entry.card.deleting);
-                Ok(is_deleting.then(|| Change { revision: None, card: Box::new(|_| None) }))
-            })
-        })
-        .await?;
-        Ok(())
-    }
-
     pub(super) fn most(&self) -> Most {
         Most { versions: self.0.quotas.versions, aliases: self.0.quotas.aliases }
-    }
-}
-
-/// `ValidateStateMachineDefinition`
-pub(super) fn validate(api: &Api, request: Requested<'_>) -> Value {
-    let severity =
-        if request.text("severity") == Some("WARNING") { Severity::Warning } else { Severity::Error };
-    let max_results = request.number("maxResults").and_then(|most| usize::try_from(most).ok()).unwrap_or(0);
-    let options = ReadOptions { machine_type: kind(request), strict: api.0.is_strict };
-    let doubts = |machine: &Machine| api.0.doubts.as_ref().map_or_else(Vec::new, |doubts| doubts(machine));
-    let validating = Validating { options, severity, max_results };
-    perdura_engine::validate(request.required("definition"), validating, doubts).to_api()
-}
-
-/// A definition that AWS would take, or its first mistakes in AWS's words.
-fn definition(api: &Api, text: &str, kind: MachineType) -> Result<(Arc<str>, Arc<Machine>), ApiError> {
-    let source = Source::new("definition", text);
-    let reading = read(&source, &ReadOptions { machine_type: kind, strict: api.0.is_strict });
-    if let Some(machine) = reading.machine {
-        return Ok((text.into(), Arc::new(machine)));
-    }
-    Err(ApiError::new(Code::InvalidDefinition, invalid_definition(&reading.diagnostics, &source)))
-}
-
-/// A definition that was found valid when it was kept.
-fn kept(record: &MachineRecord) -> Result<Arc<Machine>, ApiError> {
-    let machine = read_definition(record).map(Arc::new);
-    machine.ok_or_else(|| ApiError::unavailable(format!("the definition of {} cannot be read", record.name)))
-}
-
-fn kind(request: Requested<'_>) -> MachineType {
-    if request.text("type") == Some("EXPRESS") { MachineType::Express } else { MachineType::Standard }
-}
-
-/// As the API spells it.
-fn type_name(kind: MachineType) -> &'static str {
-    match kind {
-        MachineType::Standard => "STANDARD",
-        MachineType::Express => "EXPRESS",
     }
 }
 

@@ -5,9 +5,13 @@
 //! are passed over. What the table does not say, that an ARN is one of ours or that a name is taken, is seen to by the
 //! action itself.
 
+mod table;
+
 use super::error::{ApiError, Code};
 use perdura_engine::asl::json::{Map, Value};
 use std::fmt::Write;
+
+pub(super) use table::ACTIONS;
 
 /// An action.
 pub(super) struct Action {
@@ -88,213 +92,6 @@ impl Pattern {
         }
     }
 }
-
-const fn text(min: usize, max: usize) -> Shape {
-    Shape::Text { min, max, pattern: None, is_sensitive: false }
-}
-
-const fn secret(min: usize, max: usize) -> Shape {
-    Shape::Text { min, max, pattern: None, is_sensitive: true }
-}
-
-const fn patterned(max: usize, min: usize, pattern: Pattern) -> Shape {
-    Shape::Text { min, max, pattern: Some(pattern), is_sensitive: false }
-}
-
-const fn need(name: &'static str, shape: Shape) -> Member {
-    Member { name, is_required: true, shape }
-}
-
-const fn may(name: &'static str, shape: Shape) -> Member {
-    Member { name, is_required: false, shape }
-}
-
-const NAME: Shape = text(1, 80);
-const ARN: Shape = text(1, 256);
-const LONG_ARN: Shape = text(1, 2000);
-const DEFINITION: Shape = Shape::Document { max: 1_048_576 };
-const PAYLOAD: Shape = Shape::Document { max: 262_144 };
-const ERROR: Shape = secret(0, 256);
-const CAUSE: Shape = secret(0, 32_768);
-const DESCRIPTION: Shape = secret(0, 256);
-const TASK_TOKEN: Shape = secret(1, 2048);
-const PAGE_TOKEN: Shape = text(1, 1024);
-const PAGE_SIZE: Shape = Shape::Integer { min: 0, max: 1000 };
-const TRACE_HEADER: Shape = patterned(256, 0, Pattern::Ascii);
-const INCLUDED_DATA: Shape = Shape::OneOf(&["ALL_DATA", "METADATA_ONLY"]);
-const MACHINE_TYPE: Shape = Shape::OneOf(&["STANDARD", "EXPRESS"]);
-const COUNT: Shape = Shape::Integer { min: 0, max: i64::MAX };
-const STATE_NAME: Shape = secret(1, 80);
-const TAG_KEY: Shape = text(1, 128);
-const TAGS: Shape = Shape::List {
-    min: 0,
-    max: usize::MAX,
-    item: &Shape::Object { type_name: "Tag", members: &[may("key", TAG_KEY), may("value", text(0, 256))] },
-};
-const ENCRYPTION: Shape = Shape::Object {
-    type_name: "EncryptionConfiguration",
-    members: &[
-        may("kmsKeyId", text(1, 2048)),
-        may("kmsDataKeyReusePeriodSeconds", Shape::Integer { min: 60, max: 900 }),
-        need("type", Shape::OneOf(&["AWS_OWNED_KEY", "CUSTOMER_MANAGED_KMS_KEY"])),
-    ],
-};
-const LOGGING: Shape = Shape::Object {
-    type_name: "LoggingConfiguration",
-    members: &[
-        may("level", Shape::OneOf(&["ALL", "ERROR", "FATAL", "OFF"])),
-        may("includeExecutionData", Shape::Flag),
-        may(
-            "destinations",
-            Shape::List {
-                min: 0,
-                max: usize::MAX,
-                item: &Shape::Object {
-                    type_name: "LogDestination",
-                    members: &[may(
-                        "cloudWatchLogsLogGroup",
-                        Shape::Object {
-                            type_name: "CloudWatchLogsLogGroup",
-                            members: &[may("logGroupArn", ARN)],
-                        },
-                    )],
-                },
-            },
-        ),
-    ],
-};
-const TRACING: Shape =
-    Shape::Object { type_name: "TracingConfiguration", members: &[may("enabled", Shape::Flag)] };
-const ROUTING: Shape = Shape::List {
-    min: 1,
-    max: 2,
-    item: &Shape::Object {
-        type_name: "RoutingConfigurationListItem",
-        members: &[need("stateMachineVersionArn", ARN), need("weight", Shape::Integer { min: 0, max: 100 })],
-    },
-};
-const MOCK: Shape = Shape::Object {
-    type_name: "MockInput",
-    members: &[
-        may("result", PAYLOAD),
-        may(
-            "errorOutput",
-            Shape::Object {
-                type_name: "MockErrorOutput",
-                members: &[may("error", ERROR), may("cause", CAUSE)],
-            },
-        ),
-        may("fieldValidationMode", Shape::OneOf(&["STRICT", "PRESENT", "NONE"])),
-    ],
-};
-const STATE_CONFIGURATION: Shape = Shape::Object {
-    type_name: "TestStateConfiguration",
-    members: &[
-        may("retrierRetryCount", COUNT),
-        may("errorCausedByState", STATE_NAME),
-        may("mapIterationFailureCount", COUNT),
-        may("mapItemReaderData", PAYLOAD),
-    ],
-};
-
-const fn action(name: &'static str, members: &'static [Member]) -> Action {
-    Action { name, members }
-}
-
-/// All actions, by name.
-#[rustfmt::skip]
-pub(super) const ACTIONS: [Action; 37] = [
-    action("CreateActivity", &[need("name", NAME), may("tags", TAGS), may("encryptionConfiguration", ENCRYPTION)]),
-    action("CreateStateMachine", &[
-        need("name", NAME), need("definition", DEFINITION), need("roleArn", ARN), may("type", MACHINE_TYPE),
-        may("loggingConfiguration", LOGGING), may("tags", TAGS), may("tracingConfiguration", TRACING),
-        may("publish", Shape::Flag), may("versionDescription", DESCRIPTION),
-        may("encryptionConfiguration", ENCRYPTION),
-    ]),
-    action("CreateStateMachineAlias", &[
-        may("description", DESCRIPTION), need("name", patterned(80, 1, Pattern::AliasName)),
-        need("routingConfiguration", ROUTING),
-    ]),
-    action("DeleteActivity", &[need("activityArn", ARN)]),
-    action("DeleteStateMachine", &[need("stateMachineArn", ARN)]),
-    action("DeleteStateMachineAlias", &[need("stateMachineAliasArn", ARN)]),
-    action("DeleteStateMachineVersion", &[need("stateMachineVersionArn", LONG_ARN)]),
-    action("DescribeActivity", &[need("activityArn", ARN)]),
-    action("DescribeExecution", &[need("executionArn", ARN), may("includedData", INCLUDED_DATA)]),
-    action("DescribeMapRun", &[need("mapRunArn", LONG_ARN)]),
-    action("DescribeStateMachine", &[need("stateMachineArn", ARN), may("includedData", INCLUDED_DATA)]),
-    action("DescribeStateMachineAlias", &[need("stateMachineAliasArn", ARN)]),
-    action("DescribeStateMachineForExecution", &[need("executionArn", ARN), may("includedData", INCLUDED_DATA)]),
-    action("GetActivityTask", &[need("activityArn", ARN), may("workerName", NAME)]),
-    action("GetExecutionHistory", &[
-        need("executionArn", ARN), may("maxResults", PAGE_SIZE), may("reverseOrder", Shape::Flag),
-        may("nextToken", PAGE_TOKEN), may("includeExecutionData", Shape::Flag),
-    ]),
-    action("ListActivities", &[may("maxResults", PAGE_SIZE), may("nextToken", PAGE_TOKEN)]),
-    action("ListExecutions", &[
-        may("stateMachineArn", ARN),
-        may("statusFilter", Shape::OneOf(
-            // As AWS lists them.
-            &["SUCCEEDED", "TIMED_OUT", "PENDING_REDRIVE", "ABORTED", "FAILED", "RUNNING"],
-        )),
-        may("maxResults", PAGE_SIZE), may("nextToken", text(1, 3096)), may("mapRunArn", LONG_ARN),
-        may("redriveFilter", Shape::OneOf(&["REDRIVEN", "NOT_REDRIVEN"])),
-    ]),
-    action("ListMapRuns", &[need("executionArn", ARN), may("maxResults", PAGE_SIZE), may("nextToken", PAGE_TOKEN)]),
-    action("ListStateMachineAliases", &[
-        need("stateMachineArn", ARN), may("nextToken", PAGE_TOKEN), may("maxResults", PAGE_SIZE),
-    ]),
-    action("ListStateMachineVersions", &[
-        need("stateMachineArn", ARN), may("nextToken", PAGE_TOKEN), may("maxResults", PAGE_SIZE),
-    ]),
-    action("ListStateMachines", &[may("maxResults", PAGE_SIZE), may("nextToken", PAGE_TOKEN)]),
-    action("ListTagsForResource", &[need("resourceArn", ARN)]),
-    action("PublishStateMachineVersion", &[
-        need("stateMachineArn", ARN), may("revisionId", text(0, usize::MAX)), may("description", DESCRIPTION),
-    ]),
-    action("RedriveExecution", &[
-        need("executionArn", ARN), may("clientToken", patterned(64, 1, Pattern::Printable)),
-    ]),
-    action("SendTaskFailure", &[need("taskToken", TASK_TOKEN), may("error", ERROR), may("cause", CAUSE)]),
-    action("SendTaskHeartbeat", &[need("taskToken", TASK_TOKEN)]),
-    action("SendTaskSuccess", &[need("taskToken", TASK_TOKEN), need("output", PAYLOAD)]),
-    action("StartExecution", &[
-        need("stateMachineArn", ARN), may("name", NAME), may("input", PAYLOAD), may("traceHeader", TRACE_HEADER),
-    ]),
-    action("StartSyncExecution", &[
-        need("stateMachineArn", ARN), may("name", NAME), may("input", PAYLOAD), may("traceHeader", TRACE_HEADER),
-        may("includedData", INCLUDED_DATA),
-    ]),
-    action("StopExecution", &[need("executionArn", ARN), may("error", ERROR), may("cause", CAUSE)]),
-    action("TagResource", &[need("resourceArn", ARN), need("tags", TAGS)]),
-    action("TestState", &[
-        need("definition", DEFINITION), may("roleArn", ARN), may("input", PAYLOAD),
-        may("inspectionLevel", Shape::OneOf(&["INFO", "DEBUG", "TRACE"])), may("revealSecrets", Shape::Flag),
-        may("variables", PAYLOAD), may("stateName", STATE_NAME), may("mock", MOCK), may("context", PAYLOAD),
-        may("stateConfiguration", STATE_CONFIGURATION),
-    ]),
-    action("UntagResource", &[
-        need("resourceArn", ARN), need("tagKeys", Shape::List { min: 0, max: usize::MAX, item: &TAG_KEY }),
-    ]),
-    action("UpdateMapRun", &[
-        need("mapRunArn", LONG_ARN), may("maxConcurrency", COUNT),
-        may("toleratedFailurePercentage", Shape::Float { min: 0.0, max: 100.0 }),
-        may("toleratedFailureCount", COUNT),
-    ]),
-    action("UpdateStateMachine", &[
-        need("stateMachineArn", ARN), may("definition", DEFINITION), may("roleArn", ARN),
-        may("loggingConfiguration", LOGGING), may("tracingConfiguration", TRACING), may("publish", Shape::Flag),
-        may("versionDescription", DESCRIPTION), may("encryptionConfiguration", ENCRYPTION),
-    ]),
-    action("UpdateStateMachineAlias", &[
-        need("stateMachineAliasArn", ARN), may("description", DESCRIPTION), may("routingConfiguration", ROUTING),
-    ]),
-    action("ValidateStateMachineDefinition", &[
-        need("definition", DEFINITION), may("type", MACHINE_TYPE),
-        may("severity", Shape::OneOf(&["ERROR", "WARNING"])),
-        may("maxResults", Shape::Integer { min: 0, max: 100 }),
-    ]),
-];
 
 /// An action by its name.
 pub(super) fn find(name: &str) -> Option<&'static Action> {
@@ -480,5 +277,111 @@ fn as_java(value: &Value, shape: &Shape) -> String {
         }
         (Value::String(text), _) => text.to_string(),
         (value, _) => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perdura_engine::asl::json::parse;
+
+    fn complaint(action: &str, request: &str, is_strict: bool) -> Option<String> {
+        let Value::Object(request) = parse(request).unwrap() else { panic!("{request}") };
+        let checked = find(action).unwrap().check(&request, is_strict);
+        checked.err().map(|error| format!("{}: {}", error.code.name(), error.message))
+    }
+
+    #[test]
+    fn actions_are_found_by_their_names() {
+        assert!(ACTIONS.is_sorted_by_key(|action| action.name), "they are searched by halving");
+        assert!(ACTIONS.iter().all(|action| find(action.name).is_some()));
+        assert!(find("startExecution").is_none());
+    }
+
+    #[test]
+    fn every_required_member_is_missed() {
+        for action in &ACTIONS {
+            let told = complaint(action.name, "{}", false).unwrap_or_default();
+            for member in action.members.iter().filter(|member| member.is_required) {
+                let missing = format!("Value null at '{}' failed to satisfy constraint", member.name);
+                assert!(told.contains(&missing), "{}: {told}", action.name);
+            }
+        }
+    }
+
+    #[test]
+    fn requests_are_complained_about_as_aws_does() {
+        let long = format!(r#"{{"name": "{}", "definition": "", "roleArn": "a"}}"#, "x".repeat(81));
+        let long_told = format!(
+            "ValidationException: 1 validation error detected: Value '{}' at 'name' failed to satisfy constraint: \
+             Member must have length less than or equal to 80",
+            "x".repeat(81)
+        );
+        let cases: &[(&str, &str, &str)] = &[
+            ("ListStateMachines", r#"{"maxResults": 1000, "color": [1]}"#, ""),
+            ("ListStateMachines", r#"{"maxResults": null}"#, ""),
+            ("CreateStateMachine", &long, &long_told),
+            (
+                "StopExecution",
+                r#"{"cause": "c"}"#,
+                "ValidationException: 1 validation error detected: Value null at 'executionArn' failed to satisfy \
+                 constraint: Member must not be null",
+            ),
+            (
+                "ListStateMachines",
+                r#"{"maxResults": 1001, "nextToken": ""}"#,
+                "ValidationException: 2 validation errors detected: Value '1001' at 'maxResults' failed to satisfy \
+                 constraint: Member must have value less than or equal to 1000; Value '' at 'nextToken' failed to \
+                 satisfy constraint: Member must have length greater than or equal to 1",
+            ),
+            (
+                "CreateActivity",
+                r#"{"name": "a", "tags": [{"key": ""}]}"#,
+                "ValidationException: 1 validation error detected: Value '' at 'tags.1.member.key' failed to satisfy \
+                 constraint: Member must have length greater than or equal to 1",
+            ),
+            (
+                "SendTaskHeartbeat",
+                r#"{"taskToken": ""}"#,
+                "ValidationException: 1 validation error detected: Value at 'taskToken' failed to satisfy \
+                 constraint: Member must have length greater than or equal to 1",
+            ),
+            (
+                "UpdateMapRun",
+                r#"{"mapRunArn": "a", "toleratedFailurePercentage": 100.5}"#,
+                "ValidationException: 1 validation error detected: Value '100.5' at 'toleratedFailurePercentage' \
+                 failed to satisfy constraint: Member must have value less than or equal to 100",
+            ),
+            (
+                "StartExecution",
+                r#"{"stateMachineArn": {}}"#,
+                "SerializationException: Start of structure or map found where not expected.",
+            ),
+            (
+                "StartExecution",
+                r#"{"stateMachineArn": 1.5}"#,
+                "SerializationException: DECIMAL_VALUE cannot be converted to String",
+            ),
+            (
+                "GetExecutionHistory",
+                r#"{"reverseOrder": "yes"}"#,
+                "SerializationException: STRING_VALUE cannot be converted to Boolean",
+            ),
+        ];
+        for (action, request, expected) in cases {
+            assert_eq!(
+                complaint(action, request, false).unwrap_or_default(),
+                *expected,
+                "{action} {request}"
+            );
+        }
+    }
+
+    #[test]
+    fn aws_bounds_payloads_in_strict_mode_alone() {
+        let request = format!(r#"{{"stateMachineArn": "a", "input": "{}"}}"#, "x".repeat(262_145));
+        assert_eq!(complaint("StartExecution", &request, false), None);
+        let told = complaint("StartExecution", &request, true).unwrap();
+        assert!(told.ends_with("Value at 'input' failed to satisfy constraint: Member must have length less than or equal to 262144"));
     }
 }

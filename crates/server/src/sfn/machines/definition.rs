@@ -1,0 +1,57 @@
+//! Definitions as they are given, and as they were kept.
+
+use crate::sfn::Api;
+use crate::sfn::error::{ApiError, Code};
+use crate::sfn::requested::Requested;
+use perdura_engine::asl::diagnostic::Severity;
+use perdura_engine::asl::json::Value;
+use perdura_engine::asl::machine::{Machine, MachineType};
+use perdura_engine::asl::read::{ReadOptions, read};
+use perdura_engine::asl::source::Source;
+use perdura_engine::{Validating, invalid_definition};
+use perdura_runtime::read_definition;
+use perdura_store::MachineRecord;
+use std::sync::Arc;
+
+/// `ValidateStateMachineDefinition`
+pub(in crate::sfn) fn validate(api: &Api, request: Requested<'_>) -> Value {
+    let severity =
+        if request.text("severity") == Some("WARNING") { Severity::Warning } else { Severity::Error };
+    let max_results = request.number("maxResults").and_then(|most| usize::try_from(most).ok()).unwrap_or(0);
+    let options = ReadOptions { machine_type: kind(request), strict: api.0.is_strict };
+    let doubts = |machine: &Machine| api.0.doubts.as_ref().map_or_else(Vec::new, |doubts| doubts(machine));
+    let validating = Validating { options, severity, max_results };
+    perdura_engine::validate(request.required("definition"), validating, doubts).to_api()
+}
+
+/// A definition that AWS would take, or its first mistakes in AWS's words.
+pub(super) fn definition(
+    api: &Api,
+    text: &str,
+    kind: MachineType,
+) -> Result<(Arc<str>, Arc<Machine>), ApiError> {
+    let source = Source::new("definition", text);
+    let reading = read(&source, &ReadOptions { machine_type: kind, strict: api.0.is_strict });
+    if let Some(machine) = reading.machine {
+        return Ok((text.into(), Arc::new(machine)));
+    }
+    Err(ApiError::new(Code::InvalidDefinition, invalid_definition(&reading.diagnostics, &source)))
+}
+
+/// A definition that was found valid when it was kept.
+pub(super) fn kept(record: &MachineRecord) -> Result<Arc<Machine>, ApiError> {
+    let machine = read_definition(record).map(Arc::new);
+    machine.ok_or_else(|| ApiError::unavailable(format!("the definition of {} cannot be read", record.name)))
+}
+
+pub(super) fn kind(request: Requested<'_>) -> MachineType {
+    if request.text("type") == Some("EXPRESS") { MachineType::Express } else { MachineType::Standard }
+}
+
+/// As the API spells it.
+pub(super) fn type_name(kind: MachineType) -> &'static str {
+    match kind {
+        MachineType::Standard => "STANDARD",
+        MachineType::Express => "EXPRESS",
+    }
+}
