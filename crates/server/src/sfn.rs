@@ -164,7 +164,7 @@ impl Api {
     /// What a start under this key has answered before.
     async fn started_under(&self, key: Uuid, input: &Value) -> Result<Value, ApiError> {
         let machine = input.get("stateMachineArn").and_then(Value::as_str).unwrap_or_default();
-        let machine = locate::MachineArn::read(machine)?;
+        let machine = locate::MachineArn::read(&self.0.arns, machine)?;
         let arn = self.0.arns.execution(machine.name(), &key.to_string(), MachineType::Standard, "");
         let id = self.execution(&arn).await?;
         let execution = self.seen(id, &arn).await?.execution;

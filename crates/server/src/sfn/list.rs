@@ -157,7 +157,7 @@ impl Of {
 }
 
 async fn of_machine(api: &Api, arn: &str, filter: &mut Filter) -> Result<Of, ApiError> {
-    let found = MachineArn::read(arn)?;
+    let found = MachineArn::read(&api.0.arns, arn)?;
     let entry = api.machine(found.name()).await?.ok_or_else(|| ApiError::no_machine(arn))?;
     if entry.head.kind == MachineType::Express {
         return Err(ApiError::wrong_type());

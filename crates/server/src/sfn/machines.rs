@@ -113,7 +113,7 @@ pub(super) fn deleting(arn: &str) -> ApiError {
 
 pub(super) async fn update(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let arn = request.required("stateMachineArn");
-    let (name, arn): (Arc<str>, Arc<str>) = (MachineArn::plain(arn)?.into(), arn.into());
+    let (name, arn): (Arc<str>, Arc<str>) = (MachineArn::plain(&api.0.arns, arn)?.into(), arn.into());
     let changes = ["definition", "roleArn", "loggingConfiguration", "tracingConfiguration"];
     let (publish, description) = publishing(request);
     if changes.iter().all(|member| request.value(member).is_none())
@@ -199,7 +199,7 @@ pub(super) async fn update(api: &Api, request: Requested<'_>) -> Result<Value, A
 
 pub(super) async fn describe(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let arn = request.required("stateMachineArn");
-    let found = MachineArn::read(arn)?;
+    let found = MachineArn::read(&api.0.arns, arn)?;
     let entry = api.machine(found.name()).await?.ok_or_else(|| ApiError::no_machine(arn))?;
     let mut shown = object_of(object! {"stateMachineArn" => arn, "name" => entry.head.name.clone()});
     let (record, created_at) = match &found {
@@ -315,7 +315,7 @@ pub(super) async fn list(api: &Api, request: Requested<'_>) -> Result<Value, Api
 /// is gone already.
 pub(super) async fn delete(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let arn = request.required("stateMachineArn");
-    let name: Arc<str> = MachineArn::plain(arn)?.into();
+    let name: Arc<str> = MachineArn::plain(&api.0.arns, arn)?.into();
     let marked = name.clone();
     let entry = api
         .blocking(move |api| {
