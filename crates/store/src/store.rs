@@ -212,6 +212,13 @@ pub struct Summary {
     pub alias: Option<Arc<str>>,
 }
 
+impl Summary {
+    /// Whether it belongs on a page of a list that begins after this place.
+    pub fn comes_after(&self, place: After) -> bool {
+        place.is_none_or(|place| (self.started_at, self.execution) < place)
+    }
+}
+
 /// Where a list goes on: after this execution. Lists are in the order of their start, the newest first.
 pub type After = Option<(Timestamp, ExecutionId)>;
 

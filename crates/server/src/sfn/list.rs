@@ -88,9 +88,9 @@ pub(super) async fn executions(api: &Api, request: Requested<'_>) -> Result<Valu
     if request.text("statusFilter") == Some("PENDING_REDRIVE") {
         return Ok(pages.answer("executions", Vec::new(), None));
     }
-    let young = match (filter.machine, after) {
-        (Some(machine), None) => api.0.door.young(machine, pages.most() as usize + 1).await,
-        _ => Vec::new(),
+    let young = match filter.machine {
+        Some(machine) => api.0.door.young(machine, after, pages.most() as usize + 1).await,
+        None => Vec::new(),
     };
     let most = pages.most() + 1;
     let asked = filter.clone();

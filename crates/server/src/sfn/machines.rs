@@ -406,7 +406,7 @@ impl Api {
         stuck: &mut BTreeSet<ExecutionId>,
     ) -> Result<usize, ApiError> {
         let mut stopped = 0;
-        let mut found = self.0.door.young(machine, YOUNG_MAX).await;
+        let mut found = self.0.door.young(machine, None, YOUNG_MAX).await;
         let mut after = None;
         loop {
             let filter =
