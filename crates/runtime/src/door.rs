@@ -71,17 +71,7 @@ impl Door {
     ) -> Result<Revised, CommitError> {
         let revised = self.changing(|store| store.revise(change))?;
         if let (Revised::Stands(head), Some(machine), Some(new)) = (&revised, machine, &change.revision) {
-            let record = MachineRecord {
-                machine: head.machine,
-                revision: head.revision,
-                name: head.name.clone(),
-                kind: new.kind,
-                definition: new.definition.clone(),
-                role_arn: new.role_arn.clone(),
-                settings: new.settings.clone(),
-                created_at: new.at,
-            };
-            self.send(Message::Deployed { record, machine });
+            self.send(Message::Deployed { record: new.record(head), machine });
         }
         Ok(revised)
     }

@@ -32,6 +32,13 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    fn read(head: Head, record: MachineRecord) -> Result<Self, ApiError> {
+        let card = serde_json::from_str(&head.card).map_err(|error| {
+            ApiError::unavailable(format!("the card of {} cannot be read: {error}", head.name))
+        })?;
+        Ok(Self { head, card, record })
+    }
+
     /// The id of a revision; the one that the machine was created with has none.
     pub(super) fn revision_id(&self, revision: RevisionId) -> Option<String> {
         if self.card.first == Some(revision) {
@@ -140,14 +147,11 @@ impl Api {
             let record = reader.revision(head.revision)?;
             Ok(record.map(|record| (head, record)))
         })?;
-        let Some((head, record)) = found else { return Ok(None) };
-        let card = serde_json::from_str(&head.card)
-            .map_err(|error| ApiError::unavailable(format!("the card of {name} cannot be read: {error}")))?;
-        Ok(Some(Entry { head, card, record }))
+        found.map(|(head, record)| Entry::read(head, record)).transpose()
     }
 
     /// Changes a machine as `decide` says of what it is shown; `None` from it: nothing is to be changed. It waits for
-    /// the disk, and answers with the machine as it stands then.
+    /// the disk, and answers with the machine as this change has left it, whatever others have made of it since.
     pub(super) fn change(
         &self,
         name: &Arc<str>,
@@ -163,12 +167,16 @@ impl Api {
             let (revision, machine) = revision.unzip();
             let change = MachineChange {
                 name: name.clone(),
-                seen: seen.map(|entry| entry.head.changed),
+                seen: seen.as_ref().map(|entry| entry.head.changed),
                 revision,
                 card: &write,
             };
             match self.0.door.revise(&change, machine)? {
-                Revised::Stands(_) => return self.look(name),
+                Revised::Stands(head) => {
+                    let new = change.revision.map(|new| new.record(&head));
+                    let record = new.or(seen.map(|entry| entry.record));
+                    return record.map(|record| Entry::read(head, record)).transpose();
+                }
                 Revised::Gone => return Ok(None),
                 Revised::Otherwise(_) => {}
             }
