@@ -291,6 +291,9 @@ pub trait Reader: Send {
     /// Machines as they stand, by name, after this one.
     fn heads(&mut self, after: Option<&str>, most: u32) -> Result<Vec<Head>, Failure>;
 
+    /// How many machines there are.
+    fn machine_count(&mut self) -> Result<usize, Failure>;
+
     /// The execution with this name, if it has a row.
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Failure>;
 

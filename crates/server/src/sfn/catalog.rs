@@ -15,8 +15,6 @@ use uuid::{Uuid, uuid};
 
 /// How many machines are kept at hand.
 const KNOWN_MAX: usize = 4_096;
-/// How many heads are read at once.
-const HEADS_AT_ONCE: u32 = 10_000;
 /// How often a change is decided anew because somebody else was faster.
 const TRIES_MAX: usize = 100;
 /// The ids of revisions are names in it.
@@ -64,8 +62,8 @@ struct Known {
 #[derive(Default)]
 pub(super) struct Catalog {
     known: RwLock<Known>,
-    /// How many machines there were, after so many changes.
-    count: Mutex<Option<(u64, usize)>>,
+    /// Held while a machine is made, so that two do not both take the last place.
+    pub(super) making: Mutex<()>,
 }
 
 impl Catalog {
@@ -114,30 +112,6 @@ impl Api {
             self.0.catalog.put(name, entry.clone(), changes);
         }
         Ok(entry)
-    }
-
-    /// How many machines there are. It is counted again only after something other than a new machine changed. It
-    /// waits for the disk.
-    pub(super) fn count_machines(&self) -> Result<usize, ApiError> {
-        let mut known = self.0.catalog.count.lock().unwrap_or_else(PoisonError::into_inner);
-        let changes = self.0.door.machine_changes();
-        let count = match *known {
-            Some((at, count)) if at == changes => count,
-            _ => {
-                let mut count = 0;
-                let mut after: Option<Arc<str>> = None;
-                loop {
-                    let heads = self.0.door.read(|reader| reader.heads(after.as_deref(), HEADS_AT_ONCE))?;
-                    let Some(last) = heads.last() else { break };
-                    count += heads.len();
-                    after = Some(last.name.clone());
-                }
-                count
-            }
-        };
-        // The machine that is made next is one more, after one more change.
-        *known = Some((changes + 1, count + 1));
-        Ok(count)
     }
 
     /// A machine as the store has it. It waits for the disk.

@@ -47,11 +47,12 @@ pub(super) async fn create(api: &Api, request: Requested<'_>) -> Result<Value, A
     let arn = api.0.arns.machine(&name);
     let entry = api
         .blocking(move |api| {
+            let _alone = api.0.catalog.making.lock().unwrap_or_else(PoisonError::into_inner);
             api.change(&name, |seen| {
                 if let Some(entry) = seen {
                     return again(entry, &arn, &definition, kind, &settings).map(|()| None);
                 }
-                if api.count_machines()? >= quota {
+                if api.0.door.read(|reader| reader.machine_count())? >= quota {
                     let message = format!("The maximum number of state machines is {quota}");
                     return Err(ApiError::new(Code::StateMachineLimitExceeded, message));
                 }
