@@ -15,6 +15,8 @@ use uuid::{Uuid, uuid};
 
 /// How many machines are kept at hand.
 const KNOWN_MAX: usize = 4_096;
+/// How many bytes of their definitions and cards.
+const KNOWN_BYTES_MAX: usize = 64 << 20;
 /// How often a change is decided anew because somebody else was faster.
 const TRIES_MAX: usize = 100;
 /// The ids of revisions are names in it.
@@ -46,6 +48,12 @@ impl Entry {
         Some(Uuid::new_v5(&REVISIONS, format!("{name}:{created_at}:{}", revision.0).as_bytes()).to_string())
     }
 
+    /// About how much memory it takes: its card stands in it twice, as text and read.
+    fn bytes(&self) -> usize {
+        let settings = self.record.settings.as_ref().map_or(0, |settings| settings.len());
+        self.record.definition.len() + settings + 2 * self.head.card.len()
+    }
+
     pub(super) fn settings(&self) -> Settings {
         Settings::kept(self.record.settings.as_deref())
     }
@@ -56,6 +64,7 @@ impl Entry {
 struct Known {
     changes: u64,
     machines: HashMap<Arc<str>, Arc<Entry>>,
+    bytes: usize,
 }
 
 /// What was read.
@@ -74,11 +83,14 @@ impl Catalog {
 
     fn put(&self, name: Arc<str>, entry: Arc<Entry>, changes: u64) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.changes != changes || known.machines.len() >= KNOWN_MAX {
-            known.machines.clear();
-            known.changes = changes;
+        let bytes = entry.bytes();
+        let is_full = known.machines.len() >= KNOWN_MAX || known.bytes + bytes > KNOWN_BYTES_MAX;
+        if known.changes != changes || is_full {
+            *known = Known { changes, ..Known::default() };
         }
-        known.machines.insert(name, entry);
+        let before = known.machines.insert(name, entry);
+        known.bytes += bytes;
+        known.bytes -= before.map_or(0, |entry| entry.bytes());
     }
 }
 
@@ -156,5 +168,53 @@ impl Api {
             }
         }
         Err(ApiError::new(Code::ConflictException, format!("{name} is changed by others all the time")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perdura_engine::Timestamp;
+    use perdura_engine::asl::machine::MachineType;
+    use perdura_store::MachineId;
+
+    fn entry(name: &str, definition_bytes: usize) -> Arc<Entry> {
+        let (machine, revision) = (MachineId(1), RevisionId(1));
+        let (name, created_at): (Arc<str>, _) = (name.into(), Timestamp(0));
+        let new = NewRevision {
+            kind: MachineType::Standard,
+            definition: "x".repeat(definition_bytes).into(),
+            role_arn: None,
+            settings: None,
+            at: created_at,
+        };
+        let card = "{}".into();
+        let head = Head { machine, name, kind: new.kind, revision, created_at, changed: 1, card };
+        let record = new.record(&head);
+        Arc::new(Entry::read(head, record).expect("the card is JSON"))
+    }
+
+    #[test]
+    fn large_definitions_do_not_fill_the_memory() {
+        let catalog = Catalog::default();
+        for number in 0..200 {
+            let name = number.to_string();
+            catalog.put(name.as_str().into(), entry(&name, 1 << 20), 1);
+            assert!(catalog.get(&name, 1).is_some(), "the newest is at hand");
+        }
+        let known = catalog.known.read().expect("nobody has panicked");
+        let held: usize = known.machines.values().map(|entry| entry.bytes()).sum();
+        assert!(held <= KNOWN_BYTES_MAX && held == known.bytes, "{held} {}", known.bytes);
+    }
+
+    #[test]
+    fn what_was_read_before_a_change_is_not_given_after_it() {
+        let catalog = Catalog::default();
+        catalog.put("m".into(), entry("m", 1), 1);
+        assert!(catalog.get("m", 1).is_some() && catalog.get("m", 2).is_none());
+        catalog.put("n".into(), entry("n", 1), 2);
+        // One who was slow puts what was read before.
+        catalog.put("m".into(), entry("m", 1), 1);
+        assert!(catalog.get("m", 2).is_none());
     }
 }
