@@ -72,6 +72,8 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     // What was under way is called again as soon as the runtime is open, and may need them.
     let kept = store.reader().and_then(|mut reader| reader.registered(Registry::Connection, None, u32::MAX));
     connections::open(sealing_key.as_ref(), &connections, kept.map_err(Refusal::from)?);
+    let (tell_of_api, api_told) = watch::channel(None);
+    answer_own_calls(&tasks, api_told);
     let options = Options { resolver: sfn::resolver(), ..Options::default() };
     let runtime = Runtime::open(opener(&folder, store), Arc::new(world), &options).map_err(Refusal::from)?;
     let door = runtime.door().clone();
@@ -94,7 +96,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
         tester: Some(tester),
     };
     let api = Api::new(setup).map_err(Refusal::from)?;
-    answer_own_calls(&tasks, &api);
+    tell_of_api.send_replace(Some(api.clone()));
     let served = Served::new(door.clone(), tokio.handle().clone())
         .with_arns(arns)
         .with_doubts(doubts)
@@ -135,12 +137,16 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Steps that call Step Functions without naming an address mean this server.
-fn answer_own_calls(tasks: &Tasks, api: &Api) {
-    let api = api.clone();
+/// Steps that call Step Functions without naming an address mean this server. What was under way when the last process
+/// ended is called again before there is an API; it waits until there is one.
+fn answer_own_calls(tasks: &Tasks, told: watch::Receiver<Option<Api>>) {
     let answer: OwnApi = Arc::new(move |request: OwnRequest| {
-        let api = api.clone();
+        let mut told = told.clone();
         Box::pin(async move {
+            let Some(api) = told.wait_for(Option::is_some).await.ok().and_then(|api| api.clone()) else {
+                // Only a server that could not be opened ends without having told; nobody hears this.
+                return std::future::pending().await;
+            };
             let answer = api.call_under(request.key.wire(), &request.action, request.input.value()).await;
             answer.map(Into::into).map_err(|error| OwnRefusal {
                 name: error.code.name().to_owned(),

@@ -101,7 +101,7 @@ fn only_this_machine_is_listened_on() {
     let scene = Scene::new("serve-closed");
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80"] {
         let ended = scene.on_data(&["serve", "--listen", address]);
-        ended.fails(2, &["can be reached from other machines", "put a proxy that asks in front"]);
+        ended.fails(2, &["can be reached from other machines", "Set access keys (serve.access_key_file)"]);
     }
 }
 

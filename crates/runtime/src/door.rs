@@ -11,7 +11,7 @@ use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Answered, By, ExecutionId, Input, Outcome, TaskToken};
 use perdura_store::record::TurnBody;
 use perdura_store::{
-    CommitError, Failure, FailureKind, MachineChange, MachineId, MachineRecord, MapRunRow, NewMachine,
+    After, CommitError, Failure, FailureKind, MachineChange, MachineId, MachineRecord, MapRunRow, NewMachine,
     Reader, Registered, Registry, Retention, Revised, Store, Summary, Swept,
 };
 use std::cmp::Reverse;
@@ -71,17 +71,7 @@ impl Door {
     ) -> Result<Revised, CommitError> {
         let revised = self.changing(|store| store.revise(change))?;
         if let (Revised::Stands(head), Some(machine), Some(new)) = (&revised, machine, &change.revision) {
-            let record = MachineRecord {
-                machine: head.machine,
-                revision: head.revision,
-                name: head.name.clone(),
-                kind: new.kind,
-                definition: new.definition.clone(),
-                role_arn: new.role_arn.clone(),
-                settings: new.settings.clone(),
-                created_at: new.at,
-            };
-            self.send(Message::Deployed { record, machine });
+            self.send(Message::Deployed { record: new.record(head), machine });
         }
         Ok(revised)
     }
@@ -227,13 +217,13 @@ impl Door {
     }
 
     /// The newest executions of a machine that lists may not show yet, as they stand, so that one that was just started
-    /// is seen at once. One that has a row all the same is told here as it stands now.
-    pub async fn young(&self, machine: MachineId, most: usize) -> Vec<Summary> {
-        let young = self.ask(&self.others, |reply| Message::Young { machine, most, reply }).await;
+    /// is seen at once; for a further page of a list, those after its place. One that has a row all the same is told here as it stands now.
+    pub async fn young(&self, machine: MachineId, after: After, most: usize) -> Vec<Summary> {
+        let young = self.ask(&self.others, |reply| Message::Young { machine, after, most, reply }).await;
         let Young { mut seen, busy } = young.unwrap_or_default();
         for execution in busy {
             let view = self.view(execution).await;
-            seen.extend(view.and_then(|view| view.young));
+            seen.extend(view.and_then(|view| view.young).filter(|seen| seen.comes_after(after)));
         }
         seen.sort_unstable_by_key(|summary| Reverse((summary.started_at, summary.execution)));
         seen.truncate(most);

@@ -8,7 +8,7 @@ use perdura_engine::{
     By, EffectKey, Execution, ExecutionId, Fault, Input, Lateness, MapRunBounds, Outcome, Status, TaskToken,
     Timestamp, Wake,
 };
-use perdura_store::{MachineId, MachineRecord, MapRunRow, Summary};
+use perdura_store::{After, MachineId, MachineRecord, MapRunRow, Summary};
 use std::fmt;
 use std::sync::{Arc, Weak};
 use uuid::Uuid;
@@ -114,6 +114,8 @@ pub enum Message {
     Young {
         /// Which machine.
         machine: MachineId,
+        /// Only those that come after this one in a list.
+        after: After,
         /// How many at most.
         most: usize,
         /// Told which there are.

@@ -416,7 +416,7 @@ impl Node {
             Message::Named { machine, name, reply } => {
                 reply.send(self.names.get(&(machine, name)).copied());
             }
-            Message::Young { machine, most, reply } => reply.send(self.young(machine, most)),
+            Message::Young { machine, after, most, reply } => reply.send(self.young(machine, after, most)),
             Message::MapRun { run, reply } => reply.send(self.map_run(run)),
             Message::Adjust { run, change, reply } => self.adjust_map_run(run, change, reply),
             Message::Deployed { record, machine } => self.library.put(record, machine),

@@ -167,6 +167,10 @@ impl Reader for FaultyReader {
         self.inner.head(name)
     }
 
+    fn machine_count(&mut self) -> Result<usize, Failure> {
+        self.inner.machine_count()
+    }
+
     fn heads(&mut self, after: Option<&str>, most: u32) -> Result<Vec<Head>, Failure> {
         self.inner.heads(after, most)
     }

@@ -40,7 +40,7 @@ use perdura_engine::{Arns, Limits, Moment, Timestamp};
 use perdura_runtime::{Door, RealClock};
 use perdura_store::{Failure, Reader};
 use requested::Requested;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 use token::Tokens;
 use uuid::Uuid;
@@ -110,6 +110,8 @@ struct Shared {
     catalog: Catalog,
     calls: Calls,
     tokens: Tokens,
+    /// Machines whose deletion somebody is at.
+    ending: Mutex<BTreeSet<Arc<str>>>,
     /// Workers that wait, by activity.
     pollers: Mutex<HashMap<Arc<str>, usize>>,
     /// How many activities there are, once somebody has counted; held while one is made, changed or deleted.
@@ -133,6 +135,7 @@ impl Api {
             catalog: Catalog::default(),
             calls: Calls::default(),
             tokens: Tokens::new(secret),
+            ending: Mutex::default(),
             pollers: Mutex::default(),
             activities: Mutex::default(),
         })))
@@ -164,7 +167,7 @@ impl Api {
     /// What a start under this key has answered before.
     async fn started_under(&self, key: Uuid, input: &Value) -> Result<Value, ApiError> {
         let machine = input.get("stateMachineArn").and_then(Value::as_str).unwrap_or_default();
-        let machine = locate::MachineArn::read(machine)?;
+        let machine = locate::MachineArn::read(&self.0.arns, machine)?;
         let arn = self.0.arns.execution(machine.name(), &key.to_string(), MachineType::Standard, "");
         let id = self.execution(&arn).await?;
         let execution = self.seen(id, &arn).await?.execution;

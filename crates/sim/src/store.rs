@@ -413,6 +413,10 @@ impl Reader for SimReader {
         self.inner.head(name)
     }
 
+    fn machine_count(&mut self) -> Result<usize, Failure> {
+        self.inner.machine_count()
+    }
+
     fn heads(&mut self, after: Option<&str>, most: u32) -> Result<Vec<Head>, Failure> {
         self.inner.heads(after, most)
     }

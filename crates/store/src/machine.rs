@@ -54,6 +54,22 @@ pub struct NewRevision {
     pub at: Timestamp,
 }
 
+impl NewRevision {
+    /// As it is kept, where it is the one that counts for this machine.
+    pub fn record(&self, head: &Head) -> MachineRecord {
+        MachineRecord {
+            machine: head.machine,
+            revision: head.revision,
+            name: head.name.clone(),
+            kind: self.kind,
+            definition: self.definition.clone(),
+            role_arn: self.role_arn.clone(),
+            settings: self.settings.clone(),
+            created_at: self.at,
+        }
+    }
+}
+
 /// A definition that is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineRecord {

@@ -212,6 +212,13 @@ pub struct Summary {
     pub alias: Option<Arc<str>>,
 }
 
+impl Summary {
+    /// Whether it belongs on a page of a list that begins after this place.
+    pub fn comes_after(&self, place: After) -> bool {
+        place.is_none_or(|place| (self.started_at, self.execution) < place)
+    }
+}
+
 /// Where a list goes on: after this execution. Lists are in the order of their start, the newest first.
 pub type After = Option<(Timestamp, ExecutionId)>;
 
@@ -283,6 +290,9 @@ pub trait Reader: Send {
 
     /// Machines as they stand, by name, after this one.
     fn heads(&mut self, after: Option<&str>, most: u32) -> Result<Vec<Head>, Failure>;
+
+    /// How many machines there are.
+    fn machine_count(&mut self) -> Result<usize, Failure>;
 
     /// The execution with this name, if it has a row.
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Failure>;

@@ -7,7 +7,7 @@ use crate::running::{Running, Unreadable};
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{EffectKey, Execution, ExecutionId, Identity, Input, Moment};
 use perdura_store::record::Begun;
-use perdura_store::{ChildOf, Failure, MachineId, RevisionId, Shard};
+use perdura_store::{After, ChildOf, Failure, MachineId, RevisionId, Shard};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -125,12 +125,14 @@ impl Node {
     }
 
     /// The newest of a machine that have no row yet. One of which a Turn is being committed is told by its id.
-    pub(super) fn young(&self, machine: MachineId, most: usize) -> Young {
+    pub(super) fn young(&self, machine: MachineId, after: After, most: usize) -> Young {
         let mut young = Young::default();
         for (id, slot) in &self.slots {
             if slot.machine == Some(machine) && slot.child.is_none() {
                 match &slot.running {
-                    Some(running) => young.seen.extend(running.young()),
+                    Some(running) => {
+                        young.seen.extend(running.young().filter(|seen| seen.comes_after(after)));
+                    }
                     None => young.busy.push(*id),
                 }
             }

@@ -89,7 +89,8 @@ pub(super) async fn delete(api: &Api, request: Requested<'_>) -> Result<Value, A
     api.blocking(move |api| {
         let mut count = api.0.activities.lock().unwrap_or_else(PoisonError::into_inner);
         let was_there = api.0.door.unregister(Registry::Activity, &name)?;
-        *count = count.map(|count| count - usize::from(was_there));
+        // Those that workers on the command line have asked for are not counted when they are made.
+        *count = count.map(|count| count.saturating_sub(usize::from(was_there)));
         Ok(())
     })
     .await?;

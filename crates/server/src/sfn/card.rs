@@ -4,6 +4,7 @@
 //! of them touches anything: they say what the card is afterwards, or what AWS would say.
 
 use super::error::{ApiError, Code};
+use super::locate::version_number;
 use perdura_engine::Timestamp;
 use perdura_runtime::{Chosen, Qualified, Resolver};
 use perdura_store::RevisionId;
@@ -217,9 +218,9 @@ impl Card {
 pub fn resolver() -> Resolver {
     Resolver(Arc::new(|asked: Qualified<'_>| {
         let card: Card = serde_json::from_str(&asked.head.card).ok()?;
-        let (version, alias) = match asked.qualifier.parse() {
-            Ok(number) => (card.version(number)?, None),
-            Err(_) => (card.route(asked.qualifier, asked.chance)?, Some(asked.qualifier.into())),
+        let (version, alias) = match version_number(asked.qualifier) {
+            Some(number) => (card.version(number)?, None),
+            None => (card.route(asked.qualifier, asked.chance)?, Some(asked.qualifier.into())),
         };
         Some(Chosen { revision: version.revision, version: version.number, alias })
     }))

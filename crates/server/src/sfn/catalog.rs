@@ -15,8 +15,8 @@ use uuid::{Uuid, uuid};
 
 /// How many machines are kept at hand.
 const KNOWN_MAX: usize = 4_096;
-/// How many heads are read at once.
-const HEADS_AT_ONCE: u32 = 10_000;
+/// How many bytes of their definitions and cards.
+const KNOWN_BYTES_MAX: usize = 64 << 20;
 /// How often a change is decided anew because somebody else was faster.
 const TRIES_MAX: usize = 100;
 /// The ids of revisions are names in it.
@@ -32,6 +32,13 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    fn read(head: Head, record: MachineRecord) -> Result<Self, ApiError> {
+        let card = serde_json::from_str(&head.card).map_err(|error| {
+            ApiError::unavailable(format!("the card of {} cannot be read: {error}", head.name))
+        })?;
+        Ok(Self { head, card, record })
+    }
+
     /// The id of a revision; the one that the machine was created with has none.
     pub(super) fn revision_id(&self, revision: RevisionId) -> Option<String> {
         if self.card.first == Some(revision) {
@@ -39,6 +46,12 @@ impl Entry {
         }
         let Head { name, created_at, .. } = &self.head;
         Some(Uuid::new_v5(&REVISIONS, format!("{name}:{created_at}:{}", revision.0).as_bytes()).to_string())
+    }
+
+    /// About how much memory it takes: its card stands in it twice, as text and read.
+    fn bytes(&self) -> usize {
+        let settings = self.record.settings.as_ref().map_or(0, |settings| settings.len());
+        self.record.definition.len() + settings + 2 * self.head.card.len()
     }
 
     pub(super) fn settings(&self) -> Settings {
@@ -51,14 +64,15 @@ impl Entry {
 struct Known {
     changes: u64,
     machines: HashMap<Arc<str>, Arc<Entry>>,
+    bytes: usize,
 }
 
 /// What was read.
 #[derive(Default)]
 pub(super) struct Catalog {
     known: RwLock<Known>,
-    /// How many machines there were, after so many changes.
-    count: Mutex<Option<(u64, usize)>>,
+    /// Held while a machine is made, so that two do not both take the last place.
+    pub(super) making: Mutex<()>,
 }
 
 impl Catalog {
@@ -69,11 +83,14 @@ impl Catalog {
 
     fn put(&self, name: Arc<str>, entry: Arc<Entry>, changes: u64) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.changes != changes || known.machines.len() >= KNOWN_MAX {
-            known.machines.clear();
-            known.changes = changes;
+        let bytes = entry.bytes();
+        let is_full = known.machines.len() >= KNOWN_MAX || known.bytes + bytes > KNOWN_BYTES_MAX;
+        if known.changes != changes || is_full {
+            *known = Known { changes, ..Known::default() };
         }
-        known.machines.insert(name, entry);
+        let before = known.machines.insert(name, entry);
+        known.bytes += bytes;
+        known.bytes -= before.map_or(0, |entry| entry.bytes());
     }
 }
 
@@ -109,30 +126,6 @@ impl Api {
         Ok(entry)
     }
 
-    /// How many machines there are. It is counted again only after something other than a new machine changed. It
-    /// waits for the disk.
-    pub(super) fn count_machines(&self) -> Result<usize, ApiError> {
-        let mut known = self.0.catalog.count.lock().unwrap_or_else(PoisonError::into_inner);
-        let changes = self.0.door.machine_changes();
-        let count = match *known {
-            Some((at, count)) if at == changes => count,
-            _ => {
-                let mut count = 0;
-                let mut after: Option<Arc<str>> = None;
-                loop {
-                    let heads = self.0.door.read(|reader| reader.heads(after.as_deref(), HEADS_AT_ONCE))?;
-                    let Some(last) = heads.last() else { break };
-                    count += heads.len();
-                    after = Some(last.name.clone());
-                }
-                count
-            }
-        };
-        // The machine that is made next is one more, after one more change.
-        *known = Some((changes + 1, count + 1));
-        Ok(count)
-    }
-
     /// A machine as the store has it. It waits for the disk.
     pub(super) fn look(&self, name: &str) -> Result<Option<Entry>, ApiError> {
         let found = self.0.door.read(|reader| {
@@ -140,14 +133,11 @@ impl Api {
             let record = reader.revision(head.revision)?;
             Ok(record.map(|record| (head, record)))
         })?;
-        let Some((head, record)) = found else { return Ok(None) };
-        let card = serde_json::from_str(&head.card)
-            .map_err(|error| ApiError::unavailable(format!("the card of {name} cannot be read: {error}")))?;
-        Ok(Some(Entry { head, card, record }))
+        found.map(|(head, record)| Entry::read(head, record)).transpose()
     }
 
     /// Changes a machine as `decide` says of what it is shown; `None` from it: nothing is to be changed. It waits for
-    /// the disk, and answers with the machine as it stands then.
+    /// the disk, and answers with the machine as this change has left it, whatever others have made of it since.
     pub(super) fn change(
         &self,
         name: &Arc<str>,
@@ -163,16 +153,68 @@ impl Api {
             let (revision, machine) = revision.unzip();
             let change = MachineChange {
                 name: name.clone(),
-                seen: seen.map(|entry| entry.head.changed),
+                seen: seen.as_ref().map(|entry| entry.head.changed),
                 revision,
                 card: &write,
             };
             match self.0.door.revise(&change, machine)? {
-                Revised::Stands(_) => return self.look(name),
+                Revised::Stands(head) => {
+                    let new = change.revision.map(|new| new.record(&head));
+                    let record = new.or(seen.map(|entry| entry.record));
+                    return record.map(|record| Entry::read(head, record)).transpose();
+                }
                 Revised::Gone => return Ok(None),
                 Revised::Otherwise(_) => {}
             }
         }
         Err(ApiError::new(Code::ConflictException, format!("{name} is changed by others all the time")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perdura_engine::Timestamp;
+    use perdura_engine::asl::machine::MachineType;
+    use perdura_store::MachineId;
+
+    fn entry(name: &str, definition_bytes: usize) -> Arc<Entry> {
+        let (machine, revision) = (MachineId(1), RevisionId(1));
+        let (name, created_at): (Arc<str>, _) = (name.into(), Timestamp(0));
+        let new = NewRevision {
+            kind: MachineType::Standard,
+            definition: "x".repeat(definition_bytes).into(),
+            role_arn: None,
+            settings: None,
+            at: created_at,
+        };
+        let card = "{}".into();
+        let head = Head { machine, name, kind: new.kind, revision, created_at, changed: 1, card };
+        let record = new.record(&head);
+        Arc::new(Entry::read(head, record).expect("the card is JSON"))
+    }
+
+    #[test]
+    fn large_definitions_do_not_fill_the_memory() {
+        let catalog = Catalog::default();
+        for number in 0..200 {
+            let name = number.to_string();
+            catalog.put(name.as_str().into(), entry(&name, 1 << 20), 1);
+            assert!(catalog.get(&name, 1).is_some(), "the newest is at hand");
+        }
+        let known = catalog.known.read().expect("nobody has panicked");
+        let held: usize = known.machines.values().map(|entry| entry.bytes()).sum();
+        assert!(held <= KNOWN_BYTES_MAX && held == known.bytes, "{held} {}", known.bytes);
+    }
+
+    #[test]
+    fn what_was_read_before_a_change_is_not_given_after_it() {
+        let catalog = Catalog::default();
+        catalog.put("m".into(), entry("m", 1), 1);
+        assert!(catalog.get("m", 1).is_some() && catalog.get("m", 2).is_none());
+        catalog.put("n".into(), entry("n", 1), 2);
+        // One who was slow puts what was read before.
+        catalog.put("m".into(), entry("m", 1), 1);
+        assert!(catalog.get("m", 2).is_none());
     }
 }

@@ -76,11 +76,8 @@ async fn prepare(
     only: Option<MachineType>,
 ) -> Result<(Start, Arc<Entry>, String), ApiError> {
     let machine_arn = request.required("stateMachineArn");
-    let found = MachineArn::read(machine_arn)?;
+    let found = MachineArn::read(&api.0.arns, machine_arn)?;
     let missing = || ApiError::no_machine(machine_arn);
-    if !api.is_ours(machine_arn) {
-        return Err(missing());
-    }
     if let MachineArn::Labelled { .. } = found {
         return Err(super::list::labelled());
     }

@@ -88,9 +88,9 @@ pub(super) async fn executions(api: &Api, request: Requested<'_>) -> Result<Valu
     if request.text("statusFilter") == Some("PENDING_REDRIVE") {
         return Ok(pages.answer("executions", Vec::new(), None));
     }
-    let young = match (filter.machine, after) {
-        (Some(machine), None) => api.0.door.young(machine, pages.most() as usize + 1).await,
-        _ => Vec::new(),
+    let young = match filter.machine {
+        Some(machine) => api.0.door.young(machine, after, pages.most() as usize + 1).await,
+        None => Vec::new(),
     };
     let most = pages.most() + 1;
     let asked = filter.clone();
@@ -157,7 +157,7 @@ impl Of {
 }
 
 async fn of_machine(api: &Api, arn: &str, filter: &mut Filter) -> Result<Of, ApiError> {
-    let found = MachineArn::read(arn)?;
+    let found = MachineArn::read(&api.0.arns, arn)?;
     let entry = api.machine(found.name()).await?.ok_or_else(|| ApiError::no_machine(arn))?;
     if entry.head.kind == MachineType::Express {
         return Err(ApiError::wrong_type());

@@ -4,7 +4,7 @@ use super::Api;
 use super::error::ApiError;
 use super::list::labelled;
 use crate::fold::{Folded, broken, fold};
-use perdura_engine::{Arn, ArnError, Execution, ExecutionId, Named};
+use perdura_engine::{Arn, ArnError, Arns, Execution, ExecutionId, Named};
 use perdura_store::MapRunRow;
 use perdura_store::record::{Begun, TurnBody};
 use std::sync::Arc;
@@ -20,26 +20,33 @@ pub(super) enum MachineArn {
 }
 
 impl MachineArn {
-    pub(super) fn read(arn: &str) -> Result<Self, ApiError> {
-        match parse(arn)?.named {
-            Named::Machine { name } => Ok(Self::Plain { name: name.to_owned() }),
-            Named::Qualified { name, qualifier } => Ok(match qualifier.parse() {
-                Ok(number) => Self::Version { name: name.to_owned(), number },
-                Err(_) => Self::Alias { name: name.to_owned(), alias: qualifier.to_owned() },
+    /// Takes an ARN apart. There is no machine of another account or region, whatever its name.
+    pub(super) fn read(arns: &Arns, arn: &str) -> Result<Self, ApiError> {
+        let parsed = parse(arn)?;
+        let found = Self::of(&parsed.named).ok_or_else(|| wrong_resource(arn))?;
+        if parsed.is_of(arns) { Ok(found) } else { Err(ApiError::no_machine(arn)) }
+    }
+
+    fn of(named: &Named<'_>) -> Option<Self> {
+        match *named {
+            Named::Machine { name } => Some(Self::Plain { name: name.to_owned() }),
+            Named::Qualified { name, qualifier } => Some(match version_number(qualifier) {
+                Some(number) => Self::Version { name: name.to_owned(), number },
+                None => Self::Alias { name: name.to_owned(), alias: qualifier.to_owned() },
             }),
             Named::Labelled { name, label } => {
-                Ok(Self::Labelled { name: name.to_owned(), label: label.to_owned() })
+                Some(Self::Labelled { name: name.to_owned(), label: label.to_owned() })
             }
             Named::Execution { .. }
             | Named::Express { .. }
             | Named::MapRun { .. }
-            | Named::Activity { .. } => Err(wrong_resource(arn)),
+            | Named::Activity { .. } => None,
         }
     }
 
     /// The name of a machine, where nothing else is wanted.
-    pub(super) fn plain(arn: &str) -> Result<String, ApiError> {
-        match Self::read(arn)? {
+    pub(super) fn plain(arns: &Arns, arn: &str) -> Result<String, ApiError> {
+        match Self::read(arns, arn)? {
             Self::Plain { name } => Ok(name),
             Self::Labelled { .. } => Err(labelled()),
             Self::Version { .. } | Self::Alias { .. } => Err(wrong_resource(arn)),
@@ -54,6 +61,11 @@ impl MachineArn {
             | Self::Labelled { name, .. } => name,
         }
     }
+}
+
+/// The number of a version, which is written in one way alone: `01` and `+1` are no numbers of versions.
+pub(super) fn version_number(qualifier: &str) -> Option<u32> {
+    qualifier.parse().ok().filter(|number: &u32| number.to_string() == qualifier)
 }
 
 /// AWS's words for an ARN of another kind than is wanted.
@@ -167,5 +179,36 @@ impl Api {
     pub(super) async fn map_run(&self, run: Uuid, arn: &str) -> Result<MapRunRow, ApiError> {
         let found = self.0.door.map_run(run).await?;
         found.filter(|found| *found.arn == *arn).ok_or_else(|| ApiError::no_resource(arn))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sfn::Code;
+
+    #[test]
+    fn a_machine_of_another_account_region_or_partition_is_not_ours() {
+        let arns = Arns::default();
+        assert!(MachineArn::read(&arns, &arns.machine("m")).is_ok());
+        for foreign in [
+            Arns { account: "999999999999".into(), ..Arns::default() },
+            Arns { region: "eu-west-1".into(), ..Arns::default() },
+            Arns { partition: "aws-cn".into(), ..Arns::default() },
+        ] {
+            for arn in [foreign.machine("m"), foreign.version("m", 1), foreign.alias("m", "live")] {
+                let code = MachineArn::read(&arns, &arn).map_err(|error| error.code);
+                assert_eq!(code, Err(Code::StateMachineDoesNotExist), "{arn}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_version_has_one_spelling() {
+        assert_eq!(version_number("1"), Some(1));
+        assert_eq!(version_number("4294967295"), Some(u32::MAX));
+        for other in ["01", "00000001", "+1", "-1", "4294967296", "1a", ""] {
+            assert_eq!(version_number(other), None, "{other}");
+        }
     }
 }

@@ -20,7 +20,7 @@ use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::object;
 use perdura_engine::is_name;
 use perdura_store::{MachineRecord, NewRevision};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 pub(super) async fn create(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let name: Arc<str> = request.required("name").into();
@@ -41,11 +41,12 @@ pub(super) async fn create(api: &Api, request: Requested<'_>) -> Result<Value, A
     let arn = api.0.arns.machine(&name);
     let entry = api
         .blocking(move |api| {
+            let _alone = api.0.catalog.making.lock().unwrap_or_else(PoisonError::into_inner);
             api.change(&name, |seen| {
                 if let Some(entry) = seen {
                     return again(entry, &arn, &definition, kind, &settings).map(|()| None);
                 }
-                if api.count_machines()? >= quota {
+                if api.0.door.read(|reader| reader.machine_count())? >= quota {
                     let message = format!("The maximum number of state machines is {quota}");
                     return Err(ApiError::new(Code::StateMachineLimitExceeded, message));
                 }
@@ -111,7 +112,7 @@ pub(super) fn deleting(arn: &str) -> ApiError {
 
 pub(super) async fn update(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let arn = request.required("stateMachineArn");
-    let (name, arn): (Arc<str>, Arc<str>) = (MachineArn::plain(arn)?.into(), arn.into());
+    let (name, arn): (Arc<str>, Arc<str>) = (MachineArn::plain(&api.0.arns, arn)?.into(), arn.into());
     let changes = ["definition", "roleArn", "loggingConfiguration", "tracingConfiguration"];
     let (publish, description) = publishing(request);
     if changes.iter().all(|member| request.value(member).is_none())
@@ -197,7 +198,7 @@ pub(super) async fn update(api: &Api, request: Requested<'_>) -> Result<Value, A
 
 pub(super) async fn describe(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let arn = request.required("stateMachineArn");
-    let found = MachineArn::read(arn)?;
+    let found = MachineArn::read(&api.0.arns, arn)?;
     let entry = api.machine(found.name()).await?.ok_or_else(|| ApiError::no_machine(arn))?;
     let mut shown = object_of(object! {"stateMachineArn" => arn, "name" => entry.head.name.clone()});
     let (record, created_at) = match &found {

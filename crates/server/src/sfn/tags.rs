@@ -19,11 +19,15 @@ enum Tagged {
 }
 
 /// Versions, aliases and executions have none.
-fn read(arn: &str) -> Result<Tagged, ApiError> {
-    if let Named::Activity { name } = parse(arn)?.named {
+fn read(api: &Api, arn: &str) -> Result<Tagged, ApiError> {
+    let named = parse(arn)?.named;
+    if !api.is_ours(arn) {
+        return Err(ApiError::no_resource(arn));
+    }
+    if let Named::Activity { name } = named {
         return Ok(Tagged::Activity(name.to_owned()));
     }
-    match MachineArn::read(arn)? {
+    match MachineArn::read(&api.0.arns, arn)? {
         MachineArn::Plain { name } => Ok(Tagged::Machine(name)),
         MachineArn::Version { .. } | MachineArn::Alias { .. } | MachineArn::Labelled { .. } => {
             Err(ApiError::no_resource(arn))
@@ -53,7 +57,7 @@ async fn change(
     change: impl Fn(&mut Tags) -> Result<(), ApiError> + Send + 'static,
 ) -> Result<Value, ApiError> {
     let arn = request.required("resourceArn");
-    let found = match read(arn)? {
+    let found = match read(api, arn)? {
         Tagged::Machine(name) => {
             change_card(api, name.into(), move |card| change(&mut card.tags)).await?.is_some()
         }
@@ -66,7 +70,7 @@ async fn change(
 
 pub(super) async fn list(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let arn = request.required("resourceArn");
-    let tags = match read(arn)? {
+    let tags = match read(api, arn)? {
         Tagged::Machine(name) => api.machine(&name).await?.map(|entry| entry.card.tags.clone()),
         Tagged::Activity(name) => api.activity(name).await?.map(|(_, Activity { tags, .. })| tags),
     };

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 pub(super) async fn publish(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let arn: Arc<str> = request.required("stateMachineArn").into();
-    let name: Arc<str> = MachineArn::plain(&arn)?.into();
+    let name: Arc<str> = MachineArn::plain(&api.0.arns, &arn)?.into();
     let wanted = request.text("revisionId").map(str::to_owned);
     let description = request.text("description").map(str::to_owned);
     let (now, most) = (api.now(), api.most());
@@ -41,7 +41,7 @@ pub(super) async fn publish(api: &Api, request: Requested<'_>) -> Result<Value, 
 
 pub(super) async fn delete_version(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let arn = request.required("stateMachineVersionArn");
-    let MachineArn::Version { name, number } = MachineArn::read(arn)? else {
+    let MachineArn::Version { name, number } = MachineArn::read(&api.0.arns, arn)? else {
         return Err(wrong_resource(arn));
     };
     change_card(api, name.into(), move |card| card.delete_version(number)).await?;
@@ -50,7 +50,7 @@ pub(super) async fn delete_version(api: &Api, request: Requested<'_>) -> Result<
 
 pub(super) async fn list_versions(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let arn = request.required("stateMachineArn");
-    let name = MachineArn::plain(arn)?;
+    let name = MachineArn::plain(&api.0.arns, arn)?;
     let pages = Pages::of(api, request, "ListStateMachineVersions");
     let before = pages.after()?.and_then(|place| place.parse::<u32>().ok());
     let entry = api.machine(&name).await?;
@@ -69,7 +69,7 @@ pub(super) async fn list_versions(api: &Api, request: Requested<'_>) -> Result<V
 
 pub(super) async fn create_alias(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let alias = request.required("name").to_owned();
-    let (name, routes) = routing(request.list("routingConfiguration").unwrap_or_default())?;
+    let (name, routes) = routing(api, request.list("routingConfiguration").unwrap_or_default())?;
     let change =
         AliasChange { description: request.text("description").map(str::to_owned), routes: Some(routes) };
     let (name, now, most): (Arc<str>, _, _) = (name.into(), api.now(), api.most());
@@ -94,9 +94,9 @@ pub(super) async fn create_alias(api: &Api, request: Requested<'_>) -> Result<Va
 }
 
 pub(super) async fn update_alias(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
-    let (name, alias) = alias_of(request)?;
+    let (name, alias) = alias_of(api, request)?;
     let routes = match request.list("routingConfiguration") {
-        Some(list) => Some(same_machine(&name, routing(list)?)?),
+        Some(list) => Some(same_machine(&name, routing(api, list)?)?),
         None => None,
     };
     let change = AliasChange { description: request.text("description").map(str::to_owned), routes };
@@ -116,7 +116,7 @@ pub(super) async fn update_alias(api: &Api, request: Requested<'_>) -> Result<Va
 }
 
 pub(super) async fn delete_alias(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
-    let (name, alias) = alias_of(request)?;
+    let (name, alias) = alias_of(api, request)?;
     let delete = move |card: &mut Card| {
         card.aliases.remove(&alias);
         Ok(())
@@ -126,7 +126,7 @@ pub(super) async fn delete_alias(api: &Api, request: Requested<'_>) -> Result<Va
 }
 
 pub(super) async fn describe_alias(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
-    let (name, alias) = alias_of(request)?;
+    let (name, alias) = alias_of(api, request)?;
     let entry = api.machine(&name).await?.ok_or_else(no_such_alias)?;
     let known = entry.card.aliases.get(&alias).ok_or_else(no_such_alias)?;
     let routes = known.routes.iter().map(|route| {
@@ -151,7 +151,7 @@ pub(super) async fn describe_alias(api: &Api, request: Requested<'_>) -> Result<
 /// Aliases of a machine, or of one version of it.
 pub(super) async fn list_aliases(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let arn = request.required("stateMachineArn");
-    let found = MachineArn::read(arn)?;
+    let found = MachineArn::read(&api.0.arns, arn)?;
     let only = match &found {
         MachineArn::Version { number, .. } => Some(*number),
         MachineArn::Plain { .. } => None,
@@ -181,9 +181,9 @@ pub(super) async fn list_aliases(api: &Api, request: Requested<'_>) -> Result<Va
 }
 
 /// Which machine, and which alias of it.
-fn alias_of(request: Requested<'_>) -> Result<(String, String), ApiError> {
+fn alias_of(api: &Api, request: Requested<'_>) -> Result<(String, String), ApiError> {
     let arn = request.required("stateMachineAliasArn");
-    match MachineArn::read(arn)? {
+    match MachineArn::read(&api.0.arns, arn)? {
         MachineArn::Alias { name, alias } => Ok((name, alias)),
         MachineArn::Plain { .. } | MachineArn::Version { .. } | MachineArn::Labelled { .. } => {
             Err(wrong_resource(arn))
@@ -192,7 +192,7 @@ fn alias_of(request: Requested<'_>) -> Result<(String, String), ApiError> {
 }
 
 /// Which machine a routing configuration leads to, and how.
-fn routing(list: &[Value]) -> Result<(String, Vec<Route>), ApiError> {
+fn routing(api: &Api, list: &[Value]) -> Result<(String, Vec<Route>), ApiError> {
     let arn = |item: &Value| {
         item.get("stateMachineVersionArn").and_then(Value::as_str).unwrap_or_default().to_owned()
     };
@@ -206,7 +206,7 @@ fn routing(list: &[Value]) -> Result<(String, Vec<Route>), ApiError> {
     let mut routes = Vec::new();
     let mut machine: Option<String> = None;
     for (arn, weight) in arns.iter().zip(&weights) {
-        let Ok(MachineArn::Version { name, number }) = MachineArn::read(arn) else {
+        let Ok(MachineArn::Version { name, number }) = MachineArn::read(&api.0.arns, arn) else {
             return wrong(format!(
                 "Routing configuration must contain state machine version ARNs. {}",
                 received()

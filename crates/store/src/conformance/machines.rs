@@ -208,6 +208,7 @@ pub fn heads_are_listed_by_name_and_page(make: Make<'_>) {
     };
     assert_eq!([page(None, 9), page(None, 2), page(Some("a"), 2)], ["acde", "ac", "cd"]);
     assert_eq!([page(Some("b"), 1), page(Some("e"), 9), page(None, 0)], ["c", "", ""]);
+    assert_eq!(reader.machine_count().unwrap(), 4, "what is gone does not count");
 }
 
 pub fn machines_are_listed_by_name(make: Make<'_>) {

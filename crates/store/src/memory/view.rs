@@ -136,6 +136,11 @@ impl Reader for MemoryReader {
         Ok(known.and_then(|(name, known)| memory.head(name, known)))
     }
 
+    fn machine_count(&mut self) -> Result<usize, Failure> {
+        let memory = self.lock();
+        Ok(memory.machines.iter().filter(|(name, known)| memory.head(name, known).is_some()).count())
+    }
+
     fn heads(&mut self, after: Option<&str>, most: u32) -> Result<Vec<Head>, Failure> {
         let memory = self.lock();
         let range = (Bound::Excluded(after.unwrap_or("")), Bound::Unbounded);

@@ -100,6 +100,13 @@ pub(super) fn heads(connection: &Connection, after: Option<&str>, most: u32) -> 
     read_heads(connection, page, params![after.unwrap_or(""), most])
 }
 
+/// The index alone is read: cards can be large.
+pub(super) fn count(connection: &Connection) -> Result<usize, Trouble> {
+    let count = "SELECT count(*) FROM machine INDEXED BY machine_there WHERE revision IS NOT NULL";
+    let count: i64 = connection.prepare_cached(count)?.query_row([], |row| row.get(0))?;
+    Ok(usize::try_from(count).unwrap_or(usize::MAX))
+}
+
 pub(super) fn deploy(connection: &Connection, new: &NewMachine) -> Result<MachineRecord, Refused> {
     let revision = new.revision();
     if let Some(same) = machine(connection, &new.name)?.filter(|counts| counts.says(&revision)) {

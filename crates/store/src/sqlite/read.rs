@@ -278,6 +278,10 @@ impl Reader for SqliteReader {
         self.ask(|connection, _| machines::head(connection, name))
     }
 
+    fn machine_count(&mut self) -> Result<usize, Failure> {
+        self.ask(|connection, _| machines::count(connection))
+    }
+
     fn heads(&mut self, after: Option<&str>, most: u32) -> Result<Vec<Head>, Failure> {
         self.ask(|connection, _| machines::heads(connection, after, most))
     }

@@ -7,22 +7,25 @@ use crate::sfn::error::ApiError;
 use crate::sfn::locate::MachineArn;
 use crate::sfn::requested::Requested;
 use perdura_engine::asl::json::Value;
-use perdura_engine::{Fault, Input, Status};
-use perdura_store::Filter;
-use std::sync::Arc;
+use perdura_engine::{ExecutionId, Fault, Input, Status};
+use perdura_runtime::InputError;
+use perdura_store::{Filter, MachineId};
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
+use tokio::task::JoinSet;
 
 /// How many executions are stopped between two looks at a list.
 const STOPPED_AT_ONCE: u32 = 100;
 /// How many of those that lists do not show yet are asked for.
 const YOUNG_MAX: usize = 100_000;
-/// How many machines are looked at at once.
-const HEADS_AT_ONCE: u32 = 1_000;
+/// How many machines are looked at between two looks at their list. Their cards can be large.
+const HEADS_AT_ONCE: u32 = 100;
 
 /// Deletes a machine: it takes no more executions, those that run are ended, and then it goes. One that is not there
 /// is gone already.
 pub(in crate::sfn) async fn delete(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let arn = request.required("stateMachineArn");
-    let name: Arc<str> = MachineArn::plain(arn)?.into();
+    let name: Arc<str> = MachineArn::plain(&api.0.arns, arn)?.into();
     let marked = name.clone();
     let entry = api
         .blocking(move |api| {
@@ -41,6 +44,27 @@ pub(in crate::sfn) async fn delete(api: &Api, request: Requested<'_>) -> Result<
         });
     }
     Ok(Value::empty_object())
+}
+
+/// A machine that one task is ending. A second one could go on after the first is done, and end executions of a machine
+/// that was made by the same name since.
+struct Ending<'a> {
+    api: &'a Api,
+    name: Arc<str>,
+}
+
+impl<'a> Ending<'a> {
+    /// `None`: somebody is at it.
+    fn take(api: &'a Api, name: &Arc<str>) -> Option<Self> {
+        let mut ending = api.0.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        ending.insert(name.clone()).then(|| Self { api, name: name.clone() })
+    }
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.api.0.ending.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.name);
+    }
 }
 
 impl Api {
@@ -63,27 +87,13 @@ impl Api {
 
     /// Ends what runs of a machine that is being deleted, and then the machine.
     async fn end_machine(&self, name: Arc<str>) -> Result<(), ApiError> {
-        let Some(entry) = self.machine(&name).await? else { return Ok(()) };
-        let machine = entry.head.machine;
-        let mut after = None;
-        loop {
-            let filter =
-                Filter { machine: Some(machine), status: Some(Status::Running), ..Filter::default() };
-            let mut running = self.read(move |reader| reader.list(&filter, after, STOPPED_AT_ONCE)).await?;
-            if after.is_none() {
-                running.extend(self.0.door.young(machine, YOUNG_MAX).await);
-            }
-            let Some(last) = running.last() else { break };
-            after = Some((last.started_at, last.execution));
-            for summary in running {
-                let taken =
-                    self.0.door.input(summary.execution, Input::Stop { fault: Fault::default() }).await;
-                if let Err(error) = taken {
-                    // A parked one does not move any more; the others are ended all the same.
-                    tracing::warn!(execution = %summary.execution, %error, "not stopped");
-                }
-            }
-        }
+        let Some(_ending) = Ending::take(self, &name) else { return Ok(()) };
+        let Some(entry) = self.machine(&name).await?.filter(|entry| entry.card.deleting) else {
+            return Ok(());
+        };
+        let mut stuck = BTreeSet::new();
+        // One that falls asleep, or wakes, while lists are read may be in none of them: until none is left, look again.
+        while self.stop_all(entry.head.machine, &mut stuck).await? > 0 {}
         self.blocking(move |api| {
             api.change(&name, |seen| {
                 let is_deleting = seen.is_some_and(|entry| entry.card.deleting);
@@ -92,5 +102,47 @@ impl Api {
         })
         .await?;
         Ok(())
+    }
+
+    /// Stops what can be found running of a machine, and says how many that were. Those that cannot be stopped are
+    /// stuck, and are not tried again.
+    async fn stop_all(
+        &self,
+        machine: MachineId,
+        stuck: &mut BTreeSet<ExecutionId>,
+    ) -> Result<usize, ApiError> {
+        let mut stopped = 0;
+        let mut found = self.0.door.young(machine, None, YOUNG_MAX).await;
+        let mut after = None;
+        loop {
+            let filter =
+                Filter { machine: Some(machine), status: Some(Status::Running), ..Filter::default() };
+            let page = self.read(move |reader| reader.list(&filter, after, STOPPED_AT_ONCE)).await?;
+            after = page.last().map(|last| (last.started_at, last.execution));
+            found.extend(page);
+            // Together, so that they share their commits.
+            let mut stopping = JoinSet::new();
+            for execution in found.drain(..).map(|summary| summary.execution) {
+                if !stuck.contains(&execution) {
+                    let door = self.0.door.clone();
+                    let stop = Input::Stop { fault: Fault::default() };
+                    stopping.spawn(async move { (execution, door.input(execution, stop).await) });
+                }
+            }
+            for (execution, taken) in stopping.join_all().await {
+                match taken {
+                    Ok(taken) => stopped += usize::from(taken.ignored.is_none()),
+                    Err(error @ (InputError::Parked(_) | InputError::Unknown)) => {
+                        // It does not move any more; the others are ended all the same.
+                        tracing::warn!(%execution, %error, "not stopped");
+                        stuck.insert(execution);
+                    }
+                    Err(error @ InputError::Unavailable(_)) => return Err(error.into()),
+                }
+            }
+            if after.is_none() {
+                return Ok(stopped);
+            }
+        }
     }
 }
