@@ -18,6 +18,7 @@ use table::{Answer, HEADERS, KINDS, Kind, LISTS, OF_CONTENT, Place, QUERY, ROUTE
 
 const METADATA: &str = "x-amz-meta-";
 const CRC32: HeaderName = HeaderName::from_static("x-amz-checksum-crc32");
+const CHECKSUM: HeaderName = HeaderName::from_static("x-amz-sdk-checksum-algorithm");
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
@@ -58,6 +59,7 @@ pub(super) fn request(action: &str, mut arguments: Map, region: &str) -> Result<
     let is_checked = headers.keys().any(|name| name.as_str().starts_with("x-amz-checksum-"));
     if action == "putObject" && !is_checked {
         headers.insert(CRC32, header_value("ChecksumCRC32", &crc32(&body))?);
+        headers.insert(CHECKSUM, HeaderValue::from_static("CRC32"));
     }
     Ok(Request { method: route.method.clone(), path, query, headers, body })
 }

@@ -154,7 +154,6 @@ pub(super) const SHOWN: &[(&str, &str, Kind)] = &[
     ("DeleteMarker", "x-amz-delete-marker", Kind::Truth),
     ("ETag", "etag", Kind::Text),
     ("Expiration", "x-amz-expiration", Kind::Text),
-    ("LastModified", "last-modified", Kind::Time),
     ("Location", "location", Kind::Text),
     ("MissingMeta", "x-amz-missing-meta", Kind::Number),
     ("ObjectLockLegalHoldStatus", "x-amz-object-lock-legal-hold", Kind::Text),
@@ -173,8 +172,11 @@ pub(super) const SHOWN: &[(&str, &str, Kind)] = &[
 ];
 
 /// Headers that describe content, and mean nothing where there is none.
-pub(super) const OF_CONTENT: &[(&str, &str, Kind)] =
-    &[("ContentLength", "content-length", Kind::Number), ("ContentType", "content-type", Kind::Text)];
+pub(super) const OF_CONTENT: &[(&str, &str, Kind)] = &[
+    ("ContentLength", "content-length", Kind::Number),
+    ("ContentType", "content-type", Kind::Text),
+    ("LastModified", "last-modified", Kind::Time),
+];
 
 /// Elements that may come several times, or not at all.
 pub(super) const LISTS: &[&str] = &["ChecksumAlgorithm", "CommonPrefixes", "Contents"];
