@@ -53,9 +53,8 @@ impl Bodies {
         if declared.is_some_and(|declared| declared > most) {
             return Err(too_large());
         }
-        let is_small = declared.is_some_and(|declared| declared <= SMALL);
         let reading = async {
-            let _turn = if is_small { None } else { self.large.acquire().await.ok() };
+            let _turn = if is_small(declared) { None } else { self.large.acquire().await.ok() };
             match Limited::new(body, most).collect().await {
                 Ok(collected) => Ok(collected.to_bytes()),
                 Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
@@ -69,6 +68,11 @@ impl Bodies {
             }
         }
     }
+}
+
+/// One whose size nobody tells may be large.
+fn is_small(declared: Option<usize>) -> bool {
+    declared.is_some_and(|declared| declared <= SMALL)
 }
 
 /// Answers one request; whatever it is, in the service's own way.
@@ -104,13 +108,18 @@ async fn carry_out(
     }
     let most = if api.is_strict() { STRICT_BODY_MAX } else { BODY_MAX };
     let declared = text(headers, header::CONTENT_LENGTH.as_str()).and_then(|length| length.parse().ok());
+    let now = || api.moment().now.0.unsigned_abs() / 1000;
+    if !is_small(declared) {
+        // There are few places for large bodies, and they are not for strangers.
+        keys.admit(headers, now())?;
+    }
     let body = bodies.read(body, declared, most).await?;
     keys.check(&Shown {
         path: head.uri.path(),
         query: head.uri.query().unwrap_or_default(),
         headers,
         body: &body,
-        now: api.moment().now.0.unsigned_abs() / 1000,
+        now: now(),
     })?;
     let unknown = |what: String| ApiError::new(Code::UnknownOperationException, what);
     let kind = text(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
