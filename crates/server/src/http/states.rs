@@ -9,6 +9,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use perdura_engine::asl::json::Value;
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
@@ -131,7 +132,13 @@ async fn carry_out(
     let Some(action) = target.strip_prefix(TARGET_PREFIX) else {
         return Err(unknown(format!("X-Amz-Target is {target:?}, and is to be {TARGET_PREFIX}ACTION")));
     };
-    api.call(action, &body).await
+    if is_small(Some(body.len())) {
+        return api.call(action, &body).await;
+    }
+    // To read a large one takes a thread for seconds, and everybody else would wait for it.
+    let (api, action, threads) = (api.clone(), action.to_owned(), Handle::current());
+    let called = tokio::task::spawn_blocking(move || threads.block_on(api.call(&action, &body)));
+    called.await.unwrap_or_else(|panic| Err(ApiError::new(Code::ServiceUnavailable, panic.to_string())))
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
