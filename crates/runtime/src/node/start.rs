@@ -131,7 +131,7 @@ impl Node {
             if slot.machine == Some(machine) && slot.child.is_none() {
                 match &slot.running {
                     Some(running) => {
-                        young.seen.extend(running.young().filter(|seen| seen.comes_after(after)))
+                        young.seen.extend(running.young().filter(|seen| seen.comes_after(after)));
                     }
                     None => young.busy.push(*id),
                 }
