@@ -12,7 +12,7 @@ mod verify;
 
 pub use secret::{Credentials, Secret};
 pub use sign::{Signable, sha256, sign};
-pub use verify::{Presented, Principal, Refusal, SKEW_SECONDS, verify};
+pub use verify::{Presented, Principal, Refusal, SKEW_SECONDS, admit, verify};
 
 /// Where a signature counts: it is worth nothing in another region or at another service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

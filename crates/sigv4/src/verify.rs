@@ -107,24 +107,10 @@ pub fn verify(
     skew_seconds: u64,
     find_secret: impl Fn(&str) -> Option<Secret>,
 ) -> Result<Principal, Refusal> {
-    let header =
-        |name: &str| request.headers.iter().find(|(given, _)| *given == name).map(|(_, value)| *value);
-    let claim = Claim::read(header("authorization").ok_or(Refusal::Missing)?)?;
-    let moment = header("x-amz-date")
-        .or_else(|| header("date"))
-        .ok_or(Refusal::Incomplete("existence of either a 'X-Amz-Date' or a 'Date' header"))?;
-    let signed_at =
-        read(moment).ok_or(Refusal::Incomplete("a date in the form 20260304T050607Z ('X-Amz-Date')"))?;
-    let secret = find_secret(claim.access_key_id).ok_or(Refusal::UnknownKey)?;
-    claim.check_scope(scope, moment)?;
-    if signed_at.abs_diff(now) > skew_seconds {
-        let now_written = crate::moment::written(now);
-        let is_old = signed_at < now;
-        return Err(Refusal::Skewed { signed: moment.to_owned(), now: now_written, skew_seconds, is_old });
-    }
-    check_signed(request.headers, &claim.signed_headers)?;
+    let (claim, moment, secret) = claimed(request.headers, scope, now, skew_seconds, find_secret)?;
     let body_sha256 = hex(request.body_sha256);
-    if header("x-amz-content-sha256").is_some_and(|told| !same(told.as_bytes(), body_sha256.as_bytes())) {
+    let told = header(request.headers, "x-amz-content-sha256");
+    if told.is_some_and(|told| !same(told.as_bytes(), body_sha256.as_bytes())) {
         return Err(Refusal::BodyMismatch);
     }
     let is_signed = |(name, _): &(&str, &str)| claim.signed_headers.contains(name);
@@ -143,6 +129,48 @@ pub fn verify(
     } else {
         Err(Refusal::Mismatch)
     }
+}
+
+/// Refuses what can be refused before the body is there: whoever names no access key of ours need not be listened to. It
+/// proves nothing yet; [`verify`] does.
+pub fn admit(
+    headers: &[(&str, &str)],
+    scope: Scope<'_>,
+    now: u64,
+    skew_seconds: u64,
+    find_secret: impl Fn(&str) -> Option<Secret>,
+) -> Result<(), Refusal> {
+    claimed(headers, scope, now, skew_seconds, find_secret).map(|_| ())
+}
+
+/// What the headers claim, when they say that it was signed, and the secret that it must have been signed with.
+fn claimed<'a>(
+    headers: &[(&'a str, &'a str)],
+    scope: Scope<'_>,
+    now: u64,
+    skew_seconds: u64,
+    find_secret: impl Fn(&str) -> Option<Secret>,
+) -> Result<(Claim<'a>, &'a str, Secret), Refusal> {
+    let claim = Claim::read(header(headers, "authorization").ok_or(Refusal::Missing)?)?;
+    let moment = header(headers, "x-amz-date")
+        .or_else(|| header(headers, "date"))
+        .ok_or(Refusal::Incomplete("existence of either a 'X-Amz-Date' or a 'Date' header"))?;
+    let signed_at =
+        read(moment).ok_or(Refusal::Incomplete("a date in the form 20260304T050607Z ('X-Amz-Date')"))?;
+    let secret = find_secret(claim.access_key_id).ok_or(Refusal::UnknownKey)?;
+    claim.check_scope(scope, moment)?;
+    if signed_at.abs_diff(now) > skew_seconds {
+        let now_written = crate::moment::written(now);
+        let is_old = signed_at < now;
+        return Err(Refusal::Skewed { signed: moment.to_owned(), now: now_written, skew_seconds, is_old });
+    }
+    check_signed(headers, &claim.signed_headers)?;
+    Ok((claim, moment, secret))
+}
+
+/// The first header of this name.
+fn header<'a>(headers: &[(&'a str, &'a str)], name: &str) -> Option<&'a str> {
+    headers.iter().find(|(given, _)| *given == name).map(|(_, value)| *value)
 }
 
 /// Takes as long for a near miss as for a far one.

@@ -1,7 +1,8 @@
 //! What is not taken, and what is said about it.
 
 use perdura_sigv4::{
-    Credentials, Presented, Principal, Refusal, SKEW_SECONDS, Scope, Secret, Signable, sha256, sign, verify,
+    Credentials, Presented, Principal, Refusal, SKEW_SECONDS, Scope, Secret, Signable, admit, sha256, sign,
+    verify,
 };
 
 const AT: u64 = 1_772_600_767;
@@ -62,7 +63,15 @@ impl Story {
             body_sha256: &sha256(self.body),
         };
         let known = |id: &str| (id == "AKIDEXAMPLE").then(|| Secret::new("secret"));
-        verify(&request, self.scope, self.now, SKEW_SECONDS, known)
+        let verified = verify(&request, self.scope, self.now, SKEW_SECONDS, known);
+        let admitted = admit(&headers, self.scope, self.now, SKEW_SECONDS, known);
+        match &verified {
+            Ok(_) | Err(Refusal::BodyMismatch) => assert_eq!(admitted, Ok(()), "it takes the body to tell"),
+            // Signed names without headers are seen at once, a wrong signature only with the body.
+            Err(Refusal::Mismatch) => assert!(admitted.is_ok() || admitted == Err(Refusal::Mismatch)),
+            Err(refusal) => assert_eq!(admitted.as_ref(), Err(refusal), "it is refused without the body too"),
+        }
+        verified
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::sfn::{ApiError, Code};
 use axum::http::HeaderMap;
-use perdura_sigv4::{Presented, Refusal, SKEW_SECONDS, Secret, sha256, verify};
+use perdura_sigv4::{Presented, Refusal, SKEW_SECONDS, Scope, Secret, admit, sha256, verify};
 use std::collections::BTreeMap;
 
 /// Access keys with their secrets.
@@ -37,34 +37,51 @@ impl Keyring {
         !self.keys.0.is_empty()
     }
 
+    /// Refuses who names none of the keys, before anything large is taken from them.
+    pub(super) fn admit(&self, headers: &HeaderMap, now: u64) -> Result<(), ApiError> {
+        if !self.asks() {
+            return Ok(());
+        }
+        let find = |id: &str| self.keys.0.get(id).cloned();
+        admit(&texts(headers)?, self.scope(), now, SKEW_SECONDS, find).map_err(|refusal| refused(&refusal))
+    }
+
     /// Refuses what is not signed by one of the keys.
     pub(super) fn check(&self, shown: &Shown) -> Result<(), ApiError> {
         if !self.asks() {
             return Ok(());
-        }
-        let mut headers = Vec::with_capacity(shown.headers.len());
-        for (name, value) in shown.headers {
-            let Ok(value) = value.to_str() else {
-                let what = format!("the header {name} cannot be read");
-                return Err(ApiError::new(Code::InvalidSignatureException, what));
-            };
-            headers.push((name.as_str(), value));
         }
         let body_sha256 = sha256(shown.body);
         let presented = Presented {
             method: "POST",
             path: shown.path,
             query: shown.query,
-            headers: &headers,
+            headers: &texts(shown.headers)?,
             body_sha256: &body_sha256,
         };
-        let scope = perdura_sigv4::Scope { region: &self.region, service: SERVICE };
         let find = |id: &str| self.keys.0.get(id).cloned();
-        match verify(&presented, scope, shown.now, SKEW_SECONDS, find) {
+        match verify(&presented, self.scope(), shown.now, SKEW_SECONDS, find) {
             Ok(_) => Ok(()),
             Err(refusal) => Err(refused(&refusal)),
         }
     }
+
+    fn scope(&self) -> Scope<'_> {
+        Scope { region: &self.region, service: SERVICE }
+    }
+}
+
+/// Headers as text.
+fn texts(headers: &HeaderMap) -> Result<Vec<(&str, &str)>, ApiError> {
+    let mut texts = Vec::with_capacity(headers.len());
+    for (name, value) in headers {
+        let Ok(value) = value.to_str() else {
+            let what = format!("the header {name} cannot be read");
+            return Err(ApiError::new(Code::InvalidSignatureException, what));
+        };
+        texts.push((name.as_str(), value));
+    }
+    Ok(texts)
 }
 
 fn refused(refusal: &Refusal) -> ApiError {

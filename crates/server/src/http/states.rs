@@ -9,6 +9,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use perdura_engine::asl::json::Value;
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
@@ -53,9 +54,8 @@ impl Bodies {
         if declared.is_some_and(|declared| declared > most) {
             return Err(too_large());
         }
-        let is_small = declared.is_some_and(|declared| declared <= SMALL);
         let reading = async {
-            let _turn = if is_small { None } else { self.large.acquire().await.ok() };
+            let _turn = if is_small(declared) { None } else { self.large.acquire().await.ok() };
             match Limited::new(body, most).collect().await {
                 Ok(collected) => Ok(collected.to_bytes()),
                 Err(error) if error.is::<LengthLimitError>() => Err(too_large()),
@@ -69,6 +69,11 @@ impl Bodies {
             }
         }
     }
+}
+
+/// One whose size nobody tells may be large.
+fn is_small(declared: Option<usize>) -> bool {
+    declared.is_some_and(|declared| declared <= SMALL)
 }
 
 /// Answers one request; whatever it is, in the service's own way.
@@ -104,13 +109,18 @@ async fn carry_out(
     }
     let most = if api.is_strict() { STRICT_BODY_MAX } else { BODY_MAX };
     let declared = text(headers, header::CONTENT_LENGTH.as_str()).and_then(|length| length.parse().ok());
+    let now = || api.moment().now.0.unsigned_abs() / 1000;
+    if !is_small(declared) {
+        // There are few places for large bodies, and they are not for strangers.
+        keys.admit(headers, now())?;
+    }
     let body = bodies.read(body, declared, most).await?;
     keys.check(&Shown {
         path: head.uri.path(),
         query: head.uri.query().unwrap_or_default(),
         headers,
         body: &body,
-        now: api.moment().now.0.unsigned_abs() / 1000,
+        now: now(),
     })?;
     let unknown = |what: String| ApiError::new(Code::UnknownOperationException, what);
     let kind = text(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
@@ -122,7 +132,13 @@ async fn carry_out(
     let Some(action) = target.strip_prefix(TARGET_PREFIX) else {
         return Err(unknown(format!("X-Amz-Target is {target:?}, and is to be {TARGET_PREFIX}ACTION")));
     };
-    api.call(action, &body).await
+    if is_small(Some(body.len())) {
+        return api.call(action, &body).await;
+    }
+    // To read a large one takes a thread for seconds, and everybody else would wait for it.
+    let (api, action, threads) = (api.clone(), action.to_owned(), Handle::current());
+    let called = tokio::task::spawn_blocking(move || threads.block_on(api.call(&action, &body)));
+    called.await.unwrap_or_else(|panic| Err(ApiError::new(Code::ServiceUnavailable, panic.to_string())))
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
