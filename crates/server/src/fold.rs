@@ -34,6 +34,18 @@ pub fn fold(reader: &mut dyn Reader, id: ExecutionId) -> Result<Option<Folded>, 
     }
 }
 
+/// The same, of one that is in nobody's memory: its row alone says how it stands, and the journal, which grows with
+/// everything that runs, is not searched.
+pub fn fold_at_rest(reader: &mut dyn Reader, id: ExecutionId) -> Result<Option<Folded>, Refusal> {
+    match reader.row(id)? {
+        Some((row, unsegmented_from)) if !row.awake && row.content.is_some() => {
+            let stored = Recovered { execution: id, row: Some(row), unsegmented_from, turns: Vec::new() };
+            fold_stored(reader, &stored).map(Some)
+        }
+        Some(_) | None => fold(reader, id),
+    }
+}
+
 /// The same, of what was read already.
 pub fn fold_stored(reader: &mut dyn Reader, stored: &Recovered) -> Result<Folded, Refusal> {
     let id = stored.execution;

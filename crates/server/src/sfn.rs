@@ -170,7 +170,7 @@ impl Api {
         let machine = locate::MachineArn::read(&self.0.arns, machine)?;
         let arn = self.0.arns.execution(machine.name(), &key.to_string(), MachineType::Standard, "");
         let id = self.execution(&arn).await?;
-        let execution = self.seen(id, &arn).await?.execution;
+        let execution = self.seen(id, &arn).await?;
         Ok(object! {"executionArn" => arn, "startDate" => seconds(execution.started_at())})
     }
 

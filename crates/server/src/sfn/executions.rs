@@ -164,9 +164,9 @@ fn not_started(error: StartError, arn: &str) -> ApiError {
 
 pub(super) async fn describe(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let arn = request.required("executionArn");
-    let id = api.standard(arn).await?;
-    let execution = api.seen(id, arn).await?.execution;
-    let run = if execution.identity().is_child_of_map_run() { api.run_of_child(id).await? } else { None };
+    let execution = api.standard_seen(arn).await?;
+    let identity = execution.identity();
+    let run = if identity.is_child_of_map_run() { api.run_of_child(identity.id).await? } else { None };
     if request.wants_data() {
         let machine = execution.identity().machine_name.clone();
         if let Some(entry) = api.machine(&machine).await? {
@@ -260,7 +260,7 @@ pub(super) async fn stop(api: &Api, request: Requested<'_>) -> Result<Value, Api
     let text = |name: &str| request.text(name).map(Arc::from);
     let fault = Fault { error: text("error"), cause: text("cause") };
     api.0.door.input(id, Input::Stop { fault }).await?;
-    let execution = api.seen(id, arn).await?.execution;
+    let execution = api.seen(id, arn).await?;
     let ended_at = execution.ended_at().unwrap_or_else(|| api.now());
     Ok(object! {"stopDate" => seconds(ended_at)})
 }
@@ -272,12 +272,12 @@ pub(super) async fn redrive(api: &Api, request: Requested<'_>) -> Result<Value, 
     let refused = |why: &str| ApiError::new(Code::ExecutionNotRedrivable, why.to_owned());
     let token: Option<Arc<str>> = request.text("clientToken").map(Arc::from);
     let input = token.clone().map_or(Input::Redrive, |token| Input::RedriveOnce { token });
-    let before = api.seen(id, arn).await?.execution;
+    let before = api.seen(id, arn).await?;
     if before.identity().is_child_of_map_run() {
         return Err(refused("Execution is a child of a Map Run and is redriven with it"));
     }
     let taken = api.0.door.input(id, input).await?;
-    let execution = api.seen(id, arn).await?.execution;
+    let execution = api.seen(id, arn).await?;
     if let Some(redriven_at) = token.and_then(|token| execution.redriven_under(&token)) {
         return Ok(object! {"redriveDate" => seconds(redriven_at)});
     }

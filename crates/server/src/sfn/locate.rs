@@ -3,7 +3,7 @@
 use super::Api;
 use super::error::ApiError;
 use super::list::labelled;
-use crate::fold::{Folded, broken, fold};
+use crate::fold::{broken, fold_at_rest};
 use perdura_engine::{Arn, ArnError, Arns, Execution, ExecutionId, Named};
 use perdura_store::MapRunRow;
 use perdura_store::record::{Begun, TurnBody};
@@ -83,9 +83,20 @@ pub(super) fn parse(arn: &str) -> Result<Arn<'_>, ApiError> {
     })
 }
 
-/// An execution as it stands.
-pub(super) struct Seen {
-    pub(super) execution: Execution,
+/// What an ARN led to.
+enum Found {
+    /// An execution that was looked at on the way.
+    Seen(Box<Execution>),
+    /// One that has this name.
+    Named(ExecutionId),
+}
+
+/// AWS keeps no Express executions but the children of Map Runs.
+fn refuse_express(arn: &str) -> Result<(), ApiError> {
+    match parse(arn)?.named {
+        Named::Express { label: None, .. } => Err(wrong_resource(arn)),
+        _ => Ok(()),
+    }
 }
 
 impl Api {
@@ -94,17 +105,30 @@ impl Api {
         Arn::parse(arn).is_ok_and(|arn| arn.is_of(&self.0.arns))
     }
 
-    /// The Standard execution that an ARN names.
+    /// The Standard execution that an ARN names, or a child of a Map Run.
     pub(super) async fn standard(&self, arn: &str) -> Result<ExecutionId, ApiError> {
-        match parse(arn)?.named {
-            // Those of a Map Run can be had; AWS keeps no others.
-            Named::Express { label: None, .. } => Err(wrong_resource(arn)),
-            _ => self.execution(arn).await,
+        refuse_express(arn)?;
+        self.execution(arn).await
+    }
+
+    /// The same, as it stands.
+    pub(super) async fn standard_seen(&self, arn: &str) -> Result<Execution, ApiError> {
+        refuse_express(arn)?;
+        match self.found(arn).await? {
+            Found::Seen(execution) => Ok(*execution),
+            Found::Named(id) => self.seen(id, arn).await,
         }
     }
 
     /// The execution that an ARN names.
     pub(super) async fn execution(&self, arn: &str) -> Result<ExecutionId, ApiError> {
+        Ok(match self.found(arn).await? {
+            Found::Seen(execution) => execution.identity().id,
+            Found::Named(id) => id,
+        })
+    }
+
+    async fn found(&self, arn: &str) -> Result<Found, ApiError> {
         let unknown = || ApiError::no_execution(arn);
         let (machine, name) = match parse(arn)?.named {
             Named::Execution { machine, name, .. } => (machine.to_owned(), name),
@@ -123,24 +147,23 @@ impl Api {
         }
         // One without a name of its own goes by its id.
         if let Ok(id) = Uuid::parse_str(name)
-            && let Some(id) = self.if_it_is(ExecutionId::from_uuid(id), arn).await?
+            && let Some(found) = self.if_it_is(ExecutionId::from_uuid(id), arn).await?
         {
-            return Ok(id);
+            return Ok(found);
         }
         let name: Arc<str> = name.into();
         let id = self.read(move |reader| reader.machine_id(&machine)).await?.ok_or_else(unknown)?;
         if let Some(execution) = self.0.door.named(id, name.clone()).await {
-            return Ok(execution);
+            return Ok(Found::Named(execution));
         }
-        self.read(move |reader| reader.named(id, &name)).await?.ok_or_else(unknown)
+        let stored = self.read(move |reader| reader.named(id, &name)).await?;
+        stored.map(Found::Named).ok_or_else(unknown)
     }
 
     /// The execution with this id, if it goes by this ARN.
-    async fn if_it_is(&self, id: ExecutionId, arn: &str) -> Result<Option<ExecutionId>, ApiError> {
-        if let Some(view) = self.0.door.view(id).await {
-            return Ok((*view.execution.identity().arn == *arn).then_some(id));
-        }
-        Ok(self.begun(id).await?.filter(|begun| *begun.identity.arn == *arn).map(|_| id))
+    async fn if_it_is(&self, id: ExecutionId, arn: &str) -> Result<Option<Found>, ApiError> {
+        let seen = self.look_at(id).await?.filter(|execution| *execution.identity().arn == *arn);
+        Ok(seen.map(|execution| Found::Seen(Box::new(execution))))
     }
 
     /// How an execution began, as its first Turn says.
@@ -161,18 +184,22 @@ impl Api {
         self.read(move |reader| reader.map_run(child.run)).await
     }
 
+    /// An execution as it stands.
+    pub(super) async fn seen(&self, id: ExecutionId, arn: &str) -> Result<Execution, ApiError> {
+        self.look_at(id).await?.ok_or_else(|| ApiError::no_execution(arn))
+    }
+
     /// An execution as it stands, in memory or as it is stored.
-    pub(super) async fn seen(&self, id: ExecutionId, arn: &str) -> Result<Seen, ApiError> {
+    async fn look_at(&self, id: ExecutionId) -> Result<Option<Execution>, ApiError> {
         if let Some(view) = self.0.door.view(id).await {
-            return Ok(Seen { execution: view.execution });
+            return Ok(Some(view.execution));
         }
         let folded = self
             .blocking(move |api| {
-                api.0.door.read(|reader| Ok(fold(reader, id)))?.map_err(ApiError::unavailable)
+                api.0.door.read(|reader| Ok(fold_at_rest(reader, id)))?.map_err(ApiError::unavailable)
             })
             .await?;
-        let Folded { execution, .. } = folded.ok_or_else(|| ApiError::no_execution(arn))?;
-        Ok(Seen { execution })
+        Ok(folded.map(|folded| folded.execution))
     }
 
     /// A Map Run as it stands.
