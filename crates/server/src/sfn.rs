@@ -28,6 +28,7 @@ pub use calls::Went;
 pub use card::resolver;
 pub use error::{ApiError, Code};
 pub use keys::{KeyState, Keys};
+pub(crate) use machines::is_deleting;
 pub use test_state::{Tester, Trying};
 
 use crate::data::Doubts;

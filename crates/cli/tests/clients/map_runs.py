@@ -95,6 +95,7 @@ children = sfn.list_executions(mapRunArn=run)["executions"]
 same(sorted(child["status"] for child in children), ["FAILED", "SUCCEEDED", "SUCCEEDED"])
 same({child["stateMachineArn"] for child in children}, {f"{arn}/each"})
 same({child["mapRunArn"] for child in children}, {run})
+same({child["itemCount"] for child in children}, {1})
 failed = sfn.list_executions(mapRunArn=run, statusFilter="FAILED")["executions"]
 same(len(failed), 1)
 child = sfn.describe_execution(executionArn=failed[0]["executionArn"])
@@ -118,3 +119,23 @@ for _ in range(2):
 same(json.loads(ended(sfn, strict)["output"]), ["a", "b"])
 has(described(), status="SUCCEEDED", redriveCount=1)
 same([one["mapRunArn"] for one in sfn.list_map_runs(executionArn=strict)["mapRuns"]], [run])
+
+# A child may have a batch of items.
+batches = {
+    "Each": {
+        "Type": "Map",
+        "ItemBatcher": {"MaxItemsPerBatch": 2},
+        "ItemProcessor": {
+            "ProcessorConfig": {"Mode": "DISTRIBUTED", "ExecutionType": "EXPRESS"},
+            "StartAt": "Pass",
+            "States": {"Pass": {"Type": "Pass", "End": True}},
+        },
+        "End": True,
+    }
+}
+arn = sfn.create_state_machine(name="batches", definition=machine(batches), roleArn=ROLE)["stateMachineArn"]
+execution = sfn.start_execution(stateMachineArn=arn, input="[1, 2, 3, 4, 5]")["executionArn"]
+has(ended(sfn, execution), status="SUCCEEDED")
+run = sfn.list_map_runs(executionArn=execution)["mapRuns"][0]["mapRunArn"]
+children = sfn.list_executions(mapRunArn=run)["executions"]
+same(sorted(child["itemCount"] for child in children), [1, 2, 2])

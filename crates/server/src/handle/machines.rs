@@ -2,6 +2,7 @@
 
 use crate::control::{Answer, Deployed};
 use crate::data::Data;
+use crate::sfn::is_deleting;
 use crate::{Refusal, names};
 use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::machine::MachineType;
@@ -32,7 +33,11 @@ pub(super) fn deploy<D: Data>(
     };
     let warnings = data.doubts(&machine).map(|doubts| doubts.into_iter().map(Into::into).collect());
     // What was said of it elsewhere, and cannot be said here, stays.
-    let present = data.read(|reader| reader.machine(name))?;
+    let (head, present) = data.read(|reader| Ok((reader.head(name)?, reader.machine(name)?)))?;
+    if head.is_some_and(|head| is_deleting(&head)) {
+        return Err(Refusal::conflict(format!("the machine {name} is being deleted"))
+            .but("deploy it again when its executions have ended"));
+    }
     let (present_role, settings) =
         present.map_or((None, None), |present| (present.role_arn, present.settings));
     let role_arn = role.map(Arc::from).or(present_role);

@@ -22,12 +22,24 @@ const BILLED_MEMORY_MB: u64 = 64;
 const BILLED_MS: i64 = 100;
 
 pub(super) async fn start(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
-    let (start, _, arn) = prepare(api, request, None).await?;
+    let changes = api.0.door.machine_changes();
+    let (start, entry, arn) = prepare(api, request, None).await?;
     let started = api.0.door.start(start).await.map_err(|error| not_started(error, &arn))?;
     if started.fresh {
         tracing::debug!(execution = %started.execution, "started");
     }
+    if api.0.door.machine_changes() != changes && is_gone(api, &entry).await? {
+        // Its machine was deleted before it was there to be seen: it ends as the others did.
+        api.0.door.input(started.execution, Input::Stop { fault: Fault::default() }).await?;
+        return Err(deleting(request.required("stateMachineArn")));
+    }
     Ok(object! {"executionArn" => started.arn, "startDate" => seconds(started.at)})
+}
+
+/// Whether a machine is being deleted, or was, since it was looked at.
+async fn is_gone(api: &Api, seen: &Entry) -> Result<bool, ApiError> {
+    let now = api.machine(&seen.head.name).await?;
+    Ok(now.is_none_or(|now| now.card.deleting || now.head.created_at != seen.head.created_at))
 }
 
 /// Starts an Express execution and waits for its end, well or not.

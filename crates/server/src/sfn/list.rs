@@ -6,9 +6,11 @@ use super::machines::object_of;
 use super::requested::Requested;
 use super::{Api, seconds};
 use perdura_engine::asl::json::Value;
-use perdura_engine::asl::machine::MachineType;
+use perdura_engine::asl::machine::{FlowIx, Kind, Machine, MachineType};
 use perdura_engine::asl::object;
 use perdura_engine::{ExecutionId, Named, Status, Timestamp};
+use perdura_runtime::read_definition;
+use perdura_store::record::Begun;
 use perdura_store::{After, Filter, Summary};
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -26,12 +28,7 @@ pub(super) struct Pages<'a> {
 impl<'a> Pages<'a> {
     /// Everything but the page's size and token is part of the question.
     pub(super) fn of(api: &'a Api, request: Requested<'_>, action: &str) -> Self {
-        let mut question = action.to_owned();
-        for (name, value) in request.members().iter() {
-            if !matches!(&**name, "nextToken" | "maxResults") && !value.is_null() {
-                write!(question, "\n{name}={value}").expect("a text takes everything");
-            }
-        }
+        let question = question(request, action);
         Self { api, question, token: request.text("nextToken").map(str::to_owned), most: request.page() }
     }
 
@@ -63,6 +60,26 @@ impl<'a> Pages<'a> {
         }
         answer.into()
     }
+}
+
+/// What is asked, whatever the order of its members is, and whether a default is spelled out.
+fn question(request: Requested<'_>, action: &str) -> String {
+    let is_default = |name: &str, value: &Value| match value {
+        Value::Bool(given) => *given == (name == "includeExecutionData"),
+        Value::Null => true,
+        Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => false,
+    };
+    let asked = request
+        .members()
+        .iter()
+        .filter(|(name, value)| !matches!(&***name, "nextToken" | "maxResults") && !is_default(name, value));
+    let mut asked: Vec<_> = asked.collect();
+    asked.sort_unstable_by_key(|(name, _)| *name);
+    let mut question = action.to_owned();
+    for (name, value) in asked {
+        write!(question, "\n{name}={value}").expect("a text takes everything");
+    }
+    question
 }
 
 /// `ListExecutions`: of a machine, a version, an alias or a Map Run; the newest first.
@@ -97,8 +114,12 @@ pub(super) async fn executions(api: &Api, request: Requested<'_>) -> Result<Valu
     let stored = api.read(move |reader| reader.list(&asked, after, most)).await?;
     let found = if young.is_empty() { stored } else { merge(stored, young, &filter) };
     let (found, next) = pages.cut(found, |summary| format!("{}:{}", summary.started_at.0, summary.execution));
-    let shown = found.into_iter().map(|summary| of.show(api, &summary));
-    Ok(pages.answer("executions", shown.collect(), next))
+    let mut shown = Vec::with_capacity(found.len());
+    for summary in found {
+        let item_count = of.item_count(api, &summary).await?;
+        shown.push(of.show(api, &summary, item_count));
+    }
+    Ok(pages.answer("executions", shown, next))
 }
 
 /// Those that have no row yet stand among those that have one; what memory says of one counts.
@@ -120,15 +141,34 @@ fn merge(mut stored: Vec<Summary>, young: Vec<Summary>, filter: &Filter) -> Vec<
 struct Of {
     machine: String,
     kind: MachineType,
-    /// `MACHINE/LABEL`, and the run's ARN.
-    run: Option<(String, String)>,
+    run: Option<Run>,
+}
+
+/// The Map Run whose children are listed.
+struct Run {
+    /// `MACHINE/LABEL`
+    labelled: String,
+    arn: String,
+    /// Each child has several items.
+    is_batched: bool,
 }
 
 impl Of {
-    fn show(&self, api: &Api, summary: &Summary) -> Value {
+    /// How many items a child of a Map Run has.
+    async fn item_count(&self, api: &Api, summary: &Summary) -> Result<Option<usize>, ApiError> {
+        let Some(run) = &self.run else { return Ok(None) };
+        if !run.is_batched {
+            return Ok(Some(1));
+        }
+        let begun = api.begun(summary.execution).await?;
+        let items = |begun: Begun| begun.identity.input.value().get("Items")?.as_array().map(<[Value]>::len);
+        Ok(begun.and_then(items))
+    }
+
+    fn show(&self, api: &Api, summary: &Summary, item_count: Option<usize>) -> Value {
         let name = summary.name.as_deref().map_or_else(|| summary.execution.to_string(), str::to_owned);
         let arns = &api.0.arns;
-        let machine = self.run.as_ref().map_or(&self.machine, |(labelled, _)| labelled);
+        let machine = self.run.as_ref().map_or(&self.machine, |run| &run.labelled);
         let mut shown = object_of(object! {
             "executionArn" => arns.execution(machine, &name, self.kind, &summary.execution.to_string()),
             "stateMachineArn" => arns.machine(machine),
@@ -139,8 +179,11 @@ impl Of {
         if let Some(ended_at) = summary.ended_at {
             shown.insert("stopDate", seconds(ended_at));
         }
-        if let Some((_, arn)) = &self.run {
-            shown.insert("mapRunArn", arn.as_str());
+        if let Some(run) = &self.run {
+            shown.insert("mapRunArn", run.arn.as_str());
+        }
+        if let Some(count) = item_count {
+            shown.insert("itemCount", count as u64);
         }
         if let Some(version) = summary.version {
             shown.insert("stateMachineVersionArn", arns.version(&self.machine, version));
@@ -191,12 +234,29 @@ async fn of_map_run(api: &Api, arn: &str, filter: &mut Filter) -> Result<Of, Api
     api.map_run(run, arn).await?;
     filter.map_run = Some(run);
     let first = api.read(move |reader| reader.children(run, 0, 1)).await?;
-    let kind = match first.first() {
-        Some(child) => api.begun(child.execution).await?.map(|begun| begun.identity.kind),
+    let begun = match first.first() {
+        Some(child) => api.begun(child.execution).await?,
         None => None,
     };
-    let kind = kind.unwrap_or(MachineType::Standard);
-    Ok(Of { machine: machine.to_owned(), kind, run: Some((format!("{machine}/{label}"), arn.to_owned())) })
+    let kind = begun.as_ref().map_or(MachineType::Standard, |begun| begun.identity.kind);
+    let is_batched = match begun {
+        Some(begun) => {
+            let record = api.read(move |reader| reader.revision(begun.revision)).await?;
+            let machine = record.as_ref().and_then(read_definition);
+            machine.is_some_and(|machine| is_batched(&machine, begun.identity.flow))
+        }
+        None => false,
+    };
+    let run = Run { labelled: format!("{machine}/{label}"), arn: arn.to_owned(), is_batched };
+    Ok(Of { machine: machine.to_owned(), kind, run: Some(run) })
+}
+
+/// Whether the Map whose children run this gives each of them a batch.
+fn is_batched(machine: &Machine, flow: FlowIx) -> bool {
+    machine.states().any(|(_, state)| match &state.kind {
+        Kind::Map(map) => map.processor == flow && map.batcher.is_some(),
+        _ => false,
+    })
 }
 
 fn status(request: Requested<'_>) -> Option<Status> {
@@ -213,4 +273,35 @@ fn status(request: Requested<'_>) -> Option<Status> {
 fn read_place(place: &str) -> Option<(Timestamp, ExecutionId)> {
     let (at, id) = place.split_once(':')?;
     Some((Timestamp(at.parse().ok()?), ExecutionId::from_uuid(Uuid::parse_str(id).ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perdura_engine::asl::json::parse;
+
+    #[test]
+    fn a_page_belongs_to_the_question_and_not_to_its_spelling() {
+        let asked = |text: &str| {
+            let request = parse(text).unwrap();
+            question(Requested::new(&request).unwrap(), "GetExecutionHistory")
+        };
+        let first = asked(r#"{"executionArn": "a", "maxResults": 10}"#);
+        for same in [
+            r#"{"nextToken": "t", "executionArn": "a"}"#,
+            r#"{"reverseOrder": false, "includeExecutionData": true, "executionArn": "a"}"#,
+            r#"{"executionArn": "a", "reverseOrder": null}"#,
+        ] {
+            assert_eq!(asked(same), first, "{same}");
+        }
+        for other in [
+            r#"{"executionArn": "b"}"#,
+            r#"{"executionArn": "a", "reverseOrder": true}"#,
+            r#"{"executionArn": "a", "includeExecutionData": false}"#,
+        ] {
+            assert_ne!(asked(other), first, "{other}");
+        }
+        let both = asked(r#"{"executionArn": "a", "reverseOrder": true}"#);
+        assert_eq!(asked(r#"{"reverseOrder": true, "executionArn": "a"}"#), both);
+    }
 }

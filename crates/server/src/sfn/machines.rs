@@ -5,6 +5,7 @@ mod delete;
 
 pub(super) use definition::validate;
 pub(super) use delete::delete;
+pub(crate) use delete::is_deleting;
 
 use super::card::{Card, Most};
 use super::catalog::{Change, Entry};

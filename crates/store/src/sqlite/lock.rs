@@ -5,8 +5,15 @@ use super::fault::{Files, io};
 use crate::store::{Failure, FailureKind};
 use perdura_engine::Timestamp;
 use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, test_kill_process};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
+use std::time::Duration;
+
+/// How often it is tried again where the holder is no more.
+const TRIES_MAX: u32 = 400;
+/// How long between two tries.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Held for as long as it lives.
 #[derive(Debug)]
@@ -19,21 +26,24 @@ impl Lock {
         let path = files.folder.join("lock");
         let options = || File::options().read(true).write(true).create(true).truncate(false).open(&path);
         let mut file = options().map_err(|error| io("opening", &path, &error))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let mut holder = String::new();
-                // Who holds it is told as far as it can be read.
-                let _ = file.read_to_string(&mut holder);
-                let holder = holder.trim();
-                let holder = if holder.is_empty() { "another process" } else { holder };
+        let mut tries = 0;
+        loop {
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => break,
+                Err(rustix::io::Errno::WOULDBLOCK) => {}
+                Err(errno) => return Err(io("locking", &path, &errno.into())),
+            }
+            let holder = read_holder(&mut file);
+            if tries == TRIES_MAX || !is_gone(&holder) {
+                let holder = if holder.is_empty() { "another process" } else { &holder };
                 return Err(Failure {
                     what: format!("opening {}", files.folder.display()),
                     why: format!("it is held by {holder}; stop that process, or name another data directory"),
                     kind: FailureKind::Held,
                 });
             }
-            Err(errno) => return Err(io("locking", &path, &errno.into())),
+            tries += 1;
+            std::thread::sleep(PAUSE);
         }
         let written = file
             .set_len(0)
@@ -45,12 +55,54 @@ impl Lock {
     }
 }
 
+/// Who holds it, as far as it can be read.
+fn read_holder(file: &mut File) -> String {
+    let mut holder = String::new();
+    let _ = file.rewind().and_then(|()| file.read_to_string(&mut holder));
+    holder.trim().to_owned()
+}
+
+/// Whether the holder was a process of this machine that is no more. A process that was killed while it began another
+/// one has left it the lock, until that one has become what it is to be.
+fn is_gone(holder: &str) -> bool {
+    let mut words = holder.split_whitespace();
+    let (Some("process"), Some(pid), Some("on"), Some(host)) =
+        (words.next(), words.next(), words.next(), words.next())
+    else {
+        return false;
+    };
+    let Some(pid) = pid.parse().ok().and_then(Pid::from_raw) else { return false };
+    host == hostname() && test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
+}
+
+fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
 /// `process 4711 on host since 2025-01-01T00:00:00.000Z`
 fn holder() -> String {
-    let name = rustix::system::uname();
-    let host = name.nodename().to_string_lossy();
+    let host = hostname();
     let since = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |elapsed| elapsed.as_millis() as i64);
     format!("process {} on {host} since {}\n", std::process::id(), Timestamp(since))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_is_gone_when_its_process_is() {
+        let of = |pid: u32, host: &str| format!("process {pid} on {host} since 2025-01-01T00:00:00.000Z");
+        let mut ended = std::process::Command::new("true").spawn().expect("true runs");
+        let pid = ended.id();
+        ended.wait().expect("true ends");
+        assert!(is_gone(&of(pid, &hostname())));
+        assert!(!is_gone(&of(std::process::id(), &hostname())), "it lives");
+        assert!(!is_gone(&of(pid, "elsewhere")), "nobody knows");
+        for unreadable in ["", "process", "process x on y", "another process"] {
+            assert!(!is_gone(unreadable), "{unreadable}");
+        }
+    }
 }

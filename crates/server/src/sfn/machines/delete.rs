@@ -9,7 +9,7 @@ use crate::sfn::requested::Requested;
 use perdura_engine::asl::json::Value;
 use perdura_engine::{ExecutionId, Fault, Input, Status};
 use perdura_runtime::InputError;
-use perdura_store::{Filter, MachineId};
+use perdura_store::{Filter, Head, MachineId};
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 use tokio::task::JoinSet;
@@ -46,6 +46,11 @@ pub(in crate::sfn) async fn delete(api: &Api, request: Requested<'_>) -> Result<
     Ok(Value::empty_object())
 }
 
+/// Whether a machine takes no executions any more.
+pub(crate) fn is_deleting(head: &Head) -> bool {
+    serde_json::from_str(&head.card).is_ok_and(|card: Card| card.deleting)
+}
+
 /// A machine that one task is ending. A second one could go on after the first is done, and end executions of a machine
 /// that was made by the same name since.
 struct Ending<'a> {
@@ -77,9 +82,11 @@ impl Api {
             let Some(last) = heads.last() else { return Ok(()) };
             after = Some(last.name.clone());
             for head in heads {
-                let is_deleting = serde_json::from_str(&head.card).is_ok_and(|card: Card| card.deleting);
-                if is_deleting {
-                    self.end_machine(head.name).await?;
+                if is_deleting(&head) {
+                    // The others go all the same.
+                    if let Err(error) = self.end_machine(head.name.clone()).await {
+                        tracing::warn!(machine = %head.name, %error, "still being deleted");
+                    }
                 }
             }
         }
