@@ -161,7 +161,7 @@ async fn ready(State((health, _)): State<(Health, Api)>) -> Response {
     }
 }
 
-/// Numbers are for this machine: what scrapes them from elsewhere has an agent here.
+/// Numbers are for this machine: whoever collects them asks from here.
 async fn metrics(
     State((health, api)): State<(Health, Api)>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
