@@ -299,13 +299,15 @@ impl Node {
         self.map_runs.wake(id);
     }
 
-    /// A run that is here, as it stands. One that is being taken up does not know yet how it stood.
+    /// A run that is here, as it stands. One that is being taken up does not know yet how it stood: its row tells. If
+    /// that cannot be read, whoever asks reads it and learns why.
     pub(super) fn map_run(&mut self, id: Uuid) -> Option<Box<MapRunRow>> {
         let run = self.map_runs.runs.get(&id)?;
-        let is_recalling = matches!(run.stage, Stage::Recalling { .. });
         let row = run.row();
-        // What cannot be read here, whoever asks will see.
-        let stood = if is_recalling { self.reader.map_run(id).ok().flatten() } else { None };
+        if !matches!(run.stage, Stage::Recalling { .. }) {
+            return Some(Box::new(row));
+        }
+        let stood = self.reader.map_run(id).ok()?;
         Some(Box::new(stood.unwrap_or(row)))
     }
 

@@ -33,14 +33,22 @@ pub(super) struct Activity {
 }
 
 impl Activity {
-    fn read(body: &[u8]) -> Self {
+    fn read(entry: &Registered) -> Result<Self, ApiError> {
         // The command line registers activities with nothing in them.
-        serde_json::from_slice(body).unwrap_or_default()
+        if entry.body.is_empty() {
+            return Ok(Self::default());
+        }
+        serde_json::from_slice(&entry.body).map_err(|error| unreadable(&entry.name, &error))
     }
 
-    fn encryption(&self) -> Option<Value> {
-        self.encryption.as_deref().and_then(|text| json::parse(text).ok())
+    fn encryption(&self, name: &str) -> Result<Option<Value>, ApiError> {
+        let parse = |text| json::parse(text).map_err(|error| unreadable(name, &error));
+        self.encryption.as_deref().map(parse).transpose()
     }
+}
+
+fn unreadable(name: &str, error: &dyn std::fmt::Display) -> ApiError {
+    ApiError::unavailable(format!("what is kept of the activity {name} cannot be read: {error}"))
 }
 
 pub(super) async fn create(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
@@ -102,7 +110,7 @@ pub(super) async fn describe(api: &Api, request: Requested<'_>) -> Result<Value,
     let name = name_of(api, arn)?;
     let (created_at, activity) =
         api.activity(name.clone()).await?.ok_or_else(|| ApiError::no_activity(arn))?;
-    let encryption = activity.encryption().unwrap_or_else(|| object! {"type" => "AWS_OWNED_KEY"});
+    let encryption = activity.encryption(&name)?.unwrap_or_else(|| object! {"type" => "AWS_OWNED_KEY"});
     Ok(object! {
         "activityArn" => arn,
         "name" => name,
@@ -113,7 +121,7 @@ pub(super) async fn describe(api: &Api, request: Requested<'_>) -> Result<Value,
 
 pub(super) async fn list(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let pages = Pages::of(api, request, "ListActivities");
-    let (after, most) = (pages.after()?, pages.most() + 1);
+    let (after, most) = (pages.after_name()?, pages.most() + 1);
     let found = api.read(move |reader| reader.registered(Registry::Activity, after.as_deref(), most)).await?;
     let (found, next) = pages.cut(found, |activity| activity.name.to_string());
     let shown = found.into_iter().map(|activity| {
@@ -131,7 +139,7 @@ pub(super) async fn get_task(api: &Api, request: Requested<'_>) -> Result<Value,
     let arn = request.required("activityArn");
     let name = name_of(api, arn)?;
     let (_, activity) = api.activity(name.clone()).await?.ok_or_else(|| ApiError::no_activity(arn))?;
-    api.0.keys.check(activity.encryption().as_ref().and_then(key_of))?;
+    api.0.keys.check(activity.encryption(&name)?.as_ref().and_then(key_of))?;
     let name: Arc<str> = name.into();
     let _place = Place::take(api, &name)?;
     let polling = api.0.door.poll(name, request.text("workerName").map(Arc::from));
@@ -236,7 +244,7 @@ impl Api {
 
     fn look_for_activity(&self, name: &str) -> Result<Option<(Timestamp, Activity)>, ApiError> {
         let found = self.0.door.read(|reader| reader.registered_one(Registry::Activity, name))?;
-        Ok(found.map(|entry| (entry.created_at, Activity::read(&entry.body))))
+        found.map(|entry| Ok((entry.created_at, Activity::read(&entry)?))).transpose()
     }
 
     fn keep_activity(&self, name: &str, created_at: Timestamp, activity: &Activity) -> Result<(), ApiError> {

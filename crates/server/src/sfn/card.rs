@@ -217,7 +217,13 @@ impl Card {
 /// Tells a node what versions and aliases stand for, for the executions that steps start.
 pub fn resolver() -> Resolver {
     Resolver(Arc::new(|asked: Qualified<'_>| {
-        let card: Card = serde_json::from_str(&asked.head.card).ok()?;
+        let card: Card = match serde_json::from_str(&asked.head.card) {
+            Ok(card) => card,
+            Err(error) => {
+                tracing::error!(machine = %asked.head.name, %error, "its versions and aliases cannot be read");
+                return None;
+            }
+        };
         let (version, alias) = match version_number(asked.qualifier) {
             Some(number) => (card.version(number)?, None),
             None => (card.route(asked.qualifier, asked.chance)?, Some(asked.qualifier.into())),

@@ -54,8 +54,8 @@ impl Entry {
         self.record.definition.len() + settings + 2 * self.head.card.len()
     }
 
-    pub(super) fn settings(&self) -> Settings {
-        Settings::kept(self.record.settings.as_deref())
+    pub(super) fn settings(&self) -> Result<Settings, ApiError> {
+        Settings::kept(&self.record)
     }
 }
 

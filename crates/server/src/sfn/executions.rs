@@ -5,7 +5,6 @@ use super::error::{ApiError, Code};
 use super::locate::MachineArn;
 use super::machines::{deleting, object_of};
 use super::requested::Requested;
-use super::settings::Settings;
 use super::{Api, seconds};
 use perdura_engine::asl::diagnostic::explain_data;
 use perdura_engine::asl::json::{Map, Payload, Value};
@@ -105,7 +104,7 @@ async fn prepare(
     if only.is_some_and(|only| only != kind) {
         return Err(ApiError::wrong_type());
     }
-    api.0.keys.check(Settings::kept(entry.record.settings.as_deref()).key())?;
+    api.0.keys.check(entry.settings()?.key())?;
     let limits = api.limits(kind);
     let input = input(request.text("input"), limits.payload_bytes_max)?;
     let (revision, via) = qualified(api, &entry, &found).ok_or_else(missing)?;
@@ -182,7 +181,7 @@ pub(super) async fn describe(api: &Api, request: Requested<'_>) -> Result<Value,
     if request.wants_data() {
         let machine = execution.identity().machine_name.clone();
         if let Some(entry) = api.machine(&machine).await? {
-            api.0.keys.check(entry.settings().key())?;
+            api.0.keys.check(entry.settings()?.key())?;
         }
     }
     let mut shown = shown(&execution, request.wants_data());

@@ -32,7 +32,7 @@ impl Place {
 pub(super) async fn get(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let arn = request.required("executionArn");
     let pages = Pages::of(api, request, "GetExecutionHistory");
-    let place = pages.after()?.and_then(|text| Place::read(&text));
+    let place = pages.after(Place::read)?;
     let id = api.standard(arn).await?;
     let reading = Reading {
         id,

@@ -37,10 +37,17 @@ impl<'a> Pages<'a> {
         self.most
     }
 
-    /// The place after which this page begins.
-    pub(super) fn after(&self) -> Result<Option<String>, ApiError> {
-        let open = |token: &String| self.api.0.tokens.open(&self.question, token, self.api.now());
-        self.token.as_ref().map(open).transpose()
+    /// The place after which this page begins. A token that cannot be read is refused: with a page from the beginning
+    /// a client would go round for ever.
+    pub(super) fn after<T>(&self, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, ApiError> {
+        let Some(token) = &self.token else { return Ok(None) };
+        let place = self.api.0.tokens.open(&self.question, token, self.api.now())?;
+        read(&place).map(Some).ok_or_else(ApiError::invalid_token)
+    }
+
+    /// The same, of a list by name.
+    pub(super) fn after_name(&self) -> Result<Option<String>, ApiError> {
+        self.after(|place| Some(place.to_owned()))
     }
 
     /// Cuts what is too much off, and says after which place the next page begins, if there is one.
@@ -101,7 +108,7 @@ pub(super) async fn executions(api: &Api, request: Requested<'_>) -> Result<Valu
     if filter.redriven.is_some() && filter.map_run.is_some() {
         return Err(ApiError::invalid("redriveFilter cannot be used with a mapRunArn"));
     }
-    let after: After = pages.after()?.and_then(|place| read_place(&place));
+    let after: After = pages.after(read_place)?;
     if request.text("statusFilter") == Some("PENDING_REDRIVE") {
         return Ok(pages.answer("executions", Vec::new(), None));
     }

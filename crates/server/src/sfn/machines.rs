@@ -98,8 +98,9 @@ fn again(
     if entry.card.deleting {
         return Err(deleting(arn));
     }
-    let is_same =
-        *entry.record.definition == *definition && entry.record.kind == kind && entry.settings() == *settings;
+    let is_same = *entry.record.definition == *definition
+        && entry.record.kind == kind
+        && entry.settings()? == *settings;
     if is_same {
         return Ok(());
     }
@@ -143,7 +144,7 @@ pub(super) async fn update(api: &Api, request: Requested<'_>) -> Result<Value, A
                     return Err(deleting(&arn));
                 }
                 before.set(Some(entry.head.revision));
-                let settings = entry.settings().and(Requested::new(&said)?)?;
+                let settings = entry.settings()?.and(Requested::new(&said)?)?;
                 api.0.keys.check(settings.key())?;
                 let record = &entry.record;
                 let revision = NewRevision {
@@ -271,7 +272,7 @@ fn show_revision(
     record: &MachineRecord,
     wants_data: bool,
 ) -> Result<(), ApiError> {
-    let settings = Settings::kept(record.settings.as_deref());
+    let settings = Settings::kept(record)?;
     if wants_data {
         api.0.keys.check(settings.key())?;
         shown.insert("definition", record.definition.clone());
@@ -296,7 +297,7 @@ fn show_revision(
 
 pub(super) async fn list(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let pages = Pages::of(api, request, "ListStateMachines");
-    let after = pages.after()?;
+    let after = pages.after_name()?;
     let most = pages.most();
     let heads = api.read(move |reader| reader.heads(after.as_deref(), most + 1)).await?;
     let (heads, next) = pages.cut(heads, |head| head.name.to_string());

@@ -66,7 +66,7 @@ fn tally(tally: &Tally, results_written: u64) -> Value {
 pub(super) async fn list(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let arn = request.required("executionArn");
     let pages = Pages::of(api, request, "ListMapRuns");
-    let after = pages.after()?.and_then(|place| place.parse::<usize>().ok()).unwrap_or(0);
+    let after = pages.after(|place| place.parse::<usize>().ok())?.unwrap_or(0);
     let id = api.standard(arn).await?;
     // An execution has few of them: a Map state starts one each time it is entered.
     let runs = api.read(move |reader| reader.map_runs(id)).await?;

@@ -4,6 +4,7 @@ use super::error::{ApiError, Code};
 use super::requested::Requested;
 use perdura_engine::asl::json::{Map, Value, parse};
 use perdura_engine::asl::object;
+use perdura_store::MachineRecord;
 use std::sync::Arc;
 
 /// The most log destinations.
@@ -19,11 +20,13 @@ pub(super) struct Settings {
 
 impl Settings {
     /// As they were kept.
-    pub(super) fn kept(text: Option<&str>) -> Self {
-        // What was kept was written by us; data that somebody else has spoilt shows as defaults, not as a failure.
-        let kept = text.and_then(|text| parse(text).ok()).unwrap_or_default();
+    pub(super) fn kept(record: &MachineRecord) -> Result<Self, ApiError> {
+        let Some(text) = &record.settings else { return Ok(Self::default()) };
+        let kept = parse(text).map_err(|error| {
+            ApiError::unavailable(format!("the settings of {} cannot be read: {error}", record.name))
+        })?;
         let member = |name: &str| kept.get(name).cloned();
-        Self { logging: member("logging"), tracing: member("tracing"), encryption: member("encryption") }
+        Ok(Self { logging: member("logging"), tracing: member("tracing"), encryption: member("encryption") })
     }
 
     /// As they are kept; none where nothing was said.

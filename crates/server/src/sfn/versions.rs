@@ -52,7 +52,7 @@ pub(super) async fn list_versions(api: &Api, request: Requested<'_>) -> Result<V
     let arn = request.required("stateMachineArn");
     let name = MachineArn::plain(&api.0.arns, arn)?;
     let pages = Pages::of(api, request, "ListStateMachineVersions");
-    let before = pages.after()?.and_then(|place| place.parse::<u32>().ok());
+    let before = pages.after(|place| place.parse::<u32>().ok())?;
     let entry = api.machine(&name).await?;
     let versions = entry.iter().flat_map(|entry| entry.card.versions.iter().rev());
     let versions = versions.filter(|version| before.is_none_or(|before| version.number < before));
@@ -160,7 +160,7 @@ pub(super) async fn list_aliases(api: &Api, request: Requested<'_>) -> Result<Va
         }
     };
     let pages = Pages::of(api, request, "ListStateMachineAliases");
-    let after = pages.after()?;
+    let after = pages.after_name()?;
     let entry = api.machine(found.name()).await?.ok_or_else(|| ApiError::no_machine(arn))?;
     if entry.card.deleting {
         return Err(deleting(arn));
