@@ -2,9 +2,10 @@
 
 use crate::draft::Draft;
 use crate::event::{Event, EventKind, Fault, TaskFamily};
-use crate::execution::{Clock, Core, REDRIVE_TOKENS_MAX, Run, Sent, Standing, Status, Step, Strand};
+use crate::execution::{Core, REDRIVE_TOKENS_MAX, Status};
 use crate::id::{Round, Seq, StrandId};
 use crate::input::Certainty;
+use crate::strand::{Clock, Run, Sent, Standing, Step, Strand};
 use crate::turn::{Note, Record};
 use perdura_asl::error::DATA_LIMIT_EXCEEDED;
 use perdura_asl::json::Payload;

@@ -1,7 +1,9 @@
 //! The context object: `$$`, and `$states.context`.
 
-use crate::execution::{Core, Identity, Step};
+use crate::execution::Core;
 use crate::id::{EffectKey, TaskToken};
+use crate::identity::Identity;
+use crate::strand::Step;
 use perdura_asl::json::{Map, Value};
 use perdura_asl::machine::{Kind, MachineType, State};
 use perdura_asl::scope::Context;

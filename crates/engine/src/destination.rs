@@ -2,8 +2,8 @@
 //!
 //! Only deciding asks; what follows from the answer is recorded, so a changed policy changes nothing of the past.
 
-use crate::execution::Sent;
 use crate::id::Timestamp;
+use crate::strand::Sent;
 use perdura_asl::json::Payload;
 use perdura_asl::resource::Resource;
 use std::fmt;

@@ -4,8 +4,9 @@
 //! what it changes, not what the execution holds. Nothing of it is seen until the Turn is committed.
 
 use crate::apply;
-use crate::execution::{Core, Execution, PerStrand, Strand};
+use crate::execution::{Core, Execution, PerStrand};
 use crate::id::{StrandId, Wake};
+use crate::strand::Strand;
 use crate::turn::{Record, Turn};
 use perdura_asl::json::Payload;
 use perdura_asl::machine::StateIx;

@@ -1,7 +1,7 @@
 //! Events as the Step Functions API shows them.
 
 use crate::event::{Event, EventKind, Fault, Iteration, Scheduled, TaskFamily};
-use crate::execution::Identity;
+use crate::identity::Identity;
 use perdura_asl::json::{Map, Payload, Value};
 
 impl Event {

@@ -17,9 +17,11 @@ mod event;
 mod execution;
 mod history;
 mod id;
+mod identity;
 mod input;
 mod map_run;
 pub mod nested;
+mod strand;
 mod test_state;
 mod trial;
 mod turn;
@@ -31,15 +33,15 @@ pub use decide::{Decision, decide};
 pub use destination::{Destinations, Policy, Uncertain};
 pub use effect::{BatcherOrder, Call, Effect, MapRunOrder, ReaderOrder, WriterOrder};
 pub use event::{Event, EventKind, Fault, Iteration, Scheduled, StateType, TaskFamily};
-pub use execution::{
-    Clock, Execution, Identity, Limits, NotRedrivable, Run, Sent, Standing, Status, Step, Strand,
-};
+pub use execution::{Execution, NotRedrivable, Status};
 pub use id::{
     EffectKey, ExecutionId, Moment, Round, Secret, Seq, StepPlace, StrandId, TaskToken, Timestamp, Wake,
 };
+pub use identity::{Identity, Limits};
 pub use input::{By, Certainty, Input, Outcome, Resolution};
 pub use map_run::{Child, Known, MapRun, MapRunBounds, MapRunCounts, MapRunOutcome, Next, Tally};
 pub use perdura_asl as asl;
+pub use strand::{Clock, Run, Sent, Standing, Step, Strand};
 pub use test_state::{
     Calling, Configuration, Exchange, InspectionLevel, Mock, Prepared, Refused, Strictness, TestState,
     TestStatus, Variables, Verdict,

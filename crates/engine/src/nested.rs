@@ -4,8 +4,9 @@
 
 use crate::arn::{Arns, is_name};
 use crate::event::Fault;
-use crate::execution::{Execution, Identity, Limits, Status};
+use crate::execution::{Execution, Status};
 use crate::id::Timestamp;
+use crate::identity::{Identity, Limits};
 use crate::input::{Certainty, Outcome};
 use perdura_asl::error::{RUNTIME, TASK_FAILED};
 use perdura_asl::json::{Map, Payload, Value};

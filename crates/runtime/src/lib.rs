@@ -14,6 +14,7 @@ mod running;
 mod runtime;
 mod steps;
 mod timers;
+mod turner;
 mod watch;
 mod world;
 

@@ -2,10 +2,11 @@
 
 use super::{Decision, Turning};
 use crate::event::{EventKind, Fault};
-use crate::execution::{Execution, Standing};
+use crate::execution::Execution;
 use crate::id::{Moment, StrandId};
 use crate::input::{By, Outcome};
 use crate::map_run::MapRunOutcome;
+use crate::strand::Standing;
 use crate::trial::Trial;
 use perdura_asl::json::Payload;
 use perdura_asl::machine::{After, Kind, State};

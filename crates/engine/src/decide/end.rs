@@ -2,8 +2,9 @@
 
 use super::Turning;
 use crate::event::{EventKind, Fault};
-use crate::execution::{Standing, Status};
+use crate::execution::Status;
 use crate::id::{Seq, StrandId};
+use crate::strand::Standing;
 use perdura_asl::error::RUNTIME;
 use std::sync::Arc;
 

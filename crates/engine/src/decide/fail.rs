@@ -3,9 +3,9 @@
 use super::{Seen, Turning, after_of};
 use crate::effect::Effect;
 use crate::event::{EventKind, Fault, Iteration, StateType};
-use crate::execution::Standing;
 use crate::id::{Seq, StrandId};
 use crate::input::Certainty;
+use crate::strand::Standing;
 use crate::trial::Handler;
 use crate::turn::{LedgerStatus, Note, Retry};
 use perdura_asl::error::{QUERY_EVALUATION, RUNTIME, matches};

@@ -7,8 +7,9 @@
 
 use super::Turning;
 use crate::effect::{Call, Effect};
-use crate::execution::{Execution, MapRunId, Standing, Status};
+use crate::execution::{Execution, Status};
 use crate::id::StrandId;
+use crate::strand::{MapRunId, Standing};
 use crate::turn::Note;
 use perdura_asl::machine::{Kind, Machine};
 use perdura_asl::resource::{Pattern, Target};

@@ -2,8 +2,9 @@
 
 use super::{Seen, Turning};
 use crate::event::EventKind;
-use crate::execution::{Limits, Status};
+use crate::execution::Status;
 use crate::id::{StrandId, Timestamp};
+use crate::identity::Limits;
 use crate::trial::Stage;
 use crate::turn::Note;
 use perdura_asl::evaluate::{runtime, unexpected_type};

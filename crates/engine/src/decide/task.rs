@@ -3,9 +3,9 @@
 use super::{Seen, Turning};
 use crate::effect::{Call, Effect};
 use crate::event::{EventKind, Fault, Scheduled, TaskFamily};
-use crate::execution::{Standing, Step};
 use crate::id::{Secret, StrandId, TaskToken};
 use crate::input::{By, Certainty, Outcome};
+use crate::strand::{Standing, Step};
 use crate::trial::Stage;
 use crate::turn::{Lateness, LedgerStatus, Note};
 use perdura_asl::evaluate::runtime;

@@ -3,8 +3,9 @@
 use super::Turning;
 use crate::effect::Effect;
 use crate::event::{EventKind, Fault};
-use crate::execution::{Standing, Status};
+use crate::execution::Status;
 use crate::id::{StrandId, Wake};
+use crate::strand::Standing;
 use crate::turn::{LedgerStatus, Note};
 use perdura_asl::error::{HEARTBEAT_TIMEOUT, TIMEOUT};
 

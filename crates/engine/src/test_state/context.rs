@@ -2,8 +2,8 @@
 
 use super::{LONGEST_MS, NAME, TestState};
 use crate::arn::Arns;
-use crate::execution::{Identity, Limits};
 use crate::id::{ExecutionId, Moment};
+use crate::identity::{Identity, Limits};
 use perdura_asl::json::{Map, Value};
 use perdura_asl::machine::{FlowIx, Kind, Machine, MachineType, MapMode, State, StateIx};
 use perdura_asl::object;

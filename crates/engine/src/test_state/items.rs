@@ -3,7 +3,8 @@
 use super::Refused;
 use crate::effect::MapRunOrder;
 use crate::event::Fault;
-use crate::execution::{Limits, Status};
+use crate::execution::Status;
+use crate::identity::Limits;
 use crate::map_run::{MapRun, Next};
 use crate::trial::ITEMS_MAX;
 use perdura_asl::json::{Map, Payload, Value, parse};

@@ -1,0 +1,108 @@
+//! Who an execution is, and within which bounds it moves: what is fixed when it starts.
+
+use crate::id::ExecutionId;
+use perdura_asl::json::Payload;
+use perdura_asl::machine::{FlowIx, Machine, MachineType};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Who an execution is; fixed when it starts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Its id, from which all its keys follow.
+    pub id: ExecutionId,
+    /// Its ARN.
+    pub arn: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its machine's ARN.
+    pub machine_arn: Arc<str>,
+    /// Its machine's name.
+    pub machine_name: Arc<str>,
+    /// The role it would run under on AWS.
+    pub role_arn: Arc<str>,
+    /// The version of its machine that it was started under, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version_arn: Option<Arc<str>>,
+    /// The alias that it was started by, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alias_arn: Option<Arc<str>>,
+    /// What whoever started it calls the trace that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace_header: Option<Arc<str>>,
+    /// Standard or Express.
+    pub kind: MachineType,
+    /// Where it starts: the machine itself, or the processor of a Distributed Map.
+    pub flow: FlowIx,
+    /// Its input.
+    pub input: Payload,
+    /// Its bounds.
+    pub limits: Limits,
+}
+
+impl Identity {
+    /// The version that it was started under.
+    pub fn version(&self) -> Option<u32> {
+        qualifier(self.version_arn.as_deref()?)?.parse().ok()
+    }
+
+    /// The name of the alias that it was started by.
+    pub fn alias(&self) -> Option<&str> {
+        qualifier(self.alias_arn.as_deref()?)
+    }
+
+    /// It is a child of a Map Run, which runs a part of a machine.
+    pub fn is_child_of_map_run(&self) -> bool {
+        self.flow != Machine::TOP
+    }
+}
+
+/// The version or the alias that an ARN ends with.
+fn qualifier(arn: &str) -> Option<&str> {
+    arn.rsplit_once(':').map(|(_, qualifier)| qualifier)
+}
+
+/// Bounds on what one execution may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// The largest input, output or result.
+    pub payload_bytes_max: usize,
+    /// All variables together.
+    pub variables_bytes_max: usize,
+    /// The longest history; `None` for no end.
+    pub events_max: Option<u64>,
+    /// How long it may run; `None` for no end but the machine's own.
+    pub duration_seconds_max: Option<u64>,
+    /// How many states one Turn may enter.
+    pub turn_states_max: u32,
+    /// How many bytes of payload one Turn may record, roughly.
+    pub turn_bytes_max: usize,
+}
+
+impl Limits {
+    /// AWS's own limits, which fail as AWS fails: a Standard execution has a year and 25,000 events, an Express one
+    /// five minutes and no end of its history.
+    pub const fn strict(kind: MachineType) -> Self {
+        let (seconds, events_max) = match kind {
+            MachineType::Standard => (31_536_000, Some(25_000)),
+            MachineType::Express => (300, None),
+        };
+        Self {
+            payload_bytes_max: 262_144,
+            variables_bytes_max: 10 * 1024 * 1024,
+            events_max,
+            duration_seconds_max: Some(seconds),
+            ..Self::GENEROUS
+        }
+    }
+
+    /// No 256 KiB wall, no end of the history; bounds that only a mistake reaches.
+    pub const GENEROUS: Self = Self {
+        payload_bytes_max: 64 * 1024 * 1024,
+        variables_bytes_max: 256 * 1024 * 1024,
+        events_max: None,
+        duration_seconds_max: None,
+        turn_states_max: 1_000,
+        turn_bytes_max: 256 * 1024,
+    };
+}

@@ -1,0 +1,207 @@
+//! One line of control of an execution, and where its step stands.
+
+use crate::event::Fault;
+use crate::id::{
+    EffectKey, ExecutionId, Round, Secret, Seq, StepPlace, StrandId, TaskToken, Timestamp, Wake,
+};
+use crate::input::Certainty;
+use crate::turn::is_false;
+use perdura_asl::json::Payload;
+use perdura_asl::machine::{FlowIx, Machine, StateIx};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// One line of control: the machine itself, a branch of a Parallel, an iteration of a Map.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Strand {
+    /// Whose branch it is, and which.
+    pub parent: Option<(StrandId, u32)>,
+    /// What it runs.
+    pub flow: FlowIx,
+    /// Its place in Map and Parallel, for keys: `[3]`, `[2:3][0]`.
+    pub place: Arc<str>,
+    /// What its first state receives.
+    pub input: Payload,
+    /// Its variables; outer ones are its parents'. Shared until one is set.
+    pub variables: Arc<BTreeMap<Arc<str>, Payload>>,
+    /// Its last event, from which the next one follows.
+    pub last: Seq,
+    /// Where it stands; `None` before the first state and after the last.
+    pub step: Option<Step>,
+}
+
+/// One visit of a strand to a state.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Which state.
+    pub state: StateIx,
+    /// Its raw input.
+    pub input: Payload,
+    /// The event that entered it, and the one before.
+    pub entered: Seq,
+    /// What that event followed from.
+    pub entered_after: Seq,
+    /// When it was entered.
+    pub entered_at: Timestamp,
+    /// The same instant by the steady clock, where that says something else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entered_steady: Option<Timestamp>,
+    /// How often its branches or iterations were begun.
+    pub runs: u32,
+    /// Retries so far, by retrier.
+    pub retries: BTreeMap<u32, u64>,
+    /// Which key generation.
+    pub round: Round,
+    /// What was last sent, under which round: the same round sends the same again.
+    pub sent: Option<Sent>,
+    /// What the task gave, if only the use of it failed: then it is used again, and the task not called.
+    pub result: Option<Payload>,
+    /// Where it stands.
+    pub standing: Standing,
+}
+
+impl Step {
+    /// All retries so far: `$$.State.RetryCount`.
+    pub fn retry_count(&self) -> u64 {
+        self.retries.values().sum()
+    }
+}
+
+/// The last attempt of a task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sent {
+    /// Under which round.
+    pub round: Round,
+    /// When it was first sent in this round.
+    pub at: Timestamp,
+    /// The bytes.
+    pub input: Payload,
+    /// The secret of its token.
+    pub secret: Option<Secret>,
+    /// `Credentials`, evaluated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<Payload>,
+    /// How it ended, if it failed.
+    pub failed: Option<Certainty>,
+}
+
+/// Where a Step stands. Each variant holds what is true there, and nothing that is not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Standing {
+    /// Entered, or about to be tried again.
+    Ready,
+    /// A call is on its way.
+    Calling {
+        /// It left; an activity: a worker has taken it.
+        started: bool,
+        /// A job or callback was handed over: its token is out, and it is not made again.
+        #[serde(default, skip_serializing_if = "is_false")]
+        submitted: bool,
+        /// How long it may take.
+        timeout: Option<Clock>,
+        /// How long it may be silent.
+        heartbeat: Option<Clock>,
+    },
+    /// A Wait, or a pause before a retry.
+    Resting {
+        /// Until when, by the steady clock unless `wall` is set.
+        until: Timestamp,
+        /// It is a retry.
+        retry: bool,
+        /// It waits for a timestamp, and so for the wall clock.
+        #[serde(default, skip_serializing_if = "is_false")]
+        wall: bool,
+    },
+    /// Nobody knows whether its call was performed: a person decides, or a late answer.
+    Held {
+        /// What happened to the call.
+        fault: Fault,
+        /// The history has an attempt that has not ended.
+        open: bool,
+    },
+    /// Branches or iterations run.
+    Fanning(Run),
+    /// Children of a Distributed Map run.
+    MapRunning {
+        /// The run's ARN.
+        arn: Arc<str>,
+        /// When it began.
+        #[serde(default)]
+        began_at: Timestamp,
+        /// Its children do not run: it has ended, or was stopped; a redrive takes it up again.
+        over: bool,
+        /// A redrive has taken it up: only the children that did not succeed run.
+        #[serde(default, skip_serializing_if = "is_false")]
+        redriven: bool,
+    },
+}
+
+/// One run of a Distributed Map. What is drawn by chance for it follows from these two, so that the same run is
+/// ordered alike however often.
+#[derive(Clone, Debug)]
+pub(crate) struct MapRunId {
+    pub(crate) arn: Arc<str>,
+    pub(crate) began_at: Timestamp,
+}
+
+/// A time that may pass, by the steady clock. An activity's begins when a worker takes it, every other as the call leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clock {
+    /// How long.
+    pub seconds: u64,
+    /// Until when, once it runs.
+    pub until: Option<Timestamp>,
+}
+
+impl Clock {
+    pub(crate) fn start(&mut self, now: Timestamp) {
+        self.until = Some(now.after_seconds(self.seconds));
+    }
+}
+
+/// A running Parallel or inline Map.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// How many branches or items in all.
+    pub total: u32,
+    /// How many at once.
+    pub at_once: u32,
+    /// The next to start.
+    pub next: u32,
+    /// How many ended well.
+    pub done: u32,
+    /// Those under way, by index.
+    pub live: BTreeMap<u32, StrandId>,
+    /// The items of a Map; the common input of a Parallel.
+    pub items: Payload,
+}
+
+impl Strand {
+    /// When it wants to be woken.
+    pub(crate) fn wakes(&self) -> Wake {
+        let Some(step) = &self.step else { return Wake::default() };
+        match &step.standing {
+            Standing::Resting { until, wall: true, .. } => Wake { steady: None, wall: Some(*until) },
+            Standing::Resting { until, wall: false, .. } => Wake { steady: Some(*until), wall: None },
+            Standing::Calling { timeout, heartbeat, .. } => {
+                let clocks = [timeout, heartbeat].into_iter().flatten();
+                Wake { steady: clocks.filter_map(|clock| clock.until).min(), wall: None }
+            }
+            Standing::Ready | Standing::Held { .. } | Standing::Fanning(_) | Standing::MapRunning { .. } => {
+                Wake::default()
+            }
+        }
+    }
+
+    pub(crate) fn key(&self, execution: ExecutionId, machine: &Machine, visit: u32) -> Option<EffectKey> {
+        let step = self.step.as_ref()?;
+        let state = &machine.state(step.state).name;
+        Some(EffectKey::new(execution, &StepPlace { state, place: &self.place, visit }, step.round))
+    }
+
+    pub(crate) fn token(&self, execution: ExecutionId, strand: StrandId) -> Option<TaskToken> {
+        let secret = self.step.as_ref()?.sent.as_ref()?.secret?;
+        Some(TaskToken { execution, strand, secret })
+    }
+}
