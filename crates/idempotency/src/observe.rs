@@ -1,0 +1,111 @@
+//! What the layer tells whoever wants to know: each thing that happens to an operation, as it happens.
+//!
+//! Metrics, logs, alarms and audits hang here. An observer is called on the way, so it is quick and does not block; it
+//! sees ids and counts, never keys, bodies or credentials.
+
+use crate::record::{Epoch, OperationId};
+use std::time::Duration;
+
+/// Something happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Happening {
+    /// The route's template, with its method: `POST /payments/{id}`.
+    pub route: std::sync::Arc<str>,
+    /// The operation. `None`: the request had no usable key.
+    pub operation: Option<OperationId>,
+    /// What happened.
+    pub what: What,
+}
+
+/// What happened to an operation, in the order in which it can happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The request is whole and sound, and is about to be claimed.
+    Arrived,
+    /// It was granted to this instance.
+    Claimed {
+        /// The grant.
+        epoch: Epoch,
+        /// Somebody began before and did not end.
+        taken_over: bool,
+    },
+    /// The lease is about to be renewed.
+    Renewing {
+        /// The grant.
+        epoch: Epoch,
+    },
+    /// The handler has answered, or ended otherwise; its end is about to be recorded.
+    Saving {
+        /// The grant.
+        epoch: Epoch,
+        /// How long the handler ran.
+        ran_for: Duration,
+    },
+    /// The store could not be told the end; this is tried again.
+    SaveFailed {
+        /// The grant.
+        epoch: Epoch,
+    },
+    /// The end is recorded.
+    Saved {
+        /// The grant.
+        epoch: Epoch,
+        /// The status that was answered.
+        status: u16,
+        /// The answer was too large or of a kind that is not kept.
+        retained: bool,
+    },
+    /// Nothing was done, and the operation is forgotten.
+    Released {
+        /// The grant.
+        epoch: Epoch,
+    },
+    /// What came of it is not known, and recorded so.
+    Unknown {
+        /// The grant.
+        epoch: Epoch,
+        /// The handler panicked.
+        panicked: bool,
+    },
+    /// Somebody else holds it by now, or it is gone: what this instance did under its grant does not count.
+    LeaseLost {
+        /// The grant that was lost.
+        epoch: Epoch,
+    },
+    /// A second request waits for the first.
+    Waiting,
+    /// It waited this long.
+    Waited {
+        /// How long.
+        waited_for: Duration,
+    },
+    /// The stored answer was given.
+    Replayed {
+        /// The grant under which it was made.
+        epoch: Epoch,
+    },
+    /// The same key with another request was refused.
+    Conflicted,
+    /// Many different requests came under one key: somebody guesses, or a client draws keys badly.
+    ReplayAnomaly {
+        /// How many different ones within the window.
+        requests: u32,
+    },
+    /// The request was refused for this reason.
+    Refused {
+        /// The `reason` that the caller was given.
+        reason: &'static str,
+    },
+}
+
+/// Who wants to know.
+pub trait Observer: Send + Sync + 'static {
+    /// Something happened.
+    fn happened(&self, happening: &Happening);
+}
+
+impl<F: Fn(&Happening) + Send + Sync + 'static> Observer for F {
+    fn happened(&self, happening: &Happening) {
+        self(happening);
+    }
+}

@@ -1,0 +1,343 @@
+//! Every refusal, in one closed set: problem details (RFC 9457) with a `code`, a `reason`, and what the caller should do
+//! next. A reason never has two meanings.
+
+use crate::record::OperationId;
+use axum::body::Body;
+use http::{HeaderValue, Response, StatusCode, header};
+use serde_json::{Map, Value};
+use std::time::Duration;
+
+/// Which answers a refusal follows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// Ours: a key that is reused for another request is a conflict, 409.
+    #[default]
+    Perdura,
+    /// As draft-ietf-httpapi-idempotency-key-header-07 says: such a key is 422.
+    Ietf,
+}
+
+/// Why a request was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// The header is missing.
+    KeyRequired,
+    /// The header is there, and is not one UUID.
+    KeyMalformed,
+    /// The key says that it was made longer ago than records are kept.
+    KeyStale,
+    /// Nobody was authenticated.
+    ScopeMissing,
+    /// The caller may not do this, also not see what it did before.
+    NotAuthorised,
+    /// `Content-Digest` is there and cannot be read, or has the wrong length.
+    DigestInvalid,
+    /// The content is not what `Content-Digest` says.
+    DigestMismatched,
+    /// `Content-Digest` names no algorithm that is accepted.
+    DigestUnsupported,
+    /// The content is not what its media type says, so that it cannot be compared.
+    ContentMalformed,
+    /// The content is larger than the route takes.
+    ContentTooLarge,
+    /// The content is in a charset that cannot be read.
+    CharsetUnsupported,
+    /// The key was used for another request.
+    Conflict,
+    /// The first request with this key has not ended.
+    InProgress,
+    /// The first request began, and what came of it is not known.
+    OutcomeUnknown,
+    /// The first request has ended; its answer was too large, or of a kind that is not kept.
+    ResultNotRetained,
+    /// The first request ended so long ago that its answer is no longer kept.
+    ResultExpired,
+    /// Too many replays, conflicts, running operations or stored bytes for one caller.
+    TooMany,
+    /// The store of records cannot be reached; nothing was done, or it is not known yet that it was.
+    StoreUnavailable,
+    /// The record of this key is damaged.
+    RecordDamaged,
+}
+
+/// What the caller should do next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Send the same request with the same key again, after `Retry-After` where there is one.
+    SameKey,
+    /// Correct the request, and send it with a new key.
+    NewKey,
+    /// Do not send it again: ask what came of it.
+    Stop,
+}
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 19] = [
+        Self::KeyRequired,
+        Self::KeyMalformed,
+        Self::KeyStale,
+        Self::ScopeMissing,
+        Self::NotAuthorised,
+        Self::DigestInvalid,
+        Self::DigestMismatched,
+        Self::DigestUnsupported,
+        Self::ContentMalformed,
+        Self::ContentTooLarge,
+        Self::CharsetUnsupported,
+        Self::Conflict,
+        Self::InProgress,
+        Self::OutcomeUnknown,
+        Self::ResultNotRetained,
+        Self::ResultExpired,
+        Self::TooMany,
+        Self::StoreUnavailable,
+        Self::RecordDamaged,
+    ];
+
+    /// The line of the table: status, `code`, `reason`, what next, and what is the matter.
+    const fn line(self) -> (u16, &'static str, &'static str, Next, &'static str) {
+        const HEADER: &str = "ERR400_MISSING_OR_MALFORMED_HEADER";
+        const CONTENT: &str = "ERR400_MALFORMED_CONTENT";
+        const CONFLICT: &str = "ERR409_SERVER_STATE_CONFLICT";
+        match self {
+            Self::KeyRequired => (
+                400,
+                HEADER,
+                "IDEMPOTENCY_KEY_REQUIRED",
+                Next::NewKey,
+                "This request needs an Idempotency-Key header",
+            ),
+            Self::KeyMalformed => (
+                400,
+                HEADER,
+                "IDEMPOTENCY_KEY_MALFORMED",
+                Next::NewKey,
+                "The Idempotency-Key is not one hyphenated UUID",
+            ),
+            Self::KeyStale => (
+                412,
+                "ERR412_PRECONDITION_FAILED",
+                "STALE_IDEMPOTENCY_KEY",
+                Next::Stop,
+                "The Idempotency-Key is older than records are kept, so it cannot be told whether it was used",
+            ),
+            Self::ScopeMissing => (
+                401,
+                "ERR401_NOT_AUTHENTICATED",
+                "IDEMPOTENCY_SCOPE_MISSING",
+                Next::SameKey,
+                "The caller is not known",
+            ),
+            Self::NotAuthorised => (
+                403,
+                "ERR403_NOT_AUTHORISED",
+                "NOT_AUTHORISED",
+                Next::Stop,
+                "The caller may not do this, nor see what came of it before",
+            ),
+            Self::DigestInvalid => {
+                (400, HEADER, "CONTENT_DIGEST_MALFORMED", Next::SameKey, "The Content-Digest cannot be read")
+            }
+            Self::DigestMismatched => (
+                400,
+                HEADER,
+                "CONTENT_DIGEST_MISMATCHED",
+                Next::SameKey,
+                "The content that arrived is not the content that Content-Digest describes",
+            ),
+            Self::DigestUnsupported => (
+                400,
+                HEADER,
+                "CONTENT_DIGEST_UNSUPPORTED",
+                Next::SameKey,
+                "The Content-Digest uses no algorithm that is accepted here: sha-256 and sha-512 are",
+            ),
+            Self::ContentMalformed => (
+                400,
+                CONTENT,
+                "CONTENT_MALFORMED",
+                Next::NewKey,
+                "The content is not what its media type says",
+            ),
+            Self::ContentTooLarge => (
+                413,
+                "ERR413_CONTENT_TOO_LARGE",
+                "CONTENT_TOO_LARGE",
+                Next::NewKey,
+                "The content is too large",
+            ),
+            Self::CharsetUnsupported => (
+                415,
+                "ERR415_UNSUPPORTED_MEDIA_TYPE",
+                "CHARSET_UNSUPPORTED",
+                Next::NewKey,
+                "JSON is read as UTF-8 only",
+            ),
+            Self::Conflict => (
+                409,
+                CONFLICT,
+                "CONFLICTING_IDEMPOTENT_REQUEST",
+                Next::NewKey,
+                "This Idempotency-Key was used for a different request",
+            ),
+            Self::InProgress => (
+                409,
+                CONFLICT,
+                "IDEMPOTENT_REQUEST_IN_PROGRESS",
+                Next::SameKey,
+                "The first request with this Idempotency-Key has not ended yet",
+            ),
+            Self::OutcomeUnknown => (
+                409,
+                CONFLICT,
+                "OUTCOME_UNKNOWN",
+                Next::Stop,
+                "The first request with this Idempotency-Key began, and it is not known what came of it; it is not run again",
+            ),
+            Self::ResultNotRetained => (
+                409,
+                CONFLICT,
+                "RESULT_NOT_RETAINED",
+                Next::Stop,
+                "The first request with this Idempotency-Key has ended; its answer was not kept",
+            ),
+            Self::ResultExpired => (
+                409,
+                CONFLICT,
+                "RESULT_EXPIRED",
+                Next::Stop,
+                "The first request with this Idempotency-Key ended long ago; its answer is no longer kept",
+            ),
+            Self::TooMany => (
+                429,
+                "ERR429_TOO_MANY_REQUESTS",
+                "IDEMPOTENCY_BUDGET_EXCEEDED",
+                Next::SameKey,
+                "Too many of these requests",
+            ),
+            Self::StoreUnavailable => (
+                503,
+                "ERR503_SERVICE_UNAVAILABLE",
+                "IDEMPOTENCY_STORE_UNAVAILABLE",
+                Next::SameKey,
+                "It cannot be recorded now what is done under this Idempotency-Key",
+            ),
+            Self::RecordDamaged => (
+                500,
+                "ERR500_INTERNAL",
+                "IDEMPOTENCY_RECORD_DAMAGED",
+                Next::Stop,
+                "The record of this Idempotency-Key cannot be read; it is not run again",
+            ),
+        }
+    }
+
+    /// The name that the caller is given.
+    pub const fn name(self) -> &'static str {
+        self.line().2
+    }
+
+    /// The status of the answer.
+    pub fn status(self, profile: Profile) -> StatusCode {
+        let status = match (self, profile) {
+            (Self::Conflict, Profile::Ietf) => 422,
+            (_, Profile::Perdura | Profile::Ietf) => self.line().0,
+        };
+        StatusCode::from_u16(status).expect("the table holds statuses")
+    }
+
+    /// What the caller should do.
+    pub const fn next(self) -> Next {
+        self.line().3
+    }
+
+    /// The problem's type. The digest problems have registered ones.
+    fn uri(self) -> String {
+        const DIGEST: &str = "https://iana.org/assignments/http-problem-types#digest-";
+        match self {
+            Self::DigestInvalid => format!("{DIGEST}invalid-values"),
+            Self::DigestMismatched => format!("{DIGEST}mismatched-values"),
+            Self::DigestUnsupported => format!("{DIGEST}unsupported-algorithms"),
+            other => format!("urn:perdura:problem:{}", other.name().to_ascii_lowercase().replace('_', "-")),
+        }
+    }
+}
+
+impl Next {
+    /// The name that the caller is given.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SameKey => "same_key",
+            Self::NewKey => "new_key",
+            Self::Stop => "stop",
+        }
+    }
+}
+
+/// A refusal, on its way to the caller.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    reason: Reason,
+    detail: Option<String>,
+    operation: Option<OperationId>,
+    retry_after: Option<Duration>,
+}
+
+impl Problem {
+    /// Refused for this reason.
+    pub fn new(reason: Reason) -> Self {
+        Self { reason, detail: None, operation: None, retry_after: None }
+    }
+
+    /// What exactly is wrong, for this request. It must hold no secret.
+    pub fn detail(mut self, detail: impl Into<String>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// The operation that it is about.
+    pub fn about(mut self, operation: OperationId) -> Self {
+        self.operation = Some(operation);
+        self
+    }
+
+    /// When to come again.
+    pub fn retry_after(mut self, after: Duration) -> Self {
+        self.retry_after = Some(after);
+        self
+    }
+
+    /// Why.
+    pub fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// The answer: problem details, never cached.
+    pub fn into_response(self, profile: Profile) -> Response<Body> {
+        let (_, code, name, next, title) = self.reason.line();
+        let status = self.reason.status(profile);
+        let mut members = Map::new();
+        members.insert("type".to_owned(), self.reason.uri().into());
+        members.insert("title".to_owned(), title.into());
+        members.insert("status".to_owned(), status.as_u16().into());
+        if let Some(detail) = self.detail {
+            members.insert("detail".to_owned(), detail.into());
+        }
+        members.insert("code".to_owned(), code.into());
+        members.insert("reason".to_owned(), name.into());
+        members.insert("next".to_owned(), next.name().into());
+        if let Some(operation) = self.operation {
+            members.insert("operation".to_owned(), operation.to_string().into());
+        }
+        let mut response = Response::new(Body::from(Value::Object(members).to_string()));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(after) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(after.as_secs().max(1)));
+        }
+        response
+    }
+}

@@ -1,0 +1,199 @@
+//! What is remembered of an operation, and what may be asked of the memory.
+//!
+//! A grant carries an [`Epoch`] that no other grant of the same store ever carries, so holding the newest epoch of a
+//! record is the whole proof of being its holder. The clock decides when a lease may be taken over; the epoch decides
+//! whether a completion counts. Safety never rests on clocks.
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use std::fmt;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// One operation: a key in its scope on its route. Drawn from a keyed hash of these, so it may be shown and logged,
+/// and nobody without the secret can find the key in it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OperationId(pub(crate) Uuid);
+
+impl OperationId {
+    /// The id that a status resource or an operator was given.
+    pub fn parse(text: &str) -> Option<Self> {
+        Uuid::try_parse(text).ok().filter(|id| id.get_version_num() == 8).map(Self)
+    }
+
+    /// The 16 bytes under which a store keeps the record.
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        self.0.as_bytes()
+    }
+
+    /// From the bytes of a keyed hash: 122 of their bits.
+    pub(crate) fn from_hash(bytes: [u8; 16]) -> Self {
+        Self(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+    }
+}
+
+impl fmt::Display for OperationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for OperationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Who may see the record: a keyed hash of tenant and principal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ScopeTag(pub [u8; 16]);
+
+/// What was asked: a keyed hash of the request's fingerprint. Stored in place of the fingerprint, because the plain
+/// hash of a guessable body tells the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestTag(pub [u8; 32]);
+
+/// The number of a grant. It grows with every grant of a store and is never given twice, also not after a record was
+/// released, expired or swept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch(pub u64);
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// May a claim take over what somebody else began and did not end?
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Takeover {
+    /// No: a lease that ran out leaves the outcome unknown. Nothing is run twice; perhaps it was not run at all.
+    Never,
+    /// Yes, from a lease that ran out and from an unknown outcome: a second run is safe, or somebody can tell.
+    Allowed,
+}
+
+/// The wish to run an operation.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Which operation.
+    pub operation: OperationId,
+    /// Whose.
+    pub scope: ScopeTag,
+    /// What is asked.
+    pub request: RequestTag,
+    /// Drawn anew for each claim. The same claim offered twice, because the first answer was lost, is granted once.
+    pub claimant: Uuid,
+    /// How long the grant holds without being renewed, on the store's clock.
+    pub lease_for: Duration,
+    /// What becomes of a lease that ran out.
+    pub takeover: Takeover,
+    /// How long an unknown outcome is kept, where this claim finds one.
+    pub keep: Keep,
+}
+
+/// What the store answers to a [`Claim`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// Run it. Nobody else holds it, and nobody will while the lease holds.
+    Granted(Grant),
+    /// It is known already, and it stands as the record says.
+    Found(Record),
+}
+
+/// The right to run an operation and to record its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The number that renewing, completing and releasing have to show.
+    pub epoch: Epoch,
+    /// Somebody began before and did not end.
+    pub taken_over: bool,
+    /// When the operation began first, on the store's clock.
+    pub first_at: Timestamp,
+}
+
+/// A record as it stands, at a moment of the store's clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Whose it is.
+    pub scope: ScopeTag,
+    /// What was asked.
+    pub request: RequestTag,
+    /// The newest grant.
+    pub epoch: Epoch,
+    /// When it began first.
+    pub first_at: Timestamp,
+    /// Where it stands.
+    pub standing: Standing,
+}
+
+/// Where a record stands. Each variant holds what is true there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Somebody holds it, for so much longer unless renewed. Zero: the lease ran out and nobody has claimed it since.
+    Running {
+        /// What is left of the lease.
+        lease_left: Duration,
+    },
+    /// It was begun, and what came of it is not known. Kept like a result.
+    Unknown {
+        /// When this was found out.
+        at: Timestamp,
+        /// When the record expires.
+        expires_at: Timestamp,
+    },
+    /// It has an end, kept as sealed bytes that the store does not look into.
+    Completed {
+        /// When it ended.
+        at: Timestamp,
+        /// When the record expires.
+        expires_at: Timestamp,
+        /// The answer, sealed.
+        answer: Bytes,
+    },
+    /// It had an end; the answer is no longer kept, only that there was one.
+    Expired {
+        /// When it ended.
+        at: Timestamp,
+    },
+}
+
+/// The end of an operation, offered by its holder.
+#[derive(Clone, Debug)]
+pub struct Completion {
+    /// Which operation.
+    pub operation: OperationId,
+    /// The holder's grant.
+    pub epoch: Epoch,
+    /// What came of it.
+    pub ending: Ending,
+    /// How long it is kept, counted from now.
+    pub keep: Keep,
+}
+
+/// What came of an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// An answer, sealed.
+    Answered(Bytes),
+    /// It cannot be known.
+    Unknown,
+}
+
+/// How long an end is kept, counted from completion on the store's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// The record with its answer.
+    pub answer_for: Duration,
+    /// After that, only the fact that there was one. Zero: nothing.
+    pub tombstone_for: Duration,
+}
+
+/// Whether the caller still holds the grant it showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holding {
+    /// It does, and what it asked for is done.
+    Held,
+    /// A newer grant exists, or the record is no longer there. Nothing was changed.
+    Lost,
+}

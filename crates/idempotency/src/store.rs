@@ -1,0 +1,104 @@
+//! The memory of operations: one trait, and what each implementation of it promises.
+//!
+//! Every verb is atomic and durable when it returns, and reads no clock but the store's own. What a claim finds and
+//! leaves is one rule, [`rule::claim`](crate::rule::claim); the implementations that cannot call it say the same in
+//! their own language, and the suite in [`conformance`](crate::conformance) holds them to it.
+
+pub(crate) mod wake;
+
+use crate::record::{Claim, Claimed, Completion, Epoch, Grant, Holding, OperationId, Record};
+use http::Extensions;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+/// A future that a store returns.
+pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Why a store did not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// It cannot be reached, or it is busy. Offer the same again after a pause.
+    #[error("the idempotency store cannot be reached: {0}")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// A record was not written by us, or was damaged. Refuse this operation, tell a person.
+    #[error("the idempotency record of {operation} is damaged: {what}")]
+    Corrupt {
+        /// Which record.
+        operation: OperationId,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// It was set up for something else.
+    #[error("the idempotency store does not fit: {0}")]
+    Unfit(String),
+}
+
+/// What was removed by one sweep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Answers that were removed.
+    pub answers: u64,
+    /// Records that were removed.
+    pub records: u64,
+}
+
+/// Where operations are remembered.
+pub trait Store: Send + Sync + 'static {
+    /// Its name in metrics and logs.
+    fn name(&self) -> &'static str;
+
+    /// Notes under which secret this store is used, the first time; says afterwards whether it is the same. Two
+    /// instances with different secrets would not see each other's records.
+    fn agree(&self, check: [u8; 16]) -> Pending<'_, Result<bool, StoreError>>;
+
+    /// Grants the operation, or tells how it stands.
+    fn claim<'a>(&'a self, claim: &'a Claim) -> Pending<'a, Result<Claimed, StoreError>>;
+
+    /// Makes the lease last `lease_for` from now.
+    fn renew(
+        &self,
+        operation: OperationId,
+        epoch: Epoch,
+        lease_for: Duration,
+    ) -> Pending<'_, Result<Holding, StoreError>>;
+
+    /// Records the end. Offered twice under one epoch, the first counts and both are `Held`.
+    fn complete<'a>(&'a self, completion: &'a Completion) -> Pending<'a, Result<Holding, StoreError>>;
+
+    /// Forgets the operation: nothing was done.
+    fn release(&self, operation: OperationId, epoch: Epoch) -> Pending<'_, Result<Holding, StoreError>>;
+
+    /// How the operation stands, without claiming it. A record past its retention is not there.
+    fn look(&self, operation: OperationId) -> Pending<'_, Result<Option<Record>, StoreError>>;
+
+    /// Removes a stored answer and keeps the rest, as if the answer had expired. `false`: there was none.
+    fn erase(&self, operation: OperationId) -> Pending<'_, Result<bool, StoreError>>;
+
+    /// Removes what expired, at most so many records. Who sweeps late changes no answer.
+    fn sweep(&self, records_max: u32) -> Pending<'_, Result<Swept, StoreError>>;
+
+    /// Ends when the record may have changed. A hint: it may come for nothing, and it may not come at all.
+    fn changed(&self, operation: OperationId) -> Pending<'static, ()>;
+
+    /// Begins the transaction in which the handler works and the record is completed, and puts what the handler needs
+    /// of it into `extensions`. `None`: this store has no transaction to share.
+    fn begin<'a>(
+        &'a self,
+        operation: OperationId,
+        grant: Grant,
+        extensions: &'a mut Extensions,
+    ) -> Pending<'a, Result<Option<Box<dyn Transaction>>, StoreError>>;
+
+    /// Whether [`begin`](Self::begin) gives a transaction.
+    fn shares_transactions(&self) -> bool;
+}
+
+/// A transaction that a handler shares with its record. Dropped, it is rolled back.
+pub trait Transaction: Send {
+    /// Commits what the handler did together with the end of its record, or neither: `Lost` rolls back.
+    fn complete(self: Box<Self>, completion: Completion) -> Pending<'static, Result<Holding, StoreError>>;
+
+    /// Undoes what the handler did.
+    fn roll_back(self: Box<Self>) -> Pending<'static, Result<(), StoreError>>;
+}
