@@ -1,5 +1,8 @@
 //! The `Idempotency-Key` header for axum: a request that is sent twice is done once.
 
+pub mod budget;
+pub mod context;
+pub mod metrics;
 pub mod observe;
 pub mod problem;
 pub mod record;
