@@ -1,6 +1,8 @@
 //! The `Idempotency-Key` header for axum: a request that is sent twice is done once.
 
 pub mod budget;
+#[cfg(feature = "client")]
+pub mod client;
 pub mod context;
 pub mod metrics;
 pub mod observe;
