@@ -6,6 +6,7 @@ pub mod client;
 pub mod context;
 pub mod metrics;
 pub mod observe;
+pub mod openapi;
 pub mod problem;
 pub mod record;
 pub mod rule;
