@@ -43,6 +43,9 @@ fn a_clock_read_out_of_order_neither_resets_nor_panics() {
     assert_eq!(spending.replay(scope(1), began + WINDOW), Ok(()));
     let refused = spending.replay(scope(1), began).unwrap_err();
     assert_eq!(refused.retry_after, WINDOW);
+    assert_eq!(spending.replay(scope(2), began), Ok(()));
+    let refused = spending.replay(scope(2), began + WINDOW * 3 / 2).unwrap_err();
+    assert_eq!(refused.retry_after, WINDOW / 2, "a window begins no earlier than the ones before it");
 }
 
 #[test]
@@ -125,6 +128,17 @@ fn keys_tried_once_each_hide_no_key_that_is_tried_often() {
     }
     assert_eq!(told, 1);
     assert!(lock(&spending.windows).own[&scope(1)].keys.len() <= KEYS_PER_WINDOW_MAX);
+}
+
+#[test]
+fn a_key_that_was_told_is_not_told_again_whatever_other_keys_come_between() {
+    let (spending, now) = (spending(9, u32::MAX), Instant::now());
+    let told = |key: u8, asked: u8| spending.conflict(scope(1), operation(key), request(asked), now).anomaly;
+    assert_eq!((1..=4).filter_map(|asked| told(0, asked)).count(), 1);
+    for key in 1..200 {
+        assert_eq!(told(key, 1), None);
+    }
+    assert_eq!((10..20).filter_map(|asked| told(0, asked)).count(), 0);
 }
 
 #[test]
