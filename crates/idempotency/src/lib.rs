@@ -1,11 +1,47 @@
 //! The `Idempotency-Key` header for axum: a request that is sent twice is done once.
 
-pub mod budget;
-pub mod context;
-pub mod metrics;
+mod answer;
+mod asked;
+mod budget;
+#[cfg(feature = "client")]
+pub mod client;
+mod content;
+mod context;
+mod digest;
+mod door;
+mod ending;
+mod fingerprint;
+mod key;
+mod layer;
+mod metrics;
 pub mod observe;
-pub mod problem;
+mod policy;
+mod problem;
 pub mod record;
+pub mod routes;
 pub mod rule;
-pub mod scope;
+mod run;
+mod save;
+mod scope;
+mod self_test;
+mod service;
 pub mod store;
+mod vault;
+mod wait;
+
+pub use answer::{Answer, Kept};
+pub use asked::{CONTENT_DIGEST, EXPOSED_HEADERS, IDEMPOTENCY_FINGERPRINT, IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED};
+pub use budget::Budgets;
+pub use context::IdempotencyContext;
+pub use ending::NotApplied;
+pub use fingerprint::{Fingerprint, Hashing};
+pub use key::Versions;
+pub use layer::{Builder, IdempotencyLayer, StartError};
+pub use metrics::Metrics;
+pub use policy::{Attach, Attached, Mode, Policy};
+pub use problem::{Next, Problem, Profile, Reason};
+pub use routes::Routes;
+pub use scope::{Audit, AuditFailed, Authorise, Denied, ResultRead, Scope};
+pub use self_test::Misplaced;
+pub use service::IdempotencyService;
+pub use vault::{DataKeys, DerivedKeys, Secret};
