@@ -291,3 +291,6 @@ impl fmt::Display for Escaped<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;
