@@ -5,8 +5,9 @@ mod asked;
 mod budget;
 #[cfg(feature = "client")]
 pub mod client;
+pub mod conformance;
 mod content;
-mod context;
+pub mod context;
 mod digest;
 mod door;
 mod ending;
