@@ -1,8 +1,13 @@
 //! The `Idempotency-Key` header for axum: a request that is sent twice is done once.
 
+pub mod answer;
+pub mod digest;
+pub mod fingerprint;
+pub mod key;
 pub mod observe;
 pub mod problem;
 pub mod record;
 pub mod rule;
 pub mod scope;
 pub mod store;
+pub mod vault;
