@@ -144,10 +144,10 @@ async fn fingerprint_of(route: &Route, parts: &mut Parts, content: &[u8]) -> Res
 
 /// All of the content, or a refusal as soon as it is known to be too much.
 async fn read_content(headers: &HeaderMap, mut body: Body, bytes_max: usize) -> Result<Bytes, Problem> {
-    let too_large = || {
-        Problem::new(Reason::ContentTooLarge).detail(format!("This route takes up to {bytes_max} bytes"))
-    };
-    let declared = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    let too_large =
+        || Problem::new(Reason::ContentTooLarge).detail(format!("This route takes up to {bytes_max} bytes"));
+    let declared =
+        headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if declared.is_some_and(|declared| declared > bytes_max as u64) {
         return Err(too_large());
     }
@@ -155,7 +155,8 @@ async fn read_content(headers: &HeaderMap, mut body: Body, bytes_max: usize) -> 
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
             tracing::debug!(%error, "a request broke off");
-            Problem::new(Reason::ContentMalformed).detail("The content broke off; send all of it with the same key")
+            Problem::new(Reason::ContentMalformed)
+                .detail("The content broke off; send all of it with the same key")
         })?;
         if let Ok(data) = frame.into_data() {
             if content.len() + data.len() > bytes_max {
@@ -169,7 +170,9 @@ async fn read_content(headers: &HeaderMap, mut body: Body, bytes_max: usize) -> 
 
 fn key_problem(fault: KeyFault) -> Problem {
     match fault {
-        KeyFault::Missing => Problem::new(Reason::KeyRequired).detail("Send a UUID of your own, the same in each retry"),
+        KeyFault::Missing => {
+            Problem::new(Reason::KeyRequired).detail("Send a UUID of your own, the same in each retry")
+        }
         KeyFault::Malformed(why) => Problem::new(Reason::KeyMalformed).detail(why),
     }
 }
@@ -186,8 +189,10 @@ fn content_problem(fault: ContentFault, route: &Route) -> Problem {
     match fault {
         ContentFault::Malformed(why) => Problem::new(Reason::ContentMalformed).detail(why),
         ContentFault::Charset => Problem::new(Reason::CharsetUnsupported),
-        ContentFault::TooLarge => Problem::new(Reason::ContentTooLarge)
-            .detail(format!("Decoded, it has more than the {} bytes of this route", route.policy.body_bytes_max)),
+        ContentFault::TooLarge => Problem::new(Reason::ContentTooLarge).detail(format!(
+            "Decoded, it has more than the {} bytes of this route",
+            route.policy.body_bytes_max
+        )),
     }
 }
 
@@ -223,7 +228,8 @@ mod tests {
             ("waiting=10", None),
             ("return=minimal", None),
         ] {
-            let headers = HeaderMap::from_iter([(HeaderName::from_static("prefer"), HeaderValue::from_static(line))]);
+            let headers =
+                HeaderMap::from_iter([(HeaderName::from_static("prefer"), HeaderValue::from_static(line))]);
             assert_eq!(prefers_wait(&headers), expected, "{line}");
         }
     }

@@ -51,7 +51,7 @@ pub struct Budgets {
 impl Default for Budgets {
     fn default() -> Self {
         Self {
-            window: Duration::from_secs(60),
+            window: Duration::from_mins(1),
             replays: 600,
             conflicts: 60,
             running: 64,

@@ -17,8 +17,8 @@ use crate::{answer::Answer, key::Versions};
 use http::request::Parts;
 use http::{HeaderName, Method};
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 use tower::Layer;
 
@@ -40,7 +40,9 @@ pub enum StartError {
         fault: String,
     },
     /// The store holds records made under another secret, which would not be found.
-    #[error("the {store} store was used with another secret: its records would not be found and their requests run again")]
+    #[error(
+        "the {store} store was used with another secret: its records would not be found and their requests run again"
+    )]
     OtherSecret {
         /// The store's name.
         store: &'static str,
@@ -66,10 +68,13 @@ impl Route {
     }
 }
 
+/// The routes of one template.
+type Methods = Vec<(Method, Arc<Route>)>;
+
 /// The routes that this layer stands before.
 pub(crate) struct RouteTable {
     /// By template, then by method.
-    known: RwLock<HashMap<String, Vec<(Method, Arc<Route>)>>>,
+    known: RwLock<HashMap<String, Methods>>,
     /// The policy of POST and PATCH routes that were not declared. `None`: all that exist were, and others pass.
     undeclared: Option<Policy>,
 }
@@ -77,7 +82,7 @@ pub(crate) struct RouteTable {
 impl RouteTable {
     /// The route of a request, or `None` where it passes untouched.
     pub(crate) fn find(&self, method: &Method, template: &str) -> Option<Arc<Route>> {
-        let of_method = |routes: &Vec<(Method, Arc<Route>)>| {
+        let of_method = |routes: &Methods| {
             routes.iter().find(|(declared, _)| declared == method).map(|(_, route)| route.clone())
         };
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
@@ -124,7 +129,7 @@ impl IdempotencyLayer {
             retained_headers: Vec::new(),
             redact: None,
             waiting_max: (64, 4096),
-            sweep_every: Duration::from_secs(60),
+            sweep_every: Duration::from_mins(1),
             policy: Policy::default(),
             declared: Table::default(),
         }
@@ -143,12 +148,17 @@ impl IdempotencyLayer {
     }
 }
 
-fn route_table(store: &Arc<dyn Store>, table: &Table, undeclared: Option<Policy>) -> Result<RouteTable, StartError> {
-    let fault = |route: String, policy: &Policy| match policy.fault(store.shares_transactions(), store.name()) {
+fn route_table(
+    store: &Arc<dyn Store>,
+    table: &Table,
+    undeclared: Option<Policy>,
+) -> Result<RouteTable, StartError> {
+    let fault = |route: String, policy: &Policy| match policy.fault(store.shares_transactions(), store.name())
+    {
         Some(fault) => Err(StartError::Policy { route, fault }),
         None => Ok(()),
     };
-    let mut known = HashMap::<_, Vec<_>>::new();
+    let mut known = HashMap::<_, Methods>::new();
     for ((template, method), policy) in &table.0 {
         fault(format!("{method} {template}"), policy)?;
         let route = Route::new(method, template, policy.clone());

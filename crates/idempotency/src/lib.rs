@@ -1,37 +1,39 @@
 //! The `Idempotency-Key` header for axum: a request that is sent twice is done once.
 
-mod answer;
+pub mod answer;
 mod asked;
-mod budget;
+pub mod budget;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod conformance;
 mod content;
 pub mod context;
-mod digest;
+pub mod digest;
 mod door;
 mod ending;
-mod fingerprint;
-mod key;
+pub mod fingerprint;
+pub mod key;
 mod layer;
-mod metrics;
+pub mod metrics;
 pub mod observe;
-mod policy;
-mod problem;
+pub mod policy;
+pub mod problem;
 pub mod record;
 pub mod routes;
 pub mod rule;
 mod run;
 mod save;
-mod scope;
+pub mod scope;
 mod self_test;
 mod service;
 pub mod store;
-mod vault;
+pub mod vault;
 mod wait;
 
 pub use answer::{Answer, Kept};
-pub use asked::{CONTENT_DIGEST, EXPOSED_HEADERS, IDEMPOTENCY_FINGERPRINT, IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED};
+pub use asked::{
+    CONTENT_DIGEST, EXPOSED_HEADERS, IDEMPOTENCY_FINGERPRINT, IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED,
+};
 pub use budget::Budgets;
 pub use context::IdempotencyContext;
 pub use ending::NotApplied;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The shortest and the longest time that a result may be kept.
-pub const RETENTION: (Duration, Duration) = (Duration::from_secs(2 * 60 * 60), Duration::from_secs(24 * 60 * 60));
+pub const RETENTION: (Duration, Duration) = (Duration::from_hours(2), Duration::from_hours(24));
 /// Below this a lease could not be renewed in time.
 const LEASE_MIN: Duration = Duration::from_millis(300);
 
@@ -212,9 +212,15 @@ impl Policy {
         if matches!(self.mode, Mode::Exempt) {
             None
         } else if !(least..=most).contains(&self.keep.answer_for) {
-            Some(format!("results are kept for {:?}, which is not between 2 h and 24 h", self.keep.answer_for))
+            Some(format!(
+                "results are kept for {:?}, which is not between 2 h and 24 h",
+                self.keep.answer_for
+            ))
         } else if self.lease_for < LEASE_MIN {
-            Some(format!("a lease of {:?} is too short to be renewed; the least is {LEASE_MIN:?}", self.lease_for))
+            Some(format!(
+                "a lease of {:?} is too short to be renewed; the least is {LEASE_MIN:?}",
+                self.lease_for
+            ))
         } else if matches!(self.mode, Mode::Transactional) && !shares_transactions {
             Some(format!(
                 "it is transactional, and the {store} store has no transaction to share; use SQLite or PostgreSQL, or \

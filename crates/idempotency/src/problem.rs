@@ -233,9 +233,13 @@ impl Reason {
                 Next::Stop,
                 "The record of this Idempotency-Key cannot be read; it is not run again",
             ),
-            Self::HandlerFailed => {
-                (500, "ERR500_INTERNAL", "HANDLER_FAILED", Next::SameKey, "The request failed, and nothing of it was done")
-            }
+            Self::HandlerFailed => (
+                500,
+                "ERR500_INTERNAL",
+                "HANDLER_FAILED",
+                Next::SameKey,
+                "The request failed, and nothing of it was done",
+            ),
         }
     }
 

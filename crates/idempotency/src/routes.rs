@@ -115,7 +115,11 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     /// These routes under this prefix.
     pub fn nest(mut self, prefix: &str, routes: Self) -> Self {
         for ((path, method), policy) in routes.table.0 {
-            let path = if path == "/" { prefix.to_owned() } else { format!("{}{path}", prefix.trim_end_matches('/')) };
+            let path = if path == "/" {
+                prefix.to_owned()
+            } else {
+                format!("{}{path}", prefix.trim_end_matches('/'))
+            };
             self.table.0.insert((path, method), policy);
         }
         self.router = self.router.nest(prefix, routes.router);

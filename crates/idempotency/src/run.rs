@@ -43,7 +43,7 @@ pub(crate) enum Step<S> {
     /// It was run, and this is the answer.
     Done(http::Response<Content>),
     /// It is known already.
-    Found(Record, Unrun<S>),
+    Found(Box<(Record, Unrun<S>)>),
     /// It was not run.
     Refused(Problem),
 }
@@ -59,7 +59,7 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
         // Who may run nothing more may still learn what came of what it ran.
         Err(exceeded) => {
             return match door.store.look(asked.operation).await {
-                Ok(Some(record)) => Step::Found(record, unrun),
+                Ok(Some(record)) => Step::Found(Box::new((record, unrun))),
                 Ok(None) => Step::Refused(budget_problem(&exceeded, asked.operation)),
                 Err(error) => Step::Refused(store_problem(&error)),
             };
@@ -76,10 +76,18 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
     };
     let began = Instant::now();
     match claim_patiently(&door, &claim).await {
-        Ok(Claimed::Found(record)) => Step::Found(record, unrun),
+        Ok(Claimed::Found(record)) => Step::Found(Box::new((record, unrun))),
         Ok(Claimed::Granted(grant)) => {
             let (deadline, _) = watch::channel(deadline_after(began, policy));
-            let run = Arc::new(Run { door, asked: asked.clone(), grant, began, deadline, _inside: inside, _place: place });
+            let run = Arc::new(Run {
+                door,
+                asked: asked.clone(),
+                grant,
+                began,
+                deadline,
+                _inside: inside,
+                _place: place,
+            });
             run.go(unrun).await.map_or_else(Step::Refused, Step::Done)
         }
         Err(error) => {
@@ -127,7 +135,9 @@ async fn undo(door: Arc<Door>, claim: Claim, _inside: Inside) {
         };
         match undone {
             Ok(()) => return,
-            Err(error) => tracing::debug!(%error, operation = %claim.operation, "a claim is given back later"),
+            Err(error) => {
+                tracing::debug!(%error, operation = %claim.operation, "a claim is given back later");
+            }
         }
         sleep(SAVE_AGAIN.1).await;
     }
@@ -312,7 +322,10 @@ async fn produce<S: Inner>(inner: S, request: Request<Body>, policy: &Policy) ->
 /// Reads an answer to its end, unless it is larger than what is kept or has no end.
 async fn collect(response: Response, policy: &Policy) -> Produced {
     let (parts, mut body) = response.into_parts();
-    let events = parts.headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+    let events = parts
+        .headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
     if policy.streaming || events || parts.status == StatusCode::SWITCHING_PROTOCOLS {
         return Produced::Flowing(parts, body);
     }

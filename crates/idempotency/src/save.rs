@@ -35,20 +35,30 @@ type Answered = Result<Response<Content>, Problem>;
 
 impl Run {
     /// Records how the handler ended, and answers what was recorded.
-    pub(crate) async fn end(self: &Arc<Self>, finished: Finished, transaction: Option<Box<dyn Transaction>>) -> Answered {
+    pub(crate) async fn end(
+        self: &Arc<Self>,
+        finished: Finished,
+        transaction: Option<Box<dyn Transaction>>,
+    ) -> Answered {
         let ran_for = self.began.elapsed();
         self.note_pace(ran_for);
         self.tell(What::Saving { epoch: self.grant.epoch, ran_for });
         let response = match finished {
-            Finished::Produced(Produced::Whole(parts, bytes)) => Response::from_parts(parts, Content::Whole(bytes)),
-            Finished::Produced(Produced::Flowing(parts, body)) => Response::from_parts(parts, Content::Flowing(body)),
+            Finished::Produced(Produced::Whole(parts, bytes)) => {
+                Response::from_parts(parts, Content::Whole(bytes))
+            }
+            Finished::Produced(Produced::Flowing(parts, body)) => {
+                Response::from_parts(parts, Content::Flowing(body))
+            }
             Finished::Produced(Produced::StillRunning) => {
                 return self.unknown(false, Err(wait::in_progress(&self.asked))).await;
             }
             Finished::Produced(Produced::Broke) => {
                 return self.broke(transaction, false, StatusCode::INTERNAL_SERVER_ERROR).await;
             }
-            Finished::Panicked => return self.broke(transaction, true, StatusCode::INTERNAL_SERVER_ERROR).await,
+            Finished::Panicked => {
+                return self.broke(transaction, true, StatusCode::INTERNAL_SERVER_ERROR).await;
+            }
             Finished::TimedOut => return self.broke(transaction, false, StatusCode::GATEWAY_TIMEOUT).await,
             Finished::Lost => {
                 roll_back(transaction).await;
@@ -68,7 +78,11 @@ impl Run {
     }
 
     /// Records the answer; in a transaction, together with what the handler did.
-    async fn keep(self: &Arc<Self>, answer: Response<Content>, transaction: Option<Box<dyn Transaction>>) -> Answered {
+    async fn keep(
+        self: &Arc<Self>,
+        answer: Response<Content>,
+        transaction: Option<Box<dyn Transaction>>,
+    ) -> Answered {
         let (stored, retained) = self.stored(&answer);
         let asked = &self.asked;
         let sealing = Sealing {
@@ -243,7 +257,9 @@ impl Run {
         match self.save(End::Released).await {
             Ok(Holding::Held) => self.tell(What::Released { epoch: self.grant.epoch }),
             Ok(Holding::Lost) => {}
-            Err(problem) => tracing::debug!(reason = problem.reason().name(), "an operation is given back later"),
+            Err(problem) => {
+                tracing::debug!(reason = problem.reason().name(), "an operation is given back later");
+            }
         }
     }
 

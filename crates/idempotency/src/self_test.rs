@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tower::ServiceExt;
 
 /// What the layer answers to a probe: long and dull enough that whoever compresses would.
-const DULL: [u8; 64 * 1024] = [b'a'; 64 * 1024];
+static DULL: [u8; 64 * 1024] = [b'a'; 64 * 1024];
 
 /// The mark of a probe.
 #[derive(Clone, Default)]
@@ -70,7 +70,9 @@ pub enum Misplaced {
         status: StatusCode,
     },
     /// It stands outside of the router.
-    #[error("the idempotency layer stands outside of routing, where no route is known: add it with `Router::layer`")]
+    #[error(
+        "the idempotency layer stands outside of routing, where no route is known: add it with `Router::layer`"
+    )]
     NotRouted,
     /// Nobody has authenticated the request when it arrives.
     #[error(

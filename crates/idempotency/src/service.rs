@@ -129,13 +129,16 @@ async fn answer(
         match step.map_err(|error| internal(&error, asked))? {
             Step::Done(answer) => return Ok(answer),
             Step::Refused(problem) => return Err(problem),
-            Step::Found(record, back) => match found(door, asked, &record).await? {
-                Some(answer) => return Ok(answer),
-                None => match wait::for_change(door, asked, patience_until).await? {
+            Step::Found(record_and_back) => {
+                let (record, back) = *record_and_back;
+                if let Some(answer) = found(door, asked, &record).await? {
+                    return Ok(answer);
+                }
+                match wait::for_change(door, asked, patience_until).await? {
                     Waited::Changed => unrun = back,
                     Waited::InVain => return Err(wait::in_progress(asked)),
-                },
-            },
+                }
+            }
         }
     }
 }
@@ -166,7 +169,9 @@ async fn replay(
     sealed: &Bytes,
 ) -> Result<http::Response<Content>, Problem> {
     let operation = asked.operation;
-    door.spending.replay(asked.scope_tag, Instant::now().into_std()).map_err(|exceeded| budget_problem(&exceeded, operation))?;
+    door.spending
+        .replay(asked.scope_tag, Instant::now().into_std())
+        .map_err(|exceeded| budget_problem(&exceeded, operation))?;
     if let Some(audit) = &door.audit {
         let read = ResultRead {
             scope: asked.scope.clone(),

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 /// How soon, and later how rarely, the store is asked whether anything changed.
 const ASK_AFTER: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 /// The longest time that a caller is told to wait before it comes again.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
+const RETRY_AFTER_MAX: Duration = Duration::from_mins(1);
 
 /// How a wait ended.
 pub(crate) enum Waited {
@@ -23,7 +23,11 @@ pub(crate) enum Waited {
 }
 
 /// Waits until the operation no longer runs, or until patience is over.
-pub(crate) async fn for_change(door: &Door, asked: &Asked, patience_until: Instant) -> Result<Waited, Problem> {
+pub(crate) async fn for_change(
+    door: &Door,
+    asked: &Asked,
+    patience_until: Instant,
+) -> Result<Waited, Problem> {
     let operation = asked.operation;
     let Some(_place) = door.waiting.take(operation) else { return Ok(Waited::InVain) };
     door.tell(&asked.route, Some(operation), What::Waiting);
@@ -35,8 +39,10 @@ pub(crate) async fn for_change(door: &Door, asked: &Asked, patience_until: Insta
         match door.store.look(operation).await.map_err(|error| store_problem(&error))? {
             Some(record) => match record.standing {
                 Standing::Running { lease_left } if !lease_left.is_zero() => {}
-                Standing::Running { .. } | Standing::Unknown { .. } => break Waited::Changed,
-                Standing::Completed { .. } | Standing::Expired { .. } => break Waited::Changed,
+                Standing::Running { .. }
+                | Standing::Unknown { .. }
+                | Standing::Completed { .. }
+                | Standing::Expired { .. } => break Waited::Changed,
             },
             None => break Waited::Changed,
         }
