@@ -13,6 +13,7 @@ use crate::store::{Store, StoreError};
 use crate::vault::Vault;
 use http::{HeaderName, Method};
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -54,8 +55,16 @@ impl Door {
     }
 
     pub(crate) fn tell(&self, route: &Route, operation: Option<OperationId>, what: What) {
-        let happening = Happening { route: route.label.clone(), operation, what };
-        self.observers.iter().for_each(|observer| observer.happened(&happening));
+        self.tell_all(&Happening { route: route.label.clone(), operation, what });
+    }
+
+    /// Tells each observer. One that panics is logged, and spoils nothing of the operation that it looks at.
+    fn tell_all(&self, happening: &Happening) {
+        for observer in &self.observers {
+            if catch_unwind(AssertUnwindSafe(|| observer.happened(happening))).is_err() {
+                tracing::error!(what = ?happening.what, "an observer panicked");
+            }
+        }
     }
 }
 
@@ -84,10 +93,7 @@ pub(crate) async fn sweep(door: Weak<Door>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
         let Some(door) = door.upgrade() else { return };
-        let tell = |what| {
-            let happening = Happening { route: "".into(), operation: None, what };
-            door.observers.iter().for_each(|observer| observer.happened(&happening));
-        };
+        let tell = |what| door.tell_all(&Happening { route: "".into(), operation: None, what });
         tell(What::Sweeping);
         loop {
             match door.store.sweep(SWEEP_AT_ONCE).await {

@@ -16,6 +16,7 @@ use crate::store::{StoreError, Transaction};
 use crate::vault::Sealing;
 use crate::wait;
 use http::{Response, StatusCode};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -83,8 +84,11 @@ impl Run {
         answer: Response<Content>,
         transaction: Option<Box<dyn Transaction>>,
     ) -> Answered {
-        let (stored, retained) = self.stored(&answer);
         let asked = &self.asked;
+        let Ok((stored, retained)) = catch_unwind(AssertUnwindSafe(|| self.stored(&answer))) else {
+            tracing::error!(operation = %asked.operation, "what takes out of answers what is not to be stored panicked");
+            return self.broke(transaction, true, StatusCode::INTERNAL_SERVER_ERROR).await;
+        };
         let sealing = Sealing {
             tenant: &asked.scope.tenant,
             scope: asked.scope_tag,
