@@ -1,14 +1,51 @@
 //! The `Idempotency-Key` header for axum: a request that is sent twice is done once.
 
+pub mod answer;
+mod asked;
 pub mod budget;
 #[cfg(feature = "client")]
 pub mod client;
+pub mod conformance;
+mod content;
 pub mod context;
+pub mod digest;
+mod door;
+mod ending;
+pub mod fingerprint;
+pub mod key;
+mod layer;
 pub mod metrics;
 pub mod observe;
 pub mod openapi;
+pub mod policy;
 pub mod problem;
 pub mod record;
+pub mod routes;
 pub mod rule;
+mod run;
+mod save;
 pub mod scope;
+mod self_test;
+mod service;
 pub mod store;
+pub mod vault;
+mod wait;
+
+pub use answer::{Answer, Kept};
+pub use asked::{
+    CONTENT_DIGEST, EXPOSED_HEADERS, IDEMPOTENCY_FINGERPRINT, IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED,
+};
+pub use budget::Budgets;
+pub use context::IdempotencyContext;
+pub use ending::NotApplied;
+pub use fingerprint::{Fingerprint, Hashing};
+pub use key::Versions;
+pub use layer::{Builder, IdempotencyLayer, StartError};
+pub use metrics::Metrics;
+pub use policy::{Attach, Attached, Mode, Policy};
+pub use problem::{Next, Problem, Profile, Reason};
+pub use routes::Routes;
+pub use scope::{Audit, AuditFailed, Authorise, Denied, ResultRead, Scope};
+pub use self_test::Misplaced;
+pub use service::IdempotencyService;
+pub use vault::{DataKeys, DerivedKeys, Secret};

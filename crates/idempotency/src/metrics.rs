@@ -6,7 +6,6 @@
 
 use crate::observe::{Happening, Observer, What};
 use crate::problem::Reason;
-use crate::store::Swept;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -145,8 +144,16 @@ impl Route {
 
 impl Observer for Metrics {
     fn happened(&self, happening: &Happening) {
+        if let What::Swept(swept) = happening.what {
+            add(&self.0.swept_answers, swept.answers);
+            add(&self.0.swept_records, swept.records);
+        }
+        if happening.route.is_empty() {
+            return;
+        }
         let route = self.route(&happening.route);
         match &happening.what {
+            What::Sweeping | What::Swept(_) => {}
             What::Arrived => route.count(Count::Arrived),
             What::Claimed { epoch: _, taken_over } => {
                 route.count(Count::Claims);
@@ -185,12 +192,6 @@ impl Metrics {
     /// Nothing happened yet.
     pub fn new() -> Self {
         Self::default()
-    }
-
-    /// The store was swept.
-    pub fn swept(&self, swept: Swept) {
-        add(&self.0.swept_answers, swept.answers);
-        add(&self.0.swept_records, swept.records);
     }
 
     fn route(&self, name: &str) -> Arc<Route> {

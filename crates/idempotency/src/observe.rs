@@ -4,13 +4,15 @@
 //! sees ids and counts, never keys, bodies or credentials.
 
 use crate::record::{Epoch, OperationId};
+use crate::store::Swept;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Something happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Happening {
-    /// The route's template, with its method: `POST /payments/{id}`.
-    pub route: std::sync::Arc<str>,
+    /// The route's template, with its method: `POST /payments/{id}`. Empty where no request is concerned.
+    pub route: Arc<str>,
     /// The operation. `None`: the request had no usable key.
     pub operation: Option<OperationId>,
     /// What happened.
@@ -91,6 +93,10 @@ pub enum What {
         /// How many different ones within the window.
         requests: u32,
     },
+    /// What expired is about to be removed.
+    Sweeping,
+    /// What expired was removed.
+    Swept(Swept),
     /// The request was refused for this reason.
     Refused {
         /// The `reason` that the caller was given.

@@ -2,7 +2,7 @@
 //! next. A reason never has two meanings.
 
 use crate::record::OperationId;
-use axum::body::Body;
+use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value};
 use std::time::Duration;
@@ -58,6 +58,8 @@ pub enum Reason {
     StoreUnavailable,
     /// The record of this key is damaged.
     RecordDamaged,
+    /// The handler failed, and what it did was undone.
+    HandlerFailed,
 }
 
 /// What the caller should do next.
@@ -73,7 +75,7 @@ pub enum Next {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::KeyRequired,
         Self::KeyMalformed,
         Self::KeyStale,
@@ -93,6 +95,7 @@ impl Reason {
         Self::TooMany,
         Self::StoreUnavailable,
         Self::RecordDamaged,
+        Self::HandlerFailed,
     ];
 
     /// The line of the table: status, `code`, `reason`, what next, and what is the matter.
@@ -230,6 +233,13 @@ impl Reason {
                 Next::Stop,
                 "The record of this Idempotency-Key cannot be read; it is not run again",
             ),
+            Self::HandlerFailed => (
+                500,
+                "ERR500_INTERNAL",
+                "HANDLER_FAILED",
+                Next::SameKey,
+                "The request failed, and nothing of it was done",
+            ),
         }
     }
 
@@ -292,12 +302,13 @@ pub struct Problem {
     detail: Option<String>,
     operation: Option<OperationId>,
     retry_after: Option<Duration>,
+    status: Option<StatusCode>,
 }
 
 impl Problem {
     /// Refused for this reason.
     pub fn new(reason: Reason) -> Self {
-        Self { reason, detail: None, operation: None, retry_after: None }
+        Self { reason, detail: None, operation: None, retry_after: None, status: None }
     }
 
     /// What exactly is wrong, for this request. It must hold no secret.
@@ -318,15 +329,21 @@ impl Problem {
         self
     }
 
+    /// Answered with this status, to the one whose own request it was that failed.
+    pub(crate) fn with_status(mut self, status: StatusCode) -> Self {
+        self.status = Some(status);
+        self
+    }
+
     /// Why.
     pub fn reason(&self) -> Reason {
         self.reason
     }
 
     /// The answer: problem details, never cached.
-    pub fn into_response(self, profile: Profile) -> Response<Body> {
+    pub fn into_response(self, profile: Profile) -> Response<Bytes> {
         let (_, code, name, next, title) = self.reason.line();
-        let status = self.reason.status(profile);
+        let status = self.status.unwrap_or_else(|| self.reason.status(profile));
         let mut members = Map::new();
         members.insert("type".to_owned(), self.reason.uri().into());
         members.insert("title".to_owned(), title.into());
@@ -340,7 +357,7 @@ impl Problem {
         if let Some(operation) = self.operation {
             members.insert("operation".to_owned(), operation.to_string().into());
         }
-        let mut response = Response::new(Body::from(Value::Object(members).to_string()));
+        let mut response = Response::new(Bytes::from(Value::Object(members).to_string()));
         *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));

@@ -1,5 +1,6 @@
 use super::*;
 use crate::record::Epoch;
+use crate::store::Swept;
 use std::collections::BTreeSet;
 
 const EPOCH: Epoch = Epoch(1);
@@ -204,8 +205,8 @@ fn routes_beyond_the_bound_are_counted_together_and_long_names_are_cut() {
 #[test]
 fn clones_count_together_and_sweeping_is_counted() {
     let metrics = Metrics::new();
-    metrics.clone().swept(Swept { answers: 3, records: 5 });
-    metrics.swept(Swept { answers: 1, records: 0 });
+    tell(&metrics.clone(), "", What::Swept(Swept { answers: 3, records: 5 }));
+    tell(&metrics, "", What::Swept(Swept { answers: 1, records: 0 }));
     let samples = parse(&metrics.render());
     assert_eq!(value(&samples, "swept_answers_total", &[]), Some(4.0));
     assert_eq!(value(&samples, "swept_records_total", &[]), Some(5.0));

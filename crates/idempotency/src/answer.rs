@@ -1,0 +1,378 @@
+//! The answer of an operation, as it is kept: status, some headers, body.
+//!
+//! Headers are kept by an allow-list, and what must not be told twice (cookies, credentials, what belongs to one
+//! connection or to one moment) is dropped even where the configuration asks for it. `Content-Length`,
+//! `Content-Digest` and `Last-Modified` are made anew for each replay.
+//!
+//! The stored form is ours: a format byte, then counted fields. A golden test pins it; a changed meaning gets a new
+//! format byte.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+
+/// The first byte of the stored form.
+const FORMAT: u8 = 1;
+const NOT_RETAINED: u8 = 0;
+const BODY: u8 = 1;
+
+/// An answer as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: StatusCode,
+    /// The headers that are given again; see [`retained_headers`].
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Kept,
+}
+
+/// What was kept of a body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// All of it.
+    Body(Bytes),
+    /// Nothing: it was too large, or a stream.
+    NotRetained,
+}
+
+impl Answer {
+    /// The stored form.
+    pub fn encode(&self) -> Vec<u8> {
+        let body = match &self.body {
+            Kept::Body(body) => body.as_ref(),
+            Kept::NotRetained => &[],
+        };
+        let mut out = Vec::with_capacity(64 + self.headers.len() * 64 + body.len());
+        out.push(FORMAT);
+        out.extend(self.status.as_u16().to_be_bytes());
+        out.extend((self.headers.len() as u32).to_be_bytes());
+        for (name, value) in &self.headers {
+            put(&mut out, name.as_str().as_bytes());
+            put(&mut out, value.as_bytes());
+        }
+        out.push(match self.body {
+            Kept::Body(_) => BODY,
+            Kept::NotRetained => NOT_RETAINED,
+        });
+        out.extend(body);
+        out
+    }
+
+    /// Reads the stored form. `None`: it is not one. Takes no more memory than the bytes that are there.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut left = bytes;
+        let [FORMAT] = take::<1>(&mut left)? else { return None };
+        let status = StatusCode::from_u16(u16::from_be_bytes(take(&mut left)?)).ok()?;
+        let count = u32::from_be_bytes(take(&mut left)?);
+        let mut headers = HeaderMap::new();
+        for _ in 0..count {
+            let name = HeaderName::from_bytes(field(&mut left)?).ok()?;
+            let value = HeaderValue::from_bytes(field(&mut left)?).ok()?;
+            headers.try_append(name, value).ok()?;
+        }
+        let body = match (take::<1>(&mut left)?, left) {
+            ([BODY], body) => Kept::Body(Bytes::copy_from_slice(body)),
+            ([NOT_RETAINED], []) => Kept::NotRetained,
+            _ => return None,
+        };
+        Some(Self { status, headers, body })
+    }
+}
+
+fn put(out: &mut Vec<u8>, field: &[u8]) {
+    let length = u32::try_from(field.len()).expect("a header field is far below 4 GiB");
+    out.extend(length.to_be_bytes());
+    out.extend(field);
+}
+
+fn take<const N: usize>(left: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, rest) = left.split_first_chunk()?;
+    *left = rest;
+    Some(*taken)
+}
+
+fn field<'a>(left: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = u32::from_be_bytes(take(left)?);
+    let (taken, rest) = left.split_at_checked(usize::try_from(length).ok()?)?;
+    *left = rest;
+    Some(taken)
+}
+
+/// The headers of an answer that a replay gives again: the allow-list and `extra`, never what [`is_never_retained`] or
+/// what the answer's own `Connection` names.
+pub fn retained_headers(headers: &HeaderMap, extra: &[HeaderName]) -> HeaderMap {
+    let of_connection: Vec<&[u8]> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .map(<[u8]>::trim_ascii)
+        .collect();
+    let is_kept = |name: &HeaderName| {
+        (ALLOWED.contains(name) || extra.contains(name))
+            && !is_never_retained(name)
+            && !of_connection.iter().any(|named| named.eq_ignore_ascii_case(name.as_str().as_bytes()))
+    };
+    headers
+        .iter()
+        .filter(|(name, _)| is_kept(name))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+/// What describes the answer itself, and so is true at every replay.
+static ALLOWED: [HeaderName; 8] = [
+    header::CONTENT_TYPE,
+    header::CONTENT_LANGUAGE,
+    header::CONTENT_ENCODING,
+    header::CONTENT_LOCATION,
+    header::LOCATION,
+    header::ETAG,
+    header::LINK,
+    header::VARY,
+];
+
+/// Names that no configuration can have kept.
+const NEVER: [&str; 40] = [
+    // Of one connection.
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    // Of one moment, or made anew.
+    "age",
+    "content-digest",
+    "content-length",
+    "date",
+    "last-modified",
+    "server-timing",
+    // Credentials, and what asks for them.
+    "authentication-control",
+    "authentication-info",
+    "authorization",
+    "clear-site-data",
+    "cookie",
+    "optional-www-authenticate",
+    "proxy-authenticate",
+    "proxy-authentication-info",
+    "proxy-authorization",
+    "set-cookie",
+    "set-cookie2",
+    "www-authenticate",
+    // Of one request in somebody's trace.
+    "b3",
+    "baggage",
+    "cf-ray",
+    "request-id",
+    "traceparent",
+    "traceresponse",
+    "tracestate",
+    "uber-trace-id",
+    "x-amz-cf-id",
+    "x-amzn-requestid",
+    "x-amzn-trace-id",
+    "x-cloud-trace-context",
+    "x-correlation-id",
+    "x-request-id",
+    "x-trace-id",
+];
+
+/// Families of names that no configuration can have kept: budgets of a moment, traces, and what this layer sets.
+const NEVER_PREFIXES: [&str; 6] =
+    ["ratelimit", "x-ratelimit", "x-rate-limit", "x-b3-", "idempotency-", "idempotent-"];
+
+/// Whether a header is never given again, not even when the configuration names it.
+pub fn is_never_retained(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    NEVER.contains(&name) || NEVER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn headers(lines: &[(&str, &str)]) -> HeaderMap {
+        lines
+            .iter()
+            .map(|(name, value)| {
+                (name.parse::<HeaderName>().expect("a name"), value.parse::<HeaderValue>().expect("a value"))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_stored_form_is_pinned() {
+        let kept = Answer {
+            status: StatusCode::CREATED,
+            headers: headers(&[("location", "/o/1"), ("link", "</a>"), ("link", "</b>")]),
+            body: Kept::Body(Bytes::from_static(b"{}")),
+        };
+        let golden: &[u8] = b"\x01\x00\xc9\x00\x00\x00\x03\
+            \x00\x00\x00\x08location\x00\x00\x00\x04/o/1\
+            \x00\x00\x00\x04link\x00\x00\x00\x04</a>\
+            \x00\x00\x00\x04link\x00\x00\x00\x04</b>\
+            \x01{}";
+        assert_eq!(kept.encode(), golden);
+        assert_eq!(Answer::decode(golden), Some(kept));
+
+        let lost = Answer { status: StatusCode::OK, headers: HeaderMap::new(), body: Kept::NotRetained };
+        let golden: &[u8] = b"\x01\x00\xc8\x00\x00\x00\x00\x00";
+        assert_eq!(lost.encode(), golden);
+        assert_eq!(Answer::decode(golden), Some(lost));
+    }
+
+    #[test]
+    fn what_is_not_the_stored_form_is_refused() {
+        let table: &[(&str, &[u8])] = &[
+            ("nothing", b""),
+            ("another format", b"\x02\x00\xc8\x00\x00\x00\x00\x00"),
+            ("no such status", b"\x01\x00\x10\x00\x00\x00\x00\x00"),
+            ("cut in the status", b"\x01\x00"),
+            ("cut before the body", b"\x01\x00\xc8\x00\x00\x00\x00"),
+            ("more headers than bytes", b"\x01\x00\xc8\xff\xff\xff\xff\x00"),
+            ("a longer name than bytes", b"\x01\x00\xc8\x00\x00\x00\x01\xff\xff\xff\xffa"),
+            ("no name", b"\x01\x00\xc8\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
+            ("a line break", b"\x01\x00\xc8\x00\x00\x00\x01\x00\x00\x00\x01a\x00\x00\x00\x01\n\x00"),
+            ("no such kind of body", b"\x01\x00\xc8\x00\x00\x00\x00\x02"),
+            ("a body that was not kept", b"\x01\x00\xc8\x00\x00\x00\x00\x00{}"),
+        ];
+        for (what, bytes) in table {
+            assert_eq!(Answer::decode(bytes), None, "{what}");
+        }
+    }
+
+    #[test]
+    fn more_headers_than_a_map_takes_is_refused() {
+        let mut bytes = b"\x01\x00\xc8\x00\x00\xff\xff".to_vec();
+        for at in 0..0xffff_u32 {
+            put(&mut bytes, format!("x-{at}").as_bytes());
+            put(&mut bytes, b"");
+        }
+        bytes.push(NOT_RETAINED);
+        assert_eq!(Answer::decode(&bytes), None);
+    }
+
+    #[test]
+    fn headers_are_kept_by_the_list() {
+        // Whether a replay has it by default, and whether it has it when the configuration names it.
+        let table: &[(&str, bool, bool)] = &[
+            ("Content-Type", true, true),
+            ("Content-Language", true, true),
+            ("Content-Encoding", true, true),
+            ("Content-Location", true, true),
+            ("Location", true, true),
+            ("ETag", true, true),
+            ("Link", true, true),
+            ("Vary", true, true),
+            ("X-Order", false, true),
+            ("Cache-Control", false, true),
+            ("Retry-After", false, true),
+            ("Connection", false, false),
+            ("Keep-Alive", false, false),
+            ("Transfer-Encoding", false, false),
+            ("Trailer", false, false),
+            ("Upgrade", false, false),
+            ("Date", false, false),
+            ("Age", false, false),
+            ("Set-Cookie", false, false),
+            ("WWW-Authenticate", false, false),
+            ("Proxy-Authenticate", false, false),
+            ("Authentication-Info", false, false),
+            ("Authorization", false, false),
+            ("Server-Timing", false, false),
+            ("RateLimit", false, false),
+            ("RateLimit-Policy", false, false),
+            ("X-RateLimit-Remaining", false, false),
+            ("X-Rate-Limit-Reset", false, false),
+            ("traceparent", false, false),
+            ("tracestate", false, false),
+            ("X-Request-Id", false, false),
+            ("X-B3-TraceId", false, false),
+            ("Content-Length", false, false),
+            ("Content-Digest", false, false),
+            ("Last-Modified", false, false),
+            ("Idempotency-Key", false, false),
+            ("Idempotency-Replayed", false, false),
+        ];
+        for (name, by_default, by_choice) in table {
+            let sent = headers(&[(name, "x")]);
+            let name: HeaderName = name.parse().expect("a name");
+            assert_eq!(retained_headers(&sent, &[]).contains_key(&name), *by_default, "{name} by default");
+            assert_eq!(
+                retained_headers(&sent, std::slice::from_ref(&name)).contains_key(&name),
+                *by_choice,
+                "{name} by choice"
+            );
+        }
+    }
+
+    #[test]
+    fn what_connection_names_is_not_kept() {
+        let sent = headers(&[
+            ("connection", "close, X-Order"),
+            ("connection", "ETAG"),
+            ("x-order", "1"),
+            ("etag", "\"1\""),
+            ("location", "/o/1"),
+        ]);
+        let kept = retained_headers(&sent, &[HeaderName::from_static("x-order")]);
+        assert_eq!(kept, headers(&[("location", "/o/1")]));
+    }
+
+    #[test]
+    fn all_lines_of_a_kept_header_are_kept_in_order() {
+        let sent = headers(&[("link", "</a>"), ("set-cookie", "s=1"), ("link", "</b>")]);
+        assert_eq!(retained_headers(&sent, &[]), headers(&[("link", "</a>"), ("link", "</b>")]));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_encoded_is_decoded(
+            status in 100_u16..1000,
+            lines in prop::collection::vec(("[a-z]{1,3}", "[ -~]{0,20}"), 0..8),
+            body in prop::option::of(prop::collection::vec(any::<u8>(), 0..200)),
+        ) {
+            let lines: Vec<(&str, &str)> = lines.iter().map(|(name, value)| (&name[..], value.trim())).collect();
+            let answer = Answer {
+                status: StatusCode::from_u16(status).expect("in range"),
+                headers: headers(&lines),
+                body: body.map_or(Kept::NotRetained, |body| Kept::Body(body.into())),
+            };
+            let bytes = answer.encode();
+            prop_assert_eq!(Answer::decode(&bytes), Some(answer.clone()));
+            if answer.body == Kept::NotRetained {
+                for cut in 0..bytes.len() {
+                    prop_assert_eq!(Answer::decode(&bytes[..cut]), None);
+                }
+            }
+        }
+
+        #[test]
+        fn arbitrary_bytes_are_an_answer_or_none(mut bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            if let Some(first) = bytes.first_mut() {
+                *first = FORMAT;
+            }
+            if let Some(answer) = Answer::decode(&bytes) {
+                prop_assert!(answer.encode().len() <= bytes.len());
+            }
+        }
+
+        #[test]
+        fn damaged_bytes_are_an_answer_or_none(at in 0_usize..60, bit in 0_u8..8) {
+            let answer = Answer {
+                status: StatusCode::OK,
+                headers: headers(&[("location", "/o/1"), ("etag", "\"1\"")]),
+                body: Kept::Body(Bytes::from_static(b"{}")),
+            };
+            let mut bytes = answer.encode();
+            let at = at % bytes.len();
+            bytes[at] ^= 1 << bit;
+            if let Some(other) = Answer::decode(&bytes) {
+                prop_assert!(other.encode().len() <= bytes.len());
+            }
+        }
+    }
+}

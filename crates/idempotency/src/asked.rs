@@ -1,0 +1,250 @@
+//! A request that is whole and sound: its caller is known, its key can be read, and its content is what it says.
+//!
+//! The order matters. What can be refused without the content is refused before it is asked for, so that a client that
+//! waits for `100 Continue` does not send it; and who may not make the request learns nothing of what is stored.
+
+use crate::digest::{self, DigestFault};
+use crate::door::Door;
+use crate::fingerprint::{Asked as Content, ContentFault, Fingerprint, fingerprint};
+use crate::key::{IdempotencyKey, KeyFault};
+use crate::layer::Route;
+use crate::problem::{Problem, Reason};
+use crate::record::{OperationId, RequestTag, ScopeTag};
+use crate::scope::{Denied, Scope};
+use axum::RequestPartsExt;
+use axum::body::Body;
+use axum::extract::RawPathParams;
+use bytes::{Bytes, BytesMut};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Response, header};
+use http_body_util::BodyExt;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// The header that carries the key.
+pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static(crate::key::FIELD);
+/// The header of an answer that tells the request's fingerprint.
+pub const IDEMPOTENCY_FINGERPRINT: HeaderName = HeaderName::from_static("idempotency-fingerprint");
+/// The header of an answer that was given before.
+pub const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+/// The header that tells a digest of the content (RFC 9530).
+pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static(digest::CONTENT_DIGEST);
+/// What a page of another origin may read, for `CorsLayer::expose_headers`.
+pub const EXPOSED_HEADERS: [HeaderName; 6] = [
+    IDEMPOTENCY_KEY,
+    IDEMPOTENCY_FINGERPRINT,
+    IDEMPOTENCY_REPLAYED,
+    CONTENT_DIGEST,
+    header::LAST_MODIFIED,
+    header::RETRY_AFTER,
+];
+/// A header longer than this is not echoed.
+const ECHO_BYTES_MAX: usize = 255;
+
+/// What every answer to a request tells of it.
+#[derive(Clone, Default)]
+pub(crate) struct Echo {
+    pub(crate) key: Option<HeaderValue>,
+    pub(crate) fingerprint: Option<HeaderValue>,
+}
+
+impl Echo {
+    /// The key as it was received, where there is one.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let mut lines = headers.get_all(IDEMPOTENCY_KEY).iter();
+        let key = lines.next().filter(|key| lines.next().is_none() && key.len() <= ECHO_BYTES_MAX);
+        Self { key: key.cloned(), fingerprint: None }
+    }
+
+    pub(crate) fn put(self, headers: &mut HeaderMap) {
+        if let Some(key) = self.key {
+            headers.insert(IDEMPOTENCY_KEY, key);
+        }
+        if let Some(fingerprint) = self.fingerprint {
+            headers.insert(IDEMPOTENCY_FINGERPRINT, fingerprint);
+        }
+    }
+}
+
+/// A request that may be claimed.
+pub(crate) struct Asked {
+    pub(crate) route: Arc<Route>,
+    pub(crate) scope: Scope,
+    pub(crate) scope_tag: ScopeTag,
+    pub(crate) key: IdempotencyKey,
+    pub(crate) operation: OperationId,
+    pub(crate) request: RequestTag,
+    /// How long the caller wants to wait for an earlier request, in seconds (RFC 7240).
+    pub(crate) prefers_wait: Option<u64>,
+    /// Drawn for this request, so that callers who come again do not all come at once.
+    pub(crate) spread: u8,
+}
+
+/// Why a request goes no further.
+pub(crate) enum Refusal {
+    Problem(Problem),
+    Answer(Box<Response<Body>>),
+}
+
+impl From<Problem> for Refusal {
+    fn from(problem: Problem) -> Self {
+        Self::Problem(problem)
+    }
+}
+
+impl Asked {
+    /// Reads a request to its end, or says why it is refused.
+    pub(crate) async fn read(
+        door: &Door,
+        route: Arc<Route>,
+        parts: &mut Parts,
+        body: Body,
+        echo: &mut Echo,
+    ) -> Result<(Self, Bytes), Refusal> {
+        let scope = (door.scope_of)(parts).ok_or_else(|| Problem::new(Reason::ScopeMissing))?;
+        let key = IdempotencyKey::from_headers(&parts.headers, door.versions).map_err(key_problem)?;
+        if let Some(authorise) = &door.authorise {
+            authorise.authorise(parts, &scope).await.map_err(|denied| match denied {
+                Denied::Forbidden => Refusal::from(Problem::new(Reason::NotAuthorised)),
+                Denied::Answer(answer) => Refusal::Answer(answer),
+            })?;
+        }
+        let bytes_max = route.policy.body_bytes_max;
+        let content = read_content(&parts.headers, body, bytes_max).await?;
+        digest::verify(&parts.headers, &content).map_err(digest_problem)?;
+        let fingerprint = self::fingerprint_of(&route, parts, &content).await?;
+        echo.fingerprint = Some(fingerprint.header());
+
+        let scope_tag = door.vault.scope(&scope);
+        let template = route.label.split_once(' ').map_or("", |(_, template)| template);
+        let operation = door.vault.operation(&scope, &parts.method, template, key.canonical());
+        let request = door.vault.request(operation, &fingerprint);
+        let prefers_wait = prefers_wait(&parts.headers);
+        let [spread] = random();
+        Ok((Self { route, scope, scope_tag, key, operation, request, prefers_wait, spread }, content))
+    }
+}
+
+async fn fingerprint_of(route: &Route, parts: &mut Parts, content: &[u8]) -> Result<Fingerprint, Refusal> {
+    let params = parts.extract::<RawPathParams>().await.map_err(|fault| {
+        Problem::new(Reason::ContentMalformed).detail(format!("The path cannot be read: {fault}"))
+    })?;
+    let params: Vec<_> = params.iter().collect();
+    let content_type = joined(&parts.headers, &header::CONTENT_TYPE)?;
+    let content_encoding = joined(&parts.headers, &header::CONTENT_ENCODING)?;
+    let asked = Content {
+        params: &params,
+        query: parts.uri.query(),
+        content_type: content_type.as_deref(),
+        content_encoding: content_encoding.as_deref(),
+        body: content,
+        body_bytes_max: route.policy.body_bytes_max as u64,
+    };
+    Ok(fingerprint(&asked, route.policy.hashing).map_err(|fault| content_problem(fault, route))?)
+}
+
+/// All lines of a header as one, as RFC 9110 joins them.
+fn joined<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<Cow<'a, str>>, Problem> {
+    let unreadable =
+        |_| Problem::new(Reason::ContentMalformed).detail(format!("The header {name} is not ASCII"));
+    let mut lines = headers.get_all(name).iter().map(|line| line.to_str().map_err(unreadable));
+    let Some(first) = lines.next().transpose()? else { return Ok(None) };
+    let mut text = Cow::Borrowed(first);
+    for line in lines {
+        text = Cow::Owned(format!("{text}, {}", line?));
+    }
+    Ok(Some(text))
+}
+
+/// All of the content, or a refusal as soon as it is known to be too much.
+async fn read_content(headers: &HeaderMap, mut body: Body, bytes_max: usize) -> Result<Bytes, Problem> {
+    let too_large =
+        || Problem::new(Reason::ContentTooLarge).detail(format!("This route takes up to {bytes_max} bytes"));
+    let declared =
+        headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if declared.is_some_and(|declared| declared > bytes_max as u64) {
+        return Err(too_large());
+    }
+    let mut content = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            tracing::debug!(%error, "a request broke off");
+            Problem::new(Reason::ContentMalformed)
+                .detail("The content broke off; send all of it with the same key")
+        })?;
+        if let Ok(data) = frame.into_data() {
+            if content.len() + data.len() > bytes_max {
+                return Err(too_large());
+            }
+            content.extend_from_slice(&data);
+        }
+    }
+    Ok(content.freeze())
+}
+
+fn key_problem(fault: KeyFault) -> Problem {
+    match fault {
+        KeyFault::Missing => {
+            Problem::new(Reason::KeyRequired).detail("Send a UUID of your own, the same in each retry")
+        }
+        KeyFault::Malformed(why) => Problem::new(Reason::KeyMalformed).detail(why),
+    }
+}
+
+fn digest_problem(fault: DigestFault) -> Problem {
+    Problem::new(match fault {
+        DigestFault::Invalid => Reason::DigestInvalid,
+        DigestFault::Mismatched => Reason::DigestMismatched,
+        DigestFault::Unsupported => Reason::DigestUnsupported,
+    })
+}
+
+fn content_problem(fault: ContentFault, route: &Route) -> Problem {
+    match fault {
+        ContentFault::Malformed(why) => Problem::new(Reason::ContentMalformed).detail(why),
+        ContentFault::Charset => Problem::new(Reason::CharsetUnsupported),
+        ContentFault::TooLarge => Problem::new(Reason::ContentTooLarge).detail(format!(
+            "Decoded, it has more than the {} bytes of this route",
+            route.policy.body_bytes_max
+        )),
+    }
+}
+
+/// Bytes drawn by the operating system.
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).expect("the operating system draws random bytes");
+    bytes
+}
+
+/// The seconds of `Prefer: wait=…` (RFC 7240), the first where there are several.
+fn prefers_wait(headers: &HeaderMap) -> Option<u64> {
+    let lines = headers.get_all("prefer").iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(',')).find_map(|preference| {
+        let (name, value) = preference.split(';').next()?.split_once('=')?;
+        name.trim().eq_ignore_ascii_case("wait").then(|| value.trim().trim_matches('"').parse().ok())?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wish_to_wait_is_read_as_rfc_7240_says() {
+        for (line, expected) in [
+            ("wait=10", Some(10)),
+            ("respond-async, wait=10", Some(10)),
+            ("WAIT = 3", Some(3)),
+            ("wait=\"5\"; foo=bar", Some(5)),
+            ("wait", None),
+            ("wait=soon", None),
+            ("waiting=10", None),
+            ("return=minimal", None),
+        ] {
+            let headers =
+                HeaderMap::from_iter([(HeaderName::from_static("prefer"), HeaderValue::from_static(line))]);
+            assert_eq!(prefers_wait(&headers), expected, "{line}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The content of an answer on its way out: whole, with its digest in front, or flowing, with its digest behind.
+
+use crate::asked::CONTENT_DIGEST;
+use crate::digest;
+use axum::body::Body;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Response, header};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use sha2::{Digest, Sha256};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// What an answer carries.
+pub(crate) enum Content {
+    /// All of it.
+    Whole(Bytes),
+    /// As it comes.
+    Flowing(Body),
+}
+
+/// The answer with the digest of its content: a header where all of it is there, a trailer where it is not.
+pub(crate) fn with_digest(response: Response<Content>) -> Response<Body> {
+    let (mut parts, content) = response.into_parts();
+    let body = match content {
+        Content::Whole(bytes) => {
+            parts.headers.insert(CONTENT_DIGEST, digest::content_digest(&bytes));
+            Body::from(bytes)
+        }
+        Content::Flowing(body) => {
+            parts.headers.remove(CONTENT_DIGEST);
+            parts.headers.append(header::TRAILER, HeaderValue::from_static("content-digest"));
+            Body::new(Digested { body, hash: Some(Sha256::new()) })
+        }
+    };
+    Response::from_parts(parts, body)
+}
+
+/// What was read of a body, and then the rest of it.
+pub(crate) struct Resumed {
+    pub(crate) read: Bytes,
+    pub(crate) rest: Body,
+}
+
+impl HttpBody for Resumed {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.read.is_empty() {
+            return Pin::new(&mut self.rest).poll_frame(cx);
+        }
+        Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.read)))))
+    }
+}
+
+/// A body that tells its digest at the end (RFC 9530, section 2).
+struct Digested {
+    body: Body,
+    /// `None` once it was told.
+    hash: Option<Sha256>,
+}
+
+impl HttpBody for Digested {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+            Some(Ok(frame)) => frame,
+            Some(Err(error)) => {
+                self.hash = None;
+                return Poll::Ready(Some(Err(error)));
+            }
+            None => Frame::trailers(HeaderMap::new()),
+        };
+        match frame.into_trailers() {
+            Ok(mut trailers) => Poll::Ready(self.hash.take().map(|hash| {
+                trailers.insert(CONTENT_DIGEST, digest::field_value(&hash.finalize().into()));
+                Ok(Frame::trailers(trailers))
+            })),
+            Err(frame) => {
+                if let (Some(data), Some(hash)) = (frame.data_ref(), &mut self.hash) {
+                    hash.update(data);
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+
+    #[tokio::test]
+    async fn what_flows_tells_its_digest_at_the_end() {
+        let resumed = Resumed { read: Bytes::from_static(b"hello "), rest: Body::from("world") };
+        let response = with_digest(Response::new(Content::Flowing(Body::new(resumed))));
+        assert_eq!(response.headers()[header::TRAILER], "content-digest");
+        let collected = response.into_body().collect().await.unwrap();
+        let trailers = collected.trailers().unwrap().clone();
+        assert_eq!(collected.to_bytes(), "hello world");
+        assert_eq!(trailers[CONTENT_DIGEST], digest::content_digest(b"hello world"));
+    }
+}

@@ -1,0 +1,188 @@
+//! What all requests share: the store, the secrets, who is asked and told, and how many are inside.
+
+use crate::budget::{Exceeded, Spending};
+use crate::key::Versions;
+use crate::layer::{Redact, Route};
+use crate::observe::{Happening, Observer, What};
+use crate::policy::Mode;
+use crate::problem::{Problem, Profile, Reason};
+use crate::record::OperationId;
+use crate::routes::Table;
+use crate::scope::{Audit, Authorise, ScopeOf};
+use crate::store::{Store, StoreError};
+use crate::vault::Vault;
+use http::{HeaderName, Method};
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How many records one sweep takes at most, so that it holds nobody up.
+const SWEEP_AT_ONCE: u32 = 1_000;
+/// When to come again while the store is down.
+const STORE_BACK_AFTER: Duration = Duration::from_secs(2);
+
+pub(crate) struct Door {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) vault: Vault,
+    pub(crate) scope_of: ScopeOf,
+    /// Callers are not authenticated, on purpose.
+    pub(crate) is_anonymous: bool,
+    /// One of the routes that are protected, to which a self-test can be sent.
+    pub(crate) guarded: OnceLock<(Method, String)>,
+    pub(crate) authorise: Option<Arc<dyn Authorise>>,
+    pub(crate) audit: Option<Arc<dyn Audit>>,
+    pub(crate) observers: Vec<Arc<dyn Observer>>,
+    pub(crate) profile: Profile,
+    pub(crate) versions: Versions,
+    pub(crate) refuse_stale_keys: bool,
+    pub(crate) spending: Spending,
+    pub(crate) retained_headers: Vec<HeaderName>,
+    pub(crate) redact: Option<Redact>,
+    pub(crate) waiting: Places,
+    pub(crate) running: Running,
+}
+
+impl Door {
+    /// Notes which routes the layer stands before.
+    pub(crate) fn guards(&self, table: &Table) {
+        let protected = table.0.iter().find(|(_, policy)| !matches!(policy.mode, Mode::Exempt));
+        if let Some(((template, method), _)) = protected {
+            let method = Method::from_bytes(method.as_bytes()).expect("it was a method");
+            self.guarded.get_or_init(|| (method, template.clone()));
+        }
+    }
+
+    pub(crate) fn tell(&self, route: &Route, operation: Option<OperationId>, what: What) {
+        self.tell_all(&Happening { route: route.label.clone(), operation, what });
+    }
+
+    /// Tells each observer. One that panics is logged, and spoils nothing of the operation that it looks at.
+    fn tell_all(&self, happening: &Happening) {
+        for observer in &self.observers {
+            if catch_unwind(AssertUnwindSafe(|| observer.happened(happening))).is_err() {
+                tracing::error!(what = ?happening.what, "an observer panicked");
+            }
+        }
+    }
+}
+
+/// What the caller is told when the store did not answer.
+pub(crate) fn store_problem(error: &StoreError) -> Problem {
+    match error {
+        StoreError::Unavailable(_) | StoreError::Unfit(_) => {
+            tracing::error!(%error, "idempotency");
+            Problem::new(Reason::StoreUnavailable).retry_after(STORE_BACK_AFTER)
+        }
+        StoreError::Corrupt { operation, .. } => {
+            tracing::error!(%error, "idempotency");
+            Problem::new(Reason::RecordDamaged).about(*operation)
+        }
+    }
+}
+
+/// What a caller is told who used up its budget.
+pub(crate) fn budget_problem(exceeded: &Exceeded, operation: OperationId) -> Problem {
+    let detail = format!("Too many {}", exceeded.what);
+    Problem::new(Reason::TooMany).about(operation).detail(detail).retry_after(exceeded.retry_after)
+}
+
+/// Removes what expired, again and again, for as long as somebody uses the store.
+pub(crate) async fn sweep(door: Weak<Door>, every: Duration) {
+    loop {
+        tokio::time::sleep(every).await;
+        let Some(door) = door.upgrade() else { return };
+        let tell = |what| door.tell_all(&Happening { route: "".into(), operation: None, what });
+        tell(What::Sweeping);
+        loop {
+            match door.store.sweep(SWEEP_AT_ONCE).await {
+                Ok(swept) => {
+                    tell(What::Swept(swept));
+                    if swept.records + swept.answers < u64::from(SWEEP_AT_ONCE) {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "what expired could not be removed; it is tried again");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Places to wait in: so many for one operation, so many in all.
+pub(crate) struct Places {
+    per_operation: usize,
+    in_all: usize,
+    taken: Mutex<(usize, HashMap<OperationId, usize>)>,
+}
+
+impl Places {
+    pub(crate) fn new(per_operation: usize, in_all: usize) -> Self {
+        Self { per_operation, in_all, taken: Mutex::default() }
+    }
+
+    /// A place, or `None` where all are taken.
+    pub(crate) fn take(&self, operation: OperationId) -> Option<Place<'_>> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let here = taken.1.get(&operation).copied().unwrap_or(0);
+        if taken.0 >= self.in_all || here >= self.per_operation {
+            return None;
+        }
+        taken.0 += 1;
+        taken.1.insert(operation, here + 1);
+        Some(Place { places: self, operation })
+    }
+}
+
+/// A place to wait in, given back when it is dropped.
+pub(crate) struct Place<'a> {
+    places: &'a Places,
+    operation: OperationId,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut taken = self.places.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.0 -= 1;
+        if let Some(here) = taken.1.get_mut(&self.operation) {
+            *here -= 1;
+            if *here == 0 {
+                taken.1.remove(&self.operation);
+            }
+        }
+    }
+}
+
+/// How many operations are between their claim and the record of their end.
+#[derive(Clone)]
+pub(crate) struct Running(Arc<watch::Sender<usize>>);
+
+impl Default for Running {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(0)))
+    }
+}
+
+impl Running {
+    pub(crate) fn enter(&self) -> Inside {
+        self.0.send_modify(|inside| *inside += 1);
+        Inside(self.clone())
+    }
+
+    pub(crate) async fn all_left(&self) {
+        let left = self.0.subscribe().wait_for(|inside| *inside == 0).await.is_ok();
+        assert!(left, "the sender is held by self");
+    }
+}
+
+/// One that is inside.
+pub(crate) struct Inside(Running);
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.0.0.send_modify(|inside| *inside -= 1);
+    }
+}

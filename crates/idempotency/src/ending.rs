@@ -1,0 +1,112 @@
+//! What comes of an operation, by how its handler ended.
+
+use crate::policy::Mode;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+
+/// How a handler ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// It answered with this status; `not_applied` where it says itself that nothing was done.
+    Answered { status: StatusCode, not_applied: bool },
+    /// It panicked, ran too long, or its answer broke off.
+    Broke,
+}
+
+/// What is recorded of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The answer. It began and is final.
+    Keep,
+    /// Nothing: it did nothing, so that the same key may be used again.
+    Release,
+    /// That it cannot be known what was done.
+    Unknown,
+}
+
+/// What is recorded of an operation that ended so. A server error tells nothing about what was done before it; only a
+/// transaction that was rolled back, or the handler's own word, does.
+pub(crate) fn verdict(mode: &Mode, ended: Ended) -> Verdict {
+    let undone = match mode {
+        Mode::Transactional => Verdict::Release,
+        Mode::Exempt | Mode::AtMostOnce | Mode::Durable(_) => Verdict::Unknown,
+    };
+    match ended {
+        Ended::Broke => undone,
+        Ended::Answered { not_applied: true, .. } => Verdict::Release,
+        Ended::Answered { status, not_applied: false } => match status.as_u16() {
+            405 | 408 | 425 | 429 => Verdict::Release,
+            500.. => undone,
+            _ => Verdict::Keep,
+        },
+    }
+}
+
+/// An answer with which a handler says that it did nothing: the operation is forgotten, and the caller may come again with
+/// the same key.
+///
+/// ```
+/// use axum::http::StatusCode;
+/// use axum::response::IntoResponse;
+/// use perdura_idempotency::NotApplied;
+///
+/// async fn pay() -> impl IntoResponse {
+///     // The bank could not be reached, so nothing was sent.
+///     NotApplied(StatusCode::SERVICE_UNAVAILABLE)
+/// }
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct NotApplied<R>(pub R);
+
+/// The mark that [`NotApplied`] leaves on a response.
+#[derive(Clone, Copy)]
+pub(crate) struct NotAppliedMark;
+
+impl<R: IntoResponse> IntoResponse for NotApplied<R> {
+    fn into_response(self) -> Response {
+        let mut response = self.0.into_response();
+        response.extensions_mut().insert(NotAppliedMark);
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Attached;
+    use std::sync::Arc;
+
+    #[test]
+    fn what_is_recorded_follows_from_how_it_ended() {
+        let durable = Mode::Durable(Arc::new(|_| async { Attached::NotBegun }));
+        let answered = |status, not_applied| Ended::Answered {
+            status: StatusCode::from_u16(status).unwrap(),
+            not_applied,
+        };
+        use Verdict::{Keep, Release, Unknown};
+        // How it ended, then at most once, transactional, durable.
+        let table = [
+            (answered(200, false), [Keep, Keep, Keep]),
+            (answered(201, false), [Keep, Keep, Keep]),
+            (answered(303, false), [Keep, Keep, Keep]),
+            (answered(400, false), [Keep, Keep, Keep]),
+            (answered(404, false), [Keep, Keep, Keep]),
+            (answered(409, false), [Keep, Keep, Keep]),
+            (answered(422, false), [Keep, Keep, Keep]),
+            (answered(405, false), [Release, Release, Release]),
+            (answered(408, false), [Release, Release, Release]),
+            (answered(425, false), [Release, Release, Release]),
+            (answered(429, false), [Release, Release, Release]),
+            (answered(503, true), [Release, Release, Release]),
+            (answered(500, false), [Unknown, Release, Unknown]),
+            (answered(502, false), [Unknown, Release, Unknown]),
+            (answered(503, false), [Unknown, Release, Unknown]),
+            (answered(504, false), [Unknown, Release, Unknown]),
+            (Ended::Broke, [Unknown, Release, Unknown]),
+        ];
+        for (ended, expected) in table {
+            let found = [&Mode::AtMostOnce, &Mode::Transactional, &durable].map(|mode| verdict(mode, ended));
+            assert_eq!(found, expected, "{ended:?}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What was asked, as one hash: two requests are the same when their fingerprints are.
+//!
+//! It covers path parameters, query, media type and content, each counted, so that bytes cannot move from one to the
+//! next. How the content is compared depends on what it is, because senders do not repeat themselves byte for byte: a
+//! content coding is undone, the parts of a form are hashed without the boundary between them, the byte order mark of
+//! JSON is dropped, and by choice JSON is brought into a canonical form. Which of these was done is hashed too, so two
+//! requests that were read in different ways are never the same.
+
+mod canonical;
+mod coding;
+mod media;
+mod multipart;
+mod number;
+
+use crate::digest::field_value;
+use coding::Decoded;
+use http::HeaderValue;
+use media::MediaType;
+use sha2::{Digest, Sha256};
+use std::fmt;
+
+/// Changes whenever the same request would give another fingerprint than before.
+const VERSION: &[u8] = b"perdura-fingerprint-1";
+
+/// The hash of what was asked. The hash of a guessable request tells the request: it is given to the caller, and never
+/// stored or logged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Fingerprint([u8; 32]);
+
+impl Fingerprint {
+    /// The bytes of the hash.
+    pub(crate) fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    #[cfg(test)]
+    pub(crate) fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// As the value of a header field: `sha-256=:base64:`.
+    pub fn header(&self) -> HeaderValue {
+        field_value(&self.0)
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Fingerprint(..)")
+    }
+}
+
+/// How JSON is compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hashing {
+    /// By its bytes, as all other content.
+    #[default]
+    Raw,
+    /// By its value: white space, the order of members, escapes and the spelling of numbers do not count.
+    CanonicalJson,
+}
+
+/// What a fingerprint is taken of.
+#[derive(Clone, Copy)]
+pub struct Asked<'a> {
+    /// The parameters of the path, in the order of the route.
+    pub params: &'a [(&'a str, &'a str)],
+    /// The query, as it was sent.
+    pub query: Option<&'a str>,
+    /// The value of `Content-Type`.
+    pub content_type: Option<&'a str>,
+    /// The value of `Content-Encoding`; several lines are joined with commas.
+    pub content_encoding: Option<&'a str>,
+    /// The whole content, as it was sent.
+    pub body: &'a [u8],
+    /// How large the content may become when its coding is undone.
+    pub body_bytes_max: u64,
+}
+
+/// Why a request has no fingerprint.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ContentFault {
+    /// The content is not what its media type or coding says. The text says where, and quotes nothing.
+    #[error("the content is malformed: {0}")]
+    Malformed(String),
+    /// JSON in another charset than UTF-8.
+    #[error("the content is JSON in a charset other than UTF-8")]
+    Charset,
+    /// It is, or becomes when decoded, larger than allowed.
+    #[error("the content is too large")]
+    TooLarge,
+}
+
+impl ContentFault {
+    fn malformed(what: impl Into<String>) -> Self {
+        Self::Malformed(what.into())
+    }
+}
+
+/// The fingerprint of a request.
+pub fn fingerprint(asked: &Asked<'_>, hashing: Hashing) -> Result<Fingerprint, ContentFault> {
+    let media = asked.content_type.map(MediaType::parse);
+    let decoded = coding::decode(asked.content_encoding, asked.body, asked.body_bytes_max)?;
+    let content = content(media.as_ref(), &decoded, hashing)?;
+    let mut parts = Parts::new(VERSION);
+    parts.count(asked.params.len());
+    for (name, value) in asked.params {
+        parts.add(name.as_bytes());
+        parts.add(value.as_bytes());
+    }
+    parts.add_option(asked.query.map(str::as_bytes));
+    parts.add_option(media.as_ref().map(|media| media.essence.as_bytes()));
+    parts.add_option(content.charset.map(str::as_bytes));
+    parts.add(content.form.as_bytes());
+    parts.add(decoded.codings_left.as_bytes());
+    parts.add(&content.digest);
+    Ok(Fingerprint(parts.finish()))
+}
+
+/// The content of a request, as it is compared.
+struct Content<'a> {
+    /// In which form it was hashed.
+    form: &'static str,
+    /// The charset that its bytes are in, where that says something.
+    charset: Option<&'a str>,
+    digest: [u8; 32],
+}
+
+fn content<'a>(
+    media: Option<&'a MediaType>,
+    decoded: &Decoded<'_>,
+    hashing: Hashing,
+) -> Result<Content<'a>, ContentFault> {
+    let raw = |form, charset, bytes: &[u8]| Content { form, charset, digest: Sha256::digest(bytes).into() };
+    let bytes = decoded.bytes.as_ref();
+    let Some(media) = media else { return Ok(raw("raw", None, bytes)) };
+    if media.is_json() && !media.is_utf8() {
+        return Err(ContentFault::Charset);
+    }
+    if !decoded.codings_left.is_empty() {
+        return Ok(raw("coded", media.charset.as_deref(), bytes));
+    }
+    if media.essence == "multipart/form-data" {
+        return Ok(Content { form: "multipart", charset: None, digest: multipart::digest(media, bytes)? });
+    }
+    if !media.is_json() {
+        return Ok(raw("raw", media.charset.as_deref(), bytes));
+    }
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    match hashing {
+        // No content is no JSON, but whether a route takes it is for its handler to say.
+        Hashing::CanonicalJson if !text.is_empty() => {
+            Ok(raw("canonical-json", None, &canonical::form(text)?))
+        }
+        Hashing::CanonicalJson | Hashing::Raw => Ok(raw("raw", None, text)),
+    }
+}
+
+/// A hash over parts, each with its length before it.
+struct Parts(Sha256);
+
+impl Parts {
+    fn new(version: &[u8]) -> Self {
+        let mut parts = Self(Sha256::new());
+        parts.add(version);
+        parts
+    }
+
+    fn count(&mut self, count: usize) {
+        self.0.update((count as u64).to_be_bytes());
+    }
+
+    fn add(&mut self, part: &[u8]) {
+        self.count(part.len());
+        self.0.update(part);
+    }
+
+    /// Nothing and the empty part are two.
+    fn add_option(&mut self, part: Option<&[u8]>) {
+        match part {
+            Some(part) => {
+                self.count(1);
+                self.add(part);
+            }
+            None => self.count(0),
+        }
+    }
+
+    fn finish(self) -> [u8; 32] {
+        self.0.finalize().into()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,279 @@
+//! The `Idempotency-Key` of a request: one UUID, in one shape, whatever was sent otherwise.
+//!
+//! The IETF draft makes the field a structured-field String, so its value stands in quotes; most clients send it bare.
+//! Both are accepted and mean the same key, in either case of letters. Everything that a lenient parser would also
+//! take (braces, `urn:uuid:`, 32 digits without hyphens) is refused, because a proxy or a handler behind us might not
+//! read it as the same key. So are parameters after the String: the draft's grammar has none, and one that we do not
+//! know might say something about the key.
+
+use http::{HeaderMap, HeaderValue};
+use jiff::Timestamp;
+use std::fmt;
+use uuid::{Uuid, Variant};
+
+/// The name of the header field.
+pub const FIELD: &str = "idempotency-key";
+
+/// Length of a hyphenated UUID.
+const UUID_BYTES: usize = 36;
+
+/// The versions of UUID that are taken as keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Versions(u16);
+
+impl Default for Versions {
+    /// 4 and 7: drawn at random. Versions 1, 2 and 6 can be guessed, 3, 5 and 8 repeat when their source does.
+    fn default() -> Self {
+        Self((1 << 4) | (1 << 7))
+    }
+}
+
+impl Versions {
+    /// These, and one more. Panics unless it is one of the versions 1 to 8 that RFC 9562 defines.
+    pub const fn and(self, version: u8) -> Self {
+        assert!(1 <= version && version <= 8, "RFC 9562 defines the versions 1 to 8");
+        Self(self.0 | (1 << version))
+    }
+
+    /// Whether keys of this version are taken.
+    pub const fn allow(self, version: u8) -> bool {
+        1 <= version && version <= 8 && self.0 & (1 << version) != 0
+    }
+
+    /// The versions, in order.
+    pub fn iter(self) -> impl Iterator<Item = u8> {
+        (1..=8).filter(move |version| self.allow(*version))
+    }
+}
+
+/// Why there is no key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyFault {
+    /// The header is not there.
+    #[error("there is no Idempotency-Key")]
+    Missing,
+    /// It is there, and is not one UUID of an allowed version. What is wrong never quotes what was sent.
+    #[error("the Idempotency-Key is malformed: {0}")]
+    Malformed(&'static str),
+}
+
+/// The key of one request. Whoever knows it may ask for the answer, so it is not shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct IdempotencyKey {
+    canonical: Uuid,
+    received: HeaderValue,
+}
+
+impl IdempotencyKey {
+    /// Reads the key of a request.
+    pub fn from_headers(headers: &HeaderMap, versions: Versions) -> Result<Self, KeyFault> {
+        let mut lines = headers.get_all(FIELD).iter();
+        let received = lines.next().ok_or(KeyFault::Missing)?;
+        if lines.next().is_some() {
+            return Err(KeyFault::Malformed("the header is there more than once"));
+        }
+        let canonical = uuid(received.as_bytes(), versions).map_err(KeyFault::Malformed)?;
+        Ok(Self { canonical, received: received.clone() })
+    }
+
+    /// The key. Two spellings of one UUID are one key.
+    pub fn canonical(&self) -> Uuid {
+        self.canonical
+    }
+
+    /// The value as it was sent, to be echoed.
+    pub fn received(&self) -> &HeaderValue {
+        &self.received
+    }
+
+    /// When the key was made, where it says so: a UUID of version 7 does. A time past the year 9999 is none.
+    pub fn minted_at(&self) -> Option<Timestamp> {
+        (self.canonical.get_version_num() == 7)
+            .then(|| (self.canonical.as_u128() >> 80) as i64)
+            .and_then(|milliseconds| Timestamp::from_millisecond(milliseconds).ok())
+    }
+}
+
+impl fmt::Debug for IdempotencyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("IdempotencyKey(..)")
+    }
+}
+
+/// The UUID that a field value holds, bare or as a structured-field String.
+fn uuid(value: &[u8], versions: Versions) -> Result<Uuid, &'static str> {
+    let value = trim_spaces(value);
+    if value.is_empty() {
+        return Err("it is empty");
+    }
+    if !value.is_ascii() {
+        return Err("it holds characters beyond ASCII");
+    }
+    let bare = match value {
+        [b'"', inner @ .., b'"'] => inner,
+        [b'"', ..] if value.contains(&b',') => return Err("it is a list; send one key"),
+        [b'"', ..] if value.contains(&b';') => return Err("it has parameters; send the key alone"),
+        [b'"', ..] => return Err("its quotes do not match"),
+        bare => bare,
+    };
+    if bare.contains(&b',') {
+        return Err("it is a list; send one key");
+    }
+    if bare.len() > UUID_BYTES {
+        return Err("it is longer than a hyphenated UUID");
+    }
+    if !is_hyphenated(bare) {
+        return Err("it is not a hyphenated UUID");
+    }
+    let uuid = Uuid::try_parse_ascii(bare).map_err(|_| "it is not a hyphenated UUID")?;
+    if uuid.is_nil() || uuid.is_max() {
+        return Err("the Nil and the Max UUID are no keys");
+    }
+    if uuid.get_variant() != Variant::RFC4122 {
+        return Err("its variant is not that of RFC 9562");
+    }
+    if !versions.allow(uuid.get_version_num() as u8) {
+        return Err("its UUID version is not accepted here");
+    }
+    Ok(uuid)
+}
+
+/// Without the spaces that a structured field may stand in.
+fn trim_spaces(mut value: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = value {
+        value = rest;
+    }
+    value
+}
+
+/// 8-4-4-4-12 hexadecimal digits.
+fn is_hyphenated(text: &[u8]) -> bool {
+    text.len() == UUID_BYTES
+        && text.iter().enumerate().all(|(at, byte)| match at {
+            8 | 13 | 18 | 23 => *byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V4: &str = "8e03978e-40d5-43e8-bc93-6894a57f9324";
+    const V7: &str = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f";
+
+    fn read(lines: &[&[u8]]) -> Result<IdempotencyKey, KeyFault> {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(FIELD, HeaderValue::from_bytes(line).expect("a field value"));
+        }
+        IdempotencyKey::from_headers(&headers, Versions::default())
+    }
+
+    fn malformed(lines: &[&[u8]]) -> &'static str {
+        match read(lines) {
+            Err(KeyFault::Malformed(why)) => why,
+            other => panic!("{lines:?} gave {other:?}"),
+        }
+    }
+
+    #[test]
+    fn bare_and_quoted_in_either_case_are_one_key_and_echo_as_received() {
+        for sent in [
+            V4.to_owned(),
+            format!("\"{V4}\""),
+            V4.to_uppercase(),
+            format!("\"{}\"", V4.to_uppercase()),
+            format!("  \"{V4}\" "),
+        ] {
+            let key = read(&[sent.as_bytes()]).unwrap_or_else(|fault| panic!("{sent}: {fault}"));
+            assert_eq!(key.canonical().to_string(), V4, "{sent}");
+            assert_eq!(key.received().as_bytes(), sent.as_bytes());
+        }
+    }
+
+    #[test]
+    fn everything_else_is_malformed_and_says_why() {
+        let quoted = format!("\"{V4}\"");
+        let table: &[(&str, &str)] = &[
+            ("", "empty"),
+            ("   ", "empty"),
+            ("\"\"", "not a hyphenated"),
+            ("\"", "quotes"),
+            (&quoted[..37], "quotes"),
+            (&quoted[1..], "longer"),
+            (&format!("'{V4}'"), "longer"),
+            (&format!("{quoted};a=1"), "parameters"),
+            (&format!("{V4};a=1"), "longer"),
+            (&format!("{V4}, {V4}"), "list"),
+            (&format!("{quoted}, {quoted}"), "list"),
+            (&format!("{V4},"), "list"),
+            (&format!("\" {V4}\""), "longer"),
+            (&format!("{{{V4}}}"), "longer"),
+            (&format!("urn:uuid:{V4}"), "longer"),
+            (&V4.replace('-', ""), "not a hyphenated"),
+            (&V4[..35], "not a hyphenated"),
+            ("8e03978e-40d5-43e8-bc93-6894a57f932g", "not a hyphenated"),
+            ("8e03978e040d5-43e8-bc93-6894a57f9324", "not a hyphenated"),
+            ("order-17", "not a hyphenated"),
+            (&"a".repeat(300), "longer"),
+            ("8e03978e-40d5-43e8-bc93-6894a57f93é", "ASCII"),
+            ("00000000-0000-0000-0000-000000000000", "Nil"),
+            ("ffffffff-ffff-ffff-ffff-ffffffffffff", "Max"),
+            ("8e03978e-40d5-43e8-7c93-6894a57f9324", "variant"),
+            ("8e03978e-40d5-43e8-cc93-6894a57f9324", "variant"),
+            ("8e03978e-40d5-43e8-ec93-6894a57f9324", "variant"),
+            ("c232ab00-9414-11ec-b3c8-9f6bdeced846", "version"),
+            ("5df41881-3aed-3515-88a7-2f4a814cf09e", "version"),
+            ("2ed6657d-e927-568b-95e1-2665a8aea6a2", "version"),
+            ("1ec9414c-232a-6b00-b3c8-9f6bdeced846", "version"),
+            ("2489e9ad-2ee2-8e00-8ec9-32d5f69181c0", "version"),
+            ("8e03978e-40d5-03e8-bc93-6894a57f9324", "version"),
+            ("8e03978e-40d5-f3e8-bc93-6894a57f9324", "version"),
+        ];
+        for (sent, why) in table {
+            let said = malformed(&[sent.as_bytes()]);
+            assert!(said.contains(why), "{sent}: {said}");
+        }
+    }
+
+    #[test]
+    fn exactly_one_line_is_a_key() {
+        assert_eq!(read(&[]), Err(KeyFault::Missing));
+        assert!(malformed(&[V4.as_bytes(), V4.as_bytes()]).contains("more than once"));
+        assert!(malformed(&[b"", V4.as_bytes()]).contains("more than once"));
+        assert!(malformed(&[b"\xff"]).contains("ASCII"));
+    }
+
+    #[test]
+    fn versions_are_a_choice() {
+        let mut headers = HeaderMap::new();
+        headers.insert(FIELD, HeaderValue::from_static("2ed6657d-e927-568b-95e1-2665a8aea6a2"));
+        assert!(IdempotencyKey::from_headers(&headers, Versions::default()).is_err());
+        assert!(IdempotencyKey::from_headers(&headers, Versions::default().and(5)).is_ok());
+        assert_eq!(Versions::default().iter().collect::<Vec<_>>(), [4, 7]);
+        assert_eq!(Versions::default().and(1).and(8).iter().collect::<Vec<_>>(), [1, 4, 7, 8]);
+        assert!((0..=255).filter(|version| Versions(u16::MAX).allow(*version)).eq(1..=8));
+    }
+
+    #[test]
+    #[should_panic(expected = "1 to 8")]
+    fn a_version_that_does_not_exist_is_refused_at_start() {
+        let _never = Versions::default().and(9);
+    }
+
+    #[test]
+    fn only_version_7_says_when_it_was_made() {
+        let at = read(&[V7.as_bytes()]).expect("a key").minted_at();
+        assert_eq!(at, Some("2022-02-22T19:22:22Z".parse().expect("a time")));
+        assert_eq!(read(&[V4.as_bytes()]).expect("a key").minted_at(), None);
+        let far = read(&[b"ffffffff-ffff-7cc3-98c4-dc0c0c07398f"]).expect("a key");
+        assert_eq!(far.minted_at(), None);
+    }
+
+    #[test]
+    fn debug_shows_no_key() {
+        let shown = format!("{:?}", read(&[V4.as_bytes()]));
+        assert!(!shown.contains("8e03") && shown.contains("IdempotencyKey"), "{shown}");
+    }
+}

@@ -1,0 +1,233 @@
+//! What a route promises: what a crash in the middle means there, and its bounds.
+
+use crate::context::IdempotencyContext;
+use crate::fingerprint::Hashing;
+use crate::record::{Keep, Takeover};
+use crate::store::Pending;
+use axum::body::Body;
+use http::Response;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The shortest and the longest time that a result may be kept.
+pub const RETENTION: (Duration, Duration) = (Duration::from_hours(2), Duration::from_hours(24));
+/// Below this a lease could not be renewed in time.
+const LEASE_MIN: Duration = Duration::from_millis(300);
+
+/// What a crash between the effect and its record means.
+#[derive(Clone)]
+pub enum Mode {
+    /// Not protected: it reads, it polls, or it must give something new each time. No key is needed, nothing is stored.
+    Exempt,
+    /// The outcome is unknown, the caller is told so, and it is never run again silently.
+    AtMostOnce,
+    /// The handler works in the transaction that also completes the record: both are there, or neither.
+    Transactional,
+    /// The work goes on without the handler; a retry is attached to it.
+    Durable(Arc<dyn Attach>),
+}
+
+impl Mode {
+    /// Its name in lists.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Exempt => "exempt",
+            Self::AtMostOnce => "at_most_once",
+            Self::Transactional => "transactional",
+            Self::Durable(_) => "durable",
+        }
+    }
+
+    /// Whether somebody else may run what was begun and not ended.
+    pub(crate) const fn takeover(&self) -> Takeover {
+        match self {
+            Self::Exempt | Self::AtMostOnce => Takeover::Never,
+            Self::Transactional | Self::Durable(_) => Takeover::Allowed,
+        }
+    }
+}
+
+impl fmt::Debug for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Finds the work that an earlier request began and whose end was not recorded here.
+///
+/// It is asked before a request of a [`Mode::Durable`] route is run anew: after a crash, a panic or a server error.
+pub trait Attach: Send + Sync + 'static {
+    /// What became of this operation's work? It may wait for its end, within the context's deadline.
+    fn attach(&self, context: IdempotencyContext) -> Pending<'static, Attached>;
+}
+
+impl<F, O> Attach for F
+where
+    F: Fn(IdempotencyContext) -> O + Send + Sync + 'static,
+    O: Future<Output = Attached> + Send + 'static,
+{
+    fn attach(&self, context: IdempotencyContext) -> Pending<'static, Attached> {
+        Box::pin(self(context))
+    }
+}
+
+/// What became of work that was begun.
+#[derive(Debug)]
+pub enum Attached {
+    /// It has ended with this answer.
+    Answer(Response<Body>),
+    /// It was never begun: the handler is run.
+    NotBegun,
+    /// It goes on; the caller comes again.
+    StillRunning,
+    /// Nobody can tell.
+    Unknown,
+}
+
+/// A route's mode and bounds.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    pub(crate) mode: Mode,
+    pub(crate) hashing: Hashing,
+    pub(crate) body_bytes_max: usize,
+    pub(crate) answer_bytes_max: usize,
+    pub(crate) lease_for: Duration,
+    pub(crate) run_for_max: Option<Duration>,
+    pub(crate) wait_for_max: Duration,
+    pub(crate) keep: Keep,
+    pub(crate) streaming: bool,
+    pub(crate) fail_open: bool,
+}
+
+impl Default for Policy {
+    /// [`Mode::AtMostOnce`], because a second run that nobody asked for is the worse mistake.
+    fn default() -> Self {
+        Self::of(Mode::AtMostOnce)
+    }
+}
+
+impl Policy {
+    /// This mode with the usual bounds: bodies and answers of up to 1 MiB, a lease of 30 s, a wait of up to 10 s, results
+    /// kept for 24 h.
+    pub fn of(mode: Mode) -> Self {
+        Self {
+            mode,
+            hashing: Hashing::Raw,
+            body_bytes_max: 1024 * 1024,
+            answer_bytes_max: 1024 * 1024,
+            lease_for: Duration::from_secs(30),
+            run_for_max: None,
+            wait_for_max: Duration::from_secs(10),
+            keep: Keep { answer_for: RETENTION.1, tombstone_for: Duration::ZERO },
+            streaming: false,
+            fail_open: false,
+        }
+    }
+
+    /// Not protected; see [`Mode::Exempt`].
+    pub fn exempt() -> Self {
+        Self::of(Mode::Exempt)
+    }
+
+    /// See [`Mode::AtMostOnce`].
+    pub fn at_most_once() -> Self {
+        Self::of(Mode::AtMostOnce)
+    }
+
+    /// See [`Mode::Transactional`].
+    pub fn transactional() -> Self {
+        Self::of(Mode::Transactional)
+    }
+
+    /// See [`Mode::Durable`].
+    pub fn durable(attach: impl Attach) -> Self {
+        Self::of(Mode::Durable(Arc::new(attach)))
+    }
+
+    /// How two bodies are compared.
+    pub fn hashing(mut self, hashing: Hashing) -> Self {
+        self.hashing = hashing;
+        self
+    }
+
+    /// The largest request; larger ones are 413. All of it is held in memory, because all of it is compared.
+    pub fn body_bytes_max(mut self, bytes: usize) -> Self {
+        self.body_bytes_max = bytes;
+        self
+    }
+
+    /// The largest answer that is kept. A larger one is given once; a repetition learns that it was not kept.
+    pub fn answer_bytes_max(mut self, bytes: usize) -> Self {
+        self.answer_bytes_max = bytes;
+        self
+    }
+
+    /// How long a grant holds without being renewed. It is renewed at a third of this.
+    pub fn lease_for(mut self, lease: Duration) -> Self {
+        self.lease_for = lease;
+        self
+    }
+
+    /// How long the handler may run. Without it, as long as it takes.
+    pub fn run_for_max(mut self, run: Duration) -> Self {
+        self.run_for_max = Some(run);
+        self
+    }
+
+    /// How long a second request waits for the first. `Prefer: wait` shortens it.
+    pub fn wait_for_max(mut self, wait: Duration) -> Self {
+        self.wait_for_max = wait;
+        self
+    }
+
+    /// How long results are kept, from 2 h to 24 h, counted from completion.
+    pub fn retention(mut self, retention: Duration) -> Self {
+        self.keep.answer_for = retention;
+        self
+    }
+
+    /// How long it is remembered after that that there was a result, so that a late retry is refused and not run again.
+    pub fn tombstone_for(mut self, tombstone: Duration) -> Self {
+        self.keep.tombstone_for = tombstone;
+        self
+    }
+
+    /// The answer is a stream: it is passed on as it comes, and not kept.
+    pub fn streaming(mut self) -> Self {
+        self.streaming = true;
+        self
+    }
+
+    /// Run without protection while the store is down. Without this, such requests are 503 and not run.
+    pub fn fail_open(mut self) -> Self {
+        self.fail_open = true;
+        self
+    }
+
+    /// What is wrong with it, for a store that does or does not share its transactions.
+    pub(crate) fn fault(&self, shares_transactions: bool, store: &str) -> Option<String> {
+        let (least, most) = RETENTION;
+        if matches!(self.mode, Mode::Exempt) {
+            None
+        } else if !(least..=most).contains(&self.keep.answer_for) {
+            Some(format!(
+                "results are kept for {:?}, which is not between 2 h and 24 h",
+                self.keep.answer_for
+            ))
+        } else if self.lease_for < LEASE_MIN {
+            Some(format!(
+                "a lease of {:?} is too short to be renewed; the least is {LEASE_MIN:?}",
+                self.lease_for
+            ))
+        } else if matches!(self.mode, Mode::Transactional) && !shares_transactions {
+            Some(format!(
+                "it is transactional, and the {store} store has no transaction to share; use SQLite or PostgreSQL, or \
+                 declare it durable or at_most_once"
+            ))
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Running a request that was granted: hold the lease while the handler runs. What comes of it is recorded in
+//! [`save`](crate::save).
+//!
+//! The handler has a task of its own, so that a panic is an outcome and a lost lease can stop it.
+
+use crate::asked::{Asked, random};
+use crate::content::{Content, Resumed};
+use crate::context::IdempotencyContext;
+use crate::door::{Door, Inside, budget_problem, store_problem};
+use crate::observe::What;
+use crate::policy::{Attached, Mode, Policy};
+use crate::problem::Problem;
+use crate::record::{Claim, Claimed, Grant, Holding, Record, Takeover};
+use crate::service::Inner;
+use crate::store::{StoreError, Transaction};
+use axum::body::Body;
+use axum::response::Response;
+use bytes::{Bytes, BytesMut};
+use http::{Request, StatusCode, header};
+use http_body_util::BodyExt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
+use tower::ServiceExt;
+use tracing::Instrument;
+use uuid::Uuid;
+
+/// How often a store that did not answer a claim is asked again before the caller is, and after what pause.
+const CLAIM_AGAIN: (u32, Duration) = (2, Duration::from_millis(50));
+/// The pause before an end is offered again, at first and at most.
+pub(crate) const SAVE_AGAIN: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
+
+/// A request that was not run yet, and what would run it.
+pub(crate) struct Unrun<S> {
+    pub(crate) request: Request<Bytes>,
+    pub(crate) inner: S,
+}
+
+/// What a claim led to.
+pub(crate) enum Step<S> {
+    /// It was run, and this is the answer.
+    Done(http::Response<Content>),
+    /// It is known already.
+    Found(Box<(Record, Unrun<S>)>),
+    /// It was not run.
+    Refused(Problem),
+}
+
+/// Claims the operation, and runs it where it is granted.
+pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, unrun: Unrun<S>) -> Step<S> {
+    let inside = door.running.enter();
+    let policy = &asked.route.policy;
+    let now = Instant::now().into_std();
+    let budget = door.spending.admit(asked.scope_tag, now).and_then(|()| door.spending.run(asked.scope_tag));
+    let place = match budget {
+        Ok(place) => place,
+        // Who may run nothing more may still learn what came of what it ran.
+        Err(exceeded) => {
+            return match door.store.look(asked.operation).await {
+                Ok(Some(record)) => Step::Found(Box::new((record, unrun))),
+                Ok(None) => Step::Refused(budget_problem(&exceeded, asked.operation)),
+                Err(error) => Step::Refused(store_problem(&error)),
+            };
+        }
+    };
+    let claim = Claim {
+        operation: asked.operation,
+        scope: asked.scope_tag,
+        request: asked.request,
+        claimant: Uuid::from_bytes(random()),
+        lease_for: policy.lease_for,
+        takeover: policy.mode.takeover(),
+        keep: policy.keep,
+    };
+    let began = Instant::now();
+    match claim_patiently(&door, &claim).await {
+        Ok(Claimed::Found(record)) => Step::Found(Box::new((record, unrun))),
+        Ok(Claimed::Granted(grant)) => {
+            let (deadline, _) = watch::channel(deadline_after(began, policy));
+            let run = Arc::new(Run {
+                door,
+                asked: asked.clone(),
+                grant,
+                began,
+                deadline,
+                _inside: inside,
+                _place: place,
+            });
+            run.go(unrun).await.map_or_else(Step::Refused, Step::Done)
+        }
+        Err(error @ (StoreError::Corrupt { .. } | StoreError::Unfit(_))) => {
+            Step::Refused(store_problem(&error).about(asked.operation))
+        }
+        Err(error @ StoreError::Unavailable(_)) => {
+            tokio::spawn(undo(door.clone(), claim, inside));
+            if policy.fail_open {
+                tracing::error!(%error, route = &*asked.route.label, "run without protection");
+                let Ok(response) = unrun.inner.oneshot(unrun.request.map(Body::from)).await;
+                return Step::Done(response.map(Content::Flowing));
+            }
+            Step::Refused(store_problem(&error).about(asked.operation))
+        }
+    }
+}
+
+/// The instant by which a lease that was asked for at `asked_at` must have been renewed: before it can end on the store's
+/// clock.
+fn deadline_after(asked_at: Instant, policy: &Policy) -> Instant {
+    asked_at + policy.lease_for.mul_f64(0.95)
+}
+
+/// Offers the same claim a few times: its answer may have been lost, and the second time it is told again.
+async fn claim_patiently(door: &Door, claim: &Claim) -> Result<Claimed, StoreError> {
+    let (again, pause) = CLAIM_AGAIN;
+    for _ in 0..again {
+        match door.store.claim(claim).await {
+            Err(StoreError::Unavailable(error)) => tracing::debug!(%error, "a claim is offered again"),
+            answered => return answered,
+        }
+        sleep(pause).await;
+    }
+    door.store.claim(claim).await
+}
+
+/// A claim that was given up may have been granted: once the store answers, it is released, so that the caller who was
+/// told that nothing was done is told the truth.
+async fn undo(door: Arc<Door>, claim: Claim, _inside: Inside) {
+    let until = Instant::now() + claim.lease_for;
+    // Never to take over: what another holder began meanwhile is not ours to undo.
+    let claim = Claim { takeover: Takeover::Never, ..claim };
+    while Instant::now() < until {
+        let undone = match door.store.claim(&claim).await {
+            Ok(Claimed::Granted(grant)) => door.store.release(claim.operation, grant.epoch).await.map(|_| ()),
+            Ok(Claimed::Found(_)) => Ok(()),
+            Err(error) => Err(error),
+        };
+        match undone {
+            Ok(()) => return,
+            Err(error) => {
+                tracing::debug!(%error, operation = %claim.operation, "a claim is given back later");
+            }
+        }
+        sleep(SAVE_AGAIN.1).await;
+    }
+}
+
+/// What a handler's task brought.
+pub(crate) enum Produced {
+    /// An answer with all of its content.
+    Whole(http::response::Parts, Bytes),
+    /// An answer whose content is too large to keep, or has no end yet.
+    Flowing(http::response::Parts, Body),
+    /// The work goes on elsewhere.
+    StillRunning,
+    /// Its answer broke off, or nobody can tell.
+    Broke,
+}
+
+/// How the handler's task ended.
+pub(crate) enum Finished {
+    Produced(Produced),
+    Panicked,
+    TimedOut,
+    /// The lease was lost, and the handler was stopped, because somebody else may run it.
+    Lost,
+}
+
+/// One granted operation, until its end is recorded.
+pub(crate) struct Run {
+    pub(crate) door: Arc<Door>,
+    pub(crate) asked: Arc<Asked>,
+    pub(crate) grant: Grant,
+    pub(crate) began: Instant,
+    /// When the lease must have been renewed.
+    deadline: watch::Sender<Instant>,
+    _inside: Inside,
+    _place: crate::budget::Place,
+}
+
+impl Run {
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.asked.route.policy
+    }
+
+    pub(crate) fn tell(&self, what: What) {
+        self.door.tell(&self.asked.route, Some(self.asked.operation), what);
+    }
+
+    async fn go<S: Inner>(self: Arc<Self>, unrun: Unrun<S>) -> Result<http::Response<Content>, Problem> {
+        let Grant { epoch, taken_over, .. } = self.grant;
+        self.tell(What::Claimed { epoch, taken_over });
+        let context = IdempotencyContext::new(
+            self.asked.key.canonical(),
+            self.asked.operation,
+            self.grant,
+            self.deadline.subscribe(),
+        );
+        let (mut parts, content) = unrun.request.into_parts();
+        parts.extensions.insert(context.clone());
+        // What is stored is read again by others, who may not take this coding.
+        parts.headers.remove(header::ACCEPT_ENCODING);
+        let transaction = match self.policy().mode {
+            Mode::Transactional => match self.begin(&mut parts.extensions).await {
+                Ok(transaction) => Some(transaction),
+                Err(error) => {
+                    self.give_back().await;
+                    return Err(store_problem(&error).about(self.asked.operation));
+                }
+            },
+            Mode::Exempt | Mode::AtMostOnce | Mode::Durable(_) => None,
+        };
+        let request = Request::from_parts(parts, Body::from(content));
+        let policy = self.policy().clone();
+        let inner = unrun.inner;
+        let work = context.clone().within(async move {
+            match &policy.mode {
+                Mode::Durable(attach) if taken_over => match attach.attach(context).await {
+                    Attached::Answer(response) => collect(response, &policy).await,
+                    Attached::NotBegun => produce(inner, request, &policy).await,
+                    Attached::StillRunning => Produced::StillRunning,
+                    Attached::Unknown => Produced::Broke,
+                },
+                Mode::Exempt | Mode::AtMostOnce | Mode::Transactional | Mode::Durable(_) => {
+                    produce(inner, request, &policy).await
+                }
+            }
+        });
+        let span = tracing::info_span!("idempotency", operation = %self.asked.operation, %epoch, route = &*self.asked.route.label);
+        let finished = self.hold_while(work.instrument(span)).await;
+        self.end(finished, transaction).await
+    }
+
+    async fn begin(&self, extensions: &mut http::Extensions) -> Result<Box<dyn Transaction>, StoreError> {
+        let transaction = self.door.store.begin(self.asked.operation, self.grant, extensions).await?;
+        transaction.ok_or_else(|| StoreError::Unfit("it has no transaction to share".to_owned()))
+    }
+
+    /// Runs the work on a task of its own and renews the lease until it ends. Where somebody else may run the operation
+    /// once the lease is lost, the work is stopped before it can be; where nobody may, it goes on.
+    async fn hold_while(&self, work: impl Future<Output = Produced> + Send + 'static) -> Finished {
+        let policy = self.policy();
+        let run_until = policy.run_for_max.map(|run_for| self.began + run_for);
+        let stops = policy.mode.takeover() == Takeover::Allowed;
+        let mut renew_at = Some(self.began + policy.lease_for / 3);
+        let mut work = tokio::spawn(work);
+        loop {
+            let deadline = *self.deadline.borrow();
+            let finished = tokio::select! {
+                biased;
+                produced = &mut work => return match produced {
+                    Ok(produced) => Finished::Produced(produced),
+                    Err(error) => {
+                        tracing::error!(operation = %self.asked.operation, %error, "a handler panicked");
+                        Finished::Panicked
+                    }
+                },
+                () = until(run_until) => Finished::TimedOut,
+                () = sleep_until(deadline), if stops => {
+                    self.tell(What::LeaseLost { epoch: self.grant.epoch });
+                    Finished::Lost
+                }
+                () = until(renew_at) => match self.renew(deadline).await {
+                    Ok(Holding::Held) => {
+                        renew_at = Some(Instant::now() + policy.lease_for / 3);
+                        continue;
+                    }
+                    Ok(Holding::Lost) => {
+                        self.tell(What::LeaseLost { epoch: self.grant.epoch });
+                        renew_at = None;
+                        if !stops {
+                            continue;
+                        }
+                        Finished::Lost
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, operation = %self.asked.operation, "a lease could not be renewed yet");
+                        renew_at = Some(Instant::now() + policy.lease_for / 12);
+                        continue;
+                    }
+                },
+            };
+            stop(work).await;
+            return finished;
+        }
+    }
+
+    async fn renew(&self, deadline: Instant) -> Result<Holding, StoreError> {
+        self.tell(What::Renewing { epoch: self.grant.epoch });
+        let (lease_for, asked_at) = (self.policy().lease_for, Instant::now());
+        let renewal = self.door.store.renew(self.asked.operation, self.grant.epoch, lease_for);
+        let patience_until = deadline.max(asked_at + lease_for / 6);
+        let late = |_| StoreError::Unavailable("no answer in time".into());
+        let holding = timeout_at(patience_until, renewal).await.map_err(late)??;
+        if holding == Holding::Held {
+            self.deadline.send_replace(deadline_after(asked_at, self.policy()));
+        }
+        Ok(holding)
+    }
+}
+
+/// Ends at that instant, or never.
+async fn until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Stops a task, and waits until it no longer does anything.
+async fn stop<T>(task: JoinHandle<T>) {
+    task.abort();
+    if let Err(error) = task.await
+        && error.is_panic()
+    {
+        tracing::error!(%error, "a handler panicked while it was stopped");
+    }
+}
+
+async fn produce<S: Inner>(inner: S, request: Request<Body>, policy: &Policy) -> Produced {
+    let Ok(response) = inner.oneshot(request).await;
+    collect(response, policy).await
+}
+
+/// Reads an answer to its end, unless it is larger than what is kept or has no end.
+async fn collect(response: Response, policy: &Policy) -> Produced {
+    let (parts, mut body) = response.into_parts();
+    let events = parts
+        .headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+    if policy.streaming || events || parts.status == StatusCode::SWITCHING_PROTOCOLS {
+        return Produced::Flowing(parts, body);
+    }
+    let mut read = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        match frame.map(http_body::Frame::into_data) {
+            Ok(Ok(data)) => read.extend_from_slice(&data),
+            Ok(Err(_trailers)) => {}
+            Err(error) => {
+                tracing::error!(%error, "an answer broke off");
+                return Produced::Broke;
+            }
+        }
+        if read.len() > policy.answer_bytes_max {
+            return Produced::Flowing(parts, Body::new(Resumed { read: read.freeze(), rest: body }));
+        }
+    }
+    Produced::Whole(parts, read.freeze())
+}

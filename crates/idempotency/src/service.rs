@@ -1,0 +1,265 @@
+//! The way of a request through the layer: read, claim, and then run, wait, replay or refuse.
+
+use crate::answer::{Answer, Kept};
+use crate::asked::{Asked, Echo, IDEMPOTENCY_REPLAYED, Refusal};
+use crate::content::{Content, with_digest};
+use crate::context::IdempotencyContext;
+use crate::door::{Door, budget_problem, store_problem};
+use crate::layer::{Route, RouteTable};
+use crate::observe::What;
+use crate::policy::Mode;
+use crate::problem::{Problem, Reason};
+use crate::record::{Record, Standing};
+use crate::run::{Step, Unrun, claim_and_run};
+use crate::scope::ResultRead;
+use crate::self_test::Probe;
+use crate::vault::Sealing;
+use crate::wait::{self, Waited};
+use axum::extract::{MatchedPath, Request};
+use axum::response::Response;
+use bytes::Bytes;
+use http::{HeaderValue, header};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimePrinter;
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use subtle::ConstantTimeEq;
+use tokio::time::Instant;
+use tower::{Service, ServiceExt};
+
+/// What [`IdempotencyLayer`](crate::IdempotencyLayer) makes of a service.
+#[derive(Clone)]
+pub struct IdempotencyService<S> {
+    pub(crate) inner: S,
+    pub(crate) door: Arc<Door>,
+    pub(crate) routes: Arc<RouteTable>,
+}
+
+/// A service as axum's routes are.
+pub(crate) trait Inner:
+    Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static
+{
+}
+
+impl<S> Inner for S where
+    S: Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static
+{
+}
+
+impl<S> Service<Request> for IdempotencyService<S>
+where
+    S: Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static,
+{
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    /// Always ready: whether the inner service is, is asked of the clone that is called, once it is known that it is.
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request) -> Self::Future {
+        let (door, inner) = (self.door.clone(), self.inner.clone());
+        if let Some(probe) = request.extensions().get::<Probe>().cloned() {
+            let (parts, _) = request.into_parts();
+            let answer = with_digest(probe.seen(&parts, (door.scope_of)(&parts).is_some()));
+            return Box::pin(async move { Ok(answer) });
+        }
+        let template = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
+        let route = template.and_then(|template| self.routes.find(request.method(), template));
+        match route {
+            Some(route) if is_guarded(&route, &request) => {
+                Box::pin(async move { Ok(guarded(door, route, request, inner).await) })
+            }
+            Some(_) | None => Box::pin(inner.oneshot(request)),
+        }
+    }
+}
+
+/// Whether the request is this layer's business: another layer further out may have taken it already.
+fn is_guarded(route: &Route, request: &Request) -> bool {
+    !matches!(route.policy.mode, Mode::Exempt) && request.extensions().get::<IdempotencyContext>().is_none()
+}
+
+/// Answers a request of a guarded route.
+async fn guarded(door: Arc<Door>, route: Arc<Route>, request: Request, inner: impl Inner) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let mut echo = Echo::of(&parts.headers);
+    let answered = match Asked::read(&door, route.clone(), &mut parts, body, &mut echo).await {
+        Ok((asked, content)) => {
+            let asked = Arc::new(asked);
+            let unrun = Unrun { request: http::Request::from_parts(parts, content), inner };
+            let answered = answer(&door, &asked, unrun).await;
+            answered.map_err(|problem| (Some(asked.operation), Refusal::Problem(problem)))
+        }
+        Err(refusal) => Err((None, refusal)),
+    };
+    let mut response = answered.unwrap_or_else(|(operation, refusal)| match refusal {
+        Refusal::Problem(problem) => {
+            door.tell(&route, operation, What::Refused { reason: problem.reason().name() });
+            problem.into_response(door.profile).map(Content::Whole)
+        }
+        Refusal::Answer(answer) => {
+            door.tell(&route, operation, What::Refused { reason: Reason::NotAuthorised.name() });
+            answer.map(Content::Flowing)
+        }
+    });
+    echo.put(response.headers_mut());
+    with_digest(response)
+}
+
+/// Runs the request, or finds what came of it.
+async fn answer(
+    door: &Arc<Door>,
+    asked: &Arc<Asked>,
+    mut unrun: Unrun<impl Inner>,
+) -> Result<http::Response<Content>, Problem> {
+    let policy = &asked.route.policy;
+    let prefers = asked.prefers_wait.map_or(policy.wait_for_max, std::time::Duration::from_secs);
+    let patience_until = Instant::now() + policy.wait_for_max.min(prefers);
+    refuse_stale(door, asked).await?;
+    door.tell(&asked.route, Some(asked.operation), What::Arrived);
+    loop {
+        // On a task of its own, so that a caller who goes away leaves no claim behind and no effect half done.
+        let step = tokio::spawn(claim_and_run(door.clone(), asked.clone(), unrun)).await;
+        match step.map_err(|error| internal(&error, asked))? {
+            Step::Done(answer) => return Ok(answer),
+            Step::Refused(problem) => return Err(problem),
+            Step::Found(record_and_back) => {
+                let (record, back) = *record_and_back;
+                if let Some(answer) = found(door, asked, &record).await? {
+                    return Ok(answer);
+                }
+                match wait::for_change(door, asked, patience_until).await? {
+                    Waited::Changed => unrun = back,
+                    Waited::InVain => return Err(wait::in_progress(asked)),
+                }
+            }
+        }
+    }
+}
+
+/// What a record says to a request; `None`: it runs. What was asked is compared before anything else is told.
+pub(crate) async fn found(
+    door: &Door,
+    asked: &Asked,
+    record: &Record,
+) -> Result<Option<http::Response<Content>>, Problem> {
+    if !bool::from(record.request.0.ct_eq(&asked.request.0)) {
+        return Err(conflict(door, asked));
+    }
+    let problem = |reason| Err(Problem::new(reason).about(asked.operation));
+    match &record.standing {
+        Standing::Running { .. } => Ok(None),
+        Standing::Unknown { .. } => problem(Reason::OutcomeUnknown),
+        Standing::Expired { .. } => problem(Reason::ResultExpired),
+        Standing::Completed { answer, .. } => replay(door, asked, record, answer).await.map(Some),
+    }
+}
+
+/// The stored answer, to one who may see it and has not asked for too many.
+async fn replay(
+    door: &Door,
+    asked: &Asked,
+    record: &Record,
+    sealed: &Bytes,
+) -> Result<http::Response<Content>, Problem> {
+    let operation = asked.operation;
+    door.spending
+        .replay(asked.scope_tag, Instant::now().into_std())
+        .map_err(|exceeded| budget_problem(&exceeded, operation))?;
+    if let Some(audit) = &door.audit {
+        let read = ResultRead {
+            scope: asked.scope.clone(),
+            route: asked.route.label.clone(),
+            operation,
+            epoch: record.epoch,
+        };
+        audit.result_read(&read).await.map_err(|error| {
+            tracing::error!(%error, %operation, "idempotency");
+            Problem::new(Reason::StoreUnavailable).about(operation).detail("The read could not be audited")
+        })?;
+    }
+    let sealing = Sealing {
+        tenant: &asked.scope.tenant,
+        scope: asked.scope_tag,
+        operation,
+        request: asked.request,
+        epoch: record.epoch,
+    };
+    let damaged = || Problem::new(Reason::RecordDamaged).about(operation);
+    let answer = door.vault.open(&sealing, sealed).map_err(|error| {
+        tracing::error!(%error, %operation, "a stored answer does not open");
+        damaged()
+    })?;
+    let answer = Answer::decode(&answer).ok_or_else(damaged)?;
+    let Kept::Body(body) = answer.body else {
+        return Err(Problem::new(Reason::ResultNotRetained).about(operation));
+    };
+    door.tell(&asked.route, Some(operation), What::Replayed { epoch: record.epoch });
+    let mut response = http::Response::new(Content::Whole(body));
+    *response.status_mut() = answer.status;
+    *response.headers_mut() = answer.headers;
+    response.headers_mut().insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
+    response.headers_mut().insert(header::LAST_MODIFIED, last_modified(record.first_at, Timestamp::now()));
+    Ok(response)
+}
+
+/// RFC 9110: to the second, and not later than the answer's own date.
+fn last_modified(first_at: Timestamp, now: Timestamp) -> HeaderValue {
+    let text = DateTimePrinter::new().timestamp_to_rfc9110_string(&first_at.min(now));
+    let text = text.expect("a moment of this era has a date");
+    HeaderValue::try_from(text).expect("a date is ASCII")
+}
+
+fn conflict(door: &Door, asked: &Asked) -> Problem {
+    let operation = asked.operation;
+    door.tell(&asked.route, Some(operation), What::Conflicted);
+    let spent = door.spending.conflict(asked.scope_tag, operation, asked.request, Instant::now().into_std());
+    if let Some(requests) = spent.anomaly {
+        tracing::warn!(%operation, requests, "many different requests under one Idempotency-Key");
+        door.tell(&asked.route, Some(operation), What::ReplayAnomaly { requests });
+    }
+    match spent.allowed {
+        Ok(()) => Problem::new(Reason::Conflict),
+        Err(exceeded) => budget_problem(&exceeded, operation),
+    }
+}
+
+/// A key that was made longer ago than records are kept is refused where there is no record of it: it cannot be told any
+/// more whether it was used.
+async fn refuse_stale(door: &Door, asked: &Asked) -> Result<(), Problem> {
+    let keep = asked.route.policy.keep;
+    let Some(minted_at) = asked.key.minted_at().filter(|_| door.refuse_stale_keys) else { return Ok(()) };
+    if crate::rule::later(minted_at, keep.answer_for + keep.tombstone_for) >= Timestamp::now() {
+        return Ok(());
+    }
+    match door.store.look(asked.operation).await {
+        Ok(Some(_)) => Ok(()),
+        Ok(None) => Err(Problem::new(Reason::KeyStale).about(asked.operation)),
+        Err(error) => Err(store_problem(&error)),
+    }
+}
+
+/// A bug of this crate, caught: the claim runs out by itself.
+fn internal(error: &tokio::task::JoinError, asked: &Asked) -> Problem {
+    tracing::error!(%error, operation = %asked.operation, "the idempotency layer failed");
+    Problem::new(Reason::OutcomeUnknown).about(asked.operation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_modified_is_not_later_than_now() {
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let now = at("2026-11-16T09:00:00Z");
+        assert_eq!(last_modified(at("2026-11-16T08:59:59.9Z"), now), "Mon, 16 Nov 2026 08:59:59 GMT");
+        assert_eq!(last_modified(at("2026-11-16T09:00:07Z"), now), "Mon, 16 Nov 2026 09:00:00 GMT");
+    }
+}

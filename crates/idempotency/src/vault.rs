@@ -1,0 +1,242 @@
+//! What is stored in place of what must not be seen: keyed hashes in place of keys and fingerprints, sealed bytes in
+//! place of answers.
+//!
+//! One secret keys the hashes; without it neither a key can be found in an operation's id nor a guessed body in a
+//! request's tag. Each use of the secret has a label of its own, and everything hashed is counted, so that no two uses
+//! and no two splittings of the same bytes give one hash.
+//!
+//! Answers are sealed with AES-256-GCM when data keys are configured. The key of a record is drawn from its tenant's
+//! data key, its operation and its epoch, so one key seals one answer; who, what and under which grant are bound to it,
+//! so a row that is copied to another record does not open. Without data keys the answer stays readable, and is bound
+//! in the same way by a keyed hash. Such an answer still opens after encryption was switched on: nobody without the
+//! secret can make one.
+
+mod keys;
+
+use crate::fingerprint::Fingerprint;
+use crate::record::{Epoch, OperationId, RequestTag, ScopeTag};
+use crate::scope::Scope;
+use aes_gcm::aead::{AeadInOut, KeyInit};
+use aes_gcm::{Aes256Gcm, Nonce};
+use bytes::Bytes;
+use hmac::{Hmac, Mac};
+use http::Method;
+pub use keys::{DataKey, DataKeys, DerivedKeys, KeyId, Secret, SecretTooShort};
+use sha2::Sha256;
+use std::fmt;
+use std::sync::Arc;
+use subtle::ConstantTimeEq;
+use uuid::Uuid;
+
+const PLAIN: u8 = 0;
+const SEALED: u8 = 1;
+
+const BINDING_BYTES: usize = 16;
+const NONCE_BYTES: usize = 12;
+const KEY_ID_BYTES: usize = 8;
+
+/// Why an answer could not be sealed.
+#[derive(Debug, thiserror::Error)]
+pub enum SealError {
+    /// The tenant has no data key: it was erased. Keep nothing of the answer.
+    #[error("the tenant has no data key, so its answer cannot be kept")]
+    NoKey,
+    /// The system gave no random bytes.
+    #[error("no random bytes for a nonce")]
+    Random(#[source] getrandom::Error),
+}
+
+/// Why a sealed answer could not be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// Its data key is not there: no keys are configured, the key was retired, or the tenant was erased.
+    #[error("the data key of the stored answer is not there: it was retired, erased or is not configured")]
+    NoKey,
+    /// It was not sealed by us for this record, or was damaged.
+    #[error("the stored answer is damaged or belongs to another record")]
+    Damaged,
+}
+
+/// What an answer belongs to. It opens as part of this and of nothing else.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sealing<'a> {
+    /// Whose data key.
+    pub(crate) tenant: &'a str,
+    /// Who may see it.
+    pub(crate) scope: ScopeTag,
+    /// Which operation.
+    pub(crate) operation: OperationId,
+    /// What was asked.
+    pub(crate) request: RequestTag,
+    /// Under which grant it was made.
+    pub(crate) epoch: Epoch,
+}
+
+impl Sealing<'_> {
+    /// Counted, so that no other sealing gives the same bytes.
+    fn bytes(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(8 + self.tenant.len() + 16 + 16 + 32 + 8);
+        out.extend((self.tenant.len() as u64).to_be_bytes());
+        out.extend(self.tenant.as_bytes());
+        out.extend(self.scope.0);
+        out.extend(self.operation.as_bytes());
+        out.extend(self.request.0);
+        out.extend(self.epoch.0.to_be_bytes());
+        out
+    }
+
+    /// The cipher of this record alone.
+    fn cipher(&self, key: &DataKey) -> Aes256Gcm {
+        let epoch = self.epoch.0.to_be_bytes();
+        let record_key =
+            DataKey::new(keyed(key.as_bytes(), "record key", &[self.operation.as_bytes(), &epoch]));
+        Aes256Gcm::new(record_key.as_bytes().into())
+    }
+}
+
+/// The secret and the data keys of a layer, and all that is done with them.
+pub(crate) struct Vault {
+    secret: Secret,
+    keys: Option<Arc<dyn DataKeys>>,
+}
+
+impl fmt::Debug for Vault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Vault").field("is_encrypting", &self.keys.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl Vault {
+    pub(crate) fn new(secret: Secret, keys: Option<Arc<dyn DataKeys>>) -> Self {
+        Self { secret, keys }
+    }
+
+    /// The operation that this key names, for this caller on this route.
+    pub(crate) fn operation(&self, scope: &Scope, method: &Method, template: &str, key: Uuid) -> OperationId {
+        let parts: [&[u8]; 5] = [
+            scope.tenant.as_bytes(),
+            scope.principal.as_bytes(),
+            method.as_str().as_bytes(),
+            template.as_bytes(),
+            key.as_bytes(),
+        ];
+        OperationId::from_hash(half(self.keyed("operation", &parts)))
+    }
+
+    /// Who the caller is, without saying it.
+    pub(crate) fn scope(&self, scope: &Scope) -> ScopeTag {
+        ScopeTag(half(self.keyed("scope", &[scope.tenant.as_bytes(), scope.principal.as_bytes()])))
+    }
+
+    /// What was asked, without saying it. The same request gives another tag in another operation.
+    pub(crate) fn request(&self, operation: OperationId, fingerprint: &Fingerprint) -> RequestTag {
+        RequestTag(self.keyed("request", &[operation.as_bytes(), fingerprint.as_bytes()]))
+    }
+
+    /// Equal for equal secrets, and tells nothing else.
+    pub(crate) fn check(&self) -> [u8; 16] {
+        half(self.keyed("check", &[]))
+    }
+
+    /// Makes an answer fit to be stored.
+    pub(crate) fn seal(&self, sealing: &Sealing<'_>, answer: &[u8]) -> Result<Bytes, SealError> {
+        let Some(keys) = &self.keys else {
+            let mut out = Vec::with_capacity(1 + BINDING_BYTES + answer.len());
+            out.push(PLAIN);
+            out.extend(self.binding(sealing, answer));
+            out.extend(answer);
+            return Ok(out.into());
+        };
+        let (id, key) = keys.newest(sealing.tenant).ok_or(SealError::NoKey)?;
+        let mut nonce = [0; NONCE_BYTES];
+        getrandom::fill(&mut nonce).map_err(SealError::Random)?;
+        let mut out = Vec::with_capacity(1 + KEY_ID_BYTES + NONCE_BYTES + answer.len() + 16);
+        out.push(SEALED);
+        out.extend(id.0);
+        out.extend(nonce);
+        let content_at = out.len();
+        out.extend(answer);
+        let tag = sealing
+            .cipher(&key)
+            .encrypt_inout_detached(
+                &Nonce::from(nonce),
+                &associated(id, sealing),
+                (&mut out[content_at..]).into(),
+            )
+            .expect("an answer is far below the 64 GiB that the cipher takes");
+        out.extend(tag);
+        Ok(out.into())
+    }
+
+    /// The answer that was sealed for exactly this.
+    pub(crate) fn open(&self, sealing: &Sealing<'_>, stored: &Bytes) -> Result<Bytes, OpenError> {
+        match stored.first() {
+            Some(&PLAIN) => self.open_plain(sealing, stored),
+            Some(&SEALED) => self.open_sealed(sealing, &stored[1..]),
+            Some(_) | None => Err(OpenError::Damaged),
+        }
+    }
+
+    fn open_plain(&self, sealing: &Sealing<'_>, stored: &Bytes) -> Result<Bytes, OpenError> {
+        let (binding, answer) = stored[1..].split_first_chunk::<BINDING_BYTES>().ok_or(OpenError::Damaged)?;
+        if bool::from(self.binding(sealing, answer).ct_eq(binding)) {
+            Ok(stored.slice(1 + BINDING_BYTES..))
+        } else {
+            Err(OpenError::Damaged)
+        }
+    }
+
+    fn open_sealed(&self, sealing: &Sealing<'_>, stored: &[u8]) -> Result<Bytes, OpenError> {
+        let (id, rest) = stored.split_first_chunk::<KEY_ID_BYTES>().ok_or(OpenError::Damaged)?;
+        let (nonce, rest) = rest.split_first_chunk::<NONCE_BYTES>().ok_or(OpenError::Damaged)?;
+        let (content, tag) = rest.split_last_chunk::<16>().ok_or(OpenError::Damaged)?;
+        let id = KeyId(*id);
+        let key =
+            self.keys.as_ref().and_then(|keys| keys.by_id(sealing.tenant, id)).ok_or(OpenError::NoKey)?;
+        let mut answer = content.to_vec();
+        sealing
+            .cipher(&key)
+            .decrypt_inout_detached(
+                &Nonce::from(*nonce),
+                &associated(id, sealing),
+                answer.as_mut_slice().into(),
+                &(*tag).into(),
+            )
+            .map_err(|_| OpenError::Damaged)?;
+        Ok(answer.into())
+    }
+
+    /// Ties a readable answer to what it belongs to.
+    fn binding(&self, sealing: &Sealing<'_>, answer: &[u8]) -> [u8; BINDING_BYTES] {
+        half(self.keyed("plain answer", &[&sealing.bytes(), answer]))
+    }
+
+    fn keyed(&self, label: &str, parts: &[&[u8]]) -> [u8; 32] {
+        keyed(self.secret.as_bytes(), label, parts)
+    }
+}
+
+/// What the cipher authenticates beside the answer.
+fn associated(id: KeyId, sealing: &Sealing<'_>) -> Vec<u8> {
+    let mut out = sealing.bytes();
+    out.push(SEALED);
+    out.extend(id.0);
+    out
+}
+
+/// HMAC-SHA256 over label and parts, each with its length before it, so that bytes cannot move between them.
+fn keyed(key: &[u8], label: &str, parts: &[&[u8]]) -> [u8; 32] {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+    for part in std::iter::once(&label.as_bytes()).chain(parts) {
+        mac.update(&(part.len() as u64).to_be_bytes());
+        mac.update(part);
+    }
+    mac.finalize().into_bytes().into()
+}
+
+fn half(hash: [u8; 32]) -> [u8; 16] {
+    *hash.first_chunk().expect("16 of 32 bytes")
+}
+
+#[cfg(test)]
+mod tests;
