@@ -141,6 +141,11 @@ impl Spending {
         Self { budgets, windows: Mutex::new(windows), running: Arc::default() }
     }
 
+    /// What a scope may spend.
+    pub(crate) fn budgets(&self) -> Budgets {
+        self.budgets
+    }
+
     /// Whether the scope may have something new stored.
     pub(crate) fn admit(&self, scope: ScopeTag, now: Instant) -> Result<(), Exceeded> {
         let mut windows = lock(&self.windows);
