@@ -9,8 +9,9 @@
 //! Derived keys are name-based UUIDs (version 5). A receiver behind this crate's own layer takes them when its accepted
 //! versions include 5.
 
+use crate::asked::IDEMPOTENCY_KEY;
 use crate::context::IdempotencyContext;
-use http::{Extensions, HeaderName, HeaderValue, Method};
+use http::{Extensions, HeaderValue, Method};
 use jiff::Timestamp;
 use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Middleware, Next, RequestBuilder, Result};
@@ -18,8 +19,6 @@ use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 use uuid::Uuid;
-
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// The name of a step, as an extension of a request. Within one operation a name stands for one effect: two calls
 /// under one name are one call, sent twice.

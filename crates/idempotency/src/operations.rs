@@ -51,6 +51,10 @@ pub enum State {
 }
 
 impl State {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Running, Self::Interrupted, Self::Unknown, Self::Completed, Self::Expired];
+
     /// The name that callers are given.
     pub const fn name(self) -> &'static str {
         match self {
@@ -160,7 +164,11 @@ impl Operations {
     ///
     /// Whoever says so has made sure that nothing works on it any more: a handler that was only slow loses its grant, and
     /// what it does after that counts for nothing here.
-    pub async fn resolve(&self, operation: OperationId, resolution: Resolution) -> Result<Epoch, ResolveError> {
+    pub async fn resolve(
+        &self,
+        operation: OperationId,
+        resolution: Resolution,
+    ) -> Result<Epoch, ResolveError> {
         let door = self.door();
         let record = door.store.look(operation).await?.ok_or(ResolveError::NotThere(operation))?;
         resolvable(operation, &record)?;
@@ -172,7 +180,9 @@ impl Operations {
         let grant = self.take_over(operation, &record).await?;
         let holding = match resolution {
             Resolution::NotApplied => door.store.release(operation, grant.epoch).await?,
-            Resolution::Applied(scope, answer) => self.answer(operation, &record, grant, &scope, answer).await?,
+            Resolution::Applied(scope, answer) => {
+                self.answer(operation, &record, grant, &scope, answer).await?
+            }
         };
         match holding {
             Holding::Held => {
