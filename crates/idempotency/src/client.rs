@@ -68,6 +68,20 @@ pub struct OutsideOfRun;
 /// Gives each POST and PATCH that has no `Idempotency-Key` the key of its step.
 ///
 /// It may stand before or behind a middleware that sends again: what is sent again with its extensions keeps its key.
+///
+/// ```no_run
+/// use perdura_idempotency::client::{NameStep, PropagateKey};
+/// use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
+///
+/// fn client() -> ClientWithMiddleware {
+///     ClientBuilder::new(reqwest::Client::new()).with(PropagateKey::new()).build()
+/// }
+///
+/// async fn handler(client: ClientWithMiddleware) -> reqwest_middleware::Result<()> {
+///     client.post("http://bank.example/charges").body("12 EUR").step("charge").send().await?;
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct PropagateKey {
     methods: Vec<Method>,
