@@ -143,6 +143,9 @@ fn an_erased_tenant_is_closed_and_keeps_nothing_new_while_others_go_on() {
     assert_eq!(vault.open(&sealing(), &stored), Err(OpenError::NoKey));
     assert!(matches!(vault.seal(&sealing(), b"answer"), Err(SealError::NoKey)));
     assert_eq!(vault.open(&other, &kept).as_deref(), Ok(&b"answer"[..]));
+    let bound = vault.bind(&sealing(), b"201");
+    assert_eq!(vault.open(&sealing(), &bound).as_deref(), Ok(&b"201"[..]));
+    assert_eq!(vault.open(&other, &bound), Err(OpenError::Damaged));
 }
 
 #[test]
