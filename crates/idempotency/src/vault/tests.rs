@@ -62,7 +62,7 @@ fn what_is_sealed_opens_where_it_belongs() {
 fn a_blob_copied_to_another_record_does_not_open() {
     let here = sealing();
     let elsewhere = [
-        ("tenant", Sealing { tenant: "acme2", ..here }),
+        ("tenant", Sealing { tenant: "emca", ..here }),
         ("scope", Sealing { scope: ScopeTag([9; 16]), ..here }),
         ("operation", Sealing { operation: OperationId::from_hash([9; 16]), ..here }),
         ("request", Sealing { request: RequestTag([9; 32]), ..here }),
@@ -71,7 +71,7 @@ fn a_blob_copied_to_another_record_does_not_open() {
     // The second tenant has the same data key, so that only the binding keeps it out.
     let table = Table::default();
     table.add("acme", 1);
-    table.add("acme2", 1);
+    table.add("emca", 1);
     for vault in [vault(None), encrypting(), vault(Some(Arc::new(table)))] {
         let stored = vault.seal(&here, b"answer").expect("sealed");
         for (what, other) in &elsewhere {
