@@ -29,6 +29,8 @@ pub(crate) struct Door {
     pub(crate) scope_of: ScopeOf,
     /// Callers are not authenticated, on purpose.
     pub(crate) is_anonymous: bool,
+    /// Every route that was declared, for who asks what it promises.
+    pub(crate) declared: Mutex<Table>,
     /// One of the routes that are protected, to which a self-test can be sent.
     pub(crate) guarded: OnceLock<(Method, String)>,
     pub(crate) authorise: Option<Arc<dyn Authorise>>,
@@ -47,6 +49,7 @@ pub(crate) struct Door {
 impl Door {
     /// Notes which routes the layer stands before.
     pub(crate) fn guards(&self, table: &Table) {
+        self.declared.lock().unwrap_or_else(PoisonError::into_inner).0.extend(table.0.clone());
         let protected = table.0.iter().find(|(_, policy)| !matches!(policy.mode, Mode::Exempt));
         if let Some(((template, method), _)) = protected {
             let method = Method::from_bytes(method.as_bytes()).expect("it was a method");

@@ -19,7 +19,7 @@ use http::request::Parts;
 use http::{HeaderName, Method};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 use tower::Layer;
 
@@ -80,7 +80,7 @@ pub(crate) struct RouteTable {
     /// By template, then by method.
     known: RwLock<HashMap<String, Methods>>,
     /// The policy of POST and PATCH routes that were not declared. `None`: all that exist were, and others pass.
-    undeclared: Option<Policy>,
+    pub(crate) undeclared: Option<Policy>,
 }
 
 impl RouteTable {
@@ -321,6 +321,7 @@ impl Builder {
             vault,
             scope_of,
             is_anonymous: self.is_anonymous,
+            declared: Mutex::default(),
             guarded: OnceLock::new(),
             authorise: self.authorise,
             audit: self.audit,
