@@ -80,6 +80,15 @@ impl Row {
         }
     }
 
+    /// When a sweep has something to remove here: the answer, then the record. Never while it runs.
+    pub fn sweep_at(&self) -> Option<Timestamp> {
+        match &self.state {
+            State::Running { .. } => None,
+            State::Completed(kept, Some(_)) => Some(kept.expires_at),
+            State::Unknown(kept) | State::Completed(kept, None) => Some(kept.gone_at),
+        }
+    }
+
     /// The record as it is told at this moment.
     pub fn record(&self, now: Timestamp) -> Record {
         let standing = match &self.state {
@@ -201,3 +210,29 @@ pub fn release(row: Option<&Row>, epoch: Epoch, now: Timestamp) -> (Holding, Wri
         Some(State::Completed(..)) | None => (Holding::Lost, Write::Nothing),
     }
 }
+
+/// Somebody wants the answer gone. Whether there was one is told as if a sweep had just been here; what a sweep left
+/// lying goes too.
+pub fn erase(row: Option<&Row>, now: Timestamp) -> (bool, Write) {
+    match row {
+        Some(row @ Row { state: State::Completed(kept, Some(_)), .. }) => {
+            let erased = Row { state: State::Completed(*kept, None), ..row.clone() };
+            (now < kept.expires_at, Write::Put(erased))
+        }
+        Some(_) | None => (false, Write::Nothing),
+    }
+}
+
+/// What expired goes: the whole record, or the answer where a tombstone stays.
+pub fn sweep(row: &Row, now: Timestamp) -> Write {
+    match &row.state {
+        _ if !row.is_there(now) => Write::Remove,
+        State::Completed(kept, Some(_)) if now >= kept.expires_at => {
+            Write::Put(Row { state: State::Completed(*kept, None), ..row.clone() })
+        }
+        State::Running { .. } | State::Unknown(_) | State::Completed(..) => Write::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,12 @@
 //! leaves is one rule, [`rule::claim`](crate::rule::claim); the implementations that cannot call it say the same in
 //! their own language, and the suite in [`conformance`](crate::conformance) holds them to it.
 
+mod clock;
+mod memory;
 pub(crate) mod wake;
+
+pub use clock::Clock;
+pub use memory::Memory;
 
 use crate::record::{Claim, Claimed, Completion, Epoch, Grant, Holding, OperationId, Record};
 use http::Extensions;

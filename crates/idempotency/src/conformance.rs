@@ -1,0 +1,228 @@
+//! What every [`Store`] must do: one suite of promises, run on ours and on whatever others write.
+//!
+//! Each promise is a function of its own, and [`CHECKS`] lists them. [`store_conformance!`](crate::store_conformance)
+//! makes a test of each for one kind of store. A store under test needs a [`Bench`]. Nothing here waits on a real
+//! clock: time goes on where the bench lets it, and a store whose clock goes on by itself may be slower than the
+//! suite by seconds before an answer changes.
+
+pub mod ending;
+pub mod granting;
+pub mod keeping;
+pub mod lapsing;
+pub mod random;
+pub mod serving;
+
+use crate::record::{
+    Claim, Claimed, Completion, Ending, Epoch, Grant, Holding, Keep, OperationId, Record, RequestTag,
+    ScopeTag, Standing, Takeover,
+};
+use crate::store::{Pending, Store};
+use bytes::Bytes;
+use jiff::Timestamp;
+use std::sync::Arc;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// A store under test: empty when it is made, and nobody else's.
+pub trait Bench: Send + Sync {
+    /// The store.
+    fn store(&self) -> Arc<dyn Store>;
+
+    /// A second instance on the same data, as another process would open it.
+    fn another(&self) -> Arc<dyn Store>;
+
+    /// Lets the store's clock go on by this much.
+    fn pass(&self, time: Duration) -> Pending<'_, ()>;
+
+    /// Whether one instance hears what another changed, or finds out by asking.
+    fn hears_others(&self) -> bool;
+}
+
+/// One promise.
+pub type Check = for<'a> fn(&'a dyn Bench) -> Pending<'a, ()>;
+
+/// Every promise, under its name.
+pub const CHECKS: &[(&str, Check)] = crate::store_conformance!(@names list);
+
+/// Makes one test of each promise. The argument is a function that makes a [`Bench`](crate::conformance::Bench), as
+/// a future. Whoever calls it depends on tokio with `macros` and `rt-multi-thread`.
+#[macro_export]
+macro_rules! store_conformance {
+    (@names $($then:tt)+) => {
+        $crate::store_conformance! { @$($then)+ =>
+            granting: a_claim_is_granted_once_among_many, the_same_claim_again_gets_the_same_grant,
+                the_same_claim_at_once_is_granted_once, a_running_operation_is_found_running,
+                another_request_is_told_and_changes_nothing, another_request_never_takes_over,
+                epochs_grow_and_never_repeat, operations_do_not_mix;
+            lapsing: a_lapsed_lease_is_an_unknown_outcome, a_late_end_heals_an_unknown_outcome,
+                a_lapsed_lease_is_taken_over_where_that_is_allowed,
+                an_unknown_outcome_is_taken_over_where_that_is_allowed,
+                a_late_success_after_a_lost_lease_changes_nothing,
+                a_late_failure_after_a_lost_lease_changes_nothing,
+                a_late_success_after_another_one_changes_nothing, a_lapsed_lease_that_nobody_claimed_is_still_held,
+                a_renewed_lease_holds_from_then_on, nothing_expires_while_it_runs,
+                an_end_under_a_made_up_epoch_is_lost;
+            ending: an_answer_is_given_as_it_was_told, told_twice_the_first_counts,
+                told_unknown_it_is_unknown_until_it_expires, unknown_told_after_an_answer_changes_nothing,
+                a_released_operation_is_forgotten, what_has_an_answer_is_not_released,
+                what_has_ended_is_not_renewed, answers_of_any_size_come_back, another_instance_sees_what_was_done,
+                many_ends_at_once_are_one_end;
+            keeping: retention_counts_from_the_end, at_the_boundary_a_late_sweep_changes_nothing,
+                an_answer_is_never_given_after_it_expired, a_tombstone_refuses_a_second_run,
+                a_tombstone_goes_too, unknown_outcomes_have_tombstones_too, an_erased_answer_is_gone_and_the_rest_stays,
+                nothing_is_erased_where_nothing_is, a_sweep_is_bounded, a_sweep_leaves_what_is_kept,
+                retention_without_end_is_kept;
+            serving: one_secret_is_agreed_on, what_is_not_there_is_not_found, looking_changes_nothing,
+                an_end_wakes_who_waits, an_end_elsewhere_is_heard_or_found,
+                a_transaction_is_given_where_it_is_promised;
+            random: random_sequences_follow_the_rules;
+        }
+    };
+    (@list => $($module:ident: $($name:ident),+;)+) => {
+        &[$($((stringify!($name), |bench| Box::pin($module::$name(bench)))),+),+]
+    };
+    (@tests $make:expr => $($module:ident: $($name:ident),+;)+) => {
+        $($(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                let bench = ($make)().await;
+                $crate::conformance::$module::$name(&bench).await;
+            }
+        )+)+
+    };
+    ($make:expr) => { $crate::store_conformance! { @names tests $make } };
+}
+
+/// The lease of every claim here.
+const LEASE_FOR: Duration = Duration::from_secs(30);
+/// How long answers are kept here.
+const ANSWER_FOR: Duration = Duration::from_hours(2);
+/// How long tombstones are kept where there are some.
+const TOMBSTONE_FOR: Duration = Duration::from_hours(24);
+/// A boundary is looked at from this far on either side: a store's own clock may go on meanwhile.
+const NEAR: Duration = Duration::from_secs(10);
+/// Answers, and nothing after.
+const KEEP: Keep = Keep { answer_for: ANSWER_FOR, tombstone_for: Duration::ZERO };
+
+/// The n-th operation of a check.
+fn operation(n: u64) -> OperationId {
+    OperationId::from_hash((u128::from(n) << 64 | u128::from(!n)).to_be_bytes())
+}
+
+/// What is asked, as one of several things.
+fn request(n: u8) -> RequestTag {
+    RequestTag([n; 32])
+}
+
+/// The n-th claimant wants the operation, at most once.
+fn claim(operation: OperationId, claimant: u64) -> Claim {
+    Claim {
+        operation,
+        scope: ScopeTag([7; 16]),
+        request: request(1),
+        claimant: Uuid::from_u128(u128::from(claimant)),
+        lease_for: LEASE_FOR,
+        takeover: Takeover::Never,
+        keep: KEEP,
+    }
+}
+
+/// The same, and a second run would be safe.
+fn take(operation: OperationId, claimant: u64) -> Claim {
+    Claim { takeover: Takeover::Allowed, ..claim(operation, claimant) }
+}
+
+fn answered(operation: OperationId, epoch: Epoch, answer: &'static str) -> Completion {
+    Completion {
+        operation,
+        epoch,
+        ending: Ending::Answered(Bytes::from_static(answer.as_bytes())),
+        keep: KEEP,
+    }
+}
+
+fn unknown(operation: OperationId, epoch: Epoch) -> Completion {
+    Completion { operation, epoch, ending: Ending::Unknown, keep: KEEP }
+}
+
+/// A store that is there, as its user sees it: an error fails the check.
+struct Desk(Arc<dyn Store>);
+
+impl Desk {
+    fn of(bench: &dyn Bench) -> Self {
+        Self(bench.store())
+    }
+
+    async fn claim(&self, claim: &Claim) -> Claimed {
+        self.0.claim(claim).await.expect("claiming")
+    }
+
+    async fn granted(&self, claim: &Claim) -> Grant {
+        match self.claim(claim).await {
+            Claimed::Granted(grant) => grant,
+            Claimed::Found(record) => panic!("should be granted, was found: {record:?}"),
+        }
+    }
+
+    async fn found(&self, claim: &Claim) -> Record {
+        match self.claim(claim).await {
+            Claimed::Found(record) => record,
+            Claimed::Granted(grant) => panic!("should be found, was granted: {grant:?}"),
+        }
+    }
+
+    /// The answer that a claim finds.
+    async fn answer(&self, claim: &Claim) -> Bytes {
+        match self.found(claim).await.standing {
+            Standing::Completed { answer, .. } => answer,
+            other => panic!("should be completed, is {other:?}"),
+        }
+    }
+
+    async fn complete(&self, completion: &Completion) -> Holding {
+        self.0.complete(completion).await.expect("completing")
+    }
+
+    async fn release(&self, operation: OperationId, epoch: Epoch) -> Holding {
+        self.0.release(operation, epoch).await.expect("releasing")
+    }
+
+    async fn renew(&self, operation: OperationId, epoch: Epoch) -> Holding {
+        self.0.renew(operation, epoch, LEASE_FOR).await.expect("renewing")
+    }
+
+    async fn look(&self, operation: OperationId) -> Option<Record> {
+        self.0.look(operation).await.expect("looking")
+    }
+
+    async fn standing(&self, operation: OperationId) -> Standing {
+        self.look(operation).await.expect("a record is there").standing
+    }
+
+    async fn erase(&self, operation: OperationId) -> bool {
+        self.0.erase(operation).await.expect("erasing")
+    }
+
+    /// Sweeps until there is nothing left to sweep.
+    async fn sweep_all(&self) {
+        let mut rounds = 0;
+        while self.0.sweep(1_000).await.expect("sweeping") != crate::store::Swept::default() {
+            rounds += 1;
+            assert!(rounds < 1_000, "sweeping comes to an end");
+        }
+    }
+
+    /// An operation that has this answer.
+    async fn completed(&self, operation: OperationId, answer: &'static str, keep: Keep) -> Grant {
+        let grant = self.granted(&claim(operation, 1)).await;
+        let completion = Completion { keep, ..answered(operation, grant.epoch, answer) };
+        assert_eq!(self.complete(&completion).await, Holding::Held);
+        grant
+    }
+}
+
+/// So far apart, give or take what a store's own clock went on.
+fn assert_apart(from: Timestamp, to: Timestamp, apart: Duration) {
+    let seconds = to.duration_since(from).as_secs_f64() - apart.as_secs_f64();
+    assert!(seconds.abs() < NEAR.as_secs_f64(), "{to} is {apart:?} after {from}");
+}

@@ -1,0 +1,185 @@
+//! How long what is known is kept, and what goes when.
+
+use super::{ANSWER_FOR, Bench, Desk, KEEP, NEAR, TOMBSTONE_FOR, answered, claim, operation, take, unknown};
+use crate::record::{Completion, Holding, Keep, Standing};
+use std::time::Duration;
+
+/// The answer, then a tombstone.
+const WITH_TOMBSTONE: Keep = Keep { answer_for: ANSWER_FOR, tombstone_for: TOMBSTONE_FOR };
+
+/// From the end, not from the beginning: three hours of running take nothing from two hours of keeping.
+pub async fn retention_counts_from_the_end(bench: &dyn Bench) {
+    let desk = Desk::of(bench);
+    let grant = desk.granted(&claim(operation(1), 1)).await;
+    bench.pass(Duration::from_hours(3)).await;
+    assert_eq!(desk.complete(&answered(operation(1), grant.epoch, "kept")).await, Holding::Held);
+    bench.pass(ANSWER_FOR.saturating_sub(NEAR)).await;
+    assert_eq!(desk.answer(&claim(operation(1), 2)).await, "kept");
+    bench.pass(NEAR + NEAR).await;
+    assert_eq!(desk.look(operation(1)).await, None);
+    let second = desk.granted(&claim(operation(1), 3)).await;
+    assert!(!second.taken_over && second.first_at > grant.first_at, "a new operation");
+}
+
+/// Swept or not, the claim decides: two operations with the same life, of which one saw a sweep at each moment.
+pub async fn at_the_boundary_a_late_sweep_changes_nothing(bench: &dyn Bench) {
+    let desk = Desk::of(bench);
+    for sweeps in [true, false] {
+        let (plain, buried) = (operation(u64::from(sweeps)), operation(2 + u64::from(sweeps)));
+        let plain_grant = desk.completed(plain, "plain", KEEP).await;
+        let buried_grant = desk.completed(buried, "buried", WITH_TOMBSTONE).await;
+        bench.pass(ANSWER_FOR.saturating_sub(NEAR)).await;
+        if sweeps {
+            desk.sweep_all().await;
+        }
+        assert_eq!(desk.answer(&claim(plain, 2)).await, "plain");
+        assert_eq!(desk.answer(&claim(buried, 2)).await, "buried");
+        bench.pass(NEAR + NEAR).await;
+        if sweeps {
+            desk.sweep_all().await;
+        }
+        assert!(!desk.erase(plain).await && !desk.erase(buried).await, "no answer is left to erase");
+        assert_eq!(desk.look(plain).await, None);
+        assert_eq!(desk.complete(&answered(plain, plain_grant.epoch, "again")).await, Holding::Lost);
+        assert_eq!(desk.complete(&answered(buried, buried_grant.epoch, "again")).await, Holding::Held);
+        assert_eq!(desk.release(plain, plain_grant.epoch).await, Holding::Lost);
+        desk.granted(&claim(plain, 3)).await;
+        assert!(matches!(desk.found(&take(buried, 3)).await.standing, Standing::Expired { .. }));
+    }
+}
+
+/// Not by a claim, not by a look, not by another instance.
+pub async fn an_answer_is_never_given_after_it_expired(bench: &dyn Bench) {
+    let desk = Desk::of(bench);
+    desk.completed(operation(1), "secret", WITH_TOMBSTONE).await;
+    bench.pass(ANSWER_FOR + NEAR).await;
+    for desk in [desk, Desk(bench.another())] {
+        assert!(matches!(desk.standing(operation(1)).await, Standing::Expired { .. }));
+        assert!(matches!(desk.found(&take(operation(1), 2)).await.standing, Standing::Expired { .. }));
+    }
+}
+
+/// Ended long ago is still ended.
+pub async fn a_tombstone_refuses_a_second_run(bench: &dyn Bench) {
+    let desk = Desk::of(bench);
+    let grant = desk.completed(operation(1), "once", WITH_TOMBSTONE).await;
+    let Standing::Completed { at, .. } = desk.standing(operation(1)).await else { panic!("is completed") };
+    bench.pass(ANSWER_FOR + NEAR).await;
+    for _ in 0..2 {
+        for wish in [claim(operation(1), 1), claim(operation(1), 2), take(operation(1), 3)] {
+            let found = desk.found(&wish).await;
+            assert_eq!((found.epoch, found.first_at), (grant.epoch, grant.first_at));
+            assert_eq!(found.standing, Standing::Expired { at });
+        }
+        desk.sweep_all().await;
+    }
+}
+
+/// A tombstone is not for ever.
+pub async fn a_tombstone_goes_too(bench: &dyn Bench) {
+    let desk = Desk::of(bench);
+    let first = desk.completed(operation(1), "once", WITH_TOMBSTONE).await;
+    bench.pass(ANSWER_FOR + TOMBSTONE_FOR.saturating_sub(NEAR)).await;
+    desk.sweep_all().await;
+    desk.found(&claim(operation(1), 2)).await;
+    bench.pass(NEAR + NEAR).await;
+    assert_eq!(desk.look(operation(1)).await, None);
+    let second = desk.granted(&claim(operation(1), 2)).await;
+    assert!(!second.taken_over && second.epoch > first.epoch);
+}
+
+/// An unknown outcome is not run again either while its tombstone is there.
+pub async fn unknown_outcomes_have_tombstones_too(bench: &dyn Bench) {
+    let desk = Desk::of(bench);
+    let grant = desk.granted(&claim(operation(1), 1)).await;
+    let completion = Completion { keep: WITH_TOMBSTONE, ..unknown(operation(1), grant.epoch) };
+    assert_eq!(desk.complete(&completion).await, Holding::Held);
+    bench.pass(ANSWER_FOR + TOMBSTONE_FOR.saturating_sub(NEAR)).await;
+    desk.sweep_all().await;
+    assert!(matches!(desk.found(&claim(operation(1), 2)).await.standing, Standing::Unknown { .. }));
+    bench.pass(NEAR + NEAR).await;
+    desk.granted(&claim(operation(1), 2)).await;
+}
+
+/// As if it had expired: no bytes, and no second run.
+pub async fn an_erased_answer_is_gone_and_the_rest_stays(bench: &dyn Bench) {
+    let desk = Desk::of(bench);
+    let grant = desk.completed(operation(1), "private", KEEP).await;
+    assert!(desk.erase(operation(1)).await);
+    assert!(!desk.erase(operation(1)).await, "there is none any more");
+    for wish in [claim(operation(1), 2), take(operation(1), 3)] {
+        let found = desk.found(&wish).await;
+        assert_eq!((found.epoch, found.first_at, found.request), (grant.epoch, grant.first_at, wish.request));
+        assert!(matches!(found.standing, Standing::Expired { .. }));
+    }
+    assert_eq!(desk.complete(&answered(operation(1), grant.epoch, "private")).await, Holding::Held);
+    assert!(
+        matches!(desk.standing(operation(1)).await, Standing::Expired { .. }),
+        "told again, it stays erased"
+    );
+    bench.pass(ANSWER_FOR.saturating_sub(NEAR)).await;
+    desk.sweep_all().await;
+    desk.found(&claim(operation(1), 2)).await;
+    bench.pass(NEAR + NEAR).await;
+    desk.granted(&claim(operation(1), 2)).await;
+}
+
+/// What is not there, runs, or has an unknown outcome has no answer, and stays as it is.
+pub async fn nothing_is_erased_where_nothing_is(bench: &dyn Bench) {
+    let desk = Desk::of(bench);
+    assert!(!desk.erase(operation(1)).await);
+    let grant = desk.granted(&claim(operation(1), 1)).await;
+    assert!(!desk.erase(operation(1)).await);
+    assert_eq!(desk.complete(&unknown(operation(1), grant.epoch)).await, Holding::Held);
+    let before = desk.look(operation(1)).await;
+    assert!(!desk.erase(operation(1)).await);
+    assert_eq!(desk.look(operation(1)).await, before);
+}
+
+/// No sweep takes more than it was asked to, and enough of them take all.
+pub async fn a_sweep_is_bounded(bench: &dyn Bench) {
+    let desk = Desk::of(bench);
+    for n in 0..12 {
+        let keep = if n % 2 == 0 { KEEP } else { WITH_TOMBSTONE };
+        desk.completed(operation(n), "old", keep).await;
+    }
+    bench.pass(ANSWER_FOR + NEAR).await;
+    let mut swept_in_all = 0;
+    for _ in 0..12 {
+        let swept = desk.0.sweep(5).await.expect("sweeping");
+        assert!(swept.answers.max(swept.records) <= 5, "{swept:?}");
+        swept_in_all += swept.answers + swept.records;
+    }
+    assert!(swept_in_all <= 24, "nothing is swept twice: {swept_in_all}");
+    assert_eq!(desk.0.sweep(5).await.expect("sweeping"), crate::store::Swept::default());
+    for n in 0..12 {
+        assert_eq!(desk.look(operation(n)).await.is_some(), n % 2 == 1);
+    }
+}
+
+/// Neither what runs, nor what is known and not expired.
+pub async fn a_sweep_leaves_what_is_kept(bench: &dyn Bench) {
+    let desk = Desk::of(bench);
+    desk.completed(operation(1), "kept", KEEP).await;
+    let running = desk.granted(&claim(operation(2), 1)).await;
+    let third = desk.granted(&claim(operation(3), 1)).await;
+    assert_eq!(desk.complete(&unknown(operation(3), third.epoch)).await, Holding::Held);
+    bench.pass(ANSWER_FOR.saturating_sub(NEAR)).await;
+    assert_eq!(desk.0.sweep(100).await.expect("sweeping"), crate::store::Swept::default());
+    assert_eq!(desk.answer(&claim(operation(1), 2)).await, "kept");
+    assert_eq!(desk.renew(operation(2), running.epoch).await, Holding::Held);
+    assert!(matches!(desk.standing(operation(3)).await, Standing::Unknown { .. }));
+}
+
+/// Durations that end after the end of time are kept until then.
+pub async fn retention_without_end_is_kept(bench: &dyn Bench) {
+    let desk = Desk::of(bench);
+    let keep = Keep { answer_for: Duration::MAX, tombstone_for: Duration::MAX };
+    desk.completed(operation(1), "for ever", keep).await;
+    let grant =
+        desk.granted(&crate::record::Claim { lease_for: Duration::MAX, ..claim(operation(2), 1) }).await;
+    bench.pass(Duration::from_hours(365 * 24)).await;
+    desk.sweep_all().await;
+    assert_eq!(desk.answer(&claim(operation(1), 2)).await, "for ever");
+    assert_eq!(desk.found(&take(operation(2), 2)).await.epoch, grant.epoch);
+}

@@ -1,0 +1,4 @@
+//! Every store keeps the promises of the suite.
+
+mod clock;
+mod memory;
