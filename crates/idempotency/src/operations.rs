@@ -160,7 +160,11 @@ impl Operations {
     ///
     /// Whoever says so has made sure that nothing works on it any more: a handler that was only slow loses its grant, and
     /// what it does after that counts for nothing here.
-    pub async fn resolve(&self, operation: OperationId, resolution: Resolution) -> Result<Epoch, ResolveError> {
+    pub async fn resolve(
+        &self,
+        operation: OperationId,
+        resolution: Resolution,
+    ) -> Result<Epoch, ResolveError> {
         let door = self.door();
         let record = door.store.look(operation).await?.ok_or(ResolveError::NotThere(operation))?;
         resolvable(operation, &record)?;
@@ -172,7 +176,9 @@ impl Operations {
         let grant = self.take_over(operation, &record).await?;
         let holding = match resolution {
             Resolution::NotApplied => door.store.release(operation, grant.epoch).await?,
-            Resolution::Applied(scope, answer) => self.answer(operation, &record, grant, &scope, answer).await?,
+            Resolution::Applied(scope, answer) => {
+                self.answer(operation, &record, grant, &scope, answer).await?
+            }
         };
         match holding {
             Holding::Held => {

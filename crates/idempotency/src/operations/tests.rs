@@ -200,7 +200,10 @@ async fn another_callers_operation_is_answered_like_one_that_never_was() {
     }
     assert_eq!(shop.get("/operations/what", Some("acme/ann")).await, expected, "nor one that cannot be");
     let nobody = shop.get(&format!("/operations/{operation}"), None).await;
-    assert_eq!((nobody.0, reason(&nobody.2).as_str()), (StatusCode::UNAUTHORIZED, "IDEMPOTENCY_SCOPE_MISSING"));
+    assert_eq!(
+        (nobody.0, reason(&nobody.2).as_str()),
+        (StatusCode::UNAUTHORIZED, "IDEMPOTENCY_SCOPE_MISSING")
+    );
 }
 
 #[tokio::test]
@@ -287,7 +290,10 @@ async fn what_is_erased_is_neither_given_nor_run_again() {
 async fn the_policy_and_the_description_are_there_for_everybody() {
     let shop = Shop::open(false).await;
     let (status, headers, body) = shop.get("/policy", None).await;
-    assert_eq!((status, &headers[header::CONTENT_TYPE]), (StatusCode::OK, &"application/json".parse().unwrap()));
+    assert_eq!(
+        (status, &headers[header::CONTENT_TYPE]),
+        (StatusCode::OK, &"application/json".parse().unwrap())
+    );
     let policy: Value = serde_json::from_str(&body).unwrap();
     assert_eq!(policy["key"]["versions"], serde_json::json!([4, 7]));
     let route = &policy["routes"][0];
