@@ -6,8 +6,7 @@
 //! where the handler makes these calls in the same order each time. The body is no part of it: a second run that would
 //! send something else under the same step is to be refused by the receiver, not taken for another step.
 //!
-//! Derived keys are name-based UUIDs (version 5). A receiver behind this crate's own layer takes them when its accepted
-//! versions include 5.
+//! Derived keys are name-based UUIDs (version 5), which this crate's own layer takes.
 
 use crate::asked::IDEMPOTENCY_KEY;
 use crate::context::IdempotencyContext;

@@ -353,7 +353,7 @@ async fn the_policy_and_the_description_are_there_for_everybody() {
         (StatusCode::OK, &"application/json".parse().unwrap())
     );
     let policy: Value = serde_json::from_str(&body).unwrap();
-    assert_eq!(policy["key"]["versions"], serde_json::json!([4, 7]));
+    assert_eq!(policy["key"]["versions"], serde_json::json!([4, 5, 7]));
     let route = &policy["routes"][0];
     assert_eq!((&route["method"], &route["path"]), (&"POST".into(), &"/payments".into()));
     assert_eq!((&route["mode"], &route["answer_bytes_max"]), (&"at_most_once".into(), &1_000.into()));
