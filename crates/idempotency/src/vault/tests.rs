@@ -240,6 +240,24 @@ fn a_request_has_another_tag_in_another_operation() {
 }
 
 #[test]
+fn operations_whose_keys_were_made_one_after_the_other_lie_side_by_side() {
+    let vault = vault(None);
+    let scope = Scope::new("acme", "ann");
+    let key = |milliseconds: u64, rest: u8| {
+        let mut bytes = [rest; 16];
+        bytes[..6].copy_from_slice(&milliseconds.to_be_bytes()[2..]);
+        uuid::Builder::from_bytes(bytes).with_version(uuid::Version::SortRand).into_uuid()
+    };
+    let of = |milliseconds, rest| vault.operation(&scope, &Method::POST, "/orders", key(milliseconds, rest));
+    let at = 1_700_000_000_000;
+    let made: Vec<_> = (0..100).map(|n| of(at + n, 0x91_u8.wrapping_mul(n as u8))).collect();
+    assert!(made.is_sorted());
+    assert_ne!(of(at, 1), of(at, 2), "the rest of the key counts");
+    let other = vault.operation(&Scope::new("acme", "bob"), &Method::POST, "/orders", key(at, 1));
+    assert_ne!(of(at, 1), other, "so does the caller");
+}
+
+#[test]
 fn a_short_secret_is_refused() {
     assert_eq!(Secret::new([7; 31]).err(), Some(SecretTooShort { given: 31 }));
     assert!(Secret::new([7; 32]).is_ok());
