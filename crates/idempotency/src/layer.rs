@@ -312,7 +312,7 @@ impl Builder {
             return Err(StartError::Header(name.clone()));
         }
         let routes = route_table(&self.store, &self.declared, Some(self.policy.clone()))?;
-        let vault = Vault::new(self.secret, self.data_keys);
+        let vault = Vault::new(&self.secret, self.data_keys);
         if !self.store.agree(vault.check()).await? {
             return Err(StartError::OtherSecret { store: self.store.name() });
         }

@@ -4,7 +4,7 @@
 //! The handler has a task of its own, so that a panic is an outcome and a lost lease can stop it.
 
 use crate::asked::{Asked, random};
-use crate::content::{Content, Resumed};
+use crate::content::{Content, Gathered, Resumed};
 use crate::context::IdempotencyContext;
 use crate::door::{Door, Inside, budget_problem, store_problem};
 use crate::observe::What;
@@ -15,7 +15,7 @@ use crate::service::Inner;
 use crate::store::{StoreError, Transaction};
 use axum::body::Body;
 use axum::response::Response;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{Request, StatusCode, header};
 use http_body_util::BodyExt;
 use std::future::Future;
@@ -60,8 +60,10 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
         // Who may run nothing more may still learn what came of what it ran.
         Err(exceeded) => {
             return match door.store.look(asked.operation).await {
-                Ok(Some(record)) => Step::Found(Box::new((record, unrun))),
-                Ok(None) => Step::Refused(budget_problem(&exceeded, asked.operation)),
+                Ok(Some(record)) if record.standing.is_settled(policy.mode.takeover()) => {
+                    Step::Found(Box::new((record, unrun)))
+                }
+                Ok(Some(_) | None) => Step::Refused(budget_problem(&exceeded, asked.operation)),
                 Err(error) => Step::Refused(store_problem(&error)),
             };
         }
@@ -334,10 +336,10 @@ async fn collect(response: Response, policy: &Policy) -> Produced {
     if policy.streaming || events || parts.status == StatusCode::SWITCHING_PROTOCOLS {
         return Produced::Flowing(parts, body);
     }
-    let mut read = BytesMut::new();
+    let mut read = Gathered::default();
     while let Some(frame) = body.frame().await {
         match frame.map(http_body::Frame::into_data) {
-            Ok(Ok(data)) => read.extend_from_slice(&data),
+            Ok(Ok(data)) => read.add(data),
             Ok(Err(_trailers)) => {}
             Err(error) => {
                 tracing::error!(%error, "an answer broke off");
@@ -345,8 +347,8 @@ async fn collect(response: Response, policy: &Policy) -> Produced {
             }
         }
         if read.len() > policy.answer_bytes_max {
-            return Produced::Flowing(parts, Body::new(Resumed { read: read.freeze(), rest: body }));
+            return Produced::Flowing(parts, Body::new(Resumed { read: read.whole(), rest: body }));
         }
     }
-    Produced::Whole(parts, read.freeze())
+    Produced::Whole(parts, read.whole())
 }
