@@ -6,10 +6,18 @@
 
 mod clock;
 mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+#[cfg(feature = "redis")]
+pub mod redis;
 pub(crate) mod wake;
 
 pub use clock::Clock;
 pub use memory::Memory;
+#[cfg(feature = "postgres")]
+pub use postgres::Postgres;
+#[cfg(feature = "redis")]
+pub use redis::Redis;
 
 use crate::record::{Claim, Claimed, Completion, Epoch, Grant, Holding, OperationId, Record};
 use http::Extensions;
