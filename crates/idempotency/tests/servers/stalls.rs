@@ -5,7 +5,7 @@ use crate::pg;
 use crate::redis_server::{self, Server, fresh_name};
 use perdura_idempotency::record::Holding;
 use perdura_idempotency::store::{Postgres, Redis, Store, postgres, redis as redis_store};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -43,7 +43,15 @@ async fn a_stopped_redis_is_given_up_in_time() {
     let grant = granted(&store, &take(operation(1), 1)).await;
     server.signal("STOP");
     assert!(is_unavailable(&store.complete(&answered(operation(1), grant.epoch, "first")).await));
-    assert!(is_unavailable(&store.claim(&take(operation(2), 1)).await));
+    let began = Instant::now();
+    let (second, third, fourth, fifth) =
+        (take(operation(2), 1), take(operation(3), 1), take(operation(4), 1), take(operation(5), 1));
+    let (second, third, fourth, fifth) =
+        tokio::join!(store.claim(&second), store.claim(&third), store.claim(&fourth), store.claim(&fifth));
+    for claimed in [second, third, fourth, fifth] {
+        assert!(is_unavailable(&claimed), "{claimed:?}");
+    }
+    assert!(began.elapsed() < 3 * PATIENCE, "nobody waits for the patience of others");
     server.signal("CONT");
     assert_eq!(complete(&store, operation(1), grant.epoch, "first").await, Holding::Held);
     assert_eq!(answer(&store, operation(1)).await, "first");
