@@ -42,6 +42,15 @@ impl Bells {
             bell.notify_waiters();
         }
     }
+
+    /// Wakes all who wait: something may have been missed.
+    #[cfg(any(feature = "postgres", feature = "redis"))]
+    pub(crate) fn ring_all(&self) {
+        let bells = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for bell in bells.values().filter_map(Weak::upgrade) {
+            bell.notify_waiters();
+        }
+    }
 }
 
 /// Somebody who waits. Only those who wait hold the bell, so the one after whom nobody holds it was the last.
