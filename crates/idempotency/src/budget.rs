@@ -31,7 +31,7 @@ const RECORD_BYTES: u64 = 256;
 const RETRY_RUNNING_AFTER: Duration = Duration::from_secs(1);
 
 /// What one scope may spend, on one instance. The largest number is no limit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
     /// How long a window lasts; at least a second.
     pub window: Duration,
@@ -139,6 +139,11 @@ impl Spending {
             shared: HashMap::new(),
         };
         Self { budgets, windows: Mutex::new(windows), running: Arc::default() }
+    }
+
+    /// What a scope may spend.
+    pub(crate) fn budgets(&self) -> Budgets {
+        self.budgets
     }
 
     /// Whether the scope may have something new stored.
@@ -273,8 +278,8 @@ impl Windows {
 
 /// Which shared window a scope falls into when it has none of its own.
 fn shared_place(scope: ScopeTag) -> u64 {
-    let [.., a, b, c, d, e, f, g, h] = scope.0;
-    u64::from_be_bytes([a, b, c, d, e, f, g, h]) % SHARED_WINDOWS
+    let end = scope.0.last_chunk().expect("a tag has 16 bytes");
+    u64::from_be_bytes(*end) % SHARED_WINDOWS
 }
 
 impl Window {
@@ -304,8 +309,7 @@ impl Window {
             }
         };
         let key = &mut self.keys[index];
-        let [a, b, c, d, e, f, g, h, ..] = request.0;
-        let beginning = [a, b, c, d, e, f, g, h];
+        let beginning = *request.0.first_chunk().expect("a tag has 32 bytes");
         if key.told || key.requests.contains(&beginning) {
             return None;
         }

@@ -262,8 +262,18 @@ impl Reason {
         self.line().3
     }
 
+    /// Its `code`: what kind of refusal it is, beside the status.
+    pub const fn code(self) -> &'static str {
+        self.line().1
+    }
+
+    /// What is the matter, for a person to read.
+    pub const fn title(self) -> &'static str {
+        self.line().4
+    }
+
     /// The problem's type. The digest problems have registered ones.
-    fn uri(self) -> String {
+    pub fn uri(self) -> String {
         const DIGEST: &str = "https://iana.org/assignments/http-problem-types#digest-";
         match self {
             Self::DigestInvalid => format!("{DIGEST}invalid-values"),

@@ -38,7 +38,7 @@ const KEY_ID_BYTES: usize = 8;
 /// Why an answer could not be sealed.
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
-    /// The tenant has no data key: it was erased. Keep nothing of the answer.
+    /// The tenant has no data key: it was erased. Keep that there was an answer, and nothing of it; see `Vault::bind`.
     #[error("the tenant has no data key, so its answer cannot be kept")]
     NoKey,
     /// The system gave no random bytes.
@@ -138,15 +138,9 @@ impl Vault {
         half(self.keyed("check", &[]))
     }
 
-    /// Makes an answer fit to be stored.
+    /// Makes an answer fit to be stored: sealed where there are data keys.
     pub(crate) fn seal(&self, sealing: &Sealing<'_>, answer: &[u8]) -> Result<Bytes, SealError> {
-        let Some(keys) = &self.keys else {
-            let mut out = Vec::with_capacity(1 + BINDING_BYTES + answer.len());
-            out.push(PLAIN);
-            out.extend(self.binding(sealing, answer));
-            out.extend(answer);
-            return Ok(out.into());
-        };
+        let Some(keys) = &self.keys else { return Ok(self.bind(sealing, answer)) };
         let (id, key) = keys.newest(sealing.tenant).ok_or(SealError::NoKey)?;
         let mut nonce = [0; NONCE_BYTES];
         getrandom::fill(&mut nonce).map_err(SealError::Random)?;
@@ -166,6 +160,16 @@ impl Vault {
             .expect("an answer is far below the 64 GiB that the cipher takes");
         out.extend(tag);
         Ok(out.into())
+    }
+
+    /// Readable for whoever reads the store, and tied to what it belongs to. Fit also for an erased tenant, as long as
+    /// the answer holds nothing of it: that there was one, and its status.
+    pub(crate) fn bind(&self, sealing: &Sealing<'_>, answer: &[u8]) -> Bytes {
+        let mut out = Vec::with_capacity(1 + BINDING_BYTES + answer.len());
+        out.push(PLAIN);
+        out.extend(self.binding(sealing, answer));
+        out.extend(answer);
+        out.into()
     }
 
     /// The answer that was sealed for exactly this.
@@ -206,7 +210,6 @@ impl Vault {
         Ok(answer.into())
     }
 
-    /// Ties a readable answer to what it belongs to.
     fn binding(&self, sealing: &Sealing<'_>, answer: &[u8]) -> [u8; BINDING_BYTES] {
         half(self.keyed("plain answer", &[&sealing.bytes(), answer]))
     }
