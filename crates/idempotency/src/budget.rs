@@ -10,6 +10,8 @@
 //! what its shared one had counted. What we hold against a scope is thus never less than what it spent: a flood may make
 //! strangers pay for each other for the length of a window, and exempts nobody.
 //!
+//! With every window full that is 18 MiB at the defaults, and 46 MiB with 32 requests per key.
+//!
 //! Running operations are not windowed. They are counted exactly, in an entry that lives as long as they do.
 
 use crate::record::{OperationId, RequestTag, ScopeTag};

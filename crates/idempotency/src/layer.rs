@@ -251,7 +251,7 @@ impl Builder {
         self
     }
 
-    /// Which UUID versions a key may have: 4 and 7, unless said otherwise.
+    /// Which UUID versions a key may have: 4, 5 and 7, unless said otherwise.
     pub fn key_versions(mut self, versions: Versions) -> Self {
         self.versions = versions;
         self

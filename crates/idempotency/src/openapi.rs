@@ -5,6 +5,7 @@
 //! cannot say something else than it does.
 
 use crate::budget::Budgets;
+use crate::operations::State;
 use crate::problem::{Next, Profile, Reason};
 use http::Method;
 use serde_json::{Map, Value, json};
@@ -175,7 +176,8 @@ impl Published {
     }
 
     /// An OpenAPI 3.1 description that has nothing but components, for the descriptions of others to refer to: the
-    /// parameter of a request, the headers of answers, the problem, and a response for each reason and each status.
+    /// parameter of a request, the headers of answers, the problem, a response for each reason and each status, and the
+    /// path under which an operation is asked for.
     pub fn openapi(&self) -> Value {
         let headers = response_headers().map(|(_, component, schema, tells)| {
             (component, json!({ "description": tells, "schema": schema }))
@@ -208,9 +210,10 @@ impl Published {
                     },
                 },
                 "headers": named(headers),
-                "schemas": { "IdempotencyProblem": problem_schema() },
+                "schemas": { "IdempotencyProblem": problem_schema(), "IdempotencyOperation": operation_schema() },
                 "examples": named(examples),
                 "responses": self.responses(),
+                "pathItems": { "IdempotencyOperation": self.operation_path() },
             },
         })
     }
@@ -241,6 +244,40 @@ impl Published {
         });
         let by_reason = Reason::ALL.map(|reason| (reason.name().to_owned(), response(&[reason])));
         by_status.chain(by_reason).collect()
+    }
+
+    fn operation_path(&self) -> Value {
+        let reasons = [
+            Reason::ScopeMissing,
+            Reason::NotAuthorised,
+            Reason::OperationNotFound,
+            Reason::StoreUnavailable,
+            Reason::RecordDamaged,
+        ];
+        let refusals = reasons.map(|reason| {
+            let response = json!({ "$ref": format!("#/components/responses/{}", reason.name()) });
+            (reason.status(self.profile).as_str().to_owned(), response)
+        });
+        let found = json!({
+            "description": "Where the operation stands.",
+            "content": {
+                "application/json": { "schema": { "$ref": "#/components/schemas/IdempotencyOperation" } },
+            },
+        });
+        let responses: Map<_, _> = [("200".to_owned(), found)].into_iter().chain(refusals).collect();
+        json!({
+            "get": {
+                "summary": "What came of an operation of the caller's own",
+                "parameters": [{
+                    "name": "operation",
+                    "in": "path",
+                    "required": true,
+                    "description": "The `operation` of a problem.",
+                    "schema": { "type": "string", "format": "uuid" },
+                }],
+                "responses": responses,
+            },
+        })
     }
 
     /// The problem that a caller is given for this reason, without what depends on the request.
@@ -311,6 +348,26 @@ fn problem_schema() -> Value {
                 "type": "string",
                 "format": "uuid",
                 "description": "The operation, by which its state can be asked for.",
+            },
+        },
+    })
+}
+
+fn operation_schema() -> Value {
+    let at = |tells: &str| json!({ "type": ["string", "null"], "format": "date-time", "description": tells });
+    json!({
+        "type": "object",
+        "required": ["operation", "state", "epoch", "first_at", "ended_at", "expires_at", "result_retained"],
+        "properties": {
+            "operation": { "type": "string", "format": "uuid" },
+            "state": { "type": "string", "enum": State::ALL.map(State::name) },
+            "epoch": { "type": "integer", "minimum": 0, "description": "The number of the newest grant." },
+            "first_at": { "type": "string", "format": "date-time", "description": "When it began first." },
+            "ended_at": at("When it ended, or was found to have an unknown outcome."),
+            "expires_at": at("When the record expires."),
+            "result_retained": {
+                "type": "boolean",
+                "description": "Whether the request, sent again with its key, would be given its answer.",
             },
         },
     })

@@ -51,6 +51,10 @@ pub enum State {
 }
 
 impl State {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Running, Self::Interrupted, Self::Unknown, Self::Completed, Self::Expired];
+
     /// The name that callers are given.
     pub const fn name(self) -> &'static str {
         match self {
@@ -167,7 +171,6 @@ impl Operations {
     ) -> Result<Epoch, ResolveError> {
         let door = self.door();
         let record = door.store.look(operation).await?.ok_or(ResolveError::NotThere(operation))?;
-        resolvable(operation, &record)?;
         if let Resolution::Applied(scope, _) = &resolution
             && door.vault.scope(scope) != record.scope
         {
@@ -189,6 +192,8 @@ impl Operations {
         }
     }
 
+    /// The claim itself decides whether there is something to resolve: what has an end, or somebody at work on it, is not
+    /// granted.
     async fn take_over(&self, operation: OperationId, record: &Record) -> Result<Grant, ResolveError> {
         let store = &self.door().store;
         let claim = Claim {
@@ -208,8 +213,7 @@ impl Operations {
                 Err(ResolveError::NotThere(operation))
             }
             Claimed::Found(found) => {
-                resolvable(operation, &found)?;
-                Err(ResolveError::Superseded(operation))
+                Err(ResolveError::NotUnknown { operation, state: Looked::from(&found).state })
             }
         }
     }
@@ -254,16 +258,6 @@ impl Operations {
             answer_for: longest.answer_for.max(keep.answer_for),
             tombstone_for: longest.tombstone_for.max(keep.tombstone_for),
         })
-    }
-}
-
-/// Only what has no known end, and that nobody works on, can be decided.
-fn resolvable(operation: OperationId, record: &Record) -> Result<(), ResolveError> {
-    match Looked::from(record).state {
-        State::Unknown | State::Interrupted => Ok(()),
-        state @ (State::Running | State::Completed | State::Expired) => {
-            Err(ResolveError::NotUnknown { operation, state })
-        }
     }
 }
 

@@ -92,6 +92,10 @@ fn each_reason_status_and_header_is_in_the_description() {
                 components["schemas"]["IdempotencyProblem"]["properties"]["reason"]["enum"].as_array();
             assert!(known.unwrap().contains(&Value::from(name)));
         }
+        let described = response_headers().map(|(name, ..)| name.to_ascii_lowercase());
+        for exposed in crate::EXPOSED_HEADERS {
+            assert!(described.contains(&exposed.to_string()), "{exposed}");
+        }
         for (name, component, _, _) in response_headers() {
             assert!(components["headers"][component]["schema"].is_object(), "{name}");
         }
@@ -134,6 +138,8 @@ fn allowed(kind: &str) -> (&'static [&'static str], &'static [&'static str]) {
         "examples" => (&[], &["summary", "description", "value", "externalValue"]),
         "responses" => (&["description"], &["headers", "content", "links"]),
         "media" => (&[], &["schema", "example", "examples", "encoding"]),
+        "pathItems" => (&[], &["summary", "description", "get", "parameters"]),
+        "operation" => (&["responses"], &["summary", "description", "parameters", "operationId", "tags"]),
         "schemas" => (
             &[],
             &[
@@ -190,6 +196,19 @@ fn check(document: &Value, kind: &str, value: &Value, at: &str) {
             }
         }
         "parameters" | "headers" => check(document, "schemas", &value["schema"], &format!("{at}/schema")),
+        "pathItems" => check(document, "operation", &value["get"], &format!("{at}/get")),
+        "operation" => {
+            for parameter in value["parameters"].as_array().unwrap() {
+                check(document, "parameters", parameter, &format!("{at}/parameters"));
+                assert!(
+                    parameter["in"] != "path" || parameter["required"] == true,
+                    "{at}: a path has all its parts"
+                );
+            }
+            let is_status = |code: &String| code.parse().is_ok_and(|code: u16| (100..600).contains(&code));
+            assert!(value["responses"].as_object().unwrap().keys().all(is_status), "{at}");
+            each("responses", "responses");
+        }
         "responses" => {
             each("headers", "headers");
             each("content", "media");

@@ -17,7 +17,7 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::request::Parts;
-use http::{HeaderValue, Method, StatusCode, header};
+use http::{HeaderValue, Method, header};
 use serde_json::{Value, json};
 use std::sync::PoisonError;
 use subtle::ConstantTimeEq;
@@ -77,11 +77,11 @@ fn promise(policy: &Policy) -> Promise {
 }
 
 async fn policy(State(operations): State<Operations>) -> Response {
-    document(StatusCode::OK, "application/json", POLICY_CACHED, &operations.published().policy())
+    document(POLICY_CACHED, &operations.published().policy())
 }
 
 async fn openapi(State(operations): State<Operations>) -> Response {
-    document(StatusCode::OK, "application/json", POLICY_CACHED, &operations.published().openapi())
+    document(POLICY_CACHED, &operations.published().openapi())
 }
 
 async fn operation(State(operations): State<Operations>, Path(id): Path<String>, parts: Parts) -> Response {
@@ -95,12 +95,14 @@ async fn operation(State(operations): State<Operations>, Path(id): Path<String>,
             Err(Denied::Answer(answer)) => return *answer,
         }
     }
-    let Some(id) = OperationId::parse(&id) else { return not_found() };
+    let not_found = Problem::new(Reason::OperationNotFound);
+    let Some(id) = OperationId::parse(&id) else { return refused(not_found) };
     match door.store.look(id).await {
         Ok(Some(record)) if bool::from(record.scope.0.ct_eq(&door.vault.scope(&scope).0)) => {
-            document(StatusCode::OK, "application/json", NOT_CACHED, &told(door, &scope, id, &record))
+            document(NOT_CACHED, &told(door, &scope, id, &record))
         }
-        Ok(Some(_) | None) => not_found(),
+        // In the same words for one that never was, one that is gone, and one of somebody else.
+        Ok(Some(_) | None) => refused(not_found),
         Err(error) => refused(store_problem(&error)),
     }
 }
@@ -136,20 +138,8 @@ fn is_retained(door: &Door, scope: &Scope, operation: OperationId, record: &Reco
     answer.is_some_and(|answer| matches!(answer.body, Kept::Body(_)))
 }
 
-/// The same for an operation that never was, one that is gone, and one of somebody else.
-fn not_found() -> Response {
-    let problem = json!({
-        "type": "urn:perdura:problem:operation-not-found",
-        "title": "There is no such operation, or it is no longer kept",
-        "status": 404,
-        "code": "ERR404_NOT_FOUND",
-        "reason": "OPERATION_NOT_FOUND",
-    });
-    document(StatusCode::NOT_FOUND, "application/problem+json", NOT_CACHED, &problem)
-}
-
-fn document(status: StatusCode, media_type: &'static str, cached: HeaderValue, content: &Value) -> Response {
-    let headers =
-        [(header::CONTENT_TYPE, HeaderValue::from_static(media_type)), (header::CACHE_CONTROL, cached)];
-    (status, headers, content.to_string()).into_response()
+fn document(cached: HeaderValue, content: &Value) -> Response {
+    let media_type = HeaderValue::from_static("application/json");
+    ([(header::CONTENT_TYPE, media_type), (header::CACHE_CONTROL, cached)], content.to_string())
+        .into_response()
 }

@@ -2,9 +2,11 @@ use super::*;
 use crate::observe::{Happening, What};
 use crate::routes::{Routes, post};
 use crate::store::Memory;
-use crate::{DerivedKeys, Secret};
+use crate::vault::{DataKey, KeyId};
+use crate::{Builder, DataKeys, DerivedKeys, Secret};
 use axum::Router;
 use axum::body::Body;
+use http::request::Parts;
 use http::{HeaderMap, Request, StatusCode, header};
 use serde_json::Value;
 use std::sync::Mutex;
@@ -31,13 +33,18 @@ struct Shop {
 
 impl Shop {
     async fn open(encrypted: bool) -> Self {
+        let keys = || DerivedKeys::new(Secret::new([9; 32]).unwrap());
+        Self::open_as(|builder| if encrypted { builder.encrypt_with(keys()) } else { builder }).await
+    }
+
+    async fn open_as(set_up: impl FnOnce(Builder) -> Builder) -> Self {
         let now = Arc::new(Mutex::new("2026-11-16T09:00:00.123456789Z".parse().unwrap()));
         let clock = Arc::clone(&now);
         let store = Arc::new(Memory::with_clock(Arc::new(move || *clock.lock().unwrap())));
         let (arrived, paid) = (Arc::<Mutex<Vec<_>>>::default(), Arc::<AtomicU32>::default());
         let (go_on, begun) = (Arc::<Notify>::default(), Arc::<Notify>::default());
         let seen = Arc::clone(&arrived);
-        let mut builder = IdempotencyLayer::builder(store, Secret::new([7; 32]).unwrap())
+        let builder = IdempotencyLayer::builder(store, Secret::new([7; 32]).unwrap())
             .scope(|parts| {
                 let (tenant, user) = parts.headers.get("x-user")?.to_str().ok()?.split_once('/')?;
                 Some(Scope::new(tenant, user))
@@ -47,10 +54,7 @@ impl Shop {
                     seen.lock().unwrap().extend(happening.operation);
                 }
             });
-        if encrypted {
-            builder = builder.encrypt_with(DerivedKeys::new(Secret::new([9; 32]).unwrap()));
-        }
-        let layer = builder.build().await.unwrap();
+        let layer = set_up(builder).build().await.unwrap();
         let pay = {
             let (paid, go_on, begun) = (Arc::clone(&paid), Arc::clone(&go_on), Arc::clone(&begun));
             move |body: String| async move {
@@ -151,6 +155,10 @@ async fn a_caller_is_told_where_its_operation_stands_in_full_precision_and_never
             "result_retained": true,
         });
         assert_eq!(told, expected);
+        let described =
+            &shop.operations.published().openapi()["components"]["schemas"]["IdempotencyOperation"];
+        let described = described["properties"].as_object().unwrap();
+        assert!(described.keys().eq(told.as_object().unwrap().keys()), "and all of it is described");
     }
 }
 
@@ -276,6 +284,56 @@ async fn what_cannot_be_resolved_stays_as_it_is() {
 }
 
 #[tokio::test]
+async fn an_answer_that_cannot_be_sealed_leaves_the_outcome_unknown() {
+    /// The keys of a tenant that was erased.
+    struct Erased;
+    impl DataKeys for Erased {
+        fn newest(&self, _: &str) -> Option<(KeyId, DataKey)> {
+            None
+        }
+        fn by_id(&self, _: &str, _: KeyId) -> Option<DataKey> {
+            None
+        }
+    }
+    let shop = Shop::open_as(|builder| builder.encrypt_with(Erased)).await;
+    let (_, _, _, operation) = shop.pay("break").await;
+    let applied = Resolution::Applied(ann(), answer("paid after all"));
+    let refused = shop.operations.resolve(operation, applied).await.unwrap_err();
+    assert!(matches!(refused, ResolveError::Seal(_)), "{refused}");
+    assert_eq!(shop.state(operation).await, Some(State::Unknown));
+    assert!(shop.operations.resolve(operation, Resolution::NotApplied).await.is_ok(), "nobody holds it");
+}
+
+#[tokio::test]
+async fn what_changes_between_looking_and_taking_over_is_noticed() {
+    let shop = Shop::open(false).await;
+    let (_, _, _, operation) = shop.pay("break").await;
+    let record = shop.operations.door().store.look(operation).await.unwrap().unwrap();
+    shop.operations.take_over(operation, &record).await.unwrap();
+    let second = shop.operations.take_over(operation, &record).await.unwrap_err();
+    assert!(matches!(second, ResolveError::NotUnknown { state: State::Running, .. }), "{second}");
+
+    let shop = Shop::open(false).await;
+    let (_, _, _, operation) = shop.pay("break").await;
+    let record = shop.operations.door().store.look(operation).await.unwrap().unwrap();
+    shop.pass(25 * HOUR);
+    let gone = shop.operations.take_over(operation, &record).await.unwrap_err();
+    assert!(matches!(gone, ResolveError::NotThere(_)), "{gone}");
+    assert_eq!(shop.state(operation).await, None, "looking for it has not begun it anew");
+}
+
+#[tokio::test]
+async fn who_may_no_longer_ask_is_told_so() {
+    let shop = Shop::open_as(|builder| {
+        builder.authorise(|request: &Parts, _: &Scope| request.method != http::Method::GET)
+    });
+    let shop = shop.await;
+    let (_, _, _, operation) = shop.pay("now").await;
+    let (status, _, body) = shop.get(&format!("/operations/{operation}"), Some("acme/ann")).await;
+    assert_eq!((status, reason(&body).as_str()), (StatusCode::FORBIDDEN, "NOT_AUTHORISED"));
+}
+
+#[tokio::test]
 async fn what_is_erased_is_neither_given_nor_run_again() {
     let shop = Shop::open(false).await;
     let (_, _, _, operation) = shop.pay("now").await;
@@ -295,7 +353,7 @@ async fn the_policy_and_the_description_are_there_for_everybody() {
         (StatusCode::OK, &"application/json".parse().unwrap())
     );
     let policy: Value = serde_json::from_str(&body).unwrap();
-    assert_eq!(policy["key"]["versions"], serde_json::json!([4, 7]));
+    assert_eq!(policy["key"]["versions"], serde_json::json!([4, 5, 7]));
     let route = &policy["routes"][0];
     assert_eq!((&route["method"], &route["path"]), (&"POST".into(), &"/payments".into()));
     assert_eq!((&route["mode"], &route["answer_bytes_max"]), (&"at_most_once".into(), &1_000.into()));
