@@ -1,7 +1,8 @@
 //! A store in a PostgreSQL schema of its own, on a clock that the test moves.
 
-use perdura_idempotency::store::Postgres;
-use perdura_idempotency::store::postgres::Options;
+use perdura_idempotency::record::{Grant, OperationId};
+use perdura_idempotency::store::postgres::{Options, Transaction};
+use perdura_idempotency::store::{self, Postgres, Store};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tokio_postgres::NoTls;
@@ -52,4 +53,35 @@ pub(crate) async fn step(schema: &str, seconds: f64) {
          COMMIT"
     );
     client.batch_execute(&sql).await.expect("the clock can be set");
+}
+
+/// A table for what handlers do.
+pub(crate) async fn make_effects(schema: &str) {
+    let sql = format!("CREATE TABLE {schema}.effect (n bigint NOT NULL)");
+    connection().await.batch_execute(&sql).await.expect("the table is new");
+}
+
+/// The layer's and the handler's end of a transaction.
+pub(crate) async fn begin(
+    store: &Postgres,
+    operation: OperationId,
+    grant: Grant,
+) -> (Box<dyn store::Transaction>, Transaction) {
+    let mut extensions = http::Extensions::new();
+    let shared = store.begin(operation, grant, &mut extensions).await.expect("the store answers");
+    let transaction = extensions.remove::<Transaction>().expect("the handler gets its end");
+    (shared.expect("PostgreSQL shares transactions"), transaction)
+}
+
+/// What a handler does.
+pub(crate) async fn act(transaction: &Transaction, schema: &str, n: u128) {
+    let client = transaction.client().await.expect("the transaction is open");
+    let sql = format!("INSERT INTO {schema}.effect VALUES ({n})");
+    client.batch_execute(&sql).await.expect("the table is there");
+}
+
+/// How often it was done, as others see it.
+pub(crate) async fn effects(schema: &str, n: u128) -> i64 {
+    let sql = format!("SELECT count(*) FROM {schema}.effect WHERE n = {n}");
+    connection().await.query_one(&sql, &[]).await.expect("the table is there").get(0)
 }
