@@ -1,0 +1,66 @@
+//! Routes that the layer did not recognise, and requests that it took for others.
+
+use crate::kit::{Count, ask, in_memory, key, post};
+use axum::Router;
+use axum::handler::Handler;
+use axum::routing;
+use http::StatusCode;
+use perdura_idempotency::{Policy, Routes, routes};
+
+/// Answers with how often it was run.
+fn counting(count: &Count) -> impl Handler<((),), ()> + use<> {
+    let count = count.clone();
+    move || async move { count.once_more().to_string() }
+}
+
+#[tokio::test]
+async fn guarded_routes_that_are_nested_afterwards_are_still_guarded() {
+    let layer = in_memory().build().await.expect("a layer");
+    let (paid, read) = (Count::default(), Count::default());
+    let orders = Routes::new()
+        .route("/", routes::post(counting(&paid)))
+        .route("/{id}", routes::post(counting(&paid)))
+        .route("/search", routes::post(counting(&read)).exempt());
+    let guarded = orders.guarded_by(&layer).expect("fit");
+    let app = Router::new().nest("/api", Router::new().nest("/orders", guarded));
+    for (n, path) in [(1, "/api/orders"), (2, "/api/orders/7")] {
+        let first = ask(&app, post(path, &key(n))).await;
+        let again = ask(&app, post(path, &key(n))).await;
+        assert_eq!((first.status, first.is_replayed()), (StatusCode::OK, false), "{path}");
+        assert_eq!((again.status, again.is_replayed()), (StatusCode::OK, true), "{path}");
+        assert_eq!(paid.so_far(), n, "{path}");
+    }
+    for run in 1..=2 {
+        ask(&app, post("/api/orders/search", &key(3))).await;
+        assert_eq!(read.so_far(), run, "what is exempt stays so");
+    }
+}
+
+#[tokio::test]
+async fn one_guarded_router_under_two_prefixes_is_two_routes() {
+    let layer = in_memory().build().await.expect("a layer");
+    let count = Count::default();
+    let guarded =
+        Routes::new().route("/orders", routes::post(counting(&count))).guarded_by(&layer).expect("fit");
+    let app = Router::new().nest("/eu", guarded.clone()).nest("/us", guarded);
+    for (run, path) in [(1, "/eu/orders"), (2, "/us/orders")] {
+        let told = ask(&app, post(path, &key(1))).await;
+        assert_eq!((told.is_replayed(), count.so_far()), (false, run), "{path}");
+    }
+    for path in ["/eu/orders", "/us/orders"] {
+        assert!(ask(&app, post(path, &key(1))).await.is_replayed(), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_declared_route_of_a_plain_router_keeps_its_policy_when_it_is_nested() {
+    let layer =
+        in_memory().route(&http::Method::POST, "/search", Policy::exempt()).build().await.expect("a layer");
+    let count = Count::default();
+    let inner = Router::new().route("/search", routing::post(counting(&count))).layer(layer);
+    let app = Router::new().nest("/api", inner);
+    for run in 1..=2 {
+        let told = ask(&app, post("/api/search", &key(1))).await;
+        assert_eq!((told.status, told.is_replayed(), count.so_far()), (StatusCode::OK, false, run));
+    }
+}
