@@ -129,7 +129,12 @@ async fn fingerprint_of(route: &Route, parts: &mut Parts, content: &[u8]) -> Res
     let params = parts.extract::<RawPathParams>().await.map_err(|fault| {
         Problem::new(Reason::ContentMalformed).detail(format!("The path cannot be read: {fault}"))
     })?;
-    let params: Vec<_> = params.iter().collect();
+    let mut params: Vec<_> = params.iter().collect();
+    // Parameters come decoded, and in one that takes the rest of the path a slash and an encoded slash are two things.
+    let path = parts.uri.path();
+    if path.as_bytes().windows(3).any(|code| code.eq_ignore_ascii_case(b"%2F")) {
+        params.push(("/", path));
+    }
     let content_type = joined(&parts.headers, &header::CONTENT_TYPE)?;
     let content_encoding = joined(&parts.headers, &header::CONTENT_ENCODING)?;
     let asked = Content {

@@ -64,3 +64,17 @@ async fn a_declared_route_of_a_plain_router_keeps_its_policy_when_it_is_nested()
         assert_eq!((told.status, told.is_replayed(), count.so_far()), (StatusCode::OK, false, run));
     }
 }
+
+#[tokio::test]
+async fn an_encoded_slash_and_a_slash_are_two_requests() {
+    let layer = in_memory().build().await.expect("a layer");
+    let count = Count::default();
+    let app = Router::new().route("/files/{*path}", routing::post(counting(&count))).layer(layer);
+    assert_eq!(ask(&app, post("/files/a/b", &key(1))).await.status, StatusCode::OK);
+    for other in ["/files/a%2Fb", "/files/a%2fb"] {
+        let told = ask(&app, post(other, &key(1))).await;
+        assert_eq!(told.reason(), "CONFLICTING_IDEMPOTENT_REQUEST", "{other}");
+    }
+    assert!(ask(&app, post("/files/a/b", &key(1))).await.is_replayed());
+    assert_eq!(count.so_far(), 1);
+}
