@@ -71,7 +71,16 @@ impl Route {
         let label = format!("{method} {template}").into();
         Arc::new(Self { label, policy, pace: AtomicU64::new(0) })
     }
+
+    /// `/payments/{id}`.
+    pub(crate) fn template(&self) -> &str {
+        self.label.split_once(' ').map_or("", |(_, template)| template)
+    }
 }
+
+/// In place of a template, for what the router has none: its fallback, and a service that is nested whole. No path is
+/// like this.
+pub(crate) const NO_TEMPLATE: &str = "*";
 
 /// The routes of one template.
 type Methods = Vec<(Method, Arc<Route>)>;
@@ -95,7 +104,7 @@ impl RouteTable {
     /// The route of a request, or `None` where it passes untouched.
     pub(crate) fn find(&self, request: &axum::extract::Request) -> Option<Arc<Route>> {
         let (method, extensions) = (request.method(), request.extensions());
-        let template = extensions.get::<MatchedPath>()?.as_str();
+        let template = extensions.get::<MatchedPath>().map_or(NO_TEMPLATE, MatchedPath::as_str);
         let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(route) = seen.get(template).and_then(|routes| of_method(routes, method)) {
             return Some(route.clone());
@@ -320,13 +329,14 @@ impl Builder {
         self
     }
 
-    /// The policy of POST and PATCH routes that are not declared.
+    /// The policy of POST and PATCH routes that are not declared. It counts for the router's fallback too, and for a service
+    /// that is nested whole, where the layer cannot tell routes apart and goes by the path.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Declares a route of a plain `Router`, by the template that it was added with.
+    /// Declares a route of a plain `Router`, by the template that it was added with; `*` is what has none, as the fallback.
     pub fn route(mut self, method: &Method, template: &str, policy: Policy) -> Self {
         self.declared.0.insert((template.to_owned(), method.to_string()), policy);
         self

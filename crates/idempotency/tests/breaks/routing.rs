@@ -78,3 +78,34 @@ async fn an_encoded_slash_and_a_slash_are_two_requests() {
     assert!(ask(&app, post("/files/a/b", &key(1))).await.is_replayed());
     assert_eq!(count.so_far(), 1);
 }
+
+#[tokio::test]
+async fn what_the_router_gives_no_template_is_guarded_too() {
+    let layer = in_memory().build().await.expect("a layer");
+    let count = Count::default();
+    let inner: Router = Router::new().route("/orders", routing::post(counting(&count)));
+    let app = Router::new().nest_service("/api", inner).fallback(counting(&count)).layer(layer);
+    for (n, path) in [(1, "/api/orders"), (2, "/elsewhere")] {
+        let first = ask(&app, post(path, &key(n))).await;
+        let again = ask(&app, post(path, &key(n))).await;
+        assert_eq!((first.status, first.is_replayed()), (StatusCode::OK, false), "{path}");
+        assert!(again.is_replayed(), "{path}");
+        assert_eq!(count.so_far(), n, "{path}");
+    }
+    let other = ask(&app, post("/elsewhere/still", &key(2))).await;
+    assert_eq!(
+        other.reason(),
+        "CONFLICTING_IDEMPOTENT_REQUEST",
+        "without a template, the path tells requests apart"
+    );
+}
+
+#[tokio::test]
+async fn a_fallback_may_be_declared_exempt() {
+    let declared = in_memory().route(&http::Method::POST, "*", Policy::exempt());
+    let layer = declared.build().await.expect("a layer");
+    let app = Router::new().route("/", routing::get(|| async {})).layer(layer);
+    let told = ask(&app, post("/nowhere", &key(1))).await;
+    assert_eq!(told.status, StatusCode::NOT_FOUND);
+    assert!(!told.headers.contains_key(perdura_idempotency::IDEMPOTENCY_FINGERPRINT), "it passes untouched");
+}
