@@ -8,13 +8,13 @@ use crate::digest::{self, DigestFault};
 use crate::door::Door;
 use crate::fingerprint::{Asked as Content, ContentFault, Fingerprint, fingerprint};
 use crate::key::{IdempotencyKey, KeyFault};
-use crate::layer::Route;
+use crate::layer::{NO_TEMPLATE, Route};
 use crate::problem::{Problem, Reason};
 use crate::record::{OperationId, RequestTag, ScopeTag};
 use crate::scope::{Denied, Scope};
 use axum::RequestPartsExt;
 use axum::body::Body;
-use axum::extract::RawPathParams;
+use axum::extract::{NestedPath, RawPathParams};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, header};
@@ -115,8 +115,7 @@ impl Asked {
         echo.fingerprint = Some(fingerprint.header());
 
         let scope_tag = door.vault.scope(&scope);
-        let template = route.label.split_once(' ').map_or("", |(_, template)| template);
-        let operation = door.vault.operation(&scope, &parts.method, template, key.canonical());
+        let operation = door.vault.operation(&scope, &parts.method, route.template(), key.canonical());
         let request = door.vault.request(operation, &fingerprint);
         let prefers_wait = prefers_wait(&parts.headers);
         Ok((Self { route, scope, scope_tag, key, operation, request, prefers_wait }, content))
@@ -124,10 +123,22 @@ impl Asked {
 }
 
 async fn fingerprint_of(route: &Route, parts: &mut Parts, content: &[u8]) -> Result<Fingerprint, Refusal> {
-    let params = parts.extract::<RawPathParams>().await.map_err(|fault| {
-        Problem::new(Reason::ContentMalformed).detail(format!("The path cannot be read: {fault}"))
-    })?;
-    let params: Vec<_> = params.iter().collect();
+    let raw;
+    let path = parts.uri.path().to_owned();
+    let mut params: Vec<(&str, &str)> = Vec::new();
+    if route.template() == NO_TEMPLATE {
+        let nested = parts.extensions.get::<NestedPath>().map_or("", NestedPath::as_str);
+        params.extend([("*", nested), ("*", path.as_str())]);
+    } else {
+        raw = parts.extract::<RawPathParams>().await.map_err(|fault| {
+            Problem::new(Reason::ContentMalformed).detail(format!("The path cannot be read: {fault}"))
+        })?;
+        params.extend(raw.iter());
+        // Parameters come decoded, and in one that takes the rest of the path a slash and an encoded slash are two things.
+        if path.as_bytes().windows(3).any(|code| code.eq_ignore_ascii_case(b"%2F")) {
+            params.push(("/", path.as_str()));
+        }
+    }
     let content_type = joined(&parts.headers, &header::CONTENT_TYPE)?;
     let content_encoding = joined(&parts.headers, &header::CONTENT_ENCODING)?;
     let asked = Content {

@@ -15,7 +15,7 @@ use crate::scope::ResultRead;
 use crate::self_test::Probe;
 use crate::vault::{OpenError, Sealing};
 use crate::wait::{self, Waited};
-use axum::extract::{MatchedPath, Request};
+use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderValue, header};
@@ -69,9 +69,7 @@ where
             let answer = with_digest(probe.seen(&parts, (door.scope_of)(&parts).is_some()));
             return Box::pin(async move { Ok(answer) });
         }
-        let template = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-        let route = template.and_then(|template| self.routes.find(request.method(), template));
-        match route {
+        match self.routes.find(&request) {
             Some(route) if is_guarded(&route, &request) => {
                 Box::pin(async move { Ok(guarded(door, route, request, inner).await) })
             }
