@@ -3,6 +3,7 @@
 pub mod answer;
 mod asked;
 pub mod budget;
+mod carried;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod conformance;
