@@ -10,6 +10,8 @@ mod memory;
 pub mod postgres;
 #[cfg(feature = "redis")]
 pub mod redis;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 pub(crate) mod wake;
 
 pub use clock::Clock;
@@ -18,6 +20,8 @@ pub use memory::Memory;
 pub use postgres::Postgres;
 #[cfg(feature = "redis")]
 pub use redis::Redis;
+#[cfg(feature = "sqlite")]
+pub use sqlite::Sqlite;
 
 use crate::record::{Claim, Claimed, Completion, Epoch, Grant, Holding, OperationId, Record};
 use http::Extensions;
