@@ -4,6 +4,7 @@ mod asks;
 mod bodies;
 #[path = "../stores/clock.rs"]
 mod clock;
+mod digests;
 mod duplicates;
 mod faulty;
 mod grounds;
