@@ -11,6 +11,7 @@ mod grounds;
 mod identity;
 mod keeping;
 mod keys;
+mod leases;
 mod named;
 mod outages;
 #[allow(dead_code, reason = "it is shared with the tests of the stores in servers")]
