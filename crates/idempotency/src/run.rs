@@ -155,7 +155,9 @@ pub(crate) enum Produced {
     Flowing(http::response::Parts, Body),
     /// The work goes on elsewhere.
     StillRunning,
-    /// Its answer broke off, or nobody can tell.
+    /// Nobody can tell what became of the work.
+    Unknown,
+    /// Its answer broke off.
     Broke,
 }
 
@@ -206,8 +208,7 @@ impl Run {
             Mode::Transactional => match self.begin(&mut parts.extensions).await {
                 Ok(transaction) => Some(transaction),
                 Err(error) => {
-                    self.give_back().await;
-                    return Err(store_problem(&error).about(self.asked.operation));
+                    return self.give_back(Err(store_problem(&error).about(self.asked.operation))).await;
                 }
             },
             Mode::Exempt | Mode::AtMostOnce | Mode::Durable(_) => None,
@@ -221,7 +222,7 @@ impl Run {
                     Attached::Answer(response) => collect(response, &policy).await,
                     Attached::NotBegun => produce(inner, request, &policy).await,
                     Attached::StillRunning => Produced::StillRunning,
-                    Attached::Unknown => Produced::Broke,
+                    Attached::Unknown => Produced::Unknown,
                 },
                 Mode::Exempt | Mode::AtMostOnce | Mode::Transactional | Mode::Durable(_) => {
                     produce(inner, request, &policy).await

@@ -12,8 +12,10 @@ mod identity;
 mod keeping;
 mod keys;
 mod leases;
+mod modes;
 mod named;
 mod outages;
+mod outcomes;
 #[allow(dead_code, reason = "it is shared with the tests of the stores in servers")]
 #[path = "../servers/pg.rs"]
 mod pg;
