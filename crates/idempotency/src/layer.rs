@@ -84,8 +84,9 @@ pub(crate) struct RouteTable {
 }
 
 impl RouteTable {
-    /// The route of a request, or `None` where it passes untouched.
-    pub(crate) fn find(&self, method: &Method, template: &str) -> Option<Arc<Route>> {
+    /// The route of a request, or `None` where it passes untouched. A router that was nested into another is asked for
+    /// templates with the other's prefix; what was declared without it counts there too.
+    pub(crate) fn find(&self, method: &Method, template: &str, prefix: Option<&str>) -> Option<Arc<Route>> {
         let of_method = |routes: &Methods| {
             routes.iter().find(|(declared, _)| declared == method).map(|(_, route)| route.clone())
         };
@@ -93,13 +94,21 @@ impl RouteTable {
         if let Some(route) = known.get(template).and_then(of_method) {
             return Some(route);
         }
+        let nested = prefix.and_then(|prefix| template.strip_prefix(prefix.trim_end_matches('/')));
+        let nested = nested.and_then(|rest| known.get(&format!("/{}", rest.trim_start_matches('/'))));
+        let nested = nested.and_then(of_method).map(|route| route.policy.clone());
         drop(known);
-        let policy = self.undeclared.as_ref().filter(|_| matches!(*method, Method::POST | Method::PATCH))?;
+        let undeclared = || {
+            let policy =
+                self.undeclared.clone().filter(|_| matches!(*method, Method::POST | Method::PATCH))?;
+            tracing::warn!(%method, template, mode = policy.mode.name(), "this route was not declared");
+            Some(policy)
+        };
+        let policy = nested.or_else(undeclared)?;
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let routes = known.entry(template.to_owned()).or_default();
         Some(of_method(routes).unwrap_or_else(|| {
-            let route = Route::new(method.as_str(), template, policy.clone());
-            tracing::warn!(route = &*route.label, mode = policy.mode.name(), "this route was not declared");
+            let route = Route::new(method.as_str(), template, policy);
             routes.push((method.clone(), route.clone()));
             route
         }))

@@ -15,7 +15,7 @@ use crate::scope::ResultRead;
 use crate::self_test::Probe;
 use crate::vault::{OpenError, Sealing};
 use crate::wait::{self, Waited};
-use axum::extract::{MatchedPath, Request};
+use axum::extract::{MatchedPath, NestedPath, Request};
 use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderValue, header};
@@ -70,7 +70,8 @@ where
             return Box::pin(async move { Ok(answer) });
         }
         let template = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-        let route = template.and_then(|template| self.routes.find(request.method(), template));
+        let prefix = request.extensions().get::<NestedPath>().map(NestedPath::as_str);
+        let route = template.and_then(|template| self.routes.find(request.method(), template, prefix));
         match route {
             Some(route) if is_guarded(&route, &request) => {
                 Box::pin(async move { Ok(guarded(door, route, request, inner).await) })

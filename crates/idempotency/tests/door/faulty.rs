@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::Extensions;
 use perdura_idempotency::record::{
-    Claim, Claimed, Completion, Ending, Epoch, Grant, Holding, OperationId, Record,
+    Claim, Claimed, Completion, Ending, Epoch, Grant, Holding, OperationId, Record, Standing,
 };
 use perdura_idempotency::store::{Pending, Store, StoreError, Swept, Transaction};
 use std::collections::HashMap;
@@ -42,6 +42,7 @@ struct Notes {
     asked: HashMap<Verb, usize>,
     given: Vec<u8>,
     operations: Vec<OperationId>,
+    served: Option<Bytes>,
 }
 
 /// The store with its faults.
@@ -92,6 +93,11 @@ impl Faulty {
     /// The operation that was claimed last.
     pub(crate) fn operation(&self) -> OperationId {
         *self.notes.lock().unwrap().operations.last().expect("something was claimed")
+    }
+
+    /// From now on, claims find this answer in place of the one that is kept.
+    pub(crate) fn serve(&self, answer: Option<Bytes>) {
+        self.notes.lock().unwrap().served = answer;
     }
 
     fn take_note(&self, completion: &Completion) {
@@ -148,7 +154,16 @@ impl Store for Faulty {
         notes.given.extend(format!("{claim:?}").into_bytes());
         notes.operations.push(claim.operation);
         drop(notes);
-        Box::pin(unless_broken(self.notes.clone(), Verb::Claim, self.inner.claim(claim)))
+        let claimed = unless_broken(self.notes.clone(), Verb::Claim, self.inner.claim(claim));
+        Box::pin(async move {
+            let mut claimed = claimed.await?;
+            if let Claimed::Found(Record { standing: Standing::Completed { answer, .. }, .. }) = &mut claimed
+                && let Some(served) = self.notes.lock().unwrap().served.clone()
+            {
+                *answer = served;
+            }
+            Ok(claimed)
+        })
     }
 
     fn renew(

@@ -25,4 +25,5 @@ mod redis_server;
 mod replays;
 mod rights;
 mod shop;
+mod starting;
 mod wire;
