@@ -56,6 +56,8 @@ pub(crate) fn with_digest(response: Response<Content>) -> Response<Body> {
         }
         Content::Flowing(body) => {
             parts.headers.remove(CONTENT_DIGEST);
+            // HTTP/1.1 sends nothing behind a content whose length it told in front.
+            parts.headers.remove(header::CONTENT_LENGTH);
             parts.headers.append(header::TRAILER, HeaderValue::from_static("content-digest"));
             Body::new(Digested { body, hash: Some(Sha256::new()) })
         }
@@ -121,8 +123,11 @@ impl HttpBody for Digested {
         }
     }
 
+    /// Never exact: a length that is known would be told in front, and then no trailer is sent.
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let mut hint = SizeHint::new();
+        hint.set_lower(self.body.size_hint().lower());
+        hint
     }
 }
 

@@ -171,7 +171,9 @@ pub(crate) enum Produced {
     Flowing(http::response::Parts, Body),
     /// The work goes on elsewhere.
     StillRunning,
-    /// Its answer broke off, or nobody can tell.
+    /// Nobody can tell what became of the work.
+    Unknown,
+    /// Its answer broke off.
     Broke,
 }
 
@@ -222,8 +224,7 @@ impl Run {
             Mode::Transactional => match self.begin(&mut parts.extensions).await {
                 Ok(transaction) => Some(transaction),
                 Err(error) => {
-                    self.give_back().await;
-                    return Err(store_problem(&error).about(self.asked.operation));
+                    return self.give_back(Err(store_problem(&error).about(self.asked.operation))).await;
                 }
             },
             Mode::Exempt | Mode::AtMostOnce | Mode::Durable(_) => None,
@@ -237,7 +238,7 @@ impl Run {
                     Attached::Answer(response) => collect(response, &policy).await,
                     Attached::NotBegun => produce(inner, request, &policy).await,
                     Attached::StillRunning => Produced::StillRunning,
-                    Attached::Unknown => Produced::Broke,
+                    Attached::Unknown => Produced::Unknown,
                 },
                 Mode::Exempt | Mode::AtMostOnce | Mode::Transactional | Mode::Durable(_) => {
                     produce(inner, request, &policy).await
@@ -255,13 +256,16 @@ impl Run {
     }
 
     /// Runs the work on a task of its own and renews the lease until it ends. Where somebody else may run the operation
-    /// once the lease is lost, the work is stopped before it can be; where nobody may, it goes on.
+    /// once the lease is lost, the work is stopped before it can be; where nobody may, it goes on. Neither the end of the
+    /// work nor the end of the lease waits for a renewal that gets no answer.
     async fn hold_while(&self, work: impl Future<Output = Produced> + Send + 'static) -> Finished {
         let policy = self.policy();
         let run_until = policy.run_for_max.map(|run_for| self.began + run_for);
         let stops = policy.mode.takeover() == Takeover::Allowed;
-        let mut renew_at = Some(self.began + policy.lease_for / 3);
+        let mut is_held = true;
         let mut work = tokio::spawn(work);
+        let renewal = self.renew_at(self.began + policy.lease_for / 3);
+        tokio::pin!(renewal);
         loop {
             let deadline = *self.deadline.borrow();
             let finished = tokio::select! {
@@ -278,14 +282,14 @@ impl Run {
                     self.tell(What::LeaseLost { epoch: self.grant.epoch });
                     Finished::Lost
                 }
-                () = until(renew_at) => match self.renew(deadline).await {
+                renewed = &mut renewal, if is_held => match renewed {
                     Ok(Holding::Held) => {
-                        renew_at = Some(Instant::now() + policy.lease_for / 3);
+                        renewal.set(self.renew_at(Instant::now() + policy.lease_for / 3));
                         continue;
                     }
                     Ok(Holding::Lost) => {
                         self.tell(What::LeaseLost { epoch: self.grant.epoch });
-                        renew_at = None;
+                        is_held = false;
                         if !stops {
                             continue;
                         }
@@ -293,7 +297,7 @@ impl Run {
                     }
                     Err(error) => {
                         tracing::warn!(%error, operation = %self.asked.operation, "a lease could not be renewed yet");
-                        renew_at = Some(Instant::now() + policy.lease_for / 12);
+                        renewal.set(self.renew_at(Instant::now() + policy.lease_for / 12));
                         continue;
                     }
                 },
@@ -303,13 +307,14 @@ impl Run {
         }
     }
 
-    async fn renew(&self, deadline: Instant) -> Result<Holding, StoreError> {
+    /// Renews the lease at that instant. A store that does not answer is given up in time to be asked again.
+    async fn renew_at(&self, instant: Instant) -> Result<Holding, StoreError> {
+        sleep_until(instant).await;
         self.tell(What::Renewing { epoch: self.grant.epoch });
         let (lease_for, asked_at) = (self.policy().lease_for, Instant::now());
         let renewal = self.door.store.renew(self.asked.operation, self.grant.epoch, lease_for);
-        let patience_until = deadline.max(asked_at + lease_for / 6);
         let late = |_| StoreError::Unavailable("no answer in time".into());
-        let holding = timeout_at(patience_until, renewal).await.map_err(late)??;
+        let holding = timeout_at(asked_at + lease_for / 3, renewal).await.map_err(late)??;
         if holding == Holding::Held {
             self.deadline.send_replace(deadline_after(asked_at, self.policy()));
         }
