@@ -6,10 +6,14 @@
 
 mod clock;
 mod memory;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 pub(crate) mod wake;
 
 pub use clock::Clock;
 pub use memory::Memory;
+#[cfg(feature = "sqlite")]
+pub use sqlite::Sqlite;
 
 use crate::record::{Claim, Claimed, Completion, Epoch, Grant, Holding, OperationId, Record};
 use http::Extensions;

@@ -2,3 +2,7 @@
 
 mod clock;
 mod memory;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+#[cfg(feature = "sqlite")]
+mod transactions;

@@ -1,0 +1,222 @@
+//! The memory in one SQLite file, which several processes of one machine may share.
+//!
+//! What is known already is read on the caller's own thread, one row by its id: replays never wait for a writer. What
+//! changes goes to one thread that commits for all who wait, with one sync. The clock is this machine's.
+
+mod group;
+mod rows;
+mod schema;
+mod session;
+mod transaction;
+mod trouble;
+mod writer;
+
+pub use transaction::{NoTransaction, Transaction, TransactionError};
+
+use super::clock::{self, Clock};
+use super::wake::Bells;
+use super::{Pending, Store, StoreError, Swept};
+use crate::record::{Claim, Claimed, Completion, Epoch, Grant, Holding, OperationId, Record};
+use crate::rule::{self, Row, Write};
+use http::Extensions;
+use rusqlite::Connection;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::time::Duration;
+use transaction::Shares;
+use writer::{Desk, Writer};
+
+/// A sweep takes so many records per commit: whoever else writes comes in between.
+const SWEEP_BATCH: u32 = 100;
+
+/// How the file is used.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How many connections read at the same time.
+    pub readers: usize,
+    /// How long another process that writes is waited for.
+    pub busy_for: Duration,
+    /// How long a handler's transaction may take, from its first run to its end. Nobody else writes meanwhile.
+    pub transaction_for: Duration,
+    /// The file never has more pages of 4096 bytes than this; what does not fit fails as on a full disk.
+    pub pages_max: Option<u32>,
+    /// Runs once at opening, on the connection that writes: makes the tables that handlers use in their transactions.
+    pub prepare: fn(&Connection) -> rusqlite::Result<()>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            readers: 4,
+            busy_for: Duration::from_secs(5),
+            transaction_for: Duration::from_secs(5),
+            pages_max: None,
+            prepare: |_| Ok(()),
+        }
+    }
+}
+
+/// Operations remembered in one SQLite file. A clone is the same handle.
+#[derive(Clone)]
+pub struct Sqlite(Arc<Inner>);
+
+struct Inner {
+    readers: Readers,
+    writer: Writer,
+    bells: Bells,
+    clock: Clock,
+}
+
+impl Sqlite {
+    /// Opens the file, or makes it. Its folder has to be there.
+    pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self, StoreError> {
+        Self::open_with_clock(path, options, clock::system())
+    }
+
+    /// The same, on this clock.
+    pub fn open_with_clock(
+        path: impl AsRef<Path>,
+        options: &Options,
+        clock: Clock,
+    ) -> Result<Self, StoreError> {
+        let path = path.as_ref();
+        let connection = schema::connect(path, options)?;
+        schema::migrate(&connection)?;
+        (options.prepare)(&connection)
+            .map_err(|error| StoreError::Unfit(format!("the tables could not be prepared: {error}")))?;
+        let readers = Readers::open(path, options)?;
+        let bells = Bells::default();
+        let transaction_for = options.transaction_for;
+        let desk = Desk { connection, clock: clock.clone(), bells: bells.clone(), transaction_for };
+        Ok(Self(Arc::new(Inner { readers, writer: Writer::start(desk)?, bells, clock })))
+    }
+
+    /// The row as it is now.
+    fn read(&self, operation: OperationId) -> Result<Option<Row>, StoreError> {
+        Ok(self.0.readers.with(|connection| rows::read(connection, operation))?)
+    }
+}
+
+/// The connections that read, each for a moment.
+struct Readers {
+    connections: Vec<Mutex<Connection>>,
+    next: AtomicUsize,
+}
+
+impl Readers {
+    fn open(path: &Path, options: &Options) -> Result<Self, StoreError> {
+        let connections = (0..options.readers.max(1))
+            .map(|_| schema::connect_reader(path, options).map(Mutex::new))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { connections, next: AtomicUsize::new(0) })
+    }
+
+    /// On the first connection that is free, or the next that will be. A read leaves nothing behind that a panic could
+    /// leave half done.
+    fn with<T>(&self, work: impl FnOnce(&Connection) -> T) -> T {
+        let first = self.next.fetch_add(1, Ordering::Relaxed) % self.connections.len();
+        let (before, after) = self.connections.split_at(first);
+        let free = after.iter().chain(before).find_map(|connection| match connection.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        });
+        let guard =
+            free.unwrap_or_else(|| self.connections[first].lock().unwrap_or_else(PoisonError::into_inner));
+        work(&guard)
+    }
+}
+
+impl Store for Sqlite {
+    fn name(&self) -> &'static str {
+        "sqlite"
+    }
+
+    fn agree(&self, check: [u8; 16]) -> Pending<'_, Result<bool, StoreError>> {
+        Box::pin(self.0.writer.ask(move |group| group.agree(check)))
+    }
+
+    fn claim<'a>(&'a self, claim: &'a Claim) -> Pending<'a, Result<Claimed, StoreError>> {
+        Box::pin(async move {
+            let row = self.read(claim.operation)?;
+            // Read before the clock: a row that has changed since was as it is told at some moment of this call.
+            let now = group::now(&self.0.clock);
+            if let (claimed, Write::Nothing) = rule::claim(row.as_ref(), claim, Epoch(u64::MAX), now) {
+                return Ok(claimed);
+            }
+            let claim = claim.clone();
+            self.0.writer.ask(move |group| group.claim(&claim)).await
+        })
+    }
+
+    fn renew(
+        &self,
+        operation: OperationId,
+        epoch: Epoch,
+        lease_for: Duration,
+    ) -> Pending<'_, Result<Holding, StoreError>> {
+        Box::pin(self.0.writer.ask(move |group| group.renew(operation, epoch, lease_for)))
+    }
+
+    fn complete<'a>(&'a self, completion: &'a Completion) -> Pending<'a, Result<Holding, StoreError>> {
+        let completion = completion.clone();
+        Box::pin(self.0.writer.ask(move |group| group.complete(&completion)))
+    }
+
+    fn release(&self, operation: OperationId, epoch: Epoch) -> Pending<'_, Result<Holding, StoreError>> {
+        Box::pin(self.0.writer.ask(move |group| group.release(operation, epoch)))
+    }
+
+    fn look(&self, operation: OperationId) -> Pending<'_, Result<Option<Record>, StoreError>> {
+        Box::pin(async move {
+            let row = self.read(operation)?;
+            let now = group::now(&self.0.clock);
+            Ok(row.filter(|row| row.is_there(now)).map(|row| row.record(now)))
+        })
+    }
+
+    fn erase(&self, operation: OperationId) -> Pending<'_, Result<bool, StoreError>> {
+        Box::pin(self.0.writer.ask(move |group| group.erase(operation)))
+    }
+
+    fn sweep(&self, records_max: u32) -> Pending<'_, Result<Swept, StoreError>> {
+        Box::pin(async move {
+            let mut swept = Swept::default();
+            let mut left = records_max;
+            while left > 0 {
+                let batch = left.min(SWEEP_BATCH);
+                let Swept { answers, records } = self.0.writer.ask(move |group| group.sweep(batch)).await?;
+                swept.answers += answers;
+                swept.records += records;
+                if answers + records < u64::from(batch) {
+                    break;
+                }
+                left -= batch;
+            }
+            Ok(swept)
+        })
+    }
+
+    fn changed(&self, operation: OperationId) -> Pending<'static, ()> {
+        self.0.bells.heard(operation)
+    }
+
+    fn begin<'a>(
+        &'a self,
+        _operation: OperationId,
+        _grant: Grant,
+        extensions: &'a mut Extensions,
+    ) -> Pending<'a, Result<Option<Box<dyn super::Transaction>>, StoreError>> {
+        Box::pin(async move {
+            let transaction = Transaction::new(self.0.writer.clone());
+            extensions.insert(transaction.clone());
+            let shares: Box<dyn super::Transaction> = Box::new(Shares::new(transaction));
+            Ok(Some(shares))
+        })
+    }
+
+    fn shares_transactions(&self) -> bool {
+        true
+    }
+}

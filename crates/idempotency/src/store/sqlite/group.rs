@@ -1,0 +1,150 @@
+//! The verbs, inside an open transaction: read the row, ask the rule, leave what it says.
+
+use super::rows;
+use super::trouble::Trouble;
+use crate::record::{Claim, Claimed, Completion, Epoch, Holding, OperationId};
+use crate::rule::{self, Row, Write};
+use crate::store::{Clock, Swept};
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension};
+use std::time::Duration;
+
+/// The transaction that several verbs share.
+pub(super) struct Group<'c> {
+    connection: &'c Connection,
+    clock: &'c Clock,
+    /// The newest epoch that was given, once it was read; the row is written when the group closes.
+    epoch: Option<u64>,
+    /// Whose waiters are to be woken after the commit.
+    pub(super) changed: Vec<OperationId>,
+}
+
+/// The time in the file's resolution, so that what is told is what is kept.
+pub(super) fn now(clock: &Clock) -> Timestamp {
+    Timestamp::from_microsecond(clock().as_microsecond()).expect("a time that was told can be told again")
+}
+
+impl<'c> Group<'c> {
+    pub(super) fn new(connection: &'c Connection, clock: &'c Clock) -> Self {
+        Self { connection, clock, epoch: None, changed: Vec::new() }
+    }
+
+    /// The last to be done before the commit.
+    pub(super) fn close(&self) -> Result<(), Trouble> {
+        if let Some(epoch) = self.epoch {
+            let write = "UPDATE idempotency_meta SET value = ?1 WHERE key = 'epoch'";
+            self.connection.prepare_cached(write)?.execute([epoch as i64])?;
+        }
+        Ok(())
+    }
+
+    /// The epoch that the next grant carries.
+    fn next(&self) -> Result<Epoch, Trouble> {
+        let newest = match self.epoch {
+            Some(epoch) => epoch,
+            None => self
+                .connection
+                .prepare_cached("SELECT value FROM idempotency_meta WHERE key = 'epoch'")?
+                .query_row([], |row| row.get::<_, i64>(0))? as u64,
+        };
+        Ok(Epoch(newest + 1))
+    }
+
+    pub(super) fn claim(&mut self, claim: &Claim) -> Result<Claimed, Trouble> {
+        let next = self.next()?;
+        let row = rows::read(self.connection, claim.operation)?;
+        let (claimed, write) = rule::claim(row.as_ref(), claim, next, now(self.clock));
+        rows::write(self.connection, claim.operation, row.as_ref(), &write)?;
+        match &claimed {
+            Claimed::Granted(grant) if grant.epoch == next => self.epoch = Some(next.0),
+            Claimed::Granted(_) => {}
+            Claimed::Found(_) if write == Write::Nothing => {}
+            Claimed::Found(_) => self.changed.push(claim.operation),
+        }
+        Ok(claimed)
+    }
+
+    fn held(
+        &self,
+        operation: OperationId,
+        verb: impl FnOnce(Option<&Row>, Timestamp) -> (Holding, Write),
+    ) -> Result<Holding, Trouble> {
+        let row = rows::read(self.connection, operation)?;
+        let (holding, write) = verb(row.as_ref(), now(self.clock));
+        rows::write(self.connection, operation, row.as_ref(), &write)?;
+        Ok(holding)
+    }
+
+    pub(super) fn renew(
+        &self,
+        operation: OperationId,
+        epoch: Epoch,
+        lease_for: Duration,
+    ) -> Result<Holding, Trouble> {
+        self.held(operation, |row, now| rule::renew(row, epoch, lease_for, now))
+    }
+
+    pub(super) fn complete(&mut self, completion: &Completion) -> Result<Holding, Trouble> {
+        let Completion { operation, epoch, ending, keep } = completion;
+        self.changed.push(*operation);
+        self.held(*operation, |row, now| rule::complete(row, *epoch, ending, *keep, now))
+    }
+
+    pub(super) fn release(&mut self, operation: OperationId, epoch: Epoch) -> Result<Holding, Trouble> {
+        self.changed.push(operation);
+        self.held(operation, |row, now| rule::release(row, epoch, now))
+    }
+
+    /// The bytes are overwritten where they lay, not only unlinked.
+    pub(super) fn erase(&self, operation: OperationId) -> Result<bool, Trouble> {
+        let row = rows::read(self.connection, operation)?;
+        let (erased, write) = rule::erase(row.as_ref(), now(self.clock));
+        if write != Write::Nothing {
+            self.secure_delete(true)?;
+            let written = rows::write(self.connection, operation, row.as_ref(), &write);
+            self.secure_delete(false)?;
+            written?;
+        }
+        Ok(erased)
+    }
+
+    fn secure_delete(&self, on: bool) -> Result<(), Trouble> {
+        Ok(self.connection.pragma_update_and_check(None, "secure_delete", on, |_| Ok(()))?)
+    }
+
+    pub(super) fn sweep(&self, records_max: u32) -> Result<Swept, Trouble> {
+        const DUE: &str = "
+            SELECT operation FROM idempotency_record WHERE sweep_at <= ?1 ORDER BY sweep_at LIMIT ?2";
+        let now = now(self.clock);
+        let due: Vec<[u8; 16]> = self
+            .connection
+            .prepare_cached(DUE)?
+            .query_map((now.as_microsecond(), records_max), |row| row.get(0))?
+            .collect::<rusqlite::Result<_>>()?;
+        let mut swept = Swept::default();
+        for operation in due.into_iter().map(OperationId::from_hash) {
+            let Some(row) = rows::read(self.connection, operation)? else { continue };
+            let write = rule::sweep(&row, now);
+            match &write {
+                Write::Nothing => {}
+                Write::Put(_) => swept.answers += 1,
+                Write::Remove => swept.records += 1,
+            }
+            rows::write(self.connection, operation, Some(&row), &write)?;
+        }
+        Ok(swept)
+    }
+
+    /// The first check counts.
+    pub(super) fn agree(&self, check: [u8; 16]) -> Result<bool, Trouble> {
+        let read = "SELECT value FROM idempotency_meta WHERE key = 'check'";
+        let kept: Option<Vec<u8>> =
+            self.connection.prepare_cached(read)?.query_row([], |row| row.get(0)).optional()?;
+        if let Some(kept) = kept {
+            return Ok(kept == check);
+        }
+        let write = "INSERT INTO idempotency_meta VALUES ('check', ?1)";
+        self.connection.prepare_cached(write)?.execute([check])?;
+        Ok(true)
+    }
+}

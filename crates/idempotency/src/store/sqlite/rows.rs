@@ -1,0 +1,159 @@
+//! Rows in and out of the file. What is read was written by us, or it is said to be damaged.
+
+use super::trouble::Trouble;
+use crate::record::{Epoch, OperationId, RequestTag, ScopeTag};
+use crate::rule::{Kept, Row, State, Write};
+use bytes::Bytes;
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, params};
+use uuid::Uuid;
+
+const RUNNING: i64 = 0;
+const UNKNOWN: i64 = 1;
+const COMPLETED: i64 = 2;
+
+/// The row of an operation.
+pub(super) fn read(connection: &Connection, operation: OperationId) -> Result<Option<Row>, Trouble> {
+    const READ: &str = "
+        SELECT epoch, scope, request, claimant, taken_over, first_at, state, until_at, ended_at, expires_at, gone_at,
+            answer
+        FROM idempotency_record WHERE operation = ?1";
+    let raw = connection
+        .prepare_cached(READ)?
+        .query_row([operation.as_bytes()], |row| {
+            Ok(Raw {
+                epoch: row.get(0)?,
+                scope: row.get(1)?,
+                request: row.get(2)?,
+                claimant: row.get(3)?,
+                taken_over: row.get(4)?,
+                first_at: row.get(5)?,
+                state: row.get(6)?,
+                until_at: row.get(7)?,
+                kept: [row.get(8)?, row.get(9)?, row.get(10)?],
+                answer: row.get(11)?,
+            })
+        })
+        .optional()?;
+    raw.map(|raw| raw.understood().map_err(|what| Trouble::Corrupt(operation, what))).transpose()
+}
+
+/// A row as it lies in the file.
+struct Raw {
+    epoch: i64,
+    scope: Vec<u8>,
+    request: Vec<u8>,
+    claimant: Vec<u8>,
+    taken_over: bool,
+    first_at: i64,
+    state: i64,
+    until_at: Option<i64>,
+    kept: [Option<i64>; 3],
+    answer: Option<Vec<u8>>,
+}
+
+impl Raw {
+    fn understood(self) -> Result<Row, &'static str> {
+        let state = match (self.state, self.until_at, self.kept) {
+            (RUNNING, Some(until), [None, None, None]) => State::Running { until: instant(until)? },
+            (UNKNOWN | COMPLETED, None, [Some(at), Some(expires_at), Some(gone_at)]) => {
+                let kept =
+                    Kept { at: instant(at)?, expires_at: instant(expires_at)?, gone_at: instant(gone_at)? };
+                match self.state {
+                    UNKNOWN => State::Unknown(kept),
+                    _ => State::Completed(kept, self.answer.map(Bytes::from)),
+                }
+            }
+            _ => return Err("its state and its instants do not fit together"),
+        };
+        Ok(Row {
+            scope: ScopeTag(self.scope.try_into().map_err(|_| "its scope has not 16 bytes")?),
+            request: RequestTag(self.request.try_into().map_err(|_| "its request has not 32 bytes")?),
+            claimant: Uuid::from_slice(&self.claimant).map_err(|_| "its claimant has not 16 bytes")?,
+            epoch: Epoch(u64::try_from(self.epoch).map_err(|_| "its epoch is below zero")?),
+            taken_over: self.taken_over,
+            first_at: instant(self.first_at)?,
+            state,
+        })
+    }
+}
+
+fn instant(micros: i64) -> Result<Timestamp, &'static str> {
+    Timestamp::from_microsecond(micros).map_err(|_| "one of its instants is beyond all times")
+}
+
+/// The end of time is kept as its whole second: its last microsecond cannot be read back.
+fn micros(at: Timestamp) -> i64 {
+    at.as_microsecond().min(Timestamp::MAX.as_second() * 1_000_000)
+}
+
+/// Leaves in the file what a rule says. `before` is the row that the rule saw.
+pub(super) fn write(
+    connection: &Connection,
+    operation: OperationId,
+    before: Option<&Row>,
+    write: &Write,
+) -> Result<(), Trouble> {
+    match (write, before) {
+        (Write::Nothing, _) => {}
+        (Write::Put(row), Some(before)) if before.epoch == row.epoch => {
+            put(connection, UPDATE, operation, row)?;
+        }
+        (Write::Put(row), before) => {
+            if let Some(before) = before {
+                remove(connection, before.epoch)?;
+            }
+            put(connection, INSERT, operation, row)?;
+        }
+        (Write::Remove, before) => {
+            if let Some(before) = before {
+                remove(connection, before.epoch)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+const INSERT: &str = "
+    INSERT INTO idempotency_record (epoch, operation, scope, request, claimant, taken_over, first_at, state, until_at,
+        ended_at, expires_at, gone_at, sweep_at, answer)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+
+/// The parameters of both statements are the same; what a grant fixed stays as it is.
+const UPDATE: &str = "
+    UPDATE idempotency_record SET state = ?8, until_at = ?9, ended_at = ?10, expires_at = ?11, gone_at = ?12,
+        sweep_at = ?13, answer = ?14
+    WHERE epoch = ?1 AND operation = ?2 AND scope = ?3 AND request = ?4 AND claimant = ?5 AND taken_over = ?6
+        AND first_at = ?7";
+
+fn put(connection: &Connection, statement: &str, operation: OperationId, row: &Row) -> Result<(), Trouble> {
+    let (state, until, kept, answer) = match &row.state {
+        State::Running { until } => (RUNNING, Some(micros(*until)), None, None),
+        State::Unknown(kept) => (UNKNOWN, None, Some(kept), None),
+        State::Completed(kept, answer) => (COMPLETED, None, Some(kept), answer.as_ref()),
+    };
+    let written = connection.prepare_cached(statement)?.execute(params![
+        row.epoch.0 as i64,
+        operation.as_bytes(),
+        row.scope.0,
+        row.request.0,
+        row.claimant.as_bytes(),
+        row.taken_over,
+        micros(row.first_at),
+        state,
+        until,
+        kept.map(|kept| micros(kept.at)),
+        kept.map(|kept| micros(kept.expires_at)),
+        kept.map(|kept| micros(kept.gone_at)),
+        row.sweep_at().map(micros),
+        answer.map(AsRef::<[u8]>::as_ref),
+    ])?;
+    if written == 1 { Ok(()) } else { Err(Trouble::Corrupt(operation, "it is not the row that was read")) }
+}
+
+fn remove(connection: &Connection, epoch: Epoch) -> Result<(), Trouble> {
+    connection
+        .prepare_cached("DELETE FROM idempotency_record WHERE epoch = ?1")?
+        .execute([epoch.0 as i64])?;
+    Ok(())
+}

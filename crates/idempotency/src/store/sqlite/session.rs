@@ -1,0 +1,158 @@
+//! A handler's transaction, as the writing thread serves it: one step after the other, on its own connection, until it
+//! is completed, given up, or too old.
+//!
+//! Nobody else writes meanwhile, so it is bounded in time: also within one statement, which SQLite interrupts. What the
+//! handler runs may neither end the transaction nor touch our tables; SQLite refuses to prepare such statements.
+
+use super::group::Group;
+use super::transaction::{Stage, Why};
+use super::trouble::Trouble;
+use super::writer::Desk;
+use crate::record::{Completion, Holding};
+use crate::store::StoreError;
+use rusqlite::Connection;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use std::convert::Infallible;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+use tokio::sync::oneshot;
+
+/// How many virtual instructions SQLite runs before it looks at the time.
+const INSTRUCTIONS: i32 = 10_000;
+
+/// What the handler does to the file.
+pub(super) type Job = Box<dyn FnOnce(&Connection) -> Ran + Send>;
+
+/// Tells a caller.
+pub(super) type Tell = Box<dyn FnOnce() + Send>;
+
+/// What came of a job. Its caller is told after it is known whether the transaction goes on; dropped untold, the caller
+/// asks why.
+pub(super) enum Ran {
+    ToItsEnd(Tell),
+    /// What is left of it, to be dropped then.
+    Panicked(Tell),
+}
+
+/// One step of the handler, or of the layer that ends it.
+pub(super) enum Step {
+    Run(Job),
+    Complete(Completion, oneshot::Sender<Result<Holding, StoreError>>),
+    /// Whoever waits on the other end learns that it is done when this is dropped.
+    RollBack(oneshot::Sender<Infallible>),
+}
+
+/// A transaction that waits for the thread.
+pub(super) struct Session {
+    pub(super) steps: Receiver<Step>,
+    pub(super) stage: Arc<Mutex<Stage>>,
+}
+
+impl Session {
+    /// Says why there is no transaction any more, before the steps that still come find nobody.
+    fn ended(&self, why: Why) {
+        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*stage {
+            Stage::Waiting | Stage::Open(_) => *stage = Stage::Ended(why),
+            Stage::Ended(_) => {}
+        }
+    }
+}
+
+/// Serves one transaction to its end.
+pub(super) fn serve(desk: &mut Desk, session: &Session) {
+    let (why, tell) = match desk.begin() {
+        Ok(()) => steps(desk, session),
+        Err(Trouble::Sqlite(error)) => (Why::NotBegun(error), None),
+        Err(Trouble::Corrupt(..)) => unreachable!("beginning reads no record"),
+    };
+    desk.roll_back();
+    session.ended(why);
+    if let Some(tell) = tell {
+        tell();
+    }
+}
+
+fn steps(desk: &mut Desk, session: &Session) -> (Why, Option<Tell>) {
+    let deadline = Instant::now() + desk.transaction_for;
+    loop {
+        match session.steps.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(Step::Run(job)) => match run(desk, job, deadline) {
+                Ok(tell) => tell(),
+                Err(ended) => return ended,
+            },
+            Ok(Step::Complete(completion, reply)) => {
+                let completed = complete(desk, &completion).map_err(StoreError::from);
+                // Whoever no longer waits finds the end in the record.
+                return (Why::Ended, Some(Box::new(move || drop(reply.send(completed)))));
+            }
+            Ok(Step::RollBack(waiting)) => return (Why::Ended, Some(Box::new(move || drop(waiting)))),
+            Err(RecvTimeoutError::Timeout) => return (Why::TimedOut, None),
+            Err(RecvTimeoutError::Disconnected) => return (Why::Ended, None),
+        }
+    }
+}
+
+/// Runs what the handler brought. `Err`: there is no transaction to go on with.
+fn run(desk: &mut Desk, job: Job, deadline: Instant) -> Result<Tell, (Why, Option<Tell>)> {
+    let failed = |error| (Why::NotBegun(Arc::new(error)), None);
+    guard(&mut desk.connection, deadline).map_err(failed)?;
+    let ran = job(&desk.connection);
+    unguard(&mut desk.connection).map_err(failed)?;
+    match ran {
+        Ran::Panicked(untold) => Err((Why::Panicked, Some(untold))),
+        Ran::ToItsEnd(tell) if Instant::now() >= deadline => {
+            Err((Why::TimedOut, Some(Box::new(move || drop(tell)))))
+        }
+        // What was run knows the reason, and tells it.
+        Ran::ToItsEnd(tell) if desk.connection.is_autocommit() => Err((Why::RolledBack, Some(tell))),
+        Ran::ToItsEnd(tell) => Ok(tell),
+    }
+}
+
+fn guard(connection: &mut Connection, deadline: Instant) -> rusqlite::Result<()> {
+    connection.progress_handler(INSTRUCTIONS, Some(move || Instant::now() >= deadline))?;
+    connection.authorizer(Some(|context: AuthContext<'_>| allowed(&context.action)))
+}
+
+fn unguard(connection: &mut Connection) -> rusqlite::Result<()> {
+    connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)?;
+    connection.progress_handler(0, None::<fn() -> bool>)
+}
+
+/// Whether a handler may do this: everything but ending the transaction and changing what is ours.
+fn allowed(action: &AuthAction<'_>) -> Authorization {
+    let is_ours = |table: &str| table.starts_with("idempotency_");
+    match action {
+        AuthAction::Transaction { .. } | AuthAction::Attach { .. } | AuthAction::Detach { .. } => {
+            Authorization::Deny
+        }
+        AuthAction::Insert { table_name }
+        | AuthAction::Update { table_name, .. }
+        | AuthAction::Delete { table_name }
+        | AuthAction::DropTable { table_name }
+        | AuthAction::AlterTable { table_name, .. }
+        | AuthAction::CreateTrigger { table_name, .. }
+        | AuthAction::CreateIndex { table_name, .. }
+            if is_ours(table_name) =>
+        {
+            Authorization::Deny
+        }
+        _ => Authorization::Allow,
+    }
+}
+
+/// Commits what the handler did together with its end, or neither.
+fn complete(desk: &Desk, completion: &Completion) -> Result<Holding, Trouble> {
+    let mut group = Group::new(&desk.connection, &desk.clock);
+    let holding = group.complete(completion)?;
+    match holding {
+        Holding::Held => {
+            desk.execute("COMMIT")?;
+            desk.bells.ring(completion.operation);
+        }
+        Holding::Lost => desk.roll_back(),
+    }
+    Ok(holding)
+}

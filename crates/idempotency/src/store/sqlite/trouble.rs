@@ -1,0 +1,43 @@
+//! What can go wrong in the file, sorted by what the caller does next.
+
+use crate::record::OperationId;
+use crate::store::StoreError;
+use rusqlite::{Error, ErrorCode};
+use std::sync::Arc;
+
+/// Why a verb did not come to an end.
+#[derive(Clone, Debug)]
+pub(super) enum Trouble {
+    /// SQLite says so. Several callers of one group are told the same.
+    Sqlite(Arc<Error>),
+    /// A record was not written by us.
+    Corrupt(OperationId, &'static str),
+}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        Self::Sqlite(Arc::new(error))
+    }
+}
+
+impl Trouble {
+    /// SQLite's error, as the store's user is told.
+    pub(super) fn told(error: Error) -> StoreError {
+        Self::from(error).into()
+    }
+}
+
+impl From<Trouble> for StoreError {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Corrupt(operation, what) => Self::Corrupt { operation, what },
+            Trouble::Sqlite(error) => match error.sqlite_error_code() {
+                Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Self::Unfit(format!(
+                    "the file is damaged or no SQLite database, restore it from a backup: {error}"
+                )),
+                // Full, read-only, locked, out of memory, no permission: nothing was done, and it may pass.
+                Some(_) | None => Self::Unavailable(Box::new(error)),
+            },
+        }
+    }
+}

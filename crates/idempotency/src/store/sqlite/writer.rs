@@ -1,0 +1,266 @@
+//! The one thread that writes: whatever gathered while the last commit was synced is the next commit.
+//!
+//! There is no timer: alone, a verb is committed at once; among many, they share a sync. A verb that fails takes the
+//! others of its group back with it, so they are done again one by one and each is told its own end. Nobody waits for
+//! ever: when the thread is gone, so are the other ends of all channels.
+
+use super::group::Group;
+use super::session::{self, Session};
+use super::trouble::Trouble;
+use crate::store::wake::Bells;
+use crate::store::{Clock, StoreError};
+use rusqlite::Connection;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+/// How many verbs share a commit at most.
+const GROUP_MAX: usize = 256;
+/// How many may wait; who comes then waits for a place.
+const QUEUE_MAX: usize = 1_024;
+
+/// What the thread is asked for.
+pub(super) enum Command {
+    /// A verb.
+    Errand(Box<dyn Errand>),
+    /// A transaction of a handler, which has the connection to itself until it ends.
+    Session(Session),
+}
+
+/// A verb that waits for its commit.
+pub(super) trait Errand: Send {
+    /// Does it in the open transaction. Done again after a rollback, only the last counts.
+    fn work(&mut self, group: &mut Group<'_>) -> Result<(), Trouble>;
+
+    /// Tells the caller what came of it: done and committed, or not.
+    fn tell(self: Box<Self>, committed: Result<(), Trouble>);
+}
+
+struct Asked<T, F> {
+    work: F,
+    done: Option<Result<T, Trouble>>,
+    reply: oneshot::Sender<Result<T, StoreError>>,
+}
+
+impl<T: Send, F: FnMut(&mut Group<'_>) -> Result<T, Trouble> + Send> Errand for Asked<T, F> {
+    fn work(&mut self, group: &mut Group<'_>) -> Result<(), Trouble> {
+        match (self.work)(group) {
+            Err(trouble @ Trouble::Sqlite(_)) => Err(trouble),
+            // A damaged record concerns its own caller; nothing was written for it.
+            done @ (Ok(_) | Err(Trouble::Corrupt(..))) => {
+                self.done = Some(done);
+                Ok(())
+            }
+        }
+    }
+
+    fn tell(self: Box<Self>, committed: Result<(), Trouble>) {
+        let done = self.done;
+        let told = committed.and_then(|()| done.expect("what is committed was done"));
+        // Whoever no longer waits offers the same again, if it still matters.
+        drop(self.reply.send(told.map_err(StoreError::from)));
+    }
+}
+
+/// The way to the thread.
+#[derive(Clone)]
+pub(super) struct Writer(mpsc::Sender<Command>);
+
+/// The thread is gone.
+#[derive(Debug, thiserror::Error)]
+#[error("the thread that writes to the file has ended")]
+pub(super) struct Gone;
+
+impl From<Gone> for StoreError {
+    fn from(gone: Gone) -> Self {
+        Self::Unavailable(Box::new(gone))
+    }
+}
+
+impl Writer {
+    /// Starts the thread, which ends with the last of its askers.
+    pub(super) fn start(desk: Desk) -> Result<Self, StoreError> {
+        let (sender, commands) = mpsc::channel(QUEUE_MAX);
+        std::thread::Builder::new()
+            .name("idempotency".to_owned())
+            .spawn(move || desk.serve(commands))
+            .map_err(|error| StoreError::Unavailable(Box::new(error)))?;
+        Ok(Self(sender))
+    }
+
+    /// Has something done in the next commit.
+    pub(super) async fn ask<T: Send + 'static>(
+        &self,
+        work: impl FnMut(&mut Group<'_>) -> Result<T, Trouble> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (reply, told) = oneshot::channel();
+        let errand = Box::new(Asked { work, done: None, reply });
+        self.0.send(Command::Errand(errand)).await.map_err(|_| Gone)?;
+        told.await.map_err(|_| Gone)?
+    }
+
+    /// A place in the queue, which a session takes without waiting once it has it.
+    pub(super) async fn place(&self) -> Result<mpsc::Permit<'_, Command>, Gone> {
+        self.0.reserve().await.map_err(|_| Gone)
+    }
+}
+
+/// What the thread works with.
+pub(super) struct Desk {
+    pub(super) connection: Connection,
+    pub(super) clock: Clock,
+    pub(super) bells: Bells,
+    pub(super) transaction_for: Duration,
+}
+
+/// Where a group failed. What could not begin is not tried again one by one: it was waited for already.
+enum Failed {
+    Beginning(Trouble),
+    Later(Trouble),
+}
+
+impl Desk {
+    fn serve(mut self, mut commands: mpsc::Receiver<Command>) {
+        while let Some(first) = commands.blocking_recv() {
+            let (mut errands, mut session, mut next) = (Vec::new(), None, Some(first));
+            while let Some(command) = next.take() {
+                match command {
+                    Command::Errand(errand) => errands.push(errand),
+                    Command::Session(begun) => session = Some(begun),
+                }
+                if session.is_none() && errands.len() < GROUP_MAX {
+                    // Empty or closed, the group is what gathered so far.
+                    next = commands.try_recv().ok();
+                }
+            }
+            self.commit(errands);
+            if let Some(session) = session {
+                session::serve(&mut self, &session);
+            }
+        }
+    }
+
+    fn commit(&mut self, mut errands: Vec<Box<dyn Errand>>) {
+        match self.attempt(&mut errands) {
+            Ok(()) => {
+                for errand in errands {
+                    errand.tell(Ok(()));
+                }
+            }
+            Err(Failed::Later(_)) if errands.len() > 1 => {
+                for errand in errands {
+                    self.commit(vec![errand]);
+                }
+            }
+            Err(Failed::Beginning(trouble) | Failed::Later(trouble)) => {
+                for errand in errands {
+                    errand.tell(Err(trouble.clone()));
+                }
+            }
+        }
+    }
+
+    /// All of them in one transaction, or none.
+    fn attempt(&mut self, errands: &mut [Box<dyn Errand>]) -> Result<(), Failed> {
+        if errands.is_empty() {
+            return Ok(());
+        }
+        self.begin().map_err(Failed::Beginning)?;
+        let mut group = Group::new(&self.connection, &self.clock);
+        let worked = errands.iter_mut().try_for_each(|errand| errand.work(&mut group));
+        let changed = worked.and_then(|()| group.close()).map(|()| group.changed);
+        match changed.and_then(|changed| self.execute("COMMIT").map(|()| changed)) {
+            Ok(changed) => {
+                for operation in changed {
+                    self.bells.ring(operation);
+                }
+                Ok(())
+            }
+            Err(trouble) => {
+                self.roll_back();
+                Err(Failed::Later(trouble))
+            }
+        }
+    }
+
+    /// The write lock is taken at once: a transaction that reads first and then finds the lock taken could not go on.
+    pub(super) fn begin(&self) -> Result<(), Trouble> {
+        self.execute("BEGIN IMMEDIATE")
+    }
+
+    pub(super) fn execute(&self, statement: &str) -> Result<(), Trouble> {
+        self.connection.prepare_cached(statement)?.execute([])?;
+        Ok(())
+    }
+
+    /// Leaves no transaction open, whatever happened; SQLite may have rolled it back by itself.
+    pub(super) fn roll_back(&self) {
+        if self.connection.is_autocommit() {
+            return;
+        }
+        if let Err(error) = self.connection.execute_batch("ROLLBACK") {
+            tracing::error!(%error, "a transaction could not be rolled back");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Asked, Command, Desk, GROUP_MAX, Group, QUEUE_MAX};
+    use crate::record::{Claim, Claimed, Keep, OperationId, RequestTag, ScopeTag, Takeover};
+    use crate::store::clock;
+    use crate::store::sqlite::schema;
+    use crate::store::wake::Bells;
+    use rusqlite::Connection;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+    use tokio::sync::{mpsc, oneshot};
+
+    /// How many commits it takes to grant this many claims that wait already.
+    fn commits_of(claims: usize) -> usize {
+        let mut connection = Connection::open_in_memory().expect("opening");
+        schema::migrate(&connection).expect("making the tables");
+        let commits = Arc::new(AtomicUsize::new(0));
+        let counted = commits.clone();
+        let hook = move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+            false
+        };
+        connection.commit_hook(Some(hook)).expect("counting");
+        let bells = Bells::default();
+        let desk =
+            Desk { connection, clock: clock::system(), bells, transaction_for: Duration::from_secs(1) };
+        let (sender, commands) = mpsc::channel(QUEUE_MAX);
+        let mut waiting = Vec::new();
+        for n in 0..claims {
+            let claim = Claim {
+                operation: OperationId::from_hash((n as u128).to_be_bytes()),
+                scope: ScopeTag([0; 16]),
+                request: RequestTag([0; 32]),
+                claimant: uuid::Uuid::nil(),
+                lease_for: Duration::from_secs(30),
+                takeover: Takeover::Never,
+                keep: Keep { answer_for: Duration::ZERO, tombstone_for: Duration::ZERO },
+            };
+            let (reply, told) = oneshot::channel();
+            let work = move |group: &mut Group<'_>| group.claim(&claim);
+            let errand = Asked { work, done: None, reply };
+            assert!(sender.try_send(Command::Errand(Box::new(errand))).is_ok(), "there is a place");
+            waiting.push(told);
+        }
+        drop(sender);
+        desk.serve(commands);
+        for (n, mut told) in waiting.into_iter().enumerate() {
+            let claimed = told.try_recv().expect("everybody was told").expect("claiming");
+            assert!(matches!(claimed, Claimed::Granted(grant) if grant.epoch.0 == n as u64 + 1));
+        }
+        commits.load(Ordering::SeqCst)
+    }
+
+    #[test]
+    fn whoever_waits_shares_one_commit() {
+        for (claims, commits) in [(1, 1), (100, 1), (GROUP_MAX, 1), (GROUP_MAX + 1, 2)] {
+            assert_eq!(commits_of(claims), commits, "{claims} claims");
+        }
+    }
+}

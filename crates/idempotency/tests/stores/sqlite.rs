@@ -1,0 +1,287 @@
+//! One SQLite file: the suite, and what is about files.
+
+use crate::clock::StandingClock;
+use jiff::Timestamp;
+use perdura_idempotency::conformance::Bench;
+use perdura_idempotency::record::{
+    Claim, Claimed, Completion, Ending, Grant, Holding, Keep, OperationId, RequestTag, ScopeTag, Standing,
+    Takeover,
+};
+use perdura_idempotency::store::sqlite::{Options, Sqlite};
+use perdura_idempotency::store::{Pending, Store, StoreError};
+use rusqlite::Connection;
+use std::future::{Ready, ready};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// A folder of its own, gone with the test.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("idempotency-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::create_dir_all(&path).expect("a folder for the test");
+        Self(path)
+    }
+
+    pub(crate) fn file(&self) -> PathBuf {
+        self.0.join("idempotency.db")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left is under the target directory, and harms nobody.
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+struct SqliteBench {
+    clock: StandingClock,
+    first: Sqlite,
+    second: Sqlite,
+    _folder: Folder,
+}
+
+fn bench() -> Ready<SqliteBench> {
+    let (folder, clock) = (Folder::new(), StandingClock::new());
+    let open = || {
+        Sqlite::open_with_clock(folder.file(), &Options::default(), clock.clock())
+            .expect("a file to work with")
+    };
+    ready(SqliteBench { first: open(), second: open(), clock, _folder: folder })
+}
+
+impl Bench for SqliteBench {
+    fn store(&self) -> Arc<dyn Store> {
+        Arc::new(self.first.clone())
+    }
+
+    fn another(&self) -> Arc<dyn Store> {
+        Arc::new(self.second.clone())
+    }
+
+    fn pass(&self, time: Duration) -> Pending<'_, ()> {
+        self.clock.pass(time);
+        Box::pin(ready(()))
+    }
+
+    fn hears_others(&self) -> bool {
+        false
+    }
+}
+
+perdura_idempotency::store_conformance!(bench);
+
+/// The n-th operation.
+pub(crate) fn operation(n: u8) -> OperationId {
+    OperationId::parse(&format!("00000000-0000-8000-8000-0000000000{n:02x}")).expect("an id of ours")
+}
+
+pub(crate) fn claim(n: u8) -> Claim {
+    Claim {
+        operation: operation(n),
+        scope: ScopeTag([1; 16]),
+        request: RequestTag([2; 32]),
+        claimant: Uuid::from_u128(3),
+        lease_for: Duration::from_secs(30),
+        takeover: Takeover::Allowed,
+        keep: KEEP,
+    }
+}
+
+pub(crate) const KEEP: Keep = Keep { answer_for: Duration::from_hours(2), tombstone_for: Duration::ZERO };
+
+pub(crate) fn answered(n: u8, grant: Grant, answer: impl Into<Vec<u8>>) -> Completion {
+    let ending = Ending::Answered(answer.into().into());
+    Completion { operation: operation(n), epoch: grant.epoch, ending, keep: KEEP }
+}
+
+pub(crate) async fn granted(store: &Sqlite, n: u8) -> Grant {
+    match store.claim(&claim(n)).await.expect("claiming") {
+        Claimed::Granted(grant) => grant,
+        Claimed::Found(record) => panic!("should be granted: {record:?}"),
+    }
+}
+
+pub(crate) async fn standing(store: &Sqlite, n: u8) -> Option<Standing> {
+    store.look(operation(n)).await.expect("looking").map(|record| record.standing)
+}
+
+async fn completed(store: &Sqlite, n: u8, answer: &[u8]) -> Grant {
+    let grant = granted(store, n).await;
+    let holding = store.complete(&answered(n, grant, answer)).await.expect("completing");
+    assert_eq!(holding, Holding::Held);
+    grant
+}
+
+fn is_unavailable<T>(told: &Result<T, StoreError>) -> bool {
+    matches!(told, Err(StoreError::Unavailable(_)))
+}
+
+/// Whoever finds the file locked is told soon.
+fn impatient() -> Options {
+    Options { busy_for: Duration::from_millis(20), ..Options::default() }
+}
+
+#[tokio::test]
+async fn a_file_that_is_opened_again_knows_everything() {
+    let folder = Folder::new();
+    let store = Sqlite::open(folder.file(), &Options::default()).expect("opening");
+    let first = completed(&store, 1, b"kept").await;
+    let second = granted(&store, 2).await;
+    assert!(store.agree([1; 16]).await.expect("agreeing"));
+    drop(store);
+
+    let store = Sqlite::open(folder.file(), &Options::default()).expect("opening again");
+    assert!(
+        matches!(standing(&store, 1).await, Some(Standing::Completed { answer, .. }) if answer == "kept")
+    );
+    assert_eq!(store.release(operation(2), second.epoch).await.expect("releasing"), Holding::Held);
+    let third = granted(&store, 2).await;
+    assert!(third.epoch > second.epoch && second.epoch > first.epoch);
+    assert!(!store.agree([2; 16]).await.expect("agreeing"));
+}
+
+#[tokio::test]
+async fn a_file_of_a_later_version_is_refused_and_left_alone() {
+    let folder = Folder::new();
+    drop(Sqlite::open(folder.file(), &Options::default()).expect("opening"));
+    let file = Connection::open(folder.file()).expect("opening");
+    file.execute("UPDATE idempotency_meta SET value = 2 WHERE key = 'version'", []).expect("updating");
+    let refused = Sqlite::open(folder.file(), &Options::default()).err().expect("is refused");
+    assert!(matches!(&refused, StoreError::Unfit(why) if why.contains("version 2")), "{refused}");
+}
+
+#[tokio::test]
+async fn what_is_no_database_is_refused() {
+    let folder = Folder::new();
+    std::fs::write(folder.file(), [b'x'; 8_192]).expect("writing");
+    let refused = Sqlite::open(folder.file(), &Options::default()).err().expect("is refused");
+    assert!(matches!(refused, StoreError::Unfit(_)), "{refused}");
+    let missing = Sqlite::open(folder.file().join("nowhere"), &Options::default());
+    assert!(is_unavailable(&missing));
+}
+
+#[tokio::test]
+async fn a_full_disk_fails_what_does_not_fit_and_nothing_else() {
+    let folder = Folder::new();
+    let options = Options { pages_max: Some(64), ..Options::default() };
+    let store = Sqlite::open(folder.file(), &options).expect("opening");
+    completed(&store, 1, b"small").await;
+    let (large, small) = (granted(&store, 2).await, granted(&store, 3).await);
+    let large = answered(2, large, vec![7; 1 << 20]);
+    let small = answered(3, small, "fits");
+    // Both wait at once, so that they may share a group; only one of them fails.
+    let (first, second) = tokio::join!(store.complete(&large), store.complete(&small));
+    assert!(is_unavailable(&first));
+    assert_eq!(second.expect("what fits is done"), Holding::Held);
+    assert!(matches!(standing(&store, 2).await, Some(Standing::Running { .. })), "nothing of it is left");
+    assert!(matches!(standing(&store, 1).await, Some(Standing::Completed { .. })));
+    completed(&store, 4, b"the thread goes on").await;
+}
+
+#[tokio::test]
+async fn a_locked_file_is_unavailable_and_replays_go_on() {
+    let folder = Folder::new();
+    let store = Sqlite::open(folder.file(), &impatient()).expect("opening");
+    completed(&store, 1, b"kept").await;
+    let other = Connection::open(folder.file()).expect("opening");
+    other.execute_batch("BEGIN IMMEDIATE").expect("locking");
+    let (new, beginning) = (claim(2), claim(3));
+    let (first, second) = tokio::join!(store.claim(&new), store.claim(&beginning));
+    assert!(is_unavailable(&first) && is_unavailable(&second), "everybody who waits is told");
+    let replay = store.claim(&claim(1)).await.expect("replaying");
+    assert!(
+        matches!(replay, Claimed::Found(record) if matches!(record.standing, Standing::Completed { .. }))
+    );
+    other.execute_batch("COMMIT").expect("unlocking");
+    granted(&store, 2).await;
+}
+
+#[tokio::test]
+async fn a_file_that_was_taken_away_is_unavailable() {
+    let folder = Folder::new();
+    let store = Sqlite::open(folder.file(), &impatient()).expect("opening");
+    completed(&store, 1, b"kept").await;
+    std::fs::rename(folder.file(), folder.file().with_extension("moved")).expect("moving");
+    assert!(is_unavailable(&store.claim(&claim(2)).await));
+    std::fs::rename(folder.file().with_extension("moved"), folder.file()).expect("moving back");
+    granted(&store, 2).await;
+}
+
+#[tokio::test]
+async fn a_damaged_record_is_told_to_its_own_caller_only() {
+    let folder = Folder::new();
+    let store = Sqlite::open(folder.file(), &Options::default()).expect("opening");
+    let grant = granted(&store, 1).await;
+    let other = granted(&store, 2).await;
+    let file = Connection::open(folder.file()).expect("opening");
+    for damage in
+        ["state = 7", "until_at = NULL", "until_at = 9223372036854775807", "scope = x'00'", "request = x''"]
+    {
+        let set = format!("UPDATE idempotency_record SET {damage} WHERE epoch = {}", grant.epoch);
+        file.execute_batch(&format!("SAVEPOINT whole; {set}; RELEASE whole")).expect("damaging");
+        let (spoilt, sound) = (answered(1, grant, "spoilt"), answered(2, other, "sound"));
+        let (first, second) = tokio::join!(store.complete(&spoilt), store.complete(&sound));
+        assert!(
+            matches!(first, Err(StoreError::Corrupt { operation: of, .. }) if of == operation(1)),
+            "{damage}"
+        );
+        assert_eq!(second.expect("completing"), Holding::Held);
+        assert!(matches!(store.claim(&claim(1)).await, Err(StoreError::Corrupt { .. })), "{damage}");
+        assert!(matches!(store.look(operation(1)).await, Err(StoreError::Corrupt { .. })), "{damage}");
+    }
+}
+
+#[tokio::test]
+async fn an_erased_answer_is_nowhere_in_the_file() {
+    let folder = Folder::new();
+    let store = Sqlite::open(folder.file(), &Options::default()).expect("opening");
+    let secret = [b"a secret that nobody should find ".as_slice(); 300].concat();
+    completed(&store, 1, &secret).await;
+    completed(&store, 2, b"beside it").await;
+    assert!(store.erase(operation(1)).await.expect("erasing"));
+    let file = Connection::open(folder.file()).expect("opening");
+    file.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("copying the log into the file");
+    let bytes = std::fs::read(folder.file()).expect("reading");
+    assert!(!bytes.windows(16).any(|window| window == &secret[..16]));
+    assert!(bytes.windows(9).any(|window| window == b"beside it"));
+}
+
+#[tokio::test]
+async fn a_sweep_counts_what_it_removes() {
+    let (folder, clock) = (Folder::new(), StandingClock::new());
+    let store = Sqlite::open_with_clock(folder.file(), &Options::default(), clock.clock()).expect("opening");
+    for n in 0..=250 {
+        let grant = granted(&store, n).await;
+        let tombstone_for = if n % 2 == 0 { Duration::ZERO } else { Duration::from_hours(1) };
+        let keep = Keep { tombstone_for, ..KEEP };
+        let completion = Completion { keep, ..answered(n, grant, "old") };
+        assert_eq!(store.complete(&completion).await.expect("completing"), Holding::Held);
+    }
+    clock.pass(Duration::from_hours(2));
+    let first = store.sweep(130).await.expect("sweeping");
+    assert_eq!(first.answers + first.records, 130);
+    let second = store.sweep(u32::MAX).await.expect("sweeping");
+    assert_eq!((first.answers + second.answers, first.records + second.records), (125, 126));
+    clock.pass(Duration::from_hours(1));
+    let third = store.sweep(u32::MAX).await.expect("sweeping");
+    assert_eq!((third.answers, third.records), (0, 125));
+}
+
+#[tokio::test]
+async fn the_machines_clock_is_the_clock() {
+    let folder = Folder::new();
+    let store = Sqlite::open(folder.file(), &Options::default()).expect("opening");
+    let before = Timestamp::now();
+    let first_at = granted(&store, 1).await.first_at;
+    assert!(
+        (before.as_microsecond()..=Timestamp::now().as_microsecond()).contains(&first_at.as_microsecond())
+    );
+}

@@ -1,0 +1,219 @@
+//! The transaction that a handler shares with its record, on SQLite.
+
+use crate::clock::StandingClock;
+use crate::sqlite::{Folder, answered, claim, granted, operation, standing};
+use axum::extract::FromRequestParts;
+use axum::response::IntoResponse;
+use http::{Extensions, Request, StatusCode};
+use perdura_idempotency::record::{Claim, Claimed, Grant, Holding, Standing};
+use perdura_idempotency::store::sqlite::{Options, Sqlite, Transaction, TransactionError};
+use perdura_idempotency::store::{Store, StoreError, Transaction as Shared};
+use rusqlite::Connection;
+use std::time::Duration;
+use uuid::Uuid;
+
+fn tables(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch("CREATE TABLE IF NOT EXISTS payment (cents INTEGER NOT NULL CHECK (cents > 0))")
+}
+
+fn options() -> Options {
+    Options { prepare: tables, ..Options::default() }
+}
+
+/// A store with a granted operation, and its transaction.
+struct Shop {
+    store: Sqlite,
+    grant: Grant,
+    shared: Box<dyn Shared>,
+    transaction: Transaction,
+    clock: StandingClock,
+    folder: Folder,
+}
+
+async fn shop(options: &Options) -> Shop {
+    let (folder, clock) = (Folder::new(), StandingClock::new());
+    let store = Sqlite::open_with_clock(folder.file(), options, clock.clock()).expect("opening");
+    let grant = granted(&store, 1).await;
+    let mut extensions = Extensions::new();
+    let begun = store.begin(operation(1), grant, &mut extensions).await.expect("beginning");
+    let transaction = extensions.get::<Transaction>().expect("is put there").clone();
+    Shop { store, grant, shared: begun.expect("is given"), transaction, clock, folder }
+}
+
+/// As anybody else sees them.
+fn payments(folder: &Folder) -> i64 {
+    let file = Connection::open(folder.file()).expect("opening");
+    file.query_row("SELECT count(*) FROM payment", [], |row| row.get(0)).expect("counting")
+}
+
+fn pay(connection: &Connection) -> rusqlite::Result<usize> {
+    connection.execute("INSERT INTO payment VALUES (100)", [])
+}
+
+#[tokio::test]
+async fn what_the_handler_did_and_the_end_are_one_commit() {
+    let shop = shop(&options()).await;
+    assert_eq!(shop.transaction.run(pay).await.expect("paying"), 1);
+    assert_eq!(payments(&shop.folder), 0, "nobody sees it yet");
+    assert!(matches!(standing(&shop.store, 1).await, Some(Standing::Running { .. })));
+    assert_eq!(shop.transaction.clone().run(pay).await.expect("paying"), 1, "a clone is the same");
+    let completion = answered(1, shop.grant, "paid");
+    assert_eq!(shop.shared.complete(completion).await.expect("completing"), Holding::Held);
+    assert!(
+        matches!(standing(&shop.store, 1).await, Some(Standing::Completed { answer, .. }) if answer == "paid")
+    );
+    assert_eq!(payments(&shop.folder), 2);
+    assert!(matches!(shop.transaction.run(pay).await, Err(TransactionError::Ended)), "it is over");
+}
+
+#[tokio::test]
+async fn an_end_wakes_who_waits() {
+    let shop = shop(&options()).await;
+    let heard = shop.store.changed(operation(1));
+    shop.transaction.run(pay).await.expect("paying");
+    shop.shared.complete(answered(1, shop.grant, "paid")).await.expect("completing");
+    tokio::time::timeout(Duration::from_secs(20), heard).await.expect("is woken");
+}
+
+#[tokio::test]
+async fn a_lost_lease_takes_back_what_the_handler_did() {
+    let Shop { store, grant, shared, transaction, clock, folder } = shop(&options()).await;
+    clock.pass(Duration::from_mins(1));
+    let newer = Claim { claimant: Uuid::from_u128(9), ..claim(1) };
+    assert!(
+        matches!(store.claim(&newer).await.expect("claiming"), Claimed::Granted(grant) if grant.taken_over)
+    );
+    transaction.run(pay).await.expect("paying");
+    assert_eq!(shared.complete(answered(1, grant, "late")).await.expect("completing"), Holding::Lost);
+    assert!(matches!(standing(&store, 1).await, Some(Standing::Running { .. })));
+    assert_eq!(payments(&folder), 0);
+}
+
+#[tokio::test]
+async fn rolled_back_or_dropped_nothing_was_done_and_others_go_on() {
+    for dropped in [false, true] {
+        let shop = shop(&options()).await;
+        shop.transaction.run(pay).await.expect("paying");
+        let Shop { store, shared, transaction, folder, .. } = shop;
+        if dropped {
+            drop(shared);
+        } else {
+            shared.roll_back().await.expect("rolling back");
+        }
+        assert!(matches!(transaction.run(pay).await, Err(TransactionError::Ended)), "dropped: {dropped}");
+        granted(&store, 2).await;
+        assert_eq!(payments(&folder), 0, "dropped: {dropped}");
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_that_takes_too_long_is_rolled_back_and_says_so() {
+    let options = Options { transaction_for: Duration::from_millis(50), ..options() };
+    let shop = shop(&options).await;
+    shop.transaction.run(pay).await.expect("paying");
+    // The next in the queue is served when the time is up: nothing is slept here.
+    granted(&shop.store, 2).await;
+    assert_eq!(payments(&shop.folder), 0);
+    assert!(matches!(shop.transaction.run(pay).await, Err(TransactionError::TimedOut)));
+    let late = shop.shared.complete(answered(1, shop.grant, "late")).await;
+    assert!(
+        matches!(late, Err(StoreError::Unavailable(why)) if why.to_string().contains("longer than it may"))
+    );
+    assert!(matches!(standing(&shop.store, 1).await, Some(Standing::Running { .. })));
+}
+
+#[tokio::test]
+async fn a_statement_that_takes_too_long_is_interrupted() {
+    let options = Options { transaction_for: Duration::from_millis(50), ..options() };
+    let shop = shop(&options).await;
+    let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
+    let told = shop.transaction.run(|file| file.query_row(endless, [], |row| row.get::<_, i64>(0))).await;
+    assert!(matches!(told, Err(TransactionError::TimedOut)));
+    granted(&shop.store, 2).await;
+}
+
+#[tokio::test]
+async fn a_statement_that_fails_leaves_the_rest() {
+    let shop = shop(&options()).await;
+    shop.transaction.run(pay).await.expect("paying");
+    let told = shop.transaction.run(|file| file.execute("INSERT INTO payment VALUES (-1)", [])).await;
+    assert!(matches!(told, Err(TransactionError::Failed(_))));
+    let Shop { grant, shared, folder, .. } = shop;
+    assert_eq!(shared.complete(answered(1, grant, "paid")).await.expect("completing"), Holding::Held);
+    assert_eq!(payments(&folder), 1);
+}
+
+#[tokio::test]
+async fn a_panic_rolls_back_and_the_thread_goes_on() {
+    let shop = shop(&options()).await;
+    shop.transaction.run(pay).await.expect("paying");
+    let told = shop.transaction.run(|_| -> rusqlite::Result<()> { panic!("on purpose") }).await;
+    assert!(matches!(told, Err(TransactionError::Panicked)));
+    assert!(matches!(shop.transaction.run(pay).await, Err(TransactionError::Panicked)));
+    granted(&shop.store, 2).await;
+    assert_eq!(payments(&shop.folder), 0);
+}
+
+#[tokio::test]
+async fn a_handler_neither_ends_the_transaction_nor_touches_records() {
+    let shop = shop(&options()).await;
+    shop.transaction.run(pay).await.expect("paying");
+    for forbidden in [
+        "COMMIT",
+        "ROLLBACK",
+        "BEGIN",
+        "ATTACH ':memory:' AS other",
+        "DELETE FROM idempotency_record",
+        "UPDATE idempotency_meta SET value = 0",
+        "INSERT INTO idempotency_meta VALUES ('x', 1)",
+        "DROP TABLE idempotency_record",
+        "ALTER TABLE idempotency_record RENAME TO other",
+    ] {
+        let told = shop.transaction.run(|file| file.execute_batch(forbidden)).await;
+        assert!(matches!(told, Err(TransactionError::Failed(_))), "{forbidden}");
+    }
+    shop.transaction
+        .run(|file| {
+            file.execute_batch("SAVEPOINT a; INSERT INTO payment VALUES (1); ROLLBACK TO a; RELEASE a")
+        })
+        .await
+        .expect("savepoints are the handler's own");
+    assert_eq!(
+        shop.shared.complete(answered(1, shop.grant, "paid")).await.expect("completing"),
+        Holding::Held
+    );
+}
+
+#[tokio::test]
+async fn without_a_run_the_end_is_recorded_as_any_other() {
+    let shop = shop(&options()).await;
+    assert_eq!(
+        shop.shared.complete(answered(1, shop.grant, "none")).await.expect("completing"),
+        Holding::Held
+    );
+    assert!(matches!(standing(&shop.store, 1).await, Some(Standing::Completed { .. })));
+    assert!(matches!(shop.transaction.run(pay).await, Err(TransactionError::Ended)));
+}
+
+#[tokio::test]
+async fn a_locked_file_is_told_to_the_handler() {
+    let options = Options { busy_for: Duration::from_millis(20), ..options() };
+    let shop = shop(&options).await;
+    let other = Connection::open(shop.folder.file()).expect("opening");
+    other.execute_batch("BEGIN IMMEDIATE").expect("locking");
+    assert!(matches!(shop.transaction.run(pay).await, Err(TransactionError::Unavailable(_))));
+    other.execute_batch("COMMIT").expect("unlocking");
+    let late = shop.shared.complete(answered(1, shop.grant, "late")).await;
+    assert!(matches!(late, Err(StoreError::Unavailable(_))), "what the handler wanted was not done");
+}
+
+#[tokio::test]
+async fn a_handler_gets_it_from_its_request_or_is_told_what_is_missing() {
+    let shop = shop(&options()).await;
+    let (mut parts, ()) = Request::new(()).into_parts();
+    let missing = Transaction::from_request_parts(&mut parts, &()).await.err().expect("is not there");
+    assert_eq!(missing.into_response().status(), StatusCode::INTERNAL_SERVER_ERROR);
+    parts.extensions.insert(shop.transaction.clone());
+    let found = Transaction::from_request_parts(&mut parts, &()).await.expect("is there");
+    found.run(pay).await.expect("paying");
+}
