@@ -33,6 +33,13 @@ fn order(bytes: usize) -> String {
     text
 }
 
+/// What is dearest to put in order: objects within objects, as deep as is read, each of them out of order.
+fn nested(bytes: usize) -> String {
+    let around = 120;
+    let text = "x".repeat(bytes.saturating_sub(around * 14));
+    format!("{}\"{text}\"{}", "{\"b\":".repeat(around), ",\"a\":0}".repeat(around))
+}
+
 /// A form with one file of about so many bytes, and a few fields.
 fn form(bytes: usize) -> String {
     let mut text = String::new();
@@ -69,6 +76,11 @@ fn raw(bencher: Bencher<'_, '_>, bytes: usize) {
 #[divan::bench(args = SIZES)]
 fn canonical_json(bencher: Bencher<'_, '_>, bytes: usize) {
     bench(bencher, "application/json", &order(bytes), Hashing::CanonicalJson);
+}
+
+#[divan::bench(args = SIZES)]
+fn canonical_json_at_worst(bencher: Bencher<'_, '_>, bytes: usize) {
+    bench(bencher, "application/json", &nested(bytes), Hashing::CanonicalJson);
 }
 
 #[divan::bench(args = SIZES)]

@@ -18,16 +18,17 @@ use bytes::{Bytes, BytesMut};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, header};
 use http_body_util::BodyExt;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The header that carries the key.
-pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static(crate::key::FIELD);
 /// The header of an answer that tells the request's fingerprint.
 pub const IDEMPOTENCY_FINGERPRINT: HeaderName = HeaderName::from_static("idempotency-fingerprint");
 /// The header of an answer that was given before.
 pub const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 /// The header that tells a digest of the content (RFC 9530).
-pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
+pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static(digest::CONTENT_DIGEST);
 /// What a page of another origin may read, for `CorsLayer::expose_headers`.
 pub const EXPOSED_HEADERS: [HeaderName; 6] = [
     IDEMPOTENCY_KEY,
@@ -129,17 +130,30 @@ async fn fingerprint_of(route: &Route, parts: &mut Parts, content: &[u8]) -> Res
         Problem::new(Reason::ContentMalformed).detail(format!("The path cannot be read: {fault}"))
     })?;
     let params: Vec<_> = params.iter().collect();
-    let text = |name| parts.headers.get(name).map(HeaderValue::to_str).transpose();
-    let unreadable = |_| Problem::new(Reason::ContentMalformed).detail("A Content header is not ASCII");
+    let content_type = joined(&parts.headers, &header::CONTENT_TYPE)?;
+    let content_encoding = joined(&parts.headers, &header::CONTENT_ENCODING)?;
     let asked = Content {
         params: &params,
         query: parts.uri.query(),
-        content_type: text(header::CONTENT_TYPE).map_err(unreadable)?,
-        content_encoding: text(header::CONTENT_ENCODING).map_err(unreadable)?,
+        content_type: content_type.as_deref(),
+        content_encoding: content_encoding.as_deref(),
         body: content,
         body_bytes_max: route.policy.body_bytes_max as u64,
     };
     Ok(fingerprint(&asked, route.policy.hashing).map_err(|fault| content_problem(fault, route))?)
+}
+
+/// All lines of a header as one, as RFC 9110 joins them.
+fn joined<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<Cow<'a, str>>, Problem> {
+    let unreadable =
+        |_| Problem::new(Reason::ContentMalformed).detail(format!("The header {name} is not ASCII"));
+    let mut lines = headers.get_all(name).iter().map(|line| line.to_str().map_err(unreadable));
+    let Some(first) = lines.next().transpose()? else { return Ok(None) };
+    let mut text = Cow::Borrowed(first);
+    for line in lines {
+        text = Cow::Owned(format!("{text}, {}", line?));
+    }
+    Ok(Some(text))
 }
 
 /// All of the content, or a refusal as soon as it is known to be too much.

@@ -10,6 +10,8 @@
 //! what its shared one had counted. What we hold against a scope is thus never less than what it spent: a flood may make
 //! strangers pay for each other for the length of a window, and exempts nobody.
 //!
+//! With every window full that is 18 MiB at the defaults, and 46 MiB with 32 requests per key.
+//!
 //! Running operations are not windowed. They are counted exactly, in an entry that lives as long as they do.
 
 use crate::record::{OperationId, RequestTag, ScopeTag};
@@ -31,7 +33,7 @@ const RECORD_BYTES: u64 = 256;
 const RETRY_RUNNING_AFTER: Duration = Duration::from_secs(1);
 
 /// What one scope may spend, on one instance. The largest number is no limit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
     /// How long a window lasts; at least a second.
     pub window: Duration,
@@ -139,6 +141,11 @@ impl Spending {
             shared: HashMap::new(),
         };
         Self { budgets, windows: Mutex::new(windows), running: Arc::default() }
+    }
+
+    /// What a scope may spend.
+    pub(crate) fn budgets(&self) -> Budgets {
+        self.budgets
     }
 
     /// Whether the scope may have something new stored.
@@ -273,8 +280,8 @@ impl Windows {
 
 /// Which shared window a scope falls into when it has none of its own.
 fn shared_place(scope: ScopeTag) -> u64 {
-    let [.., a, b, c, d, e, f, g, h] = scope.0;
-    u64::from_be_bytes([a, b, c, d, e, f, g, h]) % SHARED_WINDOWS
+    let end = scope.0.last_chunk().expect("a tag has 16 bytes");
+    u64::from_be_bytes(*end) % SHARED_WINDOWS
 }
 
 impl Window {
@@ -304,8 +311,7 @@ impl Window {
             }
         };
         let key = &mut self.keys[index];
-        let [a, b, c, d, e, f, g, h, ..] = request.0;
-        let beginning = [a, b, c, d, e, f, g, h];
+        let beginning = *request.0.first_chunk().expect("a tag has 32 bytes");
         if key.told || key.requests.contains(&beginning) {
             return None;
         }

@@ -6,11 +6,11 @@
 //! where the handler makes these calls in the same order each time. The body is no part of it: a second run that would
 //! send something else under the same step is to be refused by the receiver, not taken for another step.
 //!
-//! Derived keys are name-based UUIDs (version 5). A receiver behind this crate's own layer takes them when its accepted
-//! versions include 5.
+//! Derived keys are name-based UUIDs (version 5), which this crate's own layer takes.
 
+use crate::asked::IDEMPOTENCY_KEY;
 use crate::context::IdempotencyContext;
-use http::{Extensions, HeaderName, HeaderValue, Method};
+use http::{Extensions, HeaderValue, Method};
 use jiff::Timestamp;
 use reqwest::{Request, Response};
 use reqwest_middleware::{Error, Middleware, Next, RequestBuilder, Result};
@@ -18,8 +18,6 @@ use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 use uuid::Uuid;
-
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// The name of a step, as an extension of a request. Within one operation a name stands for one effect: two calls
 /// under one name are one call, sent twice.
@@ -69,6 +67,20 @@ pub struct OutsideOfRun;
 /// Gives each POST and PATCH that has no `Idempotency-Key` the key of its step.
 ///
 /// It may stand before or behind a middleware that sends again: what is sent again with its extensions keeps its key.
+///
+/// ```no_run
+/// use perdura_idempotency::client::{NameStep, PropagateKey};
+/// use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
+///
+/// fn client() -> ClientWithMiddleware {
+///     ClientBuilder::new(reqwest::Client::new()).with(PropagateKey::new()).build()
+/// }
+///
+/// async fn handler(client: ClientWithMiddleware) -> reqwest_middleware::Result<()> {
+///     client.post("http://bank.example/charges").body("12 EUR").step("charge").send().await?;
+///     Ok(())
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct PropagateKey {
     methods: Vec<Method>,

@@ -44,7 +44,7 @@ pub type Check = for<'a> fn(&'a dyn Bench) -> Pending<'a, ()>;
 /// Every promise, under its name.
 pub const CHECKS: &[(&str, Check)] = crate::store_conformance!(@names list);
 
-/// Makes one test of each promise. The argument is a function that makes a [`Bench`](crate::conformance::Bench), as
+/// Makes one test of each promise. The argument is a function that makes a [`Bench`], as
 /// a future. Whoever calls it depends on tokio with `macros` and `rt-multi-thread`.
 #[macro_export]
 macro_rules! store_conformance {

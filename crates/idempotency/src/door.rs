@@ -13,6 +13,7 @@ use crate::store::{Store, StoreError};
 use crate::vault::Vault;
 use http::{HeaderName, Method};
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -28,6 +29,8 @@ pub(crate) struct Door {
     pub(crate) scope_of: ScopeOf,
     /// Callers are not authenticated, on purpose.
     pub(crate) is_anonymous: bool,
+    /// Every route that was declared, for who asks what it promises.
+    pub(crate) declared: Mutex<Table>,
     /// One of the routes that are protected, to which a self-test can be sent.
     pub(crate) guarded: OnceLock<(Method, String)>,
     pub(crate) authorise: Option<Arc<dyn Authorise>>,
@@ -46,6 +49,7 @@ pub(crate) struct Door {
 impl Door {
     /// Notes which routes the layer stands before.
     pub(crate) fn guards(&self, table: &Table) {
+        self.declared.lock().unwrap_or_else(PoisonError::into_inner).0.extend(table.0.clone());
         let protected = table.0.iter().find(|(_, policy)| !matches!(policy.mode, Mode::Exempt));
         if let Some(((template, method), _)) = protected {
             let method = Method::from_bytes(method.as_bytes()).expect("it was a method");
@@ -54,8 +58,16 @@ impl Door {
     }
 
     pub(crate) fn tell(&self, route: &Route, operation: Option<OperationId>, what: What) {
-        let happening = Happening { route: route.label.clone(), operation, what };
-        self.observers.iter().for_each(|observer| observer.happened(&happening));
+        self.tell_all(&Happening { route: route.label.clone(), operation, what });
+    }
+
+    /// Tells each observer. One that panics is logged, and spoils nothing of the operation that it looks at.
+    fn tell_all(&self, happening: &Happening) {
+        for observer in &self.observers {
+            if catch_unwind(AssertUnwindSafe(|| observer.happened(happening))).is_err() {
+                tracing::error!(what = ?happening.what, "an observer panicked");
+            }
+        }
     }
 }
 
@@ -84,10 +96,7 @@ pub(crate) async fn sweep(door: Weak<Door>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
         let Some(door) = door.upgrade() else { return };
-        let tell = |what| {
-            let happening = Happening { route: "".into(), operation: None, what };
-            door.observers.iter().for_each(|observer| observer.happened(&happening));
-        };
+        let tell = |what| door.tell_all(&Happening { route: "".into(), operation: None, what });
         tell(What::Sweeping);
         loop {
             match door.store.sweep(SWEEP_AT_ONCE).await {

@@ -72,6 +72,7 @@ impl<R: IntoResponse> IntoResponse for NotApplied<R> {
 
 #[cfg(test)]
 mod tests {
+    use super::Verdict::{Keep, Release, Unknown};
     use super::*;
     use crate::policy::Attached;
     use std::sync::Arc;
@@ -83,7 +84,6 @@ mod tests {
             status: StatusCode::from_u16(status).unwrap(),
             not_applied,
         };
-        use Verdict::{Keep, Release, Unknown};
         // How it ended, then at most once, transactional, durable.
         let table = [
             (answered(200, false), [Keep, Keep, Keep]),

@@ -98,6 +98,23 @@ impl ContentFault {
 }
 
 /// The fingerprint of a request.
+///
+/// ```
+/// use perdura_idempotency::fingerprint::{Asked, Hashing, fingerprint};
+///
+/// let first = Asked {
+///     params: &[("account", "7")],
+///     query: None,
+///     content_type: Some("application/json"),
+///     content_encoding: None,
+///     body: br#"{"amount": 100, "currency": "EUR"}"#,
+///     body_bytes_max: 1 << 20,
+/// };
+/// let again = Asked { body: br#"{"currency":"EUR","amount":1e2}"#, ..first };
+/// let fingerprint = |asked, hashing| fingerprint(asked, hashing).unwrap();
+/// assert_eq!(fingerprint(&first, Hashing::CanonicalJson), fingerprint(&again, Hashing::CanonicalJson));
+/// assert_ne!(fingerprint(&first, Hashing::Raw), fingerprint(&again, Hashing::Raw));
+/// ```
 pub fn fingerprint(asked: &Asked<'_>, hashing: Hashing) -> Result<Fingerprint, ContentFault> {
     let media = asked.content_type.map(MediaType::parse);
     let decoded = coding::decode(asked.content_encoding, asked.body, asked.body_bytes_max)?;

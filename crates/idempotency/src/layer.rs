@@ -3,8 +3,10 @@
 //! What is not safe by itself has to be said: who the caller is (or that nobody is asked), under which secret keys are
 //! hashed, and for each route what a crash means there. What does not fit is found here, before the first request.
 
+use crate::answer::{Answer, is_never_retained};
 use crate::budget::{Budgets, Spending};
 use crate::door::{Door, Places};
+use crate::key::Versions;
 use crate::observe::Observer;
 use crate::policy::Policy;
 use crate::problem::Profile;
@@ -13,12 +15,11 @@ use crate::scope::{Audit, Authorise, Scope, ScopeOf};
 use crate::service::IdempotencyService;
 use crate::store::{Store, StoreError};
 use crate::vault::{DataKeys, Secret, Vault};
-use crate::{answer::Answer, key::Versions};
 use http::request::Parts;
 use http::{HeaderName, Method};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 use tower::Layer;
 
@@ -39,6 +40,9 @@ pub enum StartError {
         /// What is wrong.
         fault: String,
     },
+    /// A header that is never given again was to be kept.
+    #[error("the header {0} belongs to one connection, one moment or one caller, and is never given again")]
+    Header(HeaderName),
     /// The store holds records made under another secret, which would not be found.
     #[error(
         "the {store} store was used with another secret: its records would not be found and their requests run again"
@@ -76,7 +80,7 @@ pub(crate) struct RouteTable {
     /// By template, then by method.
     known: RwLock<HashMap<String, Methods>>,
     /// The policy of POST and PATCH routes that were not declared. `None`: all that exist were, and others pass.
-    undeclared: Option<Policy>,
+    pub(crate) undeclared: Option<Policy>,
 }
 
 impl RouteTable {
@@ -247,7 +251,7 @@ impl Builder {
         self
     }
 
-    /// Which UUID versions a key may have: 4 and 7, unless said otherwise.
+    /// Which UUID versions a key may have: 4, 5 and 7, unless said otherwise.
     pub fn key_versions(mut self, versions: Versions) -> Self {
         self.versions = versions;
         self
@@ -304,6 +308,9 @@ impl Builder {
     /// The layer, once all of it fits and the store answers. Must be called within a tokio runtime.
     pub async fn build(self) -> Result<IdempotencyLayer, StartError> {
         let scope_of = self.scope_of.ok_or(StartError::NoScope)?;
+        if let Some(name) = self.retained_headers.iter().find(|name| is_never_retained(name)) {
+            return Err(StartError::Header(name.clone()));
+        }
         let routes = route_table(&self.store, &self.declared, Some(self.policy.clone()))?;
         let vault = Vault::new(self.secret, self.data_keys);
         if !self.store.agree(vault.check()).await? {
@@ -314,6 +321,7 @@ impl Builder {
             vault,
             scope_of,
             is_anonymous: self.is_anonymous,
+            declared: Mutex::default(),
             guarded: OnceLock::new(),
             authorise: self.authorise,
             audit: self.audit,

@@ -144,45 +144,42 @@ impl Route {
 
 impl Observer for Metrics {
     fn happened(&self, happening: &Happening) {
-        if let What::Swept(swept) = happening.what {
-            add(&self.0.swept_answers, swept.answers);
-            add(&self.0.swept_records, swept.records);
-        }
-        if happening.route.is_empty() {
-            return;
-        }
-        let route = self.route(&happening.route);
+        let route = || self.route(&happening.route);
         match &happening.what {
-            What::Sweeping | What::Swept(_) => {}
-            What::Arrived => route.count(Count::Arrived),
+            What::Sweeping => {}
+            What::Swept(swept) => {
+                add(&self.0.swept_answers, swept.answers);
+                add(&self.0.swept_records, swept.records);
+            }
+            What::Arrived => route().count(Count::Arrived),
             What::Claimed { epoch: _, taken_over } => {
-                route.count(Count::Claims);
+                route().count(Count::Claims);
                 if *taken_over {
-                    route.count(Count::Takeovers);
+                    route().count(Count::Takeovers);
                 }
             }
-            What::Renewing { epoch: _ } => route.count(Count::Renewals),
-            What::Saving { epoch: _, ran_for } => route.ran.observe(*ran_for),
-            What::SaveFailed { epoch: _ } => route.count(Count::SaveFailures),
-            What::Saved { epoch: _, status: _, retained: true } => route.end(End::Completed),
-            What::Saved { epoch: _, status: _, retained: false } => route.end(End::CompletedWithoutAnswer),
-            What::Released { epoch: _ } => route.end(End::Released),
+            What::Renewing { epoch: _ } => route().count(Count::Renewals),
+            What::Saving { epoch: _, ran_for } => route().ran.observe(*ran_for),
+            What::SaveFailed { epoch: _ } => route().count(Count::SaveFailures),
+            What::Saved { epoch: _, status: _, retained: true } => route().end(End::Completed),
+            What::Saved { epoch: _, status: _, retained: false } => route().end(End::CompletedWithoutAnswer),
+            What::Released { epoch: _ } => route().end(End::Released),
             What::Unknown { epoch: _, panicked } => {
-                route.end(End::Unknown);
-                route.count(Count::UnknownOutcomes);
+                route().end(End::Unknown);
+                route().count(Count::UnknownOutcomes);
                 if *panicked {
-                    route.count(Count::Panics);
+                    route().count(Count::Panics);
                 }
             }
-            What::LeaseLost { epoch: _ } => route.count(Count::LeaseLosses),
-            What::Waiting => route.count(Count::Waits),
-            What::Waited { waited_for } => route.waited.observe(*waited_for),
-            What::Replayed { epoch: _ } => route.end(End::Replayed),
-            What::Conflicted => route.count(Count::Conflicts),
-            What::ReplayAnomaly { requests: _ } => route.count(Count::Anomalies),
+            What::LeaseLost { epoch: _ } => route().count(Count::LeaseLosses),
+            What::Waiting => route().count(Count::Waits),
+            What::Waited { waited_for } => route().waited.observe(*waited_for),
+            What::Replayed { epoch: _ } => route().end(End::Replayed),
+            What::Conflicted => route().count(Count::Conflicts),
+            What::ReplayAnomaly { requests: _ } => route().count(Count::Anomalies),
             What::Refused { reason } => {
                 let known = Reason::ALL.iter().position(|known| known.name() == *reason);
-                add(&route.refusals[known.unwrap_or(Reason::ALL.len())], 1);
+                add(&route().refusals[known.unwrap_or(Reason::ALL.len())], 1);
             }
         }
     }

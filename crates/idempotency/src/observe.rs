@@ -54,7 +54,7 @@ pub enum What {
         epoch: Epoch,
         /// The status that was answered.
         status: u16,
-        /// The answer was too large or of a kind that is not kept.
+        /// Whether the answer was kept with it: not one that is too large, or a stream.
         retained: bool,
     },
     /// Nothing was done, and the operation is forgotten.

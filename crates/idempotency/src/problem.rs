@@ -60,6 +60,8 @@ pub enum Reason {
     RecordDamaged,
     /// The handler failed, and what it did was undone.
     HandlerFailed,
+    /// The operation that was asked for never was, is no longer kept, or is somebody else's.
+    OperationNotFound,
 }
 
 /// What the caller should do next.
@@ -75,7 +77,7 @@ pub enum Next {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::KeyRequired,
         Self::KeyMalformed,
         Self::KeyStale,
@@ -96,6 +98,7 @@ impl Reason {
         Self::StoreUnavailable,
         Self::RecordDamaged,
         Self::HandlerFailed,
+        Self::OperationNotFound,
     ];
 
     /// The line of the table: status, `code`, `reason`, what next, and what is the matter.
@@ -233,6 +236,13 @@ impl Reason {
                 Next::Stop,
                 "The record of this Idempotency-Key cannot be read; it is not run again",
             ),
+            Self::OperationNotFound => (
+                404,
+                "ERR404_NOT_FOUND",
+                "OPERATION_NOT_FOUND",
+                Next::Stop,
+                "There is no such operation, or it is no longer kept",
+            ),
             Self::HandlerFailed => (
                 500,
                 "ERR500_INTERNAL",
@@ -262,8 +272,18 @@ impl Reason {
         self.line().3
     }
 
+    /// Its `code`: what kind of refusal it is, beside the status.
+    pub const fn code(self) -> &'static str {
+        self.line().1
+    }
+
+    /// What is the matter, for a person to read.
+    pub const fn title(self) -> &'static str {
+        self.line().4
+    }
+
     /// The problem's type. The digest problems have registered ones.
-    fn uri(self) -> String {
+    pub fn uri(self) -> String {
         const DIGEST: &str = "https://iana.org/assignments/http-problem-types#digest-";
         match self {
             Self::DigestInvalid => format!("{DIGEST}invalid-values"),

@@ -25,6 +25,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use tower::ServiceExt;
+use tracing::Instrument;
 use uuid::Uuid;
 
 /// How often a store that did not answer a claim is asked again before the caller is, and after what pause.
@@ -90,9 +91,12 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
             });
             run.go(unrun).await.map_or_else(Step::Refused, Step::Done)
         }
-        Err(error) => {
+        Err(error @ (StoreError::Corrupt { .. } | StoreError::Unfit(_))) => {
+            Step::Refused(store_problem(&error).about(asked.operation))
+        }
+        Err(error @ StoreError::Unavailable(_)) => {
             tokio::spawn(undo(door.clone(), claim, inside));
-            if policy.fail_open && matches!(error, StoreError::Unavailable(_)) {
+            if policy.fail_open {
                 tracing::error!(%error, route = &*asked.route.label, "run without protection");
                 let Ok(response) = unrun.inner.oneshot(unrun.request.map(Body::from)).await;
                 return Step::Done(response.map(Content::Flowing));
@@ -224,7 +228,8 @@ impl Run {
                 }
             }
         });
-        let finished = self.hold_while(work).await;
+        let span = tracing::info_span!("idempotency", operation = %self.asked.operation, %epoch, route = &*self.asked.route.label);
+        let finished = self.hold_while(work.instrument(span)).await;
         self.end(finished, transaction).await
     }
 

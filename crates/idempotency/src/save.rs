@@ -15,7 +15,8 @@ use crate::service;
 use crate::store::{StoreError, Transaction};
 use crate::vault::Sealing;
 use crate::wait;
-use http::{Response, StatusCode};
+use http::{HeaderMap, Response, StatusCode};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -83,8 +84,11 @@ impl Run {
         answer: Response<Content>,
         transaction: Option<Box<dyn Transaction>>,
     ) -> Answered {
-        let (stored, retained) = self.stored(&answer);
         let asked = &self.asked;
+        let Ok((stored, retained)) = catch_unwind(AssertUnwindSafe(|| self.stored(&answer))) else {
+            tracing::error!(operation = %asked.operation, "what takes out of answers what is not to be stored panicked");
+            return self.broke(transaction, true, StatusCode::INTERNAL_SERVER_ERROR).await;
+        };
         let sealing = Sealing {
             tenant: &asked.scope.tenant,
             scope: asked.scope_tag,
@@ -92,11 +96,14 @@ impl Run {
             request: asked.request,
             epoch: self.grant.epoch,
         };
-        let sealed = match self.door.vault.seal(&sealing, &stored) {
-            Ok(sealed) => sealed,
+        let (sealed, retained) = match self.door.vault.seal(&sealing, &stored) {
+            Ok(sealed) => (sealed, retained),
+            // Without a data key nothing of the answer may be kept, but that there was one is.
             Err(error) => {
                 tracing::error!(%error, operation = %asked.operation, "an answer could not be sealed");
-                return self.broke(transaction, false, StatusCode::INTERNAL_SERVER_ERROR).await;
+                let bare =
+                    Answer { status: answer.status(), headers: HeaderMap::new(), body: Kept::NotRetained };
+                (self.door.vault.bind(&sealing, &bare.encode()), false)
             }
         };
         let (bytes, status) = (sealed.len() as u64, answer.status().as_u16());

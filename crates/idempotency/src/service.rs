@@ -13,7 +13,7 @@ use crate::record::{Record, Standing};
 use crate::run::{Step, Unrun, claim_and_run};
 use crate::scope::ResultRead;
 use crate::self_test::Probe;
-use crate::vault::Sealing;
+use crate::vault::{OpenError, Sealing};
 use crate::wait::{self, Waited};
 use axum::extract::{MatchedPath, Request};
 use axum::response::Response;
@@ -194,7 +194,10 @@ async fn replay(
     let damaged = || Problem::new(Reason::RecordDamaged).about(operation);
     let answer = door.vault.open(&sealing, sealed).map_err(|error| {
         tracing::error!(%error, %operation, "a stored answer does not open");
-        damaged()
+        match error {
+            OpenError::NoKey => Problem::new(Reason::ResultNotRetained).about(operation),
+            OpenError::Damaged => damaged(),
+        }
     })?;
     let answer = Answer::decode(&answer).ok_or_else(damaged)?;
     let Kept::Body(body) = answer.body else {

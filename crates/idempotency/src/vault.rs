@@ -31,6 +31,8 @@ use uuid::Uuid;
 const PLAIN: u8 = 0;
 const SEALED: u8 = 1;
 
+/// The milliseconds at the beginning of a UUID of version 7.
+const MINTED_BYTES: usize = 6;
 const BINDING_BYTES: usize = 16;
 const NONCE_BYTES: usize = 12;
 const KEY_ID_BYTES: usize = 8;
@@ -38,7 +40,7 @@ const KEY_ID_BYTES: usize = 8;
 /// Why an answer could not be sealed.
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
-    /// The tenant has no data key: it was erased. Keep nothing of the answer.
+    /// The tenant has no data key: it was erased. Keep that there was an answer, and nothing of it; see `Vault::bind`.
     #[error("the tenant has no data key, so its answer cannot be kept")]
     NoKey,
     /// The system gave no random bytes.
@@ -112,6 +114,10 @@ impl Vault {
     }
 
     /// The operation that this key names, for this caller on this route.
+    ///
+    /// A key of version 7 lends it the time at which it was made, which is no secret: what is claimed at the same time
+    /// then lies together in a store's index, and a claim costs no more because more is stored. Of the rest, 74 bits
+    /// are hash.
     pub(crate) fn operation(&self, scope: &Scope, method: &Method, template: &str, key: Uuid) -> OperationId {
         let parts: [&[u8]; 5] = [
             scope.tenant.as_bytes(),
@@ -120,7 +126,11 @@ impl Vault {
             template.as_bytes(),
             key.as_bytes(),
         ];
-        OperationId::from_hash(half(self.keyed("operation", &parts)))
+        let mut id = half(self.keyed("operation", &parts));
+        if key.get_version_num() == 7 {
+            id[..MINTED_BYTES].copy_from_slice(&key.as_bytes()[..MINTED_BYTES]);
+        }
+        OperationId::from_hash(id)
     }
 
     /// Who the caller is, without saying it.
@@ -138,15 +148,9 @@ impl Vault {
         half(self.keyed("check", &[]))
     }
 
-    /// Makes an answer fit to be stored.
+    /// Makes an answer fit to be stored: sealed where there are data keys.
     pub(crate) fn seal(&self, sealing: &Sealing<'_>, answer: &[u8]) -> Result<Bytes, SealError> {
-        let Some(keys) = &self.keys else {
-            let mut out = Vec::with_capacity(1 + BINDING_BYTES + answer.len());
-            out.push(PLAIN);
-            out.extend(self.binding(sealing, answer));
-            out.extend(answer);
-            return Ok(out.into());
-        };
+        let Some(keys) = &self.keys else { return Ok(self.bind(sealing, answer)) };
         let (id, key) = keys.newest(sealing.tenant).ok_or(SealError::NoKey)?;
         let mut nonce = [0; NONCE_BYTES];
         getrandom::fill(&mut nonce).map_err(SealError::Random)?;
@@ -166,6 +170,16 @@ impl Vault {
             .expect("an answer is far below the 64 GiB that the cipher takes");
         out.extend(tag);
         Ok(out.into())
+    }
+
+    /// Readable for whoever reads the store, and tied to what it belongs to. Fit also for an erased tenant, as long as
+    /// the answer holds nothing of it: that there was one, and its status.
+    pub(crate) fn bind(&self, sealing: &Sealing<'_>, answer: &[u8]) -> Bytes {
+        let mut out = Vec::with_capacity(1 + BINDING_BYTES + answer.len());
+        out.push(PLAIN);
+        out.extend(self.binding(sealing, answer));
+        out.extend(answer);
+        out.into()
     }
 
     /// The answer that was sealed for exactly this.
@@ -206,7 +220,6 @@ impl Vault {
         Ok(answer.into())
     }
 
-    /// Ties a readable answer to what it belongs to.
     fn binding(&self, sealing: &Sealing<'_>, answer: &[u8]) -> [u8; BINDING_BYTES] {
         half(self.keyed("plain answer", &[&sealing.bytes(), answer]))
     }

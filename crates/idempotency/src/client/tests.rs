@@ -1,12 +1,19 @@
 use super::*;
 use crate::context::{carry, tests::run_of};
+use crate::operations::Resolution;
+use crate::record::OperationId;
+use crate::routes::{Routes, post};
+use crate::store::Memory;
+use crate::{IdempotencyLayer, Scope, Secret};
 use axum::Router;
 use axum::extract::State;
 use http::request::Parts;
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tower::ServiceExt;
 
 /// What a server was sent: method, path, and key.
 type Call = (String, String, Option<String>);
@@ -228,4 +235,38 @@ async fn a_key_is_quoted_for_receivers_that_read_structured_fields_and_never_sho
     run.within(send(client(quoted.clone()).post(receiver.at("/")).step("charge"))).await;
     assert_eq!(receiver.keys(), [Some(format!("\"{key}\""))]);
     assert_eq!(format!("{:?}", quoted.value(key)), "Sensitive");
+}
+
+#[tokio::test]
+async fn behind_the_layer_a_request_that_is_run_again_sends_its_receivers_the_same_keys() {
+    let (receiver, client) = (Receiver::start().await, client(PropagateKey::new()));
+    let layer = IdempotencyLayer::builder(Arc::new(Memory::new()), Secret::new([7; 32]).unwrap())
+        .anonymous(Scope::new("acme", "anybody"))
+        .build()
+        .await
+        .unwrap();
+    let url = receiver.at("/mails");
+    let runs = Arc::new(AtomicU32::new(0));
+    let handler = move || async move {
+        send(client.post(&url)).await;
+        tokio::spawn(carry(send(client.post(&url).step("receipt")))).await.unwrap();
+        assert!(runs.fetch_add(1, Ordering::SeqCst) > 0, "the first run breaks after its calls");
+    };
+    let routes = Routes::new().route("/orders", post(handler));
+    let app = routes.guarded_by(&layer).unwrap();
+    let order = async || {
+        let request =
+            http::Request::post("/orders").header(IDEMPOTENCY_KEY, "0190a6e4-5f3c-7b1d-9c55-3e2b7a1f0d42");
+        let request = request.body(axum::body::Body::empty()).unwrap();
+        app.clone().oneshot(request).await.unwrap()
+    };
+    let broken = axum::body::to_bytes(order().await.into_body(), 10_000).await.unwrap();
+    let broken: serde_json::Value = serde_json::from_slice(&broken).unwrap();
+    let first = receiver.keys();
+    assert!(first.len() == 2 && first.iter().all(Option::is_some), "{first:?}");
+
+    let operation = OperationId::parse(broken["operation"].as_str().unwrap()).unwrap();
+    layer.operations().resolve(operation, Resolution::NotApplied).await.unwrap();
+    assert_eq!(order().await.status(), 200);
+    assert_eq!(receiver.keys(), first);
 }

@@ -48,12 +48,16 @@ pub async fn at_the_boundary_a_late_sweep_changes_nothing(bench: &dyn Bench) {
     }
 }
 
-/// Not by a claim, not by a look, not by another instance.
+/// Not by a claim, not by a look, not by another instance; also not by one that has given it before.
 pub async fn an_answer_is_never_given_after_it_expired(bench: &dyn Bench) {
-    let desk = Desk::of(bench);
-    desk.completed(operation(1), "secret", WITH_TOMBSTONE).await;
+    let desks = [Desk::of(bench), Desk(bench.another())];
+    desks[0].completed(operation(1), "secret", WITH_TOMBSTONE).await;
+    for desk in &desks {
+        assert_eq!(desk.answer(&take(operation(1), 2)).await, "secret");
+        assert!(matches!(desk.standing(operation(1)).await, Standing::Completed { .. }));
+    }
     bench.pass(ANSWER_FOR + NEAR).await;
-    for desk in [desk, Desk(bench.another())] {
+    for desk in desks {
         assert!(matches!(desk.standing(operation(1)).await, Standing::Expired { .. }));
         assert!(matches!(desk.found(&take(operation(1), 2)).await.standing, Standing::Expired { .. }));
     }
@@ -104,13 +108,20 @@ pub async fn unknown_outcomes_have_tombstones_too(bench: &dyn Bench) {
 /// As if it had expired: no bytes, and no second run.
 pub async fn an_erased_answer_is_gone_and_the_rest_stays(bench: &dyn Bench) {
     let desk = Desk::of(bench);
+    let another = Desk(bench.another());
     let grant = desk.completed(operation(1), "private", KEEP).await;
+    assert_eq!(desk.answer(&claim(operation(1), 2)).await, "private");
+    assert_eq!(another.answer(&claim(operation(1), 2)).await, "private");
     assert!(desk.erase(operation(1)).await);
     assert!(!desk.erase(operation(1)).await, "there is none any more");
     for wish in [claim(operation(1), 2), take(operation(1), 3)] {
-        let found = desk.found(&wish).await;
-        assert_eq!((found.epoch, found.first_at, found.request), (grant.epoch, grant.first_at, wish.request));
-        assert!(matches!(found.standing, Standing::Expired { .. }));
+        for found in [desk.found(&wish).await, another.found(&wish).await] {
+            assert_eq!(
+                (found.epoch, found.first_at, found.request),
+                (grant.epoch, grant.first_at, wish.request)
+            );
+            assert!(matches!(found.standing, Standing::Expired { .. }));
+        }
     }
     assert_eq!(desk.complete(&answered(operation(1), grant.epoch, "private")).await, Holding::Held);
     assert!(

@@ -9,6 +9,7 @@ pub(super) struct MediaType {
     pub(super) essence: String,
     /// In lower case.
     pub(super) charset: Option<String>,
+    /// What stands between the parts of a form; none where there are two, because readers do not agree on which counts.
     pub(super) boundary: Option<String>,
 }
 
@@ -16,14 +17,16 @@ impl MediaType {
     pub(super) fn parse(value: &str) -> Self {
         let (essence, parameters) = value.split_once(';').unwrap_or((value, ""));
         let mut media = Self { essence: essence.trim().to_ascii_lowercase(), charset: None, boundary: None };
+        let mut boundaries = Vec::new();
         for (name, value) in Parameters(parameters) {
-            // The first counts, as in the WHATWG's parser and in those of most frameworks.
             if name.eq_ignore_ascii_case("charset") {
+                // The first counts, as in most readers.
                 media.charset.get_or_insert_with(|| value.to_ascii_lowercase());
             } else if name.eq_ignore_ascii_case("boundary") {
-                media.boundary.get_or_insert(value);
+                boundaries.push(value);
             }
         }
+        media.boundary = boundaries.pop().filter(|_| boundaries.is_empty());
         media
     }
 
@@ -94,6 +97,7 @@ mod tests {
             ("multipart/form-data; x=\"boundary=no\"; boundary=a", "multipart/form-data", None, Some("a")),
             ("multipart/form-data; boundary=\"a", "multipart/form-data", None, Some("a")),
             ("multipart/form-data; boundary", "multipart/form-data", None, None),
+            ("multipart/form-data; boundary=a; Boundary=b", "multipart/form-data", None, None),
             ("", "", None, None),
             (";;;", "", None, None),
             ("nonsense", "nonsense", None, None),

@@ -16,7 +16,7 @@ const BOUNDARY_BYTES_MAX: usize = 70;
 /// The hash of the form's parts.
 pub(super) fn digest(media: &MediaType, body: &[u8]) -> Result<[u8; 32], ContentFault> {
     let boundary = media.boundary.as_deref().filter(|boundary| is_boundary(boundary.as_bytes()));
-    let boundary = boundary.ok_or_else(|| fault("its Content-Type has no valid boundary"))?;
+    let boundary = boundary.ok_or_else(|| fault("its Content-Type does not have one valid boundary"))?;
     let delimiter = format!("\r\n--{boundary}");
     let finder = Finder::new(delimiter.as_bytes());
     let mut left = if body.starts_with(&delimiter.as_bytes()[2..]) {

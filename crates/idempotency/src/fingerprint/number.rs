@@ -2,6 +2,8 @@
 //!
 //! Nothing is computed but the exponent, so `1e999999999` costs ten bytes and no two numbers are rounded into one.
 
+use std::io::Write;
+
 /// An exponent of more digits could not be added to in 64 bits.
 const EXPONENT_DIGITS_MAX: usize = 18;
 
@@ -81,8 +83,7 @@ fn write_decimal(
     }
     let power = exponent.value()? - fraction.len() as i64 + (written - out.len()) as i64;
     if power != 0 {
-        out.push(b'e');
-        out.extend_from_slice(power.to_string().as_bytes());
+        write!(out, "e{power}").expect("a Vec takes all");
     }
     Ok(())
 }

@@ -19,6 +19,7 @@ use super::{Pending, Store, StoreError, Swept};
 use crate::record::{Claim, Claimed, Completion, Epoch, Grant, Holding, OperationId, Record};
 use crate::rule::{self, Row, Write};
 use http::Extensions;
+use jiff::Timestamp;
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -92,9 +93,12 @@ impl Sqlite {
         Ok(Self(Arc::new(Inner { readers, writer: Writer::start(desk)?, bells, clock })))
     }
 
-    /// The row as it is now.
-    fn read(&self, operation: OperationId) -> Result<Option<Row>, StoreError> {
-        Ok(self.0.readers.with(|connection| rows::read(connection, operation))?)
+    /// The row as it is now. The clock is read first: a row that was changed since says the same of that moment as of
+    /// the one when it was changed. The other way round, a lease that was renewed in between would seem to have run out.
+    fn read(&self, operation: OperationId) -> Result<(Option<Row>, Timestamp), StoreError> {
+        let now = group::now(&self.0.clock);
+        let row = self.0.readers.with(|connection| rows::read(connection, operation))?;
+        Ok((row, now))
     }
 }
 
@@ -139,9 +143,7 @@ impl Store for Sqlite {
 
     fn claim<'a>(&'a self, claim: &'a Claim) -> Pending<'a, Result<Claimed, StoreError>> {
         Box::pin(async move {
-            let row = self.read(claim.operation)?;
-            // Read before the clock: a row that has changed since was as it is told at some moment of this call.
-            let now = group::now(&self.0.clock);
+            let (row, now) = self.read(claim.operation)?;
             if let (claimed, Write::Nothing) = rule::claim(row.as_ref(), claim, Epoch(u64::MAX), now) {
                 return Ok(claimed);
             }
@@ -170,8 +172,7 @@ impl Store for Sqlite {
 
     fn look(&self, operation: OperationId) -> Pending<'_, Result<Option<Record>, StoreError>> {
         Box::pin(async move {
-            let row = self.read(operation)?;
-            let now = group::now(&self.0.clock);
+            let (row, now) = self.read(operation)?;
             Ok(row.filter(|row| row.is_there(now)).map(|row| row.record(now)))
         })
     }

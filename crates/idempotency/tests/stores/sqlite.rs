@@ -205,17 +205,6 @@ async fn a_locked_file_is_unavailable_and_replays_go_on() {
 }
 
 #[tokio::test]
-async fn a_file_that_was_taken_away_is_unavailable() {
-    let folder = Folder::new();
-    let store = Sqlite::open(folder.file(), &impatient()).expect("opening");
-    completed(&store, 1, b"kept").await;
-    std::fs::rename(folder.file(), folder.file().with_extension("moved")).expect("moving");
-    assert!(is_unavailable(&store.claim(&claim(2)).await));
-    std::fs::rename(folder.file().with_extension("moved"), folder.file()).expect("moving back");
-    granted(&store, 2).await;
-}
-
-#[tokio::test]
 async fn a_damaged_record_is_told_to_its_own_caller_only() {
     let folder = Folder::new();
     let store = Sqlite::open(folder.file(), &Options::default()).expect("opening");
@@ -273,6 +262,24 @@ async fn a_sweep_counts_what_it_removes() {
     clock.pass(Duration::from_hours(1));
     let third = store.sweep(u32::MAX).await.expect("sweeping");
     assert_eq!((third.answers, third.records), (0, 125));
+}
+
+#[tokio::test]
+async fn a_damaged_record_does_not_stop_the_sweep_and_stays() {
+    let (folder, clock) = (Folder::new(), StandingClock::new());
+    let store = Sqlite::open_with_clock(folder.file(), &Options::default(), clock.clock()).expect("opening");
+    for n in 0..5 {
+        completed(&store, n, b"old").await;
+    }
+    let file = Connection::open(folder.file()).expect("opening");
+    file.execute("UPDATE idempotency_record SET state = 7 WHERE epoch <= 2", []).expect("damaging");
+    clock.pass(Duration::from_hours(2));
+    let mut records = 0;
+    for _ in 0..4 {
+        records += store.sweep(2).await.expect("sweeping").records;
+    }
+    assert_eq!(records, 3);
+    assert!(matches!(store.claim(&claim(0)).await, Err(StoreError::Corrupt { .. })), "it is not run again");
 }
 
 #[tokio::test]

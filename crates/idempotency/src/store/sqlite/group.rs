@@ -123,7 +123,16 @@ impl<'c> Group<'c> {
             .collect::<rusqlite::Result<_>>()?;
         let mut swept = Swept::default();
         for operation in due.into_iter().map(OperationId::from_hash) {
-            let Some(row) = rows::read(self.connection, operation)? else { continue };
+            let row = match rows::read(self.connection, operation) {
+                Ok(Some(row)) => row,
+                Ok(None) => continue,
+                Err(Trouble::Corrupt(operation, what)) => {
+                    tracing::error!(%operation, what, "a damaged record is left where it is");
+                    self.leave(operation)?;
+                    continue;
+                }
+                Err(trouble @ Trouble::Sqlite(_)) => return Err(trouble),
+            };
             let write = rule::sweep(&row, now);
             match &write {
                 Write::Nothing => {}
@@ -133,6 +142,13 @@ impl<'c> Group<'c> {
             rows::write(self.connection, operation, Some(&row), &write)?;
         }
         Ok(swept)
+    }
+
+    /// Not swept from now on: enough of them would stand before everything else that is due.
+    fn leave(&self, operation: OperationId) -> Result<(), Trouble> {
+        let leave = "UPDATE idempotency_record SET sweep_at = NULL WHERE operation = ?1";
+        self.connection.prepare_cached(leave)?.execute([operation.as_bytes()])?;
+        Ok(())
     }
 
     /// The first check counts.

@@ -17,6 +17,9 @@ use std::path::Path;
 const VERSION: i64 = 1;
 /// Statements that are kept ready.
 const STATEMENTS: usize = 64;
+/// How much of the file is kept in memory: by the connection that writes, and by each that reads.
+const WRITER_CACHE_KIB: i64 = 16_384;
+const READER_CACHE_KIB: i64 = 4_096;
 /// The log is copied into the file when it has grown by so many pages.
 const LOG_PAGES: u32 = 4_000;
 
@@ -53,6 +56,8 @@ pub(super) fn connect(path: &Path, options: &Options) -> Result<Connection, Stor
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
+        // Below zero, the unit is a kibibyte and not a page.
+        connection.pragma_update(None, "cache_size", -WRITER_CACHE_KIB)?;
         if let Some(pages) = options.pages_max {
             // It answers with what it was set to.
             connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
@@ -69,6 +74,7 @@ pub(super) fn connect_reader(path: &Path, options: &Options) -> Result<Connectio
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(options.busy_for)?;
         connection.pragma_update(None, "query_only", true)?;
+        connection.pragma_update(None, "cache_size", -READER_CACHE_KIB)?;
         Ok(connection)
     };
     open().map_err(Trouble::told)

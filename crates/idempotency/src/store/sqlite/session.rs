@@ -54,7 +54,8 @@ impl Session {
     fn ended(&self, why: Why) {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         match &*stage {
-            Stage::Waiting | Stage::Open(_) => *stage = Stage::Ended(why),
+            // Whoever ended it did not know what the thread knows.
+            Stage::Waiting | Stage::Open(_) | Stage::Ended(Why::Ended) => *stage = Stage::Ended(why),
             Stage::Ended(_) => {}
         }
     }
@@ -64,8 +65,7 @@ impl Session {
 pub(super) fn serve(desk: &mut Desk, session: &Session) {
     let (why, tell) = match desk.begin() {
         Ok(()) => steps(desk, session),
-        Err(Trouble::Sqlite(error)) => (Why::NotBegun(error), None),
-        Err(Trouble::Corrupt(..)) => unreachable!("beginning reads no record"),
+        Err(error) => (Why::NotBegun(Arc::new(error)), None),
     };
     desk.roll_back();
     session.ended(why);

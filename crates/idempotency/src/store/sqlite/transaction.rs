@@ -218,9 +218,9 @@ impl crate::store::Transaction for Shares {
                 Stage::Open(steps) => {
                     let (reply, told) = oneshot::channel();
                     if steps.send(Step::Complete(completion, reply)).is_err() {
-                        return Err(unavailable(Why::TimedOut));
+                        return Err(unavailable(shared.why()));
                     }
-                    told.await.unwrap_or_else(|_| Err(unavailable(Why::TimedOut)))
+                    told.await.unwrap_or_else(|_| Err(unavailable(shared.why())))
                 }
             }
         })

@@ -41,3 +41,32 @@ impl From<Trouble> for StoreError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Trouble;
+    use crate::store::StoreError;
+    use rusqlite::{Error, ffi};
+
+    #[test]
+    fn what_may_pass_is_unavailable_and_what_is_spoilt_is_unfit() {
+        for (code, passes) in [
+            (ffi::SQLITE_BUSY, true),
+            (ffi::SQLITE_LOCKED, true),
+            (ffi::SQLITE_READONLY, true),
+            (ffi::SQLITE_READONLY_DBMOVED, true),
+            (ffi::SQLITE_FULL, true),
+            (ffi::SQLITE_IOERR_FSYNC, true),
+            (ffi::SQLITE_CANTOPEN, true),
+            (ffi::SQLITE_PERM, true),
+            (ffi::SQLITE_NOMEM, true),
+            (ffi::SQLITE_CORRUPT, false),
+            (ffi::SQLITE_CORRUPT_INDEX, false),
+            (ffi::SQLITE_NOTADB, false),
+        ] {
+            let told = Trouble::told(Error::SqliteFailure(ffi::Error::new(code), None));
+            assert_eq!(matches!(told, StoreError::Unavailable(_)), passes, "{code}: {told}");
+            assert_eq!(matches!(told, StoreError::Unfit(_)), !passes, "{code}: {told}");
+        }
+    }
+}

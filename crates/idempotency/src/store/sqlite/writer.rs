@@ -2,7 +2,8 @@
 //!
 //! There is no timer: alone, a verb is committed at once; among many, they share a sync. A verb that fails takes the
 //! others of its group back with it, so they are done again one by one and each is told its own end. Nobody waits for
-//! ever: when the thread is gone, so are the other ends of all channels.
+//! ever: a defect that panics is caught, and those whom it concerned are told; were the thread gone, so would be the
+//! other ends of all channels.
 
 use super::group::Group;
 use super::session::{self, Session};
@@ -10,6 +11,7 @@ use super::trouble::Trouble;
 use crate::store::wake::Bells;
 use crate::store::{Clock, StoreError};
 use rusqlite::Connection;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
@@ -65,9 +67,9 @@ impl<T: Send, F: FnMut(&mut Group<'_>) -> Result<T, Trouble> + Send> Errand for 
 #[derive(Clone)]
 pub(super) struct Writer(mpsc::Sender<Command>);
 
-/// The thread is gone.
+/// The thread let go of what it was asked, or is gone.
 #[derive(Debug, thiserror::Error)]
-#[error("the thread that writes to the file has ended")]
+#[error("the thread that writes to the file did not answer")]
 pub(super) struct Gone;
 
 impl From<Gone> for StoreError {
@@ -132,9 +134,16 @@ impl Desk {
                     next = commands.try_recv().ok();
                 }
             }
-            self.commit(errands);
-            if let Some(session) = session {
-                session::serve(&mut self, &session);
+            // Whoever waited learns of a panic by the reply that is dropped; the next finds no transaction open.
+            let worked = catch_unwind(AssertUnwindSafe(|| {
+                self.commit(errands);
+                if let Some(session) = session {
+                    session::serve(&mut self, &session);
+                }
+            }));
+            if worked.is_err() {
+                tracing::error!("a verb of the idempotency store panicked");
+                self.roll_back();
             }
         }
     }
@@ -164,11 +173,11 @@ impl Desk {
         if errands.is_empty() {
             return Ok(());
         }
-        self.begin().map_err(Failed::Beginning)?;
+        self.begin().map_err(|error| Failed::Beginning(error.into()))?;
         let mut group = Group::new(&self.connection, &self.clock);
         let worked = errands.iter_mut().try_for_each(|errand| errand.work(&mut group));
         let changed = worked.and_then(|()| group.close()).map(|()| group.changed);
-        match changed.and_then(|changed| self.execute("COMMIT").map(|()| changed)) {
+        match changed.and_then(|changed| Ok(self.execute("COMMIT").map(|()| changed)?)) {
             Ok(changed) => {
                 for operation in changed {
                     self.bells.ring(operation);
@@ -183,13 +192,12 @@ impl Desk {
     }
 
     /// The write lock is taken at once: a transaction that reads first and then finds the lock taken could not go on.
-    pub(super) fn begin(&self) -> Result<(), Trouble> {
+    pub(super) fn begin(&self) -> rusqlite::Result<()> {
         self.execute("BEGIN IMMEDIATE")
     }
 
-    pub(super) fn execute(&self, statement: &str) -> Result<(), Trouble> {
-        self.connection.prepare_cached(statement)?.execute([])?;
-        Ok(())
+    pub(super) fn execute(&self, statement: &str) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(statement)?.execute([]).map(drop)
     }
 
     /// Leaves no transaction open, whatever happened; SQLite may have rolled it back by itself.
@@ -205,8 +213,9 @@ impl Desk {
 
 #[cfg(test)]
 mod tests {
-    use super::{Asked, Command, Desk, GROUP_MAX, Group, QUEUE_MAX};
+    use super::{Asked, Command, Desk, GROUP_MAX, Group, QUEUE_MAX, Writer};
     use crate::record::{Claim, Claimed, Keep, OperationId, RequestTag, ScopeTag, Takeover};
+    use crate::store::StoreError;
     use crate::store::clock;
     use crate::store::sqlite::schema;
     use crate::store::wake::Bells;
@@ -216,20 +225,23 @@ mod tests {
     use std::time::Duration;
     use tokio::sync::{mpsc, oneshot};
 
+    fn desk() -> Desk {
+        let connection = Connection::open_in_memory().expect("opening");
+        schema::migrate(&connection).expect("making the tables");
+        let (clock, bells) = (clock::system(), Bells::default());
+        Desk { connection, clock, bells, transaction_for: Duration::from_secs(1) }
+    }
+
     /// How many commits it takes to grant this many claims that wait already.
     fn commits_of(claims: usize) -> usize {
-        let mut connection = Connection::open_in_memory().expect("opening");
-        schema::migrate(&connection).expect("making the tables");
+        let mut desk = desk();
         let commits = Arc::new(AtomicUsize::new(0));
         let counted = commits.clone();
         let hook = move || {
             counted.fetch_add(1, Ordering::SeqCst);
             false
         };
-        connection.commit_hook(Some(hook)).expect("counting");
-        let bells = Bells::default();
-        let desk =
-            Desk { connection, clock: clock::system(), bells, transaction_for: Duration::from_secs(1) };
+        desk.connection.commit_hook(Some(hook)).expect("counting");
         let (sender, commands) = mpsc::channel(QUEUE_MAX);
         let mut waiting = Vec::new();
         for n in 0..claims {
@@ -262,5 +274,29 @@ mod tests {
         for (claims, commits) in [(1, 1), (100, 1), (GROUP_MAX, 1), (GROUP_MAX + 1, 2)] {
             assert_eq!(commits_of(claims), commits, "{claims} claims");
         }
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_told_to_who_waited_and_the_thread_goes_on() {
+        let writer = Writer::start(desk()).expect("a thread");
+        let told = writer.ask(|_| -> Result<(), _> { panic!("on purpose") }).await;
+        assert!(matches!(told, Err(StoreError::Unavailable(_))));
+        assert!(writer.ask(|group| group.agree([1; 16])).await.expect("agreeing"));
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_a_thread_that_is_gone() {
+        let (sender, mut commands) = mpsc::channel(QUEUE_MAX);
+        let writer = Writer(sender);
+        let asked = writer.ask(|group| group.agree([1; 16]));
+        let gone = async {
+            drop(commands.recv().await);
+            drop(commands);
+        };
+        let (told, ()) = tokio::join!(asked, gone);
+        assert!(matches!(told, Err(StoreError::Unavailable(_))), "it was asked, and ended");
+        let told = writer.ask(|group| group.agree([1; 16])).await;
+        assert!(matches!(told, Err(StoreError::Unavailable(_))), "it had ended before");
+        assert!(writer.place().await.is_err());
     }
 }

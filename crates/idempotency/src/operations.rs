@@ -1,0 +1,265 @@
+//! What came of an operation, for its caller and for whoever has to decide it.
+//!
+//! A caller sees the operations of its own scope, over HTTP: where they stand, and never the answer itself, for which
+//! the request is sent again. Another's operation is not there for it, in the same words as one that never was.
+//!
+//! An outcome that is unknown stays so until somebody who can find out says what it was: [`Operations::resolve`]. That
+//! takes the operation over under a new epoch first, so that a holder who is late cannot contradict it afterwards.
+
+mod resource;
+
+use crate::answer::{Answer, Kept, retained_headers};
+use crate::asked::random;
+use crate::door::Door;
+use crate::layer::IdempotencyLayer;
+use crate::policy::Policy;
+use crate::record::{
+    Claim, Claimed, Completion, Ending, Epoch, Grant, Holding, Keep, OperationId, Record, Standing, Takeover,
+};
+use crate::scope::Scope;
+use crate::store::StoreError;
+use crate::vault::{SealError, Sealing};
+use bytes::Bytes;
+use http::Response;
+use jiff::Timestamp;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How long an operator's own grant holds: longer than it takes to record what was decided.
+const RESOLVE_FOR: Duration = Duration::from_secs(30);
+
+/// The operations behind a layer. Made by [`IdempotencyLayer::operations`].
+#[derive(Clone)]
+pub struct Operations {
+    layer: IdempotencyLayer,
+}
+
+/// Where an operation stands, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Somebody works on it.
+    Running,
+    /// Somebody worked on it, and the lease ran out; nobody has asked for it since.
+    Interrupted,
+    /// It was begun, and what came of it is not known.
+    Unknown,
+    /// It has an answer.
+    Completed,
+    /// It had an answer, which is no longer kept.
+    Expired,
+}
+
+impl State {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Running, Self::Interrupted, Self::Unknown, Self::Completed, Self::Expired];
+
+    /// The name that callers are given.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Interrupted => "interrupted",
+            Self::Unknown => "unknown",
+            Self::Completed => "completed",
+            Self::Expired => "expired",
+        }
+    }
+}
+
+/// What may be told of an operation: all but the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Looked {
+    /// Where it stands.
+    pub state: State,
+    /// The newest grant.
+    pub epoch: Epoch,
+    /// When it began first.
+    pub first_at: Timestamp,
+    /// When it ended, or was found to have an unknown outcome.
+    pub ended_at: Option<Timestamp>,
+    /// When the record expires.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl From<&Record> for Looked {
+    fn from(record: &Record) -> Self {
+        let (state, ended_at, expires_at) = match &record.standing {
+            Standing::Running { lease_left } if lease_left.is_zero() => (State::Interrupted, None, None),
+            Standing::Running { lease_left: _ } => (State::Running, None, None),
+            Standing::Unknown { at, expires_at } => (State::Unknown, Some(*at), Some(*expires_at)),
+            Standing::Completed { at, expires_at, answer: _ } => {
+                (State::Completed, Some(*at), Some(*expires_at))
+            }
+            Standing::Expired { at } => (State::Expired, Some(*at), None),
+        };
+        Self { state, epoch: record.epoch, first_at: record.first_at, ended_at, expires_at }
+    }
+}
+
+/// What an unknown outcome turned out to be.
+#[derive(Debug)]
+pub enum Resolution {
+    /// Nothing was done. The operation is forgotten, and a retry runs it.
+    NotApplied,
+    /// It was done, and this is the answer to give. The scope is the one that made the request: its tenant's key seals
+    /// the answer.
+    Applied(Scope, Response<Bytes>),
+}
+
+/// Why an operation was not resolved. In all of these cases it stands as it stood, or its outcome is unknown as before.
+#[derive(Debug, thiserror::Error)]
+pub enum ResolveError {
+    /// There is no such operation, or it is no longer kept.
+    #[error("there is no operation {0}, or it is no longer kept")]
+    NotThere(OperationId),
+    /// It has no unknown outcome.
+    #[error("the operation {operation} is {}: only an outcome that is unknown can be resolved", state.name())]
+    NotUnknown {
+        /// Which operation.
+        operation: OperationId,
+        /// Where it stands.
+        state: State,
+    },
+    /// It was made by somebody else.
+    #[error("the operation {0} was not made by the tenant and principal that were named")]
+    OtherScope(OperationId),
+    /// Somebody else has taken it over meanwhile. Look again.
+    #[error("the operation {0} was taken over by somebody else meanwhile: look again")]
+    Superseded(OperationId),
+    /// The answer could not be sealed.
+    #[error(transparent)]
+    Seal(#[from] SealError),
+    /// The store did not answer. Try again when the grant that was taken for it, of 30 s, has run out.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl IdempotencyLayer {
+    /// The operations behind this layer: for operators, and as a [`Router`](axum::Router) for callers.
+    pub fn operations(&self) -> Operations {
+        Operations { layer: self.clone() }
+    }
+}
+
+impl Operations {
+    fn door(&self) -> &Arc<Door> {
+        &self.layer.door
+    }
+
+    /// Where an operation stands. `None`: there is none, or it is no longer kept.
+    pub async fn look(&self, operation: OperationId) -> Result<Option<Looked>, StoreError> {
+        Ok(self.door().store.look(operation).await?.as_ref().map(Looked::from))
+    }
+
+    /// Removes the stored answer and keeps the record: the operation is not run again, and its answer not given again.
+    /// `false`: there was none.
+    pub async fn erase(&self, operation: OperationId) -> Result<bool, StoreError> {
+        let erased = self.door().store.erase(operation).await?;
+        tracing::info!(%operation, erased, "the answer of an operation was erased");
+        Ok(erased)
+    }
+
+    /// Says what an unknown outcome was, and under which epoch that is recorded.
+    ///
+    /// Whoever says so has made sure that nothing works on it any more: a handler that was only slow loses its grant, and
+    /// what it does after that counts for nothing here.
+    pub async fn resolve(
+        &self,
+        operation: OperationId,
+        resolution: Resolution,
+    ) -> Result<Epoch, ResolveError> {
+        let door = self.door();
+        let record = door.store.look(operation).await?.ok_or(ResolveError::NotThere(operation))?;
+        if let Resolution::Applied(scope, _) = &resolution
+            && door.vault.scope(scope) != record.scope
+        {
+            return Err(ResolveError::OtherScope(operation));
+        }
+        let grant = self.take_over(operation, &record).await?;
+        let holding = match resolution {
+            Resolution::NotApplied => door.store.release(operation, grant.epoch).await?,
+            Resolution::Applied(scope, answer) => {
+                self.answer(operation, &record, grant, &scope, answer).await?
+            }
+        };
+        match holding {
+            Holding::Held => {
+                tracing::info!(%operation, epoch = %grant.epoch, "an unknown outcome was resolved");
+                Ok(grant.epoch)
+            }
+            Holding::Lost => Err(ResolveError::Superseded(operation)),
+        }
+    }
+
+    /// The claim itself decides whether there is something to resolve: what has an end, or somebody at work on it, is not
+    /// granted.
+    async fn take_over(&self, operation: OperationId, record: &Record) -> Result<Grant, ResolveError> {
+        let store = &self.door().store;
+        let claim = Claim {
+            operation,
+            scope: record.scope,
+            request: record.request,
+            claimant: Uuid::from_bytes(random()),
+            lease_for: RESOLVE_FOR,
+            takeover: Takeover::Allowed,
+            keep: self.longest_keep(),
+        };
+        match store.claim(&claim).await? {
+            Claimed::Granted(grant) if grant.taken_over => Ok(grant),
+            Claimed::Granted(grant) => {
+                // The record expired since it was looked at, and a claim for it began a new operation.
+                store.release(operation, grant.epoch).await?;
+                Err(ResolveError::NotThere(operation))
+            }
+            Claimed::Found(found) => {
+                Err(ResolveError::NotUnknown { operation, state: Looked::from(&found).state })
+            }
+        }
+    }
+
+    /// Records the answer, or that the outcome is as unknown as before where it cannot be sealed.
+    async fn answer(
+        &self,
+        operation: OperationId,
+        record: &Record,
+        grant: Grant,
+        scope: &Scope,
+        answer: Response<Bytes>,
+    ) -> Result<Holding, ResolveError> {
+        let door = self.door();
+        let (parts, body) = answer.into_parts();
+        let headers = retained_headers(&parts.headers, &door.retained_headers);
+        let mut stored = Answer { status: parts.status, headers, body: Kept::Body(body) };
+        if let Some(redact) = &door.redact {
+            redact(&mut stored);
+        }
+        let sealing = Sealing {
+            tenant: &scope.tenant,
+            scope: record.scope,
+            operation,
+            request: record.request,
+            epoch: grant.epoch,
+        };
+        let (ending, fault) = match door.vault.seal(&sealing, &stored.encode()) {
+            Ok(sealed) => (Ending::Answered(sealed), None),
+            Err(fault) => (Ending::Unknown, Some(fault)),
+        };
+        let completion = Completion { operation, epoch: grant.epoch, ending, keep: self.longest_keep() };
+        let holding = door.store.complete(&completion).await?;
+        fault.map_or(Ok(holding), |fault| Err(fault.into()))
+    }
+
+    /// A record does not tell its route, so what is resolved is kept for as long as any route keeps.
+    fn longest_keep(&self) -> Keep {
+        let declared = self.door().declared.lock().unwrap_or_else(PoisonError::into_inner);
+        let keeps = declared.0.values().chain(&self.layer.routes.undeclared).map(|policy| policy.keep);
+        keeps.fold(Policy::default().keep, |longest, keep| Keep {
+            answer_for: longest.answer_for.max(keep.answer_for),
+            tombstone_for: longest.tombstone_for.max(keep.tombstone_for),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

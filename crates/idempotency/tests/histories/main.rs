@@ -1,0 +1,111 @@
+//! Random histories of several clients on a few keys, checked for linearizability: whatever overlapped, there is an
+//! order in which every answer is the one that a single register would have given.
+//!
+//! The register in `spec` is written apart from the rules that the stores share. The checker has been seen to fail: the
+//! stores in `broken` each break one promise on purpose, and each is caught.
+
+mod broken;
+mod check;
+mod client;
+mod spec;
+mod suite;
+mod tape;
+mod world;
+
+use broken::{Broken, How};
+use check::Looks;
+use perdura_idempotency::store::{Memory, Store};
+use std::sync::Arc;
+use world::{Clock, Plan, World};
+
+/// How many histories the memory is put through.
+const HISTORIES: u64 = 10_000;
+/// A broken store is caught within so many.
+const CAUGHT_WITHIN: u64 = 500;
+
+fn on_memory(seed: u64, store: impl FnOnce(Memory) -> Arc<dyn Store>) -> Result<(), String> {
+    let clock = Clock::new();
+    let store = store(Memory::with_clock(clock.clock()));
+    let world = World::new(store, clock);
+    world::run_interleaved(&world, seed);
+    check::check(&world.tape.take(), Looks::AtThatMoment)
+}
+
+#[test]
+fn random_histories_of_the_memory_are_linearizable() {
+    for seed in 0..HISTORIES {
+        if let Err(found) = on_memory(seed, |memory| Arc::new(memory)) {
+            panic!("seed {seed}: {found}");
+        }
+    }
+}
+
+#[test]
+fn a_seed_is_the_same_history_each_time() {
+    let tell = |seed| {
+        let clock = Clock::new();
+        let world = World::new(Arc::new(Memory::with_clock(clock.clock())), clock);
+        world::run_interleaved(&world, seed);
+        format!("{:?}", world.tape.take())
+    };
+    assert_eq!(tell(7), tell(7));
+    assert_ne!(tell(7), tell(8));
+}
+
+#[test]
+fn histories_have_overlap_crashes_takeovers_and_late_ends() {
+    let mut counts = tape::Counts::default();
+    for seed in 0..300 {
+        let clock = Clock::new();
+        let world = World::new(Arc::new(Memory::with_clock(clock.clock())), clock);
+        world::run_interleaved(&world, seed);
+        counts.add(&world.tape.take());
+    }
+    let tape::Counts { overlapping, pending, granted, taken_over, replayed, unknown, held, lost } = counts;
+    for (what, count) in [
+        ("overlapping", overlapping),
+        ("pending", pending),
+        ("granted", granted),
+        ("taken over", taken_over),
+        ("replayed", replayed),
+        ("unknown", unknown),
+        ("held", held),
+        ("lost", lost),
+    ] {
+        assert!(count >= 100, "only {count} calls are {what}");
+    }
+}
+
+#[test]
+fn every_broken_store_is_caught() {
+    for how in How::ALL {
+        let caught = (0..CAUGHT_WITHIN)
+            .find(|seed| on_memory(*seed, |memory| Arc::new(Broken::new(memory, how))).is_err());
+        println!("a store that {how:?} is caught by seed {caught:?}");
+        assert!(caught.is_some(), "a store that {how:?} is not caught in {CAUGHT_WITHIN} histories");
+    }
+}
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn random_histories_of_one_sqlite_file_are_linearizable() {
+    use perdura_idempotency::store::sqlite::{Options, Sqlite};
+
+    const HISTORIES: u64 = 150;
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join(format!("idempotency-histories-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    for seed in 0..HISTORIES {
+        let (file, clock) = (folder.join(format!("{seed}.db")), Clock::new());
+        let open = || -> Arc<dyn Store> {
+            let store = Sqlite::open_with_clock(&file, &Options::default(), clock.clock());
+            Arc::new(store.expect("a file to work with"))
+        };
+        let world = World::shared([open(), open()], clock.clone());
+        world::run_on_threads(&world, &Plan::threads(seed));
+        if let Err(found) = check::check(&world.tape.take(), Looks::DuringTheCall) {
+            panic!("seed {seed}, on threads: {found}");
+        }
+    }
+    std::fs::remove_dir_all(&folder).expect("removing what the test made");
+}

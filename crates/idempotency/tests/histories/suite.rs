@@ -1,0 +1,74 @@
+//! The suite that every store must pass objects to the broken ones too, and names the promise that each breaks.
+
+use crate::broken::{Broken, How};
+use crate::world::Clock;
+use perdura_idempotency::conformance::{Bench, CHECKS};
+use perdura_idempotency::store::{Memory, Pending, Store};
+use std::future::ready;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+struct BrokenBench {
+    clock: Clock,
+    store: Arc<Broken>,
+}
+
+impl Bench for BrokenBench {
+    fn store(&self) -> Arc<dyn Store> {
+        self.store.clone()
+    }
+
+    fn another(&self) -> Arc<dyn Store> {
+        self.store.clone()
+    }
+
+    fn pass(&self, time: Duration) -> Pending<'_, ()> {
+        self.clock.jump(time.as_secs() as i64);
+        Box::pin(ready(()))
+    }
+
+    fn hears_others(&self) -> bool {
+        true
+    }
+}
+
+/// The promises that this store does not keep.
+fn broken_promises(how: How) -> Vec<&'static str> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build();
+    let runtime = runtime.expect("a runtime");
+    let mut broken = Vec::new();
+    for (name, check) in CHECKS {
+        let clock = Clock::new();
+        let store = Arc::new(Broken::new(Memory::with_clock(clock.clock()), how));
+        let bench = BrokenBench { clock, store };
+        if catch_unwind(AssertUnwindSafe(|| runtime.block_on(check(&bench)))).is_err() {
+            broken.push(*name);
+        }
+    }
+    broken
+}
+
+#[test]
+fn every_broken_store_breaks_a_promise_by_name() {
+    for (how, promise) in [
+        (How::CompletesWithoutFence, "a_late_success_after_a_lost_lease_changes_nothing"),
+        (How::ReleasesWithoutFence, "a_late_failure_after_a_lost_lease_changes_nothing"),
+        (How::RenewsWithoutFence, "a_late_failure_after_a_lost_lease_changes_nothing"),
+        (How::RepeatsEpochsAfterRelease, "epochs_grow_and_never_repeat"),
+        (How::FindsThenCreates, "a_claim_is_granted_once_among_many"),
+        (How::ReplaysAnotherKeysAnswer, "at_the_boundary_a_late_sweep_changes_nothing"),
+        (How::TakesOverByTimeAlone, "a_lapsed_lease_is_an_unknown_outcome"),
+        (How::AcknowledgesAndDrops, "answers_of_any_size_come_back"),
+        (How::ForgetsEarly, "retention_counts_from_the_end"),
+        (How::TellsWhatItSawOnce, "an_answer_is_never_given_after_it_expired"),
+        (How::IgnoresTheRequest, "another_request_never_takes_over"),
+    ] {
+        let broken = broken_promises(how);
+        assert!(broken.contains(&promise), "a store that {how:?} breaks {broken:?}, and not {promise}");
+        assert!(
+            broken.contains(&"random_sequences_follow_the_rules") || how == How::FindsThenCreates,
+            "{how:?}"
+        );
+    }
+}

@@ -1,0 +1,136 @@
+//! Where clients meet: one store or two instances of it, a clock that goes on when somebody says so, and a tape.
+//!
+//! Interleaved, all clients share a thread and a die decides who goes on, and who is gone in the middle of a call: a
+//! seed is a history. On threads, they overlap as the machine lets them.
+
+use crate::client::{self, Habits};
+use crate::tape::Tape;
+use jiff::Timestamp;
+use perdura_idempotency::conformance::random::Dice;
+use perdura_idempotency::store::{self, Store};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::task::{Context, Poll, Waker};
+
+/// When histories begin, in seconds since 1970; on the tape that is zero.
+const BEGIN: i64 = 1_700_000_000;
+
+/// Seconds since the history began.
+#[derive(Clone)]
+pub(crate) struct Clock(Arc<AtomicI64>);
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(AtomicI64::new(0)))
+    }
+
+    pub(crate) fn jump(&self, by: i64) {
+        self.0.fetch_add(by, Ordering::SeqCst);
+    }
+
+    pub(crate) fn clock(&self) -> store::Clock {
+        let seconds = self.0.clone();
+        Arc::new(move || {
+            Timestamp::from_second(BEGIN + seconds.load(Ordering::SeqCst)).expect("a time that can be told")
+        })
+    }
+}
+
+pub(crate) struct World {
+    /// Instances on the same data; a client has one of them.
+    pub(crate) instances: [Arc<dyn Store>; 2],
+    pub(crate) clock: Clock,
+    pub(crate) tape: Tape,
+}
+
+impl World {
+    pub(crate) fn new(store: Arc<dyn Store>, clock: Clock) -> Arc<Self> {
+        Self::shared([store.clone(), store], clock)
+    }
+
+    pub(crate) fn shared(instances: [Arc<dyn Store>; 2], clock: Clock) -> Arc<Self> {
+        Arc::new(Self { instances, clock, tape: Tape::default() })
+    }
+}
+
+/// Lets the others go on.
+pub(crate) async fn pause() {
+    let mut paused = false;
+    poll_fn(|context| {
+        if paused {
+            return Poll::Ready(());
+        }
+        paused = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// How a history is made.
+pub(crate) struct Plan {
+    seed: u64,
+    clients: u64,
+    habits: Habits,
+}
+
+impl Plan {
+    fn interleaved(seed: u64) -> Self {
+        // A clock that goes back would find what a sweep has removed, so a history has the one or the other.
+        let sweeps = !seed.is_multiple_of(4);
+        Self {
+            seed,
+            clients: 2 + seed % 4,
+            habits: Habits { calls: 12, sweeps, clock_goes_back: !sweeps, impatient: false },
+        }
+    }
+
+    #[cfg(feature = "sqlite")]
+    pub(crate) fn threads(seed: u64) -> Self {
+        Self {
+            seed,
+            clients: 4,
+            habits: Habits { calls: 12, sweeps: true, clock_goes_back: false, impatient: true },
+        }
+    }
+}
+
+/// All clients on this thread, in an order that the seed decides.
+pub(crate) fn run_interleaved(world: &Arc<World>, seed: u64) {
+    /// One in so many steps is a client's last.
+    const CRASH: u64 = 80;
+    let plan = Plan::interleaved(seed);
+    let mut dice = Dice::new(plan.seed);
+    let mut clients: Vec<Pin<Box<dyn Future<Output = ()>>>> = Vec::new();
+    for number in 0..plan.clients {
+        clients.push(Box::pin(client::live(world.clone(), number, Dice::new(dice.throw()), plan.habits)));
+    }
+    let mut context = Context::from_waker(Waker::noop());
+    while !clients.is_empty() {
+        let turn = dice.below(clients.len() as u64) as usize;
+        let is_gone = dice.below(CRASH) == 0 || clients[turn].as_mut().poll(&mut context).is_ready();
+        if is_gone {
+            drop(clients.swap_remove(turn));
+        }
+    }
+    let mut last = Box::pin(client::look_at_all(world.clone()));
+    while last.as_mut().poll(&mut context).is_pending() {}
+}
+
+/// Each client on a thread of its own.
+#[cfg(feature = "sqlite")]
+pub(crate) fn run_on_threads(world: &Arc<World>, plan: &Plan) {
+    let block_on = |future: Pin<Box<dyn Future<Output = ()> + Send>>| {
+        tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future);
+    };
+    let mut dice = Dice::new(plan.seed);
+    std::thread::scope(|scope| {
+        for number in 0..plan.clients {
+            let client = client::live(world.clone(), number, Dice::new(dice.throw()), plan.habits);
+            scope.spawn(move || block_on(Box::pin(client)));
+        }
+    });
+    block_on(Box::pin(client::look_at_all(world.clone())));
+}
