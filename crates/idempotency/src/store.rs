@@ -6,12 +6,20 @@
 
 mod clock;
 mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+#[cfg(feature = "redis")]
+pub mod redis;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub(crate) mod wake;
 
 pub use clock::Clock;
 pub use memory::Memory;
+#[cfg(feature = "postgres")]
+pub use postgres::Postgres;
+#[cfg(feature = "redis")]
+pub use redis::Redis;
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 

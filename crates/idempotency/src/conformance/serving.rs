@@ -76,16 +76,19 @@ pub async fn an_end_wakes_who_waits(bench: &dyn Bench) {
     woken(heard, "a lapse").await;
 }
 
-/// Across instances: heard where the store can, and in any case found by asking.
+/// Across instances: heard where the store can, and in any case found by asking. Who waits has been told that it runs
+/// since it began to listen, so that a store may keep quiet where nobody was.
 pub async fn an_end_elsewhere_is_heard_or_found(bench: &dyn Bench) {
     let (here, there) = (bench.store(), Desk(bench.another()));
     let grant = there.granted(&take(operation(1), 1)).await;
     let heard = waiting(&here, operation(1)).await;
+    let here = Desk(here);
+    assert_eq!(here.found(&take(operation(1), 2)).await.epoch, grant.epoch);
     assert_eq!(there.complete(&answered(operation(1), grant.epoch, "there")).await, Holding::Held);
     if bench.hears_others() {
         woken(heard, "an answer elsewhere").await;
     }
-    assert_eq!(Desk(here).answer(&take(operation(1), 2)).await, "there");
+    assert_eq!(here.answer(&take(operation(1), 2)).await, "there");
 }
 
 /// What `shares_transactions` says is what `begin` does; rolled back, nothing was recorded; completed, it was.

@@ -34,11 +34,19 @@ impl Bells {
         Box::pin(Place { ringing: Some(ringing), bells: self.clone(), operation })
     }
 
-    /// Wakes all who wait for this operation.
+    /// Wakes all who wait for this operation. The bell is let go before the lock is: the last to leave counts hands.
     pub(crate) fn ring(&self, operation: OperationId) {
-        // Under the lock: a bell that is held here while its last hearer leaves would never be taken down.
         let bells = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bell) = bells.get(&operation).and_then(Weak::upgrade) {
+            bell.notify_waiters();
+        }
+    }
+
+    /// Wakes all who wait: something may have been missed.
+    #[cfg(any(feature = "postgres", feature = "redis"))]
+    pub(crate) fn ring_all(&self) {
+        let bells = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for bell in bells.values().filter_map(Weak::upgrade) {
             bell.notify_waiters();
         }
     }

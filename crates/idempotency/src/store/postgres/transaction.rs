@@ -1,0 +1,253 @@
+//! The transaction that a handler shares with its record.
+//!
+//! It is begun by the handler's first use of it, so a handler that needs none takes no connection. The record is
+//! completed in it under its epoch, as the last thing before the commit, so effect and record are there together or
+//! not at all, and the row is locked only for that long. While a handler holds the connection nobody else does.
+
+use super::lent::{Lent, unavailable, within};
+use super::{Inner, completion_of};
+use crate::record::{Completion, Epoch, Holding, OperationId};
+use crate::store::{self, Pending, StoreError};
+use axum::extract::FromRequestParts;
+use axum::response::{IntoResponse, Response};
+use deadpool_postgres::ClientWrapper;
+use http::StatusCode;
+use http::request::Parts;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::{Mutex, OwnedMutexGuard, OwnedSemaphorePermit};
+use tokio_postgres::error::SqlState;
+
+/// The handler's end of the transaction, as an extractor. What is done through [`client`](Self::client) is committed
+/// together with the answer, once, or not at all.
+///
+/// A handler never ends the transaction itself. One that wants to survive a failing statement sets a savepoint before
+/// it: after an error without one, PostgreSQL refuses everything but a rollback.
+#[derive(Clone)]
+pub struct Transaction(Arc<Shared>);
+
+/// The connection inside of the transaction, for as long as it is held.
+pub struct TransactionGuard {
+    shared: Arc<Shared>,
+    /// Taken only when it is dropped.
+    state: Option<OwnedMutexGuard<State>>,
+}
+
+struct Shared {
+    store: Arc<Inner>,
+    operation: OperationId,
+    epoch: Epoch,
+    state: Arc<Mutex<State>>,
+    /// It ended while somebody may still hold the connection, who then closes it.
+    closed: AtomicBool,
+}
+
+enum State {
+    Unopened,
+    Open(Box<Lent>, OwnedSemaphorePermit),
+    Ended,
+}
+
+impl Transaction {
+    /// The connection, in the open transaction. Waits for whoever else uses it in this request.
+    pub async fn client(&self) -> Result<TransactionGuard, StoreError> {
+        let mut state = Arc::clone(&self.0.state).lock_owned().await;
+        if self.0.closed.load(Ordering::SeqCst) {
+            *state = State::Ended;
+        }
+        match &*state {
+            State::Open(..) => {}
+            State::Unopened => *state = self.0.open().await?,
+            State::Ended => {
+                return Err(StoreError::Unfit(
+                    "the transaction of this request has ended; use it only while the handler runs".into(),
+                ));
+            }
+        }
+        Ok(TransactionGuard { shared: Arc::clone(&self.0), state: Some(state) })
+    }
+}
+
+impl Shared {
+    /// The mark is gone as soon as the transaction is, so a handler that ended it is found out.
+    async fn open(&self) -> Result<State, StoreError> {
+        let millis = self.store.options.transaction_for.as_millis().clamp(1, 2_147_483_647);
+        let begin = format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idempotency.epoch = '{}'; \
+             SET LOCAL statement_timeout = {millis}; SET LOCAL idle_in_transaction_session_timeout = {millis}",
+            self.epoch
+        );
+        within(self.store.options.timeout_for, async {
+            let place = Arc::clone(&self.store.transactions).acquire_owned().await;
+            let place = place.map_err(|closed| StoreError::Unavailable(Box::new(closed)))?;
+            let client = Lent::from(&self.store.pool).await?;
+            client.batch_execute(&begin).await.map_err(unavailable)?;
+            Ok(State::Open(Box::new(client), place))
+        })
+        .await
+    }
+
+    /// Takes the connection away from the handler, waiting for a statement that still runs on it.
+    async fn end(&self) -> Result<State, StoreError> {
+        self.closed.store(true, Ordering::SeqCst);
+        within(self.store.options.timeout_for, async {
+            Ok(std::mem::replace(&mut *self.state.lock().await, State::Ended))
+        })
+        .await
+    }
+
+    /// Closes the connection where nobody holds it; whoever does comes here when they let go.
+    fn close(&self) {
+        if let Ok(mut state) = self.state.try_lock() {
+            *state = State::Ended;
+        }
+    }
+}
+
+impl Deref for TransactionGuard {
+    type Target = ClientWrapper;
+
+    fn deref(&self) -> &ClientWrapper {
+        match self.state.as_deref() {
+            Some(State::Open(client, _)) => client,
+            Some(State::Unopened | State::Ended) | None => {
+                unreachable!("a guard is made of an open transaction, and only its drop takes that away")
+            }
+        }
+    }
+}
+
+impl Drop for TransactionGuard {
+    fn drop(&mut self) {
+        drop(self.state.take());
+        if self.shared.closed.load(Ordering::SeqCst) {
+            self.shared.close();
+        }
+    }
+}
+
+/// There is no transaction in this request.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "this route shares no transaction: declare it transactional, under a layer whose store is PostgreSQL"
+)]
+pub struct NoTransaction;
+
+impl IntoResponse for NoTransaction {
+    fn into_response(self) -> Response {
+        (StatusCode::INTERNAL_SERVER_ERROR, self.to_string()).into_response()
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Transaction {
+    type Rejection = NoTransaction;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, NoTransaction> {
+        parts.extensions.get::<Self>().cloned().ok_or(NoTransaction)
+    }
+}
+
+/// The layer's end of the transaction.
+pub(super) struct Lending(Arc<Shared>);
+
+impl Lending {
+    pub(super) fn new(store: Arc<Inner>, operation: OperationId, epoch: Epoch) -> (Self, Transaction) {
+        let shared = Arc::new(Shared {
+            store,
+            operation,
+            epoch,
+            state: Arc::new(Mutex::new(State::Unopened)),
+            closed: AtomicBool::new(false),
+        });
+        (Self(Arc::clone(&shared)), Transaction(shared))
+    }
+
+    /// After an error at the commit: whether it took place. Only this transaction completes under this epoch.
+    async fn settle(&self, error: StoreError) -> Result<Holding, StoreError> {
+        let sql = &self.0.store.statements.settled;
+        let settled = self.0.store.ask(sql, &[&self.0.operation.0, &self.0.epoch.0.cast_signed()]).await?;
+        if settled.get(0) { Ok(Holding::Held) } else { Err(error) }
+    }
+}
+
+impl Drop for Lending {
+    fn drop(&mut self) {
+        self.0.closed.store(true, Ordering::SeqCst);
+        self.0.close();
+    }
+}
+
+impl store::Transaction for Lending {
+    /// An error says that nothing was committed, or that this could not be found out; then the record tells, once
+    /// its lease ran out. It is not completed outside of the transaction.
+    fn complete(self: Box<Self>, completion: Completion) -> Pending<'static, Result<Holding, StoreError>> {
+        Box::pin(async move {
+            let store = &self.0.store;
+            let (client, _place) = match self.0.end().await? {
+                State::Open(client, place) => (client, place),
+                State::Unopened => return store.complete(&completion).await,
+                State::Ended => return Err(StoreError::Unfit("the transaction has ended before".into())),
+            };
+            let time = store.options.timeout_for;
+            let (answered, answer_for, tombstone_for) = completion_of(&completion);
+            let epoch = completion.epoch.0.cast_signed();
+            let held = within(time, async {
+                let complete =
+                    client.prepare_cached(&store.statements.complete_lent).await.map_err(refused)?;
+                let row = client
+                    .query_one(
+                        &complete,
+                        &[&completion.operation.0, &epoch, &answered, &answer_for, &tombstone_for],
+                    )
+                    .await
+                    .map_err(refused)?;
+                row.get::<_, Option<bool>>(0).ok_or_else(|| {
+                    StoreError::Unfit(
+                        "the handler ended the transaction that it shares with its record".into(),
+                    )
+                })
+            })
+            .await?;
+            let end = if held { "COMMIT" } else { "ROLLBACK" };
+            if let Err(error) =
+                within(time, async { client.batch_execute(end).await.map_err(unavailable) }).await
+            {
+                drop(client);
+                return if held { self.settle(error).await } else { Ok(Holding::Lost) };
+            }
+            client.give_back();
+            if held {
+                store.bells.ring(completion.operation);
+            }
+            Ok(if held { Holding::Held } else { Holding::Lost })
+        })
+    }
+
+    fn roll_back(self: Box<Self>) -> Pending<'static, Result<(), StoreError>> {
+        Box::pin(async move {
+            if let State::Open(client, _place) = self.0.end().await? {
+                let time = self.0.store.options.timeout_for;
+                // Where this fails the connection is closed, and that rolls back too.
+                let undone = async { client.batch_execute("ROLLBACK").await.map_err(unavailable) };
+                match within(time, undone).await {
+                    Ok(()) => client.give_back(),
+                    Err(error) => tracing::debug!(%error, "rolled back by closing the connection"),
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// A transaction in which a statement failed takes no further ones; the handler went on nevertheless.
+fn refused(error: tokio_postgres::Error) -> StoreError {
+    if error.code() == Some(&SqlState::IN_FAILED_SQL_TRANSACTION) {
+        return StoreError::Unfit(
+            "a statement of the handler failed, and with it the transaction that it shares with its record: answer \
+             with an error that is rolled back, or set a savepoint before what may fail"
+                .into(),
+        );
+    }
+    unavailable(error)
+}

@@ -1,0 +1,326 @@
+//! Operations remembered in Redis, for services behind several instances that have one already.
+//!
+//! Each verb is one script, so it is atomic, takes one round trip and reads the server's clock. A record is a hash; it
+//! has no time to live while it runs, and goes by itself when its retention is over. Its answer is a key of its own,
+//! because it may have to go before the record does. All keys of a store carry one hash tag: they live in one slot,
+//! on one node, and that node is the one to connect to.
+//!
+//! What Redis acknowledged is only kept by a server that writes each command to disk (`appendonly yes`, `appendfsync
+//! always`) and never evicts (`maxmemory-policy noeviction`); others are refused, unless the program says that it
+//! knows. A failover to a replica may still lose the last commands. There are no transactions to share.
+
+mod line;
+mod subscriber;
+
+use super::wake::Bells;
+use super::{Pending, Store, StoreError, Swept, Transaction};
+use crate::record::{
+    Claim, Claimed, Completion, Ending, Epoch, Grant, Holding, OperationId, Record, RequestTag, ScopeTag,
+    Standing, Takeover,
+};
+use ::redis::{Client, Script, ScriptInvocation};
+use bytes::Bytes;
+use http::Extensions;
+use jiff::Timestamp;
+use line::{Line, Repeat};
+use std::future::ready;
+use std::sync::Arc;
+use std::time::Duration;
+use subscriber::Subscriber;
+
+/// How the store uses its server.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What its keys begin with, and its hash tag: letters, digits, `-`, `_`, `.` and `:`.
+    pub prefix: String,
+    /// How long connecting may take, and a verb.
+    pub timeout_for: Duration,
+    /// It is known that this server can lose what it acknowledged.
+    pub volatile: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { prefix: "idempotency".into(), timeout_for: Duration::from_secs(5), volatile: false }
+    }
+}
+
+/// Operations remembered in Redis. A clone uses the same connections.
+#[derive(Clone)]
+pub struct Redis(Arc<Inner>);
+
+struct Inner {
+    prefix: String,
+    line: Line,
+    scripts: Scripts,
+    bells: Bells,
+    _subscriber: Subscriber,
+}
+
+struct Scripts {
+    agree: Script,
+    claim: Script,
+    renew: Script,
+    complete: Script,
+    release: Script,
+    look: Script,
+    erase: Script,
+}
+
+impl Scripts {
+    fn new() -> Self {
+        let verb = |code: &str| Script::new(&[include_str!("redis/common.lua"), code].concat());
+        Self {
+            agree: Script::new(include_str!("redis/agree.lua")),
+            claim: verb(include_str!("redis/claim.lua")),
+            renew: verb(include_str!("redis/renew.lua")),
+            complete: verb(include_str!("redis/complete.lua")),
+            release: verb(include_str!("redis/release.lua")),
+            look: verb(include_str!("redis/look.lua")),
+            erase: verb(include_str!("redis/erase.lua")),
+        }
+    }
+}
+
+impl Redis {
+    /// Connects as the URL says: `redis://user:password@host:port/database`.
+    pub async fn connect(url: &str, options: Options) -> Result<Self, StoreError> {
+        let client = Client::open(url).map_err(|error| {
+            StoreError::Unfit(format!("the address of Redis cannot be read: {}", error.category()))
+        })?;
+        Self::with_client(client, options).await
+    }
+
+    /// Connects by a client of the program's own, which brings TLS where the program has enabled that in the `redis`
+    /// crate.
+    pub async fn with_client(client: Client, options: Options) -> Result<Self, StoreError> {
+        let allowed = |letter: u8| letter.is_ascii_alphanumeric() || b"-_.:".contains(&letter);
+        if options.prefix.is_empty() || options.prefix.len() > 64 || !options.prefix.bytes().all(allowed) {
+            return Err(StoreError::Unfit(format!(
+                "the prefix is {:?}; use up to 64 letters, digits and any of - _ . :",
+                options.prefix
+            )));
+        }
+        let line = Line::new(client.clone(), options.timeout_for);
+        line.check_server(options.volatile).await?;
+        let bells = Bells::default();
+        let channel = format!("{{{}}}:changed", options.prefix);
+        Ok(Self(Arc::new(Inner {
+            _subscriber: Subscriber::start(&client, channel, bells.clone(), options.timeout_for),
+            prefix: options.prefix,
+            line,
+            scripts: Scripts::new(),
+            bells,
+        })))
+    }
+}
+
+impl Inner {
+    /// The script, with the keys that all verbs have.
+    fn call<'a>(&self, script: &'a Script, operation: OperationId) -> ScriptInvocation<'a> {
+        let prefix = &self.prefix;
+        let mut call = script.key(format!("{{{prefix}}}:record:{operation}"));
+        call.key(format!("{{{prefix}}}:answer:{operation}"))
+            .key(format!("{{{prefix}}}:epoch"))
+            .key(format!("{{{prefix}}}:changed"));
+        call
+    }
+
+    async fn held(&self, call: &ScriptInvocation<'_>, repeat: Repeat) -> Result<Holding, StoreError> {
+        let held: bool = self.line.ask(call, repeat).await?;
+        Ok(if held { Holding::Held } else { Holding::Lost })
+    }
+}
+
+/// As the scripts take durations.
+fn micros(duration: Duration) -> String {
+    duration.as_micros().to_string()
+}
+
+impl Store for Redis {
+    fn name(&self) -> &'static str {
+        "redis"
+    }
+
+    fn agree(&self, check: [u8; 16]) -> Pending<'_, Result<bool, StoreError>> {
+        Box::pin(async move {
+            let mut call = self.0.scripts.agree.key(format!("{{{}}}:secret", self.0.prefix));
+            call.arg(&check[..]);
+            self.0.line.ask(&call, Repeat::Once).await
+        })
+    }
+
+    fn claim<'a>(&'a self, claim: &'a Claim) -> Pending<'a, Result<Claimed, StoreError>> {
+        Box::pin(async move {
+            let takeover = match claim.takeover {
+                Takeover::Allowed => "1",
+                Takeover::Never => "0",
+            };
+            let mut call = self.0.call(&self.0.scripts.claim, claim.operation);
+            call.arg(claim.operation.to_string())
+                .arg(&claim.scope.0[..])
+                .arg(&claim.request.0[..])
+                .arg(&claim.claimant.as_bytes()[..])
+                .arg(micros(claim.lease_for))
+                .arg(takeover)
+                .arg(micros(claim.keep.answer_for))
+                .arg(micros(claim.keep.tombstone_for));
+            let told =
+                Told::read(claim.operation, &self.0.line.ask::<Vec<Bytes>>(&call, Repeat::Once).await?)?;
+            let Some(standing) = told.standing else {
+                return Ok(Claimed::Granted(Grant {
+                    epoch: told.epoch,
+                    taken_over: told.taken_over,
+                    first_at: told.first_at,
+                }));
+            };
+            // Nobody is told of a lapse that was found out before; a bell for nothing is allowed.
+            if matches!(standing, Standing::Unknown { .. }) {
+                self.0.bells.ring(claim.operation);
+            }
+            Ok(Claimed::Found(Record {
+                scope: told.scope,
+                request: told.request,
+                epoch: told.epoch,
+                first_at: told.first_at,
+                standing,
+            }))
+        })
+    }
+
+    fn renew(
+        &self,
+        operation: OperationId,
+        epoch: Epoch,
+        lease_for: Duration,
+    ) -> Pending<'_, Result<Holding, StoreError>> {
+        Box::pin(async move {
+            let mut call = self.0.call(&self.0.scripts.renew, operation);
+            call.arg(epoch.0).arg(micros(lease_for));
+            self.0.held(&call, Repeat::Once).await
+        })
+    }
+
+    fn complete<'a>(&'a self, completion: &'a Completion) -> Pending<'a, Result<Holding, StoreError>> {
+        Box::pin(async move {
+            let mut call = self.0.call(&self.0.scripts.complete, completion.operation);
+            call.arg(completion.epoch.0)
+                .arg(completion.operation.to_string())
+                .arg(micros(completion.keep.answer_for))
+                .arg(micros(completion.keep.tombstone_for));
+            match &completion.ending {
+                Ending::Answered(answer) => {
+                    call.arg(&answer[..]);
+                }
+                Ending::Unknown => {}
+            }
+            let holding = self.0.held(&call, Repeat::Once).await?;
+            self.0.bells.ring(completion.operation);
+            Ok(holding)
+        })
+    }
+
+    fn release(&self, operation: OperationId, epoch: Epoch) -> Pending<'_, Result<Holding, StoreError>> {
+        Box::pin(async move {
+            let mut call = self.0.call(&self.0.scripts.release, operation);
+            call.arg(epoch.0).arg(operation.to_string());
+            let holding = self.0.held(&call, Repeat::Never).await?;
+            self.0.bells.ring(operation);
+            Ok(holding)
+        })
+    }
+
+    fn look(&self, operation: OperationId) -> Pending<'_, Result<Option<Record>, StoreError>> {
+        Box::pin(async move {
+            let call = self.0.call(&self.0.scripts.look, operation);
+            let found: Option<Vec<Bytes>> = self.0.line.ask(&call, Repeat::Once).await?;
+            let Some(fields) = found else { return Ok(None) };
+            let told = Told::read(operation, &fields)?;
+            let corrupt = StoreError::Corrupt { operation, what: "its state has no name" };
+            Ok(Some(Record {
+                scope: told.scope,
+                request: told.request,
+                epoch: told.epoch,
+                first_at: told.first_at,
+                standing: told.standing.ok_or(corrupt)?,
+            }))
+        })
+    }
+
+    fn erase(&self, operation: OperationId) -> Pending<'_, Result<bool, StoreError>> {
+        Box::pin(async move {
+            let call = self.0.call(&self.0.scripts.erase, operation);
+            self.0.line.ask(&call, Repeat::Never).await
+        })
+    }
+
+    /// Redis removes what expired by itself.
+    fn sweep(&self, _: u32) -> Pending<'_, Result<Swept, StoreError>> {
+        Box::pin(ready(Ok(Swept::default())))
+    }
+
+    fn changed(&self, operation: OperationId) -> Pending<'static, ()> {
+        self.0.bells.heard(operation)
+    }
+
+    fn begin<'a>(
+        &'a self,
+        _: OperationId,
+        _: Grant,
+        _: &'a mut Extensions,
+    ) -> Pending<'a, Result<Option<Box<dyn Transaction>>, StoreError>> {
+        Box::pin(ready(Ok(None)))
+    }
+
+    fn shares_transactions(&self) -> bool {
+        false
+    }
+}
+
+/// What the scripts tell of a record.
+struct Told {
+    scope: ScopeTag,
+    request: RequestTag,
+    epoch: Epoch,
+    first_at: Timestamp,
+    taken_over: bool,
+    /// None: it is granted.
+    standing: Option<Standing>,
+}
+
+impl Told {
+    fn read(operation: OperationId, fields: &[Bytes]) -> Result<Self, StoreError> {
+        let corrupt = |what| StoreError::Corrupt { operation, what };
+        let field = |n: usize| fields.get(n).ok_or_else(|| corrupt("a field is missing"));
+        let number = |n: usize| {
+            let text = std::str::from_utf8(field(n)?).ok();
+            text.and_then(|text| text.parse::<i64>().ok()).ok_or_else(|| corrupt("a field is not a number"))
+        };
+        let at = |n: usize| {
+            Timestamp::from_microsecond(number(n)?).map_err(|_| corrupt("an instant is out of range"))
+        };
+        let standing = match &field(0)?[..] {
+            b"granted" => None,
+            b"running" => {
+                let left = number(6)?.try_into().map_err(|_| corrupt("the lease is negative"))?;
+                Some(Standing::Running { lease_left: Duration::from_micros(left) })
+            }
+            b"unknown" => Some(Standing::Unknown { at: at(6)?, expires_at: at(7)? }),
+            b"completed" => {
+                Some(Standing::Completed { at: at(6)?, expires_at: at(7)?, answer: field(8)?.clone() })
+            }
+            b"expired" => Some(Standing::Expired { at: at(6)? }),
+            _ => return Err(corrupt("its state has no name")),
+        };
+        let scope: Result<[u8; 16], _> = field(4)?[..].try_into();
+        let request: Result<[u8; 32], _> = field(5)?[..].try_into();
+        Ok(Self {
+            scope: ScopeTag(scope.map_err(|_| corrupt("its scope is not of 16 bytes"))?),
+            request: RequestTag(request.map_err(|_| corrupt("its request is not of 32 bytes"))?),
+            epoch: Epoch(number(1)?.cast_unsigned()),
+            first_at: at(2)?,
+            taken_over: &field(3)?[..] == b"1",
+            standing,
+        })
+    }
+}

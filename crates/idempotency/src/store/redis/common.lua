@@ -1,0 +1,89 @@
+-- What every verb has in common. KEYS: the record, its answer, the newest epoch, the channel. Instants are microseconds
+-- of the server's clock, kept as decimal text: as numbers they are exact until the year 2255, where time ends here.
+-- The verbs say in Lua what rule.rs says in Rust.
+
+local RECORD, ANSWER, EPOCH, CHANNEL = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local END_OF_TIME = 9007199254740991
+
+local clock = redis.call('TIME')
+local now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
+
+local function text(number)
+    return string.format('%.0f', number)
+end
+
+local function later(at, by)
+    return math.min(at + tonumber(by), END_OF_TIME)
+end
+
+-- The record, if it is still there at this moment.
+local function load()
+    local fields = redis.call('HGETALL', RECORD)
+    if #fields == 0 then
+        return nil
+    end
+    local row = {}
+    for i = 1, #fields, 2 do
+        row[fields[i]] = fields[i + 1]
+    end
+    if row.state ~= 'running' and now >= tonumber(row.gone_at) then
+        return nil
+    end
+    return row
+end
+
+-- The record of the one who shows this epoch, if it still is the newest.
+local function held(epoch)
+    local row = load()
+    if row and row.epoch == epoch then
+        return row
+    end
+    return nil
+end
+
+-- How the record stands: state, epoch, first_at, taken_over, scope, request, what is left of the lease or when it
+-- ended, when it expires, the answer.
+local function stands(row, granted)
+    local told = {granted and 'granted' or row.state, row.epoch, row.first_at, row.taken_over, row.scope, row.request}
+    if row.state == 'running' then
+        told[7] = text(math.max(tonumber(row.until_at) - now, 0))
+        return told
+    end
+    told[7] = row.ended_at
+    told[8] = row.expires_at
+    if row.state == 'completed' then
+        local answer = now < tonumber(row.expires_at) and redis.call('GET', ANSWER)
+        if answer then
+            told[9] = answer
+        else
+            told[1] = 'expired'
+        end
+    end
+    return told
+end
+
+-- In whole milliseconds, and not before its time: until then the verbs decide.
+local function expire(key, at)
+    redis.call('PEXPIREAT', key, text(math.ceil(at / 1000)))
+end
+
+-- Only where somebody waits.
+local function tell(row, operation)
+    if row.waited == '1' then
+        redis.call('PUBLISH', CHANNEL, operation)
+    end
+end
+
+-- What came of it is kept from now on.
+local function finish(row, state, answer_for, tombstone_for, answer)
+    local expires_at = later(now, answer_for)
+    local gone_at = later(expires_at, tombstone_for)
+    row.state, row.ended_at, row.expires_at, row.gone_at = state, text(now), text(expires_at), text(gone_at)
+    redis.call('HSET', RECORD, 'state', state, 'ended_at', row.ended_at, 'expires_at', row.expires_at,
+        'gone_at', row.gone_at)
+    expire(RECORD, gone_at)
+    if answer then
+        redis.call('SET', ANSWER, answer)
+        expire(ANSWER, expires_at)
+    end
+end

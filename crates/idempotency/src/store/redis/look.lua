@@ -1,0 +1,8 @@
+local row = load()
+if not row then
+    return false
+end
+if row.state == 'running' and row.waited ~= '1' then
+    redis.call('HSET', RECORD, 'waited', '1')
+end
+return stands(row)

@@ -1,0 +1,92 @@
+//! What the tests of both servers say to a store.
+
+use bytes::Bytes;
+use perdura_idempotency::record::{
+    Claim, Claimed, Completion, Ending, Epoch, Grant, Holding, Keep, OperationId, Record, RequestTag,
+    ScopeTag, Standing, Takeover,
+};
+use perdura_idempotency::store::{Store, StoreError};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// No test waits longer for something that has to happen.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+
+pub(crate) const KEEP: Keep = Keep { answer_for: Duration::from_hours(2), tombstone_for: Duration::ZERO };
+
+/// The n-th operation of a test. The last 48 bits of such an id are free.
+pub(crate) fn operation(n: u128) -> OperationId {
+    assert!(n < 1 << 48, "{n}");
+    let id = uuid::Builder::from_custom_bytes((0xabcd << 112 | n).to_be_bytes()).into_uuid();
+    OperationId::parse(&id.to_string()).expect("made as operations are")
+}
+
+/// The n-th claimant wants it, and a second run would be safe.
+pub(crate) fn take(operation: OperationId, claimant: u128) -> Claim {
+    Claim {
+        operation,
+        scope: ScopeTag([1; 16]),
+        request: RequestTag([2; 32]),
+        claimant: Uuid::from_u128(claimant),
+        lease_for: Duration::from_mins(1),
+        takeover: Takeover::Allowed,
+        keep: KEEP,
+    }
+}
+
+pub(crate) fn answered(operation: OperationId, epoch: Epoch, answer: &str) -> Completion {
+    let ending = Ending::Answered(Bytes::copy_from_slice(answer.as_bytes()));
+    Completion { operation, epoch, ending, keep: KEEP }
+}
+
+pub(crate) async fn granted(store: &dyn Store, claim: &Claim) -> Grant {
+    match store.claim(claim).await {
+        Ok(Claimed::Granted(grant)) => grant,
+        other => panic!("should be granted: {other:?}"),
+    }
+}
+
+pub(crate) async fn found(store: &dyn Store, claim: &Claim) -> Record {
+    match store.claim(claim).await {
+        Ok(Claimed::Found(record)) => record,
+        other => panic!("should be found: {other:?}"),
+    }
+}
+
+pub(crate) async fn complete(
+    store: &dyn Store,
+    operation: OperationId,
+    epoch: Epoch,
+    answer: &str,
+) -> Holding {
+    store.complete(&answered(operation, epoch, answer)).await.expect("the store answers")
+}
+
+/// The answer that is kept.
+pub(crate) async fn answer(store: &dyn Store, operation: OperationId) -> Bytes {
+    match store.look(operation).await.expect("the store answers").expect("it is there").standing {
+        Standing::Completed { answer, .. } => answer,
+        other => panic!("should be completed: {other:?}"),
+    }
+}
+
+pub(crate) async fn is_running(store: &dyn Store, operation: OperationId) -> bool {
+    let record = store.look(operation).await.expect("the store answers");
+    record.is_some_and(|record| matches!(record.standing, Standing::Running { .. }))
+}
+
+pub(crate) fn is_unavailable<T>(result: &Result<T, StoreError>) -> bool {
+    matches!(result, Err(StoreError::Unavailable(_)))
+}
+
+pub(crate) fn unfit<T>(result: Result<T, StoreError>) -> String {
+    match result {
+        Err(StoreError::Unfit(why)) => why,
+        Err(other) => panic!("should be unfit: {other:?}"),
+        Ok(_) => panic!("should be unfit, and is not"),
+    }
+}
+
+pub(crate) async fn in_time<T>(what: &str, work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(DEADLINE, work).await.unwrap_or_else(|_| panic!("{what} did not happen in time"))
+}

@@ -1,0 +1,145 @@
+//! Many at once, and clocks that step, on both servers.
+
+use crate::kit::{answer, complete, found, granted, in_time, operation, take};
+use crate::{pg, redis_server};
+use perdura_idempotency::record::{Claimed, Holding, Standing};
+use perdura_idempotency::store::Store;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Barrier;
+
+const KEYS: u128 = 1_000;
+/// Pairs that claim at the same time.
+const PAIRS: u128 = 8;
+
+/// Two instances claim each of a thousand keys at the same moment.
+async fn one_of_two_is_granted(here: Arc<dyn Store>, there: Arc<dyn Store>) {
+    let pairs: Vec<_> = (0..PAIRS)
+        .map(|pair| {
+            let barrier = Arc::new(Barrier::new(2));
+            [(Arc::clone(&here), 1), (Arc::clone(&there), 2)].map(|(store, claimant)| {
+                let barrier = Arc::clone(&barrier);
+                tokio::spawn(async move {
+                    let mut grants = Vec::new();
+                    for key in (pair..KEYS).step_by(PAIRS as usize) {
+                        barrier.wait().await;
+                        match store.claim(&take(operation(key), claimant)).await.expect("the store answers") {
+                            Claimed::Granted(grant) => grants.push((key, grant.epoch)),
+                            Claimed::Found(record) => {
+                                assert!(matches!(record.standing, Standing::Running { .. }), "{record:?}");
+                            }
+                        }
+                    }
+                    grants
+                })
+            })
+        })
+        .collect();
+    let mut grants = Vec::new();
+    for claimant in pairs.into_iter().flatten() {
+        grants.extend(in_time("claiming", claimant).await.expect("no claimant panics"));
+    }
+    grants.sort_unstable();
+    let keys: Vec<u128> = grants.iter().map(|(key, _)| *key).collect();
+    assert_eq!(keys, (0..KEYS).collect::<Vec<_>>(), "each key was granted once");
+    let epochs: BTreeSet<_> = grants.iter().map(|(_, epoch)| *epoch).collect();
+    assert_eq!(epochs.len(), grants.len(), "no epoch was given twice");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_claims_at_once_postgres_grants_one() {
+    let schema = pg::fresh_schema();
+    one_of_two_is_granted(Arc::new(pg::open(&schema).await), Arc::new(pg::open(&schema).await)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_claims_at_once_redis_grants_one() {
+    let (url, prefix) = (redis_server::url(), redis_server::fresh_name());
+    let (here, there) = tokio::join!(redis_server::open(&url, &prefix), redis_server::open(&url, &prefix));
+    one_of_two_is_granted(Arc::new(here), Arc::new(there)).await;
+}
+
+/// Claimed, released and claimed again by many at once: the later grant has the larger epoch, always.
+async fn epochs_grow_under_releases(here: Arc<dyn Store>, there: Arc<dyn Store>) {
+    let order = Arc::new(tokio::sync::Mutex::new(Vec::new()));
+    let claimants: Vec<_> = (0..8_u128)
+        .map(|claimant| {
+            let store = Arc::clone(if claimant % 2 == 0 { &here } else { &there });
+            let order = Arc::clone(&order);
+            tokio::spawn(async move {
+                for round in 0..50_u128 {
+                    let claim = take(operation(1), claimant * 1_000 + round);
+                    if let Claimed::Granted(grant) = store.claim(&claim).await.expect("the store answers") {
+                        order.lock().await.push(grant.epoch);
+                        let released = store.release(operation(1), grant.epoch).await;
+                        assert_eq!(released.expect("the store answers"), Holding::Held);
+                    }
+                }
+            })
+        })
+        .collect();
+    for claimant in claimants {
+        in_time("claiming", claimant).await.expect("no claimant panics");
+    }
+    let order = order.lock().await;
+    assert!(order.len() >= 8, "many were granted: {}", order.len());
+    assert!(order.is_sorted_by(|before, after| before < after), "{order:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn epochs_of_an_operation_grow_in_postgres_whoever_releases() {
+    let schema = pg::fresh_schema();
+    epochs_grow_under_releases(Arc::new(pg::open(&schema).await), Arc::new(pg::open(&schema).await)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn epochs_of_an_operation_grow_in_redis_whoever_releases() {
+    let (url, prefix) = (redis_server::url(), redis_server::fresh_name());
+    let (here, there) = tokio::join!(redis_server::open(&url, &prefix), redis_server::open(&url, &prefix));
+    epochs_grow_under_releases(Arc::new(here), Arc::new(there)).await;
+}
+
+/// An hour back, a lease lasts an hour longer; an hour on, it ends early. Neither makes two holders.
+async fn one_holder_whatever_the_clock_says(store: &dyn Store, step: impl AsyncFn(f64)) {
+    const HOUR: f64 = 3_600.0;
+    let key = operation(1);
+    let first = granted(store, &take(key, 1)).await;
+
+    step(-HOUR).await;
+    let Standing::Running { lease_left } = found(store, &take(key, 2)).await.standing else { panic!("runs") };
+    assert!(lease_left > Duration::from_hours(1), "{lease_left:?}");
+    let renewed = store.renew(key, first.epoch, Duration::from_mins(1)).await;
+    assert_eq!(renewed.expect("the store answers"), Holding::Held);
+    let Standing::Running { lease_left } = found(store, &take(key, 2)).await.standing else { panic!("runs") };
+    assert!(lease_left <= Duration::from_mins(1), "renewed on the new clock: {lease_left:?}");
+
+    step(HOUR).await;
+    let second = granted(store, &take(key, 2)).await;
+    assert!(second.taken_over && second.epoch > first.epoch && second.first_at == first.first_at);
+    let renewed = store.renew(key, first.epoch, Duration::from_mins(1)).await;
+    assert_eq!(renewed.expect("the store answers"), Holding::Lost);
+    assert_eq!(complete(store, key, first.epoch, "late").await, Holding::Lost);
+
+    step(-HOUR).await;
+    assert_eq!(complete(store, key, second.epoch, "second").await, Holding::Held);
+    assert_eq!(complete(store, key, first.epoch, "later").await, Holding::Lost);
+    step(HOUR).await;
+    assert_eq!(answer(store, key).await, "second");
+    let third = granted(store, &take(operation(2), 3)).await;
+    assert!(third.epoch > second.epoch, "epochs grow whatever the clock does");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stepped_clock_makes_no_second_holder_in_postgres() {
+    let schema = pg::fresh_schema();
+    let store = pg::open(&schema).await;
+    one_holder_whatever_the_clock_says(&store, async |seconds| pg::step(&schema, seconds).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stepped_clock_makes_no_second_holder_in_redis() {
+    let server = redis_server::Server::start();
+    let store = redis_server::open(&server.url(), &redis_server::fresh_name()).await;
+    one_holder_whatever_the_clock_says(&store, async |seconds| server.step(seconds)).await;
+}

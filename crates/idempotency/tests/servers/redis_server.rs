@@ -1,0 +1,124 @@
+//! A Redis of the test's own, on a clock that the test moves, or the one that all tests share.
+
+use perdura_idempotency::store::Redis;
+use perdura_idempotency::store::redis::Options;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// Where the shared server is.
+pub(crate) fn url() -> String {
+    std::env::var("PERDURA_REDIS")
+        .expect("this test needs Redis, where PERDURA_REDIS says: run it through scripts/with-servers")
+}
+
+/// A name that no other test and no other process uses.
+pub(crate) fn fresh_name() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("test-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+pub(crate) fn options(prefix: &str) -> Options {
+    Options { prefix: prefix.into(), timeout_for: Duration::from_secs(30), ..Options::default() }
+}
+
+pub(crate) async fn open(url: &str, prefix: &str) -> Redis {
+    Redis::connect(url, options(prefix)).await.expect("the store opens")
+}
+
+/// A server in a folder of its own, reached by a socket in that folder. Both are gone with it.
+pub(crate) struct Server {
+    folder: PathBuf,
+    process: Mutex<Child>,
+    ahead_micros: Mutex<i64>,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        let folder = std::env::temp_dir().join(format!("perdura-{}", fresh_name()));
+        std::fs::create_dir(&folder).expect("the folder is new");
+        std::fs::write(folder.join("clock"), "+0").expect("the folder can be written");
+        let process = Mutex::new(spawn(&folder));
+        let server = Self { folder, process, ahead_micros: Mutex::new(0) };
+        server.await_up();
+        server
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis+unix://{}", self.folder.join("socket").display())
+    }
+
+    /// Steps the server's clock. It reads the file before each look at the clock.
+    pub(crate) fn step(&self, seconds: f64) {
+        let mut ahead = self.ahead_micros.lock().expect("no test panics here");
+        *ahead = ahead.saturating_add((seconds * 1e6) as i64);
+        let new = self.folder.join("clock.new");
+        std::fs::write(&new, format!("{:+.6}", *ahead as f64 / 1e6)).expect("the folder can be written");
+        std::fs::rename(&new, self.folder.join("clock")).expect("the clock is replaced as a whole");
+    }
+
+    /// SIGKILL, and the same data again.
+    pub(crate) fn crash_and_restart(&self) {
+        let mut process = self.process.lock().expect("no test panics here");
+        process.kill().expect("it runs");
+        process.wait().expect("it was killed");
+        *process = spawn(&self.folder);
+        drop(process);
+        self.await_up();
+    }
+
+    fn await_up(&self) {
+        let client = redis::Client::open(self.url()).expect("the address is well-formed");
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            let answer =
+                client.get_connection().and_then(|mut up| redis::cmd("PING").query::<String>(&mut up));
+            if answer.is_ok() {
+                return;
+            }
+            let ended =
+                self.process.lock().expect("no test panics here").try_wait().expect("it can be asked");
+            let log =
+                || std::fs::read_to_string(self.folder.join("log")).unwrap_or_else(|error| error.to_string());
+            assert!(ended.is_none(), "redis-server ended with {ended:?}: {}", log());
+            assert!(Instant::now() < deadline, "redis-server does not answer: {answer:?} {}", log());
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Ok(mut process) = self.process.lock() {
+            // It may have ended by itself; a folder that stays is in the way of nobody.
+            let _ = process.kill().and_then(|()| process.wait());
+        }
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// libc goes before Redis's own allocator, which asks for the time before faketime can tell it.
+fn spawn(folder: &Path) -> Child {
+    let log = std::fs::File::create(folder.join("log")).expect("the folder can be written");
+    let settings = "--port 0 --unixsocket socket --save  --appendonly yes --appendfsync always";
+    Command::new("redis-server")
+        .args(settings.split(' '))
+        .current_dir(folder)
+        .env("LD_PRELOAD", format!("{}:libc.so.6", faketime().display()))
+        .env("FAKETIME_TIMESTAMP_FILE", folder.join("clock"))
+        .env("FAKETIME_NO_CACHE", "1")
+        .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+        .stdin(Stdio::null())
+        .stdout(log)
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("redis-server is needed here: scripts/test installs it")
+}
+
+fn faketime() -> PathBuf {
+    let folders = std::fs::read_dir("/usr/lib").expect("there are libraries");
+    let found = folders.flatten().map(|entry| entry.path().join("faketime/libfaketime.so.1"));
+    found.into_iter().find(|path| path.exists()).expect("faketime is needed here: scripts/test installs it")
+}
