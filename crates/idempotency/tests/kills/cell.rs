@@ -45,6 +45,14 @@ impl Store {
         }
     }
 
+    /// What can be asked of a service on it.
+    pub(crate) fn routes(self) -> &'static [Route] {
+        match self {
+            Self::Sqlite | Self::Postgres => &[Route::Payments, Route::Transfers, Route::Orders],
+            Self::Redis => &[Route::Payments, Route::Orders],
+        }
+    }
+
     fn argument(self, folder: &Path) -> String {
         let server = |name: &str| {
             std::env::var(name)
