@@ -3,18 +3,19 @@
 //! The order matters. What can be refused without the content is refused before it is asked for, so that a client that
 //! waits for `100 Continue` does not send it; and who may not make the request learns nothing of what is stored.
 
+use crate::content::Gathered;
 use crate::digest::{self, DigestFault};
 use crate::door::Door;
 use crate::fingerprint::{Asked as Content, ContentFault, Fingerprint, fingerprint};
 use crate::key::{IdempotencyKey, KeyFault};
-use crate::layer::Route;
+use crate::layer::{NO_TEMPLATE, Route};
 use crate::problem::{Problem, Reason};
 use crate::record::{OperationId, RequestTag, ScopeTag};
 use crate::scope::{Denied, Scope};
 use axum::RequestPartsExt;
 use axum::body::Body;
-use axum::extract::RawPathParams;
-use bytes::{Bytes, BytesMut};
+use axum::extract::{NestedPath, RawPathParams};
+use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, header};
 use http_body_util::BodyExt;
@@ -76,8 +77,6 @@ pub(crate) struct Asked {
     pub(crate) request: RequestTag,
     /// How long the caller wants to wait for an earlier request, in seconds (RFC 7240).
     pub(crate) prefers_wait: Option<u64>,
-    /// Drawn for this request, so that callers who come again do not all come at once.
-    pub(crate) spread: u8,
 }
 
 /// Why a request goes no further.
@@ -116,20 +115,30 @@ impl Asked {
         echo.fingerprint = Some(fingerprint.header());
 
         let scope_tag = door.vault.scope(&scope);
-        let template = route.label.split_once(' ').map_or("", |(_, template)| template);
-        let operation = door.vault.operation(&scope, &parts.method, template, key.canonical());
+        let operation = door.vault.operation(&scope, &parts.method, route.template(), key.canonical());
         let request = door.vault.request(operation, &fingerprint);
         let prefers_wait = prefers_wait(&parts.headers);
-        let [spread] = random();
-        Ok((Self { route, scope, scope_tag, key, operation, request, prefers_wait, spread }, content))
+        Ok((Self { route, scope, scope_tag, key, operation, request, prefers_wait }, content))
     }
 }
 
 async fn fingerprint_of(route: &Route, parts: &mut Parts, content: &[u8]) -> Result<Fingerprint, Refusal> {
-    let params = parts.extract::<RawPathParams>().await.map_err(|fault| {
-        Problem::new(Reason::ContentMalformed).detail(format!("The path cannot be read: {fault}"))
-    })?;
-    let params: Vec<_> = params.iter().collect();
+    let raw;
+    let path = parts.uri.path().to_owned();
+    let mut params: Vec<(&str, &str)> = Vec::new();
+    if route.template() == NO_TEMPLATE {
+        let nested = parts.extensions.get::<NestedPath>().map_or("", NestedPath::as_str);
+        params.extend([("*", nested), ("*", path.as_str())]);
+    } else {
+        raw = parts.extract::<RawPathParams>().await.map_err(|fault| {
+            Problem::new(Reason::ContentMalformed).detail(format!("The path cannot be read: {fault}"))
+        })?;
+        params.extend(raw.iter());
+        // Parameters come decoded, and in one that takes the rest of the path a slash and an encoded slash are two things.
+        if path.as_bytes().windows(3).any(|code| code.eq_ignore_ascii_case(b"%2F")) {
+            params.push(("/", path.as_str()));
+        }
+    }
     let content_type = joined(&parts.headers, &header::CONTENT_TYPE)?;
     let content_encoding = joined(&parts.headers, &header::CONTENT_ENCODING)?;
     let asked = Content {
@@ -165,7 +174,7 @@ async fn read_content(headers: &HeaderMap, mut body: Body, bytes_max: usize) -> 
     if declared.is_some_and(|declared| declared > bytes_max as u64) {
         return Err(too_large());
     }
-    let mut content = BytesMut::new();
+    let mut content = Gathered::default();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
             tracing::debug!(%error, "a request broke off");
@@ -176,10 +185,10 @@ async fn read_content(headers: &HeaderMap, mut body: Body, bytes_max: usize) -> 
             if content.len() + data.len() > bytes_max {
                 return Err(too_large());
             }
-            content.extend_from_slice(&data);
+            content.add(data);
         }
     }
-    Ok(content.freeze())
+    Ok(content.whole())
 }
 
 fn key_problem(fault: KeyFault) -> Problem {

@@ -15,6 +15,7 @@ use crate::scope::{Audit, Authorise, Scope, ScopeOf};
 use crate::service::IdempotencyService;
 use crate::store::{Store, StoreError};
 use crate::vault::{DataKeys, Secret, Vault};
+use axum::extract::{MatchedPath, NestedPath};
 use http::request::Parts;
 use http::{HeaderName, Method};
 use std::collections::HashMap;
@@ -70,39 +71,74 @@ impl Route {
         let label = format!("{method} {template}").into();
         Arc::new(Self { label, policy, pace: AtomicU64::new(0) })
     }
+
+    /// `/payments/{id}`.
+    pub(crate) fn template(&self) -> &str {
+        self.label.split_once(' ').map_or("", |(_, template)| template)
+    }
 }
+
+/// In place of a template, for what the router has none: its fallback, and a service that is nested whole. No path is
+/// like this.
+pub(crate) const NO_TEMPLATE: &str = "*";
 
 /// The routes of one template.
 type Methods = Vec<(Method, Arc<Route>)>;
 
 /// The routes that this layer stands before.
 pub(crate) struct RouteTable {
-    /// By template, then by method.
-    known: RwLock<HashMap<String, Methods>>,
+    /// As they were declared, by template, then by method.
+    declared: HashMap<String, Methods>,
+    /// As requests come to them. A router that is nested afterwards has other templates than it was declared with, and
+    /// under two prefixes it is two routes.
+    seen: RwLock<HashMap<String, Methods>>,
     /// The policy of POST and PATCH routes that were not declared. `None`: all that exist were, and others pass.
     pub(crate) undeclared: Option<Policy>,
 }
 
+fn of_method<'a>(routes: &'a Methods, method: &Method) -> Option<&'a Arc<Route>> {
+    routes.iter().find(|(known, _)| known == method).map(|(_, route)| route)
+}
+
 impl RouteTable {
     /// The route of a request, or `None` where it passes untouched.
-    pub(crate) fn find(&self, method: &Method, template: &str) -> Option<Arc<Route>> {
-        let of_method = |routes: &Methods| {
-            routes.iter().find(|(declared, _)| declared == method).map(|(_, route)| route.clone())
-        };
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(route) = known.get(template).and_then(of_method) {
-            return Some(route);
+    pub(crate) fn find(&self, request: &axum::extract::Request) -> Option<Arc<Route>> {
+        let (method, extensions) = (request.method(), request.extensions());
+        let template = extensions.get::<MatchedPath>().map_or(NO_TEMPLATE, MatchedPath::as_str);
+        let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(route) = seen.get(template).and_then(|routes| of_method(routes, method)) {
+            return Some(route.clone());
         }
-        drop(known);
-        let policy = self.undeclared.as_ref().filter(|_| matches!(*method, Method::POST | Method::PATCH))?;
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        let routes = known.entry(template.to_owned()).or_default();
-        Some(of_method(routes).unwrap_or_else(|| {
-            let route = Route::new(method.as_str(), template, policy.clone());
+        drop(seen);
+        let nested = extensions.get::<NestedPath>().map_or("", NestedPath::as_str);
+        let declared = [within(template, nested), template]
+            .into_iter()
+            .find_map(|template| self.declared.get(template).and_then(|routes| of_method(routes, method)));
+        let policy = match (declared, &self.undeclared) {
+            (Some(route), _) => &route.policy,
+            (None, Some(policy)) if matches!(*method, Method::POST | Method::PATCH) => policy,
+            (None, _) => return None,
+        };
+        let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
+        let routes = seen.entry(template.to_owned()).or_default();
+        if let Some(route) = of_method(routes, method) {
+            return Some(route.clone());
+        }
+        let route = Route::new(method.as_str(), template, policy.clone());
+        if declared.is_none() {
             tracing::warn!(route = &*route.label, mode = policy.mode.name(), "this route was not declared");
-            routes.push((method.clone(), route.clone()));
-            route
-        }))
+        }
+        routes.push((method.clone(), route.clone()));
+        Some(route)
+    }
+}
+
+/// The template within the router that is nested there, as it was added to that router.
+fn within<'a>(template: &'a str, nested: &str) -> &'a str {
+    match template.strip_prefix(nested.trim_end_matches('/')) {
+        Some("") => "/",
+        Some(within) => within,
+        None => template,
     }
 }
 
@@ -162,17 +198,17 @@ fn route_table(
         Some(fault) => Err(StartError::Policy { route, fault }),
         None => Ok(()),
     };
-    let mut known = HashMap::<_, Methods>::new();
+    let mut declared = HashMap::<_, Methods>::new();
     for ((template, method), policy) in &table.0 {
         fault(format!("{method} {template}"), policy)?;
         let route = Route::new(method, template, policy.clone());
         let method = Method::from_bytes(method.as_bytes()).expect("it was a method");
-        known.entry(template.clone()).or_default().push((method, route));
+        declared.entry(template.clone()).or_default().push((method, route));
     }
     if let Some(policy) = &undeclared {
         fault("routes that are not declared".to_owned(), policy)?;
     }
-    Ok(RouteTable { known: RwLock::new(known), undeclared })
+    Ok(RouteTable { declared, seen: RwLock::default(), undeclared })
 }
 
 impl<S> Layer<S> for IdempotencyLayer {
@@ -293,13 +329,14 @@ impl Builder {
         self
     }
 
-    /// The policy of POST and PATCH routes that are not declared.
+    /// The policy of POST and PATCH routes that are not declared. It counts for the router's fallback too, and for a service
+    /// that is nested whole, where the layer cannot tell routes apart and goes by the path.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Declares a route of a plain `Router`, by the template that it was added with.
+    /// Declares a route of a plain `Router`, by the template that it was added with; `*` is what has none, as the fallback.
     pub fn route(mut self, method: &Method, template: &str, policy: Policy) -> Self {
         self.declared.0.insert((template.to_owned(), method.to_string()), policy);
         self
@@ -312,7 +349,7 @@ impl Builder {
             return Err(StartError::Header(name.clone()));
         }
         let routes = route_table(&self.store, &self.declared, Some(self.policy.clone()))?;
-        let vault = Vault::new(self.secret, self.data_keys);
+        let vault = Vault::new(&self.secret, self.data_keys);
         if !self.store.agree(vault.check()).await? {
             return Err(StartError::OtherSecret { store: self.store.name() });
         }

@@ -4,18 +4,19 @@
 //! The handler has a task of its own, so that a panic is an outcome and a lost lease can stop it.
 
 use crate::asked::{Asked, random};
-use crate::content::{Content, Resumed};
+use crate::budget::Place;
+use crate::content::{Content, Gathered, Resumed};
 use crate::context::IdempotencyContext;
 use crate::door::{Door, Inside, budget_problem, store_problem};
 use crate::observe::What;
 use crate::policy::{Attached, Mode, Policy};
 use crate::problem::Problem;
-use crate::record::{Claim, Claimed, Grant, Holding, Record, Takeover};
+use crate::record::{Claim, Claimed, Completion, Ending, Grant, Holding, Record, Takeover};
 use crate::service::Inner;
 use crate::store::{StoreError, Transaction};
 use axum::body::Body;
 use axum::response::Response;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{Request, StatusCode, header};
 use http_body_util::BodyExt;
 use std::future::Future;
@@ -60,8 +61,10 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
         // Who may run nothing more may still learn what came of what it ran.
         Err(exceeded) => {
             return match door.store.look(asked.operation).await {
-                Ok(Some(record)) => Step::Found(Box::new((record, unrun))),
-                Ok(None) => Step::Refused(budget_problem(&exceeded, asked.operation)),
+                Ok(Some(record)) if record.standing.is_settled(policy.mode.takeover()) => {
+                    Step::Found(Box::new((record, unrun)))
+                }
+                Ok(Some(_) | None) => Step::Refused(budget_problem(&exceeded, asked.operation)),
                 Err(error) => Step::Refused(store_problem(&error)),
             };
         }
@@ -95,12 +98,13 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
             Step::Refused(store_problem(&error).about(asked.operation))
         }
         Err(error @ StoreError::Unavailable(_)) => {
-            tokio::spawn(undo(door.clone(), claim, inside));
             if policy.fail_open {
+                // A claim that was granted after all is left to run out: what is run now must not seem never begun.
                 tracing::error!(%error, route = &*asked.route.label, "run without protection");
                 let Ok(response) = unrun.inner.oneshot(unrun.request.map(Body::from)).await;
                 return Step::Done(response.map(Content::Flowing));
             }
+            tokio::spawn(undo(door.clone(), claim, inside, place));
             Step::Refused(store_problem(&error).about(asked.operation))
         }
     }
@@ -125,19 +129,15 @@ async fn claim_patiently(door: &Door, claim: &Claim) -> Result<Claimed, StoreErr
     door.store.claim(claim).await
 }
 
-/// A claim that was given up may have been granted: once the store answers, it is released, so that the caller who was
-/// told that nothing was done is told the truth.
-async fn undo(door: Arc<Door>, claim: Claim, _inside: Inside) {
+/// A claim that was given up may have been granted: once the store answers, it is given back, so that the caller who was
+/// told that nothing was done is told the truth. It keeps its place among the caller's running operations, which bounds
+/// how many of these there are while the store is down.
+async fn undo(door: Arc<Door>, claim: Claim, _inside: Inside, _place: Place) {
     let until = Instant::now() + claim.lease_for;
     // Never to take over: what another holder began meanwhile is not ours to undo.
     let claim = Claim { takeover: Takeover::Never, ..claim };
     while Instant::now() < until {
-        let undone = match door.store.claim(&claim).await {
-            Ok(Claimed::Granted(grant)) => door.store.release(claim.operation, grant.epoch).await.map(|_| ()),
-            Ok(Claimed::Found(_)) => Ok(()),
-            Err(error) => Err(error),
-        };
-        match undone {
+        match undo_once(&door, &claim).await {
             Ok(()) => return,
             Err(error) => {
                 tracing::debug!(%error, operation = %claim.operation, "a claim is given back later");
@@ -145,6 +145,22 @@ async fn undo(door: Arc<Door>, claim: Claim, _inside: Inside) {
         }
         sleep(SAVE_AGAIN.1).await;
     }
+}
+
+async fn undo_once(door: &Door, claim: &Claim) -> Result<(), StoreError> {
+    let Claim { operation, keep, .. } = *claim;
+    match door.store.claim(claim).await? {
+        Claimed::Found(_) => {}
+        // Somebody began before: released, it would seem that nobody did, and the work would be begun again.
+        Claimed::Granted(Grant { epoch, taken_over: true, .. }) => {
+            let completion = Completion { operation, epoch, ending: Ending::Unknown, keep };
+            door.store.complete(&completion).await?;
+        }
+        Claimed::Granted(Grant { epoch, taken_over: false, .. }) => {
+            door.store.release(operation, epoch).await?;
+        }
+    }
+    Ok(())
 }
 
 /// What a handler's task brought.
@@ -177,7 +193,7 @@ pub(crate) struct Run {
     /// When the lease must have been renewed.
     deadline: watch::Sender<Instant>,
     _inside: Inside,
-    _place: crate::budget::Place,
+    _place: Place,
 }
 
 impl Run {
@@ -334,10 +350,10 @@ async fn collect(response: Response, policy: &Policy) -> Produced {
     if policy.streaming || events || parts.status == StatusCode::SWITCHING_PROTOCOLS {
         return Produced::Flowing(parts, body);
     }
-    let mut read = BytesMut::new();
+    let mut read = Gathered::default();
     while let Some(frame) = body.frame().await {
         match frame.map(http_body::Frame::into_data) {
-            Ok(Ok(data)) => read.extend_from_slice(&data),
+            Ok(Ok(data)) => read.add(data),
             Ok(Err(_trailers)) => {}
             Err(error) => {
                 tracing::error!(%error, "an answer broke off");
@@ -345,8 +361,8 @@ async fn collect(response: Response, policy: &Policy) -> Produced {
             }
         }
         if read.len() > policy.answer_bytes_max {
-            return Produced::Flowing(parts, Body::new(Resumed { read: read.freeze(), rest: body }));
+            return Produced::Flowing(parts, Body::new(Resumed { read: read.whole(), rest: body }));
         }
     }
-    Produced::Whole(parts, read.freeze())
+    Produced::Whole(parts, read.whole())
 }

@@ -15,7 +15,7 @@ use crate::scope::ResultRead;
 use crate::self_test::Probe;
 use crate::vault::{OpenError, Sealing};
 use crate::wait::{self, Waited};
-use axum::extract::{MatchedPath, Request};
+use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderValue, header};
@@ -69,9 +69,7 @@ where
             let answer = with_digest(probe.seen(&parts, (door.scope_of)(&parts).is_some()));
             return Box::pin(async move { Ok(answer) });
         }
-        let template = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-        let route = template.and_then(|template| self.routes.find(request.method(), template));
-        match route {
+        match self.routes.find(&request) {
             Some(route) if is_guarded(&route, &request) => {
                 Box::pin(async move { Ok(guarded(door, route, request, inner).await) })
             }
@@ -119,26 +117,31 @@ async fn answer(
     mut unrun: Unrun<impl Inner>,
 ) -> Result<http::Response<Content>, Problem> {
     let policy = &asked.route.policy;
+    let takeover = policy.mode.takeover();
     let prefers = asked.prefers_wait.map_or(policy.wait_for_max, std::time::Duration::from_secs);
     let patience_until = Instant::now() + policy.wait_for_max.min(prefers);
     refuse_stale(door, asked).await?;
     door.tell(&asked.route, Some(asked.operation), What::Arrived);
     loop {
-        // On a task of its own, so that a caller who goes away leaves no claim behind and no effect half done.
-        let step = tokio::spawn(claim_and_run(door.clone(), asked.clone(), unrun)).await;
-        match step.map_err(|error| internal(&error, asked))? {
-            Step::Done(answer) => return Ok(answer),
-            Step::Refused(problem) => return Err(problem),
-            Step::Found(record_and_back) => {
-                let (record, back) = *record_and_back;
-                if let Some(answer) = found(door, asked, &record).await? {
-                    return Ok(answer);
-                }
-                match wait::for_change(door, asked, patience_until).await? {
-                    Waited::Changed => unrun = back,
-                    Waited::InVain => return Err(wait::in_progress(asked)),
+        let (record, back) = match door.store.glance(asked.operation) {
+            // What is known already needs no claim, and nobody to carry it through.
+            Some(record) if record.standing.is_settled(takeover) => (record, unrun),
+            // On a task of its own, so that a caller who goes away leaves no claim behind and no effect half done.
+            Some(_) | None => {
+                let step = tokio::spawn(claim_and_run(door.clone(), asked.clone(), unrun)).await;
+                match step.map_err(|error| internal(&error, asked))? {
+                    Step::Done(answer) => return Ok(answer),
+                    Step::Refused(problem) => return Err(problem),
+                    Step::Found(record_and_back) => *record_and_back,
                 }
             }
+        };
+        if let Some(answer) = found(door, asked, &record).await? {
+            return Ok(answer);
+        }
+        match wait::for_change(door, asked, patience_until).await? {
+            Waited::Changed => unrun = back,
+            Waited::InVain => return Err(wait::in_progress(asked)),
         }
     }
 }

@@ -98,7 +98,8 @@ impl Sealing<'_> {
 
 /// The secret and the data keys of a layer, and all that is done with them.
 pub(crate) struct Vault {
-    secret: Secret,
+    /// Keyed with the secret, ready to be cloned.
+    mac: Hmac<Sha256>,
     keys: Option<Arc<dyn DataKeys>>,
 }
 
@@ -109,8 +110,8 @@ impl fmt::Debug for Vault {
 }
 
 impl Vault {
-    pub(crate) fn new(secret: Secret, keys: Option<Arc<dyn DataKeys>>) -> Self {
-        Self { secret, keys }
+    pub(crate) fn new(secret: &Secret, keys: Option<Arc<dyn DataKeys>>) -> Self {
+        Self { mac: mac(secret.as_bytes()), keys }
     }
 
     /// The operation that this key names, for this caller on this route.
@@ -225,7 +226,7 @@ impl Vault {
     }
 
     fn keyed(&self, label: &str, parts: &[&[u8]]) -> [u8; 32] {
-        keyed(self.secret.as_bytes(), label, parts)
+        finish(self.mac.clone(), label, parts)
     }
 }
 
@@ -239,7 +240,14 @@ fn associated(id: KeyId, sealing: &Sealing<'_>) -> Vec<u8> {
 
 /// HMAC-SHA256 over label and parts, each with its length before it, so that bytes cannot move between them.
 fn keyed(key: &[u8], label: &str, parts: &[&[u8]]) -> [u8; 32] {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+    finish(mac(key), label, parts)
+}
+
+fn mac(key: &[u8]) -> Hmac<Sha256> {
+    Hmac::new_from_slice(key).expect("HMAC takes keys of any length")
+}
+
+fn finish(mut mac: Hmac<Sha256>, label: &str, parts: &[&[u8]]) -> [u8; 32] {
     for part in std::iter::once(&label.as_bytes()).chain(parts) {
         mac.update(&(part.len() as u64).to_be_bytes());
         mac.update(part);

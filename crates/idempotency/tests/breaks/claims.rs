@@ -1,0 +1,83 @@
+//! Claims whose answer was lost, and what giving them back must not undo.
+
+use crate::kit::{Count, ask, key, over, post};
+use crate::lossy::{Lossy, Way};
+use axum::Router;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use perdura_idempotency::{Attached, Policy, Routes, routes};
+use std::time::Duration;
+
+const UNAVAILABLE: &str = "IDEMPOTENCY_STORE_UNAVAILABLE";
+
+#[tokio::test(start_paused = true)]
+async fn a_takeover_that_is_given_back_does_not_forget_that_work_was_begun() {
+    let store = Lossy::default();
+    let layer = over(store.clone()).build().await.expect("a layer");
+    let (begun, asked) = (Count::default(), Count::default());
+    let policy = Policy::durable({
+        let asked = asked.clone();
+        move |_| {
+            asked.once_more();
+            async { Attached::Answer("what the work came to".into_response()) }
+        }
+    });
+    let handler = {
+        let begun = begun.clone();
+        move || async move {
+            begun.once_more();
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+    };
+    let app: Router =
+        Routes::new().route("/work", routes::post(handler).with(policy)).guarded_by(&layer).expect("fit");
+    assert_eq!(ask(&app, post("/work", &key(1))).await.status, StatusCode::INTERNAL_SERVER_ERROR);
+
+    store.becomes(Way::LosesClaims);
+    assert_eq!(ask(&app, post("/work", &key(1))).await.reason(), UNAVAILABLE);
+    store.becomes(Way::Good);
+    layer.drain().await;
+
+    let told = ask(&app, post("/work", &key(1))).await;
+    assert_eq!((begun.so_far(), asked.so_far()), (1, 1), "the work is asked for, and not begun again");
+    assert_eq!(told.body, "what the work came to");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_run_without_protection_is_not_given_back() {
+    let store = Lossy::default();
+    let layer = over(store.clone()).build().await.expect("a layer");
+    let count = Count::default();
+    let handler = {
+        let count = count.clone();
+        move || async move { count.once_more().to_string() }
+    };
+    let policy = Policy::at_most_once().fail_open();
+    let app: Router =
+        Routes::new().route("/pay", routes::post(handler).with(policy)).guarded_by(&layer).expect("fit");
+    store.becomes(Way::LosesClaims);
+    assert_eq!(ask(&app, post("/pay", &key(1))).await.body, "1");
+    store.becomes(Way::Good);
+    layer.drain().await;
+    let told = ask(&app, post("/pay", &key(1))).await;
+    assert_eq!((told.reason().as_str(), count.so_far()), ("IDEMPOTENT_REQUEST_IN_PROGRESS", 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_that_wait_to_be_given_back_are_bounded_for_each_caller() {
+    let store = Lossy::default();
+    let layer = over(store.clone()).build().await.expect("a layer");
+    let handler = || async { Response::new(axum::body::Body::empty()) };
+    let app: Router = Routes::new().route("/pay", routes::post(handler)).guarded_by(&layer).expect("fit");
+    store.becomes(Way::Cut);
+    for n in 0..200 {
+        assert_eq!(ask(&app, post("/pay", &key(n))).await.reason(), UNAVAILABLE);
+    }
+    store.claimants();
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    let waiting = store.claimants();
+    assert!((1..=64).contains(&waiting), "{waiting} claims are offered again every second");
+    store.becomes(Way::Good);
+    layer.drain().await;
+    assert_eq!(ask(&app, post("/pay", &key(0))).await.status, StatusCode::OK);
+}

@@ -1,0 +1,123 @@
+//! A store whose answers get lost when a test says so.
+
+use http::Extensions;
+use perdura_idempotency::record::{Claim, Claimed, Completion, Epoch, Grant, Holding, OperationId, Record};
+use perdura_idempotency::store::{Memory, Pending, Store, StoreError, Swept, Transaction};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// What is wrong with the way to the store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Way {
+    #[default]
+    Good,
+    /// Claims are done, and their answers lost.
+    LosesClaims,
+    /// Nothing gets there.
+    Cut,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct Lossy {
+    inner: Memory,
+    seen: Arc<Mutex<(Way, HashSet<Uuid>)>>,
+}
+
+fn lost<T>() -> Result<T, StoreError> {
+    Err(StoreError::Unavailable("the answer was lost".into()))
+}
+
+impl Lossy {
+    pub(crate) fn becomes(&self, way: Way) {
+        self.seen.lock().unwrap().0 = way;
+    }
+
+    /// Who has claimed since this was asked last.
+    pub(crate) fn claimants(&self) -> usize {
+        std::mem::take(&mut self.seen.lock().unwrap().1).len()
+    }
+
+    fn is_cut(&self) -> bool {
+        self.seen.lock().unwrap().0 == Way::Cut
+    }
+
+    async fn unless_cut<T>(&self, answer: Pending<'_, Result<T, StoreError>>) -> Result<T, StoreError> {
+        if self.is_cut() { lost() } else { answer.await }
+    }
+}
+
+impl Store for Lossy {
+    fn name(&self) -> &'static str {
+        "lossy"
+    }
+
+    fn agree(&self, check: [u8; 16]) -> Pending<'_, Result<bool, StoreError>> {
+        self.inner.agree(check)
+    }
+
+    fn claim<'a>(&'a self, claim: &'a Claim) -> Pending<'a, Result<Claimed, StoreError>> {
+        Box::pin(async move {
+            let way = {
+                let mut seen = self.seen.lock().unwrap();
+                seen.1.insert(claim.claimant);
+                seen.0
+            };
+            match way {
+                Way::Good => self.inner.claim(claim).await,
+                Way::LosesClaims => {
+                    self.inner.claim(claim).await?;
+                    lost()
+                }
+                Way::Cut => lost(),
+            }
+        })
+    }
+
+    fn renew(
+        &self,
+        operation: OperationId,
+        epoch: Epoch,
+        lease_for: Duration,
+    ) -> Pending<'_, Result<Holding, StoreError>> {
+        Box::pin(self.unless_cut(self.inner.renew(operation, epoch, lease_for)))
+    }
+
+    fn complete<'a>(&'a self, completion: &'a Completion) -> Pending<'a, Result<Holding, StoreError>> {
+        Box::pin(self.unless_cut(self.inner.complete(completion)))
+    }
+
+    fn release(&self, operation: OperationId, epoch: Epoch) -> Pending<'_, Result<Holding, StoreError>> {
+        Box::pin(self.unless_cut(self.inner.release(operation, epoch)))
+    }
+
+    fn look(&self, operation: OperationId) -> Pending<'_, Result<Option<Record>, StoreError>> {
+        Box::pin(self.unless_cut(self.inner.look(operation)))
+    }
+
+    fn erase(&self, operation: OperationId) -> Pending<'_, Result<bool, StoreError>> {
+        self.inner.erase(operation)
+    }
+
+    fn sweep(&self, records_max: u32) -> Pending<'_, Result<Swept, StoreError>> {
+        self.inner.sweep(records_max)
+    }
+
+    fn changed(&self, operation: OperationId) -> Pending<'static, ()> {
+        self.inner.changed(operation)
+    }
+
+    fn begin<'a>(
+        &'a self,
+        operation: OperationId,
+        grant: Grant,
+        extensions: &'a mut Extensions,
+    ) -> Pending<'a, Result<Option<Box<dyn Transaction>>, StoreError>> {
+        self.inner.begin(operation, grant, extensions)
+    }
+
+    fn shares_transactions(&self) -> bool {
+        false
+    }
+}
