@@ -1,4 +1,4 @@
-//! The `Idempotency-Key` header for axum: a request that is sent twice is done once.
+#![doc = include_str!("../README.md")]
 
 pub mod answer;
 mod asked;
