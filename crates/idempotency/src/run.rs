@@ -11,7 +11,7 @@ use crate::door::{Door, Inside, budget_problem, store_problem};
 use crate::observe::What;
 use crate::policy::{Attached, Mode, Policy};
 use crate::problem::Problem;
-use crate::record::{Claim, Claimed, Completion, Ending, Grant, Holding, Record, Takeover};
+use crate::record::{Claim, Claimed, Completion, Ending, Grant, Holding, Record, Standing, Takeover};
 use crate::service::Inner;
 use crate::store::{StoreError, Transaction};
 use axum::body::Body;
@@ -61,8 +61,10 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
         // Who may run nothing more may still learn what came of what it ran.
         Err(exceeded) => {
             return match door.store.look(asked.operation).await {
-                Ok(Some(record)) => Step::Found(Box::new((record, unrun))),
-                Ok(None) => Step::Refused(budget_problem(&exceeded, asked.operation)),
+                Ok(Some(record)) if !is_up_for_claim(&record, &asked) => {
+                    Step::Found(Box::new((record, unrun)))
+                }
+                Ok(Some(_) | None) => Step::Refused(budget_problem(&exceeded, asked.operation)),
                 Err(error) => Step::Refused(store_problem(&error)),
             };
         }
@@ -106,6 +108,16 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
             Step::Refused(store_problem(&error).about(asked.operation))
         }
     }
+}
+
+/// Whether the record only says that somebody has to claim it: waiting for it to change would be in vain.
+fn is_up_for_claim(record: &Record, asked: &Asked) -> bool {
+    record.request == asked.request
+        && match &record.standing {
+            Standing::Running { lease_left } => lease_left.is_zero(),
+            Standing::Unknown { .. } => asked.route.policy.mode.takeover() == Takeover::Allowed,
+            Standing::Completed { .. } | Standing::Expired { .. } => false,
+        }
 }
 
 /// The instant by which a lease that was asked for at `asked_at` must have been renewed: before it can end on the store's

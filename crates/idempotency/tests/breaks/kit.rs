@@ -47,7 +47,12 @@ pub(crate) fn key(n: u32) -> String {
 
 /// A POST with this key and no content.
 pub(crate) fn post(path: &str, key: &str) -> Request<Body> {
-    let request = Request::post(path).header(IDEMPOTENCY_KEY, key).header(header::AUTHORIZATION, "somebody");
+    post_as("somebody", path, key)
+}
+
+/// The same, by this principal.
+pub(crate) fn post_as(who: &str, path: &str, key: &str) -> Request<Body> {
+    let request = Request::post(path).header(IDEMPOTENCY_KEY, key).header(header::AUTHORIZATION, who);
     request.body(Body::empty()).expect("a request")
 }
 
