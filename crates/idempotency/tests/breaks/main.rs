@@ -6,3 +6,4 @@ mod claims;
 mod kit;
 mod lossy;
 mod routing;
+mod sqlite;
