@@ -10,9 +10,9 @@ use crate::context::IdempotencyContext;
 use crate::door::{Door, Inside, budget_problem, store_problem};
 use crate::observe::What;
 use crate::policy::{Attached, Mode, Policy};
-use crate::problem::Problem;
+use crate::problem::{Problem, Reason};
 use crate::record::{Claim, Claimed, Completion, Ending, Grant, Holding, Record, Standing, Takeover};
-use crate::service::Inner;
+use crate::service::{self, Inner};
 use crate::store::{StoreError, Transaction};
 use axum::body::Body;
 use axum::response::Response;
@@ -92,6 +92,10 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
                 _inside: inside,
                 _place: place,
             });
+            if !grant.taken_over && service::is_stale(&run.door, &asked) {
+                run.give_back().await;
+                return Step::Refused(Problem::new(Reason::KeyStale).about(asked.operation));
+            }
             run.go(unrun).await.map_or_else(Step::Refused, Step::Done)
         }
         Err(error @ (StoreError::Corrupt { .. } | StoreError::Unfit(_))) => {

@@ -1,26 +1,16 @@
 //! One caller that uses up what there is, and what others, or it itself, notice of that.
 
-use crate::kit::{Count, ask, key, over, post, post_as};
+use crate::kit::{Count, ask, clocked, key, over, post, post_as};
 use axum::Router;
 use axum::routing;
 use http::StatusCode;
-use jiff::{SignedDuration, Timestamp};
 use perdura_idempotency::observe::{Happening, What};
 use perdura_idempotency::store::Memory;
 use perdura_idempotency::{Budgets, Routes, routes};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::watch;
-
-/// A clock that is moved by hand, and a memory on it.
-fn clocked() -> (Arc<AtomicI64>, Memory) {
-    let began = Timestamp::now();
-    let passed = Arc::new(AtomicI64::new(0));
-    let clock = passed.clone();
-    let now = move || began + SignedDuration::from_secs(clock.load(Ordering::SeqCst));
-    (passed, Memory::with_clock(Arc::new(now)))
-}
 
 /// Nobody claims a lease that ran out as long as its caller may run nothing, and asking again at once changes nothing.
 #[tokio::test]

@@ -5,10 +5,11 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
+use jiff::{SignedDuration, Timestamp};
 use perdura_idempotency::store::{Memory, Store};
 use perdura_idempotency::{Builder, IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED, IdempotencyLayer, Scope, Secret};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use tower::ServiceExt;
 
 /// How often something was done.
@@ -38,6 +39,15 @@ pub(crate) fn over(store: impl Store) -> Builder {
 /// The same, over the memory of this process.
 pub(crate) fn in_memory() -> Builder {
     over(Memory::new())
+}
+
+/// A clock that is moved by hand, and a memory on it.
+pub(crate) fn clocked() -> (Arc<AtomicI64>, Memory) {
+    let began = Timestamp::now();
+    let passed = Arc::new(AtomicI64::new(0));
+    let clock = passed.clone();
+    let now = move || began + SignedDuration::from_secs(clock.load(Ordering::SeqCst));
+    (passed, Memory::with_clock(Arc::new(now)))
 }
 
 /// The n-th key.
