@@ -317,7 +317,7 @@ impl Builder {
         self
     }
 
-    /// How many requests may wait for one operation, and in all.
+    /// How many requests may wait for one operation, and in all. One caller never takes all: alone it gets up to four fifths.
     pub fn waiting_max(mut self, per_operation: usize, in_all: usize) -> Self {
         self.waiting_max = (per_operation, in_all);
         self

@@ -10,9 +10,9 @@ use crate::context::IdempotencyContext;
 use crate::door::{Door, Inside, budget_problem, store_problem};
 use crate::observe::What;
 use crate::policy::{Attached, Mode, Policy};
-use crate::problem::Problem;
-use crate::record::{Claim, Claimed, Completion, Ending, Grant, Holding, Record, Takeover};
-use crate::service::Inner;
+use crate::problem::{Problem, Reason};
+use crate::record::{Claim, Claimed, Completion, Ending, Grant, Holding, Record, Standing, Takeover};
+use crate::service::{self, Inner};
 use crate::store::{StoreError, Transaction};
 use axum::body::Body;
 use axum::response::Response;
@@ -54,6 +54,7 @@ pub(crate) enum Step<S> {
 pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, unrun: Unrun<S>) -> Step<S> {
     let inside = door.running.enter();
     let policy = &asked.route.policy;
+    let takeover = policy.mode.takeover();
     let now = Instant::now().into_std();
     let budget = door.spending.admit(asked.scope_tag, now).and_then(|()| door.spending.run(asked.scope_tag));
     let place = match budget {
@@ -61,7 +62,9 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
         // Who may run nothing more may still learn what came of what it ran.
         Err(exceeded) => {
             return match door.store.look(asked.operation).await {
-                Ok(Some(record)) if record.standing.is_settled(policy.mode.takeover()) => {
+                Ok(Some(record))
+                    if record.request != asked.request || record.standing.is_settled(takeover) =>
+                {
                     Step::Found(Box::new((record, unrun)))
                 }
                 Ok(Some(_) | None) => Step::Refused(budget_problem(&exceeded, asked.operation)),
@@ -75,7 +78,7 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
         request: asked.request,
         claimant: Uuid::from_bytes(random()),
         lease_for: policy.lease_for,
-        takeover: policy.mode.takeover(),
+        takeover,
         keep: policy.keep,
     };
     let began = Instant::now();
@@ -92,6 +95,10 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
                 _inside: inside,
                 _place: place,
             });
+            if !grant.taken_over && service::is_stale(&run.door, &asked) {
+                run.give_back().await;
+                return Step::Refused(Problem::new(Reason::KeyStale).about(asked.operation));
+            }
             run.go(unrun).await.map_or_else(Step::Refused, Step::Done)
         }
         Err(error @ (StoreError::Corrupt { .. } | StoreError::Unfit(_))) => {

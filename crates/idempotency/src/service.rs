@@ -234,12 +234,19 @@ fn conflict(door: &Door, asked: &Asked) -> Problem {
     }
 }
 
-/// A key that was made longer ago than records are kept is refused where there is no record of it: it cannot be told any
-/// more whether it was used.
-async fn refuse_stale(door: &Door, asked: &Asked) -> Result<(), Problem> {
+/// Whether the key was made longer ago than records are kept: where there is no record of it, it cannot be told any more
+/// whether it was used.
+pub(crate) fn is_stale(door: &Door, asked: &Asked) -> bool {
     let keep = asked.route.policy.keep;
-    let Some(minted_at) = asked.key.minted_at().filter(|_| door.refuse_stale_keys) else { return Ok(()) };
-    if crate::rule::later(minted_at, keep.answer_for + keep.tombstone_for) >= Timestamp::now() {
+    let minted_at = asked.key.minted_at().filter(|_| door.refuse_stale_keys);
+    let kept_until = |at| crate::rule::later(at, keep.answer_for + keep.tombstone_for);
+    minted_at.is_some_and(|at| kept_until(at) < Timestamp::now())
+}
+
+/// Refuses a stale key without a record. A record that is there now may be gone when it is claimed, so what is granted is
+/// asked again.
+async fn refuse_stale(door: &Door, asked: &Asked) -> Result<(), Problem> {
+    if !is_stale(door, asked) {
         return Ok(());
     }
     match door.store.look(asked.operation).await {

@@ -23,6 +23,8 @@ pub(crate) enum Way {
 pub(crate) struct Lossy {
     inner: Memory,
     seen: Arc<Mutex<(Way, HashSet<Uuid>)>>,
+    /// What happens between a look and whatever follows from it.
+    looked: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 fn lost<T>() -> Result<T, StoreError> {
@@ -30,6 +32,11 @@ fn lost<T>() -> Result<T, StoreError> {
 }
 
 impl Lossy {
+    /// This memory; after each look at it, something happens.
+    pub(crate) fn after_looks(inner: Memory, happens: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { inner, looked: Some(Arc::new(happens)), ..Self::default() }
+    }
+
     pub(crate) fn becomes(&self, way: Way) {
         self.seen.lock().unwrap().0 = way;
     }
@@ -93,7 +100,13 @@ impl Store for Lossy {
     }
 
     fn look(&self, operation: OperationId) -> Pending<'_, Result<Option<Record>, StoreError>> {
-        Box::pin(self.unless_cut(self.inner.look(operation)))
+        Box::pin(async move {
+            let found = self.unless_cut(self.inner.look(operation)).await;
+            if let Some(happens) = &self.looked {
+                happens();
+            }
+            found
+        })
     }
 
     fn erase(&self, operation: OperationId) -> Pending<'_, Result<bool, StoreError>> {
