@@ -1,7 +1,7 @@
 //! The way of a request through the layer: read, claim, and then run, wait, replay or refuse.
 
 use crate::answer::{Answer, Kept};
-use crate::asked::{Asked, Echo, IDEMPOTENCY_REPLAYED, Refusal};
+use crate::asked::{self, Asked, Echo, IDEMPOTENCY_REPLAYED, Refusal};
 use crate::content::{Content, with_digest};
 use crate::context::IdempotencyContext;
 use crate::door::{Door, budget_problem, store_problem};
@@ -92,7 +92,7 @@ async fn guarded(door: Arc<Door>, route: Arc<Route>, request: Request, inner: im
             let asked = Arc::new(asked);
             let unrun = Unrun { request: http::Request::from_parts(parts, content), inner };
             let answered = answer(&door, &asked, unrun).await;
-            answered.map_err(|problem| (Some(asked.operation), Refusal::Problem(problem)))
+            answered.map_err(|refusal| (Some(asked.operation), refusal))
         }
         Err(refusal) => Err((None, refusal)),
     };
@@ -115,7 +115,7 @@ async fn answer(
     door: &Arc<Door>,
     asked: &Arc<Asked>,
     mut unrun: Unrun<impl Inner>,
-) -> Result<http::Response<Content>, Problem> {
+) -> Result<http::Response<Content>, Refusal> {
     let policy = &asked.route.policy;
     let takeover = policy.mode.takeover();
     let prefers = asked.prefers_wait.map_or(policy.wait_for_max, std::time::Duration::from_secs);
@@ -131,7 +131,7 @@ async fn answer(
                 let step = tokio::spawn(claim_and_run(door.clone(), asked.clone(), unrun)).await;
                 match step.map_err(|error| internal(&error, asked))? {
                     Step::Done(answer) => return Ok(answer),
-                    Step::Refused(problem) => return Err(problem),
+                    Step::Refused(problem) => return Err(problem.into()),
                     Step::Found(record_and_back) => *record_and_back,
                 }
             }
@@ -140,10 +140,17 @@ async fn answer(
             return Ok(answer);
         }
         match wait::for_change(door, asked, patience_until).await? {
-            Waited::Changed => unrun = back,
-            Waited::InVain => return Err(wait::in_progress(asked)),
+            Waited::Changed => unrun = authorise_again(door, asked, back).await?,
+            Waited::InVain => return Err(wait::in_progress(asked).into()),
         }
     }
+}
+
+/// Rights may have been taken away while the request waited.
+async fn authorise_again<S>(door: &Door, asked: &Asked, unrun: Unrun<S>) -> Result<Unrun<S>, Refusal> {
+    let (parts, content) = unrun.request.into_parts();
+    asked::authorise(door, &parts, &asked.scope).await?;
+    Ok(Unrun { request: http::Request::from_parts(parts, content), ..unrun })
 }
 
 /// What a record says to a request; `None`: it runs. What was asked is compared before anything else is told.
