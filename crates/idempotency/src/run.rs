@@ -260,7 +260,7 @@ impl Run {
     /// work nor the end of the lease waits for a renewal that gets no answer.
     async fn hold_while(&self, work: impl Future<Output = Produced> + Send + 'static) -> Finished {
         let policy = self.policy();
-        let run_until = policy.run_for_max.map(|run_for| self.began + run_for);
+        let run_until = policy.run_for_max.map(|run_for| Instant::now() + run_for);
         let stops = policy.mode.takeover() == Takeover::Allowed;
         let mut is_held = true;
         let mut work = tokio::spawn(work);
