@@ -3,7 +3,7 @@
 //!
 //! The handler has a task of its own, so that a panic is an outcome and a lost lease can stop it.
 
-use crate::asked::{Asked, random};
+use crate::asked::{Asked, IDEMPOTENCY_REPLAYED, random};
 use crate::budget::Place;
 use crate::content::{Content, Gathered, Resumed};
 use crate::context::IdempotencyContext;
@@ -17,7 +17,7 @@ use crate::store::{StoreError, Transaction};
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use http::{Request, StatusCode, header};
+use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use std::future::Future;
 use std::sync::Arc;
@@ -347,11 +347,12 @@ async fn produce<S: Inner>(inner: S, request: Request<Body>, policy: &Policy) ->
 
 /// Reads an answer to its end, unless it is larger than what is kept or has no end.
 async fn collect(response: Response, policy: &Policy) -> Produced {
-    let (parts, mut body) = response.into_parts();
-    let events = parts
-        .headers
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+    let (mut parts, mut body) = response.into_parts();
+    // Only this layer says so of its own answers; a handler may pass on another service's.
+    parts.headers.remove(IDEMPOTENCY_REPLAYED);
+    let kind = parts.headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    let essence = kind.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let events = essence.eq_ignore_ascii_case(b"text/event-stream");
     if policy.streaming || events || parts.status == StatusCode::SWITCHING_PROTOCOLS {
         return Produced::Flowing(parts, body);
     }
