@@ -102,12 +102,7 @@ impl Asked {
     ) -> Result<(Self, Bytes), Refusal> {
         let scope = (door.scope_of)(parts).ok_or_else(|| Problem::new(Reason::ScopeMissing))?;
         let key = IdempotencyKey::from_headers(&parts.headers, door.versions).map_err(key_problem)?;
-        if let Some(authorise) = &door.authorise {
-            authorise.authorise(parts, &scope).await.map_err(|denied| match denied {
-                Denied::Forbidden => Refusal::from(Problem::new(Reason::NotAuthorised)),
-                Denied::Answer(answer) => Refusal::Answer(answer),
-            })?;
-        }
+        authorise(door, parts, &scope).await?;
         let bytes_max = route.policy.body_bytes_max;
         let content = read_content(&parts.headers, body, bytes_max).await?;
         digest::verify(&parts.headers, &content).map_err(digest_problem)?;
@@ -120,6 +115,15 @@ impl Asked {
         let prefers_wait = prefers_wait(&parts.headers);
         Ok((Self { route, scope, scope_tag, key, operation, request, prefers_wait }, content))
     }
+}
+
+/// Asks whether the caller may make this request now.
+pub(crate) async fn authorise(door: &Door, parts: &Parts, scope: &Scope) -> Result<(), Refusal> {
+    let Some(authorise) = &door.authorise else { return Ok(()) };
+    authorise.authorise(parts, scope).await.map_err(|denied| match denied {
+        Denied::Forbidden => Problem::new(Reason::NotAuthorised).into(),
+        Denied::Answer(answer) => Refusal::Answer(answer),
+    })
 }
 
 async fn fingerprint_of(route: &Route, parts: &mut Parts, content: &[u8]) -> Result<Fingerprint, Refusal> {

@@ -136,7 +136,8 @@ impl RouteTable {
 /// The template within the router that is nested there, as it was added to that router.
 fn within<'a>(template: &'a str, nested: &str) -> &'a str {
     match template.strip_prefix(nested.trim_end_matches('/')) {
-        Some("") => "/",
+        // A service that is nested whole, and asked for with a slash at its end, is given two.
+        Some("" | "//") => "/",
         Some(within) => within,
         None => template,
     }

@@ -3,7 +3,7 @@
 //!
 //! The handler has a task of its own, so that a panic is an outcome and a lost lease can stop it.
 
-use crate::asked::{Asked, random};
+use crate::asked::{Asked, IDEMPOTENCY_REPLAYED, random};
 use crate::budget::Place;
 use crate::content::{Content, Gathered, Resumed};
 use crate::context::IdempotencyContext;
@@ -11,13 +11,13 @@ use crate::door::{Door, Inside, budget_problem, store_problem};
 use crate::observe::What;
 use crate::policy::{Attached, Mode, Policy};
 use crate::problem::{Problem, Reason};
-use crate::record::{Claim, Claimed, Completion, Ending, Grant, Holding, Record, Standing, Takeover};
+use crate::record::{Claim, Claimed, Completion, Ending, Grant, Holding, Record, Takeover};
 use crate::service::{self, Inner};
 use crate::store::{StoreError, Transaction};
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
-use http::{Request, StatusCode, header};
+use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use std::future::Future;
 use std::sync::Arc;
@@ -96,8 +96,8 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
                 _place: place,
             });
             if !grant.taken_over && service::is_stale(&run.door, &asked) {
-                run.give_back().await;
-                return Step::Refused(Problem::new(Reason::KeyStale).about(asked.operation));
+                let told = Err(Problem::new(Reason::KeyStale).about(asked.operation));
+                return run.give_back(told).await.map_or_else(Step::Refused, Step::Done);
             }
             run.go(unrun).await.map_or_else(Step::Refused, Step::Done)
         }
@@ -267,7 +267,7 @@ impl Run {
     /// work nor the end of the lease waits for a renewal that gets no answer.
     async fn hold_while(&self, work: impl Future<Output = Produced> + Send + 'static) -> Finished {
         let policy = self.policy();
-        let run_until = policy.run_for_max.map(|run_for| self.began + run_for);
+        let run_until = policy.run_for_max.map(|run_for| Instant::now() + run_for);
         let stops = policy.mode.takeover() == Takeover::Allowed;
         let mut is_held = true;
         let mut work = tokio::spawn(work);
@@ -354,11 +354,12 @@ async fn produce<S: Inner>(inner: S, request: Request<Body>, policy: &Policy) ->
 
 /// Reads an answer to its end, unless it is larger than what is kept or has no end.
 async fn collect(response: Response, policy: &Policy) -> Produced {
-    let (parts, mut body) = response.into_parts();
-    let events = parts
-        .headers
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+    let (mut parts, mut body) = response.into_parts();
+    // Only this layer says so of its own answers; a handler may pass on another service's.
+    parts.headers.remove(IDEMPOTENCY_REPLAYED);
+    let kind = parts.headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    let essence = kind.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let events = essence.eq_ignore_ascii_case(b"text/event-stream");
     if policy.streaming || events || parts.status == StatusCode::SWITCHING_PROTOCOLS {
         return Produced::Flowing(parts, body);
     }

@@ -4,8 +4,8 @@ use crate::asks::{Ask, key};
 use crate::grounds::{memory, on_each_store};
 use crate::shop::{Plan, Shop, paid};
 use http::{StatusCode, header};
-use perdura_idempotency::Policy;
 use perdura_idempotency::observe::What;
+use perdura_idempotency::{Attached, IdempotencyContext, Policy};
 use std::time::Duration;
 
 const IN_PROGRESS: &str = "IDEMPOTENT_REQUEST_IN_PROGRESS";
@@ -28,6 +28,19 @@ on_each_store! {
             assert_eq!((running.body, running.status), (ended.body.clone(), ended.status));
             assert_eq!(running.headers, ended.headers, "nothing tells that it runs");
         }
+    }
+
+    async fn another_request_under_the_key_never_takes_over(ground) {
+        let not_begun = |_: IdempotencyContext| async { Attached::NotBegun };
+        let shop = Shop::open(&ground, Plan::waits(Policy::durable(not_begun))).await;
+        let ask = Ask::pay(&key(1));
+        let paused = shop.send(&ask);
+        shop.till.began(1).await;
+        ground.pass(Duration::from_secs(31)).await;
+        shop.ask(&ask.clone().body("{}")).await.is_refused(409, "CONFLICTING_IDEMPOTENT_REQUEST");
+        assert_eq!(shop.till.runs(), 1);
+        shop.till.open(1);
+        assert!(!paused.await.unwrap().is_payment(1).is_replayed(), "nobody took it over");
     }
 
     async fn who_waits_is_told_the_first_ones_answer_on_any_instance(ground) {

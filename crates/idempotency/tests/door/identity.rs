@@ -59,6 +59,8 @@ on_each_store! {
         for (what, other, expected) in [
             ("another resource of the route", to("/accounts/18/payments?currency=EUR"), Conflict),
             ("the same resource, escaped", to("/accounts/%317/payments?currency=EUR"), Same),
+            ("a resource with a slash in its name", to("/accounts/1%2F7/payments?currency=EUR"), Conflict),
+            ("a resource whose name is no text", to("/accounts/%FF/payments?currency=EUR"), Refused),
             ("another query", to("/accounts/17/payments?currency=USD"), Conflict),
             ("a longer query", to("/accounts/17/payments?currency=EUR&x"), Conflict),
             ("an empty query", to("/accounts/17/payments?"), Conflict),

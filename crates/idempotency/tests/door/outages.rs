@@ -124,6 +124,16 @@ on_each_store! {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_slow_store_takes_nothing_of_the_time_that_a_handler_has() {
+    let policy = Policy::default().run_for_max(Duration::from_millis(10));
+    let shop = Shop::open(&memory(), Plan::pays(policy)).await;
+    // It is asked again after a pause that is longer than that.
+    shop.store.fail_once(Verb::Claim, Fault::Down);
+    shop.ask(&Ask::pay(&key(1))).await.is_payment(1);
+    assert_eq!(shop.store.asked(Verb::Claim), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_did_nothing_is_told_so_even_if_the_store_learns_it_later() {
     let plan = Plan::of(Policy::default(), |_| async { StatusCode::TOO_MANY_REQUESTS });
     let shop = Shop::open(&memory(), plan).await;

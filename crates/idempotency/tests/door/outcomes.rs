@@ -74,8 +74,8 @@ struct Promise {
 
 /// Sends each request twice and holds it to what should come of it.
 async fn check(ground: &Arc<Ground>, policy: Policy, promise: Promise) {
-    let plan = Plan::of(policy.run_for_max(Duration::from_millis(200)), ends);
-    let shop = Shop::open(ground, plan).await;
+    let patient = Shop::open(ground, Plan::of(policy.clone(), ends)).await;
+    let hasty = Shop::open(ground, Plan::of(policy.run_for_max(Duration::from_millis(50)), ends)).await;
     let statuses = |statuses: &[u16], second: Second| {
         statuses.iter().map(|status| (status.to_string(), *status, second)).collect::<Vec<_>>()
     };
@@ -90,6 +90,7 @@ async fn check(ground: &Arc<Ground>, policy: Policy, promise: Promise) {
         ("breaks-off".to_owned(), 500, promise.broken),
     ]);
     for (nth, (how, status, second)) in (1..).zip(table) {
+        let shop = if how == "never" { &hasty } else { &patient };
         let ask = Ask::pay(&key(nth)).to(&format!("/payments?{how}"));
         let before = shop.till.runs();
         let first = shop.ask(&ask).await;

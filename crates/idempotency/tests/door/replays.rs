@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{HeaderName, StatusCode, header};
 use jiff::Timestamp;
 use perdura_idempotency::store::Store;
-use perdura_idempotency::{IDEMPOTENCY_REPLAYED, Kept, Policy};
+use perdura_idempotency::{EXPOSED_HEADERS, IDEMPOTENCY_REPLAYED, Kept, Policy};
 use std::time::Duration;
 
 fn at(told: &crate::asks::Told) -> Timestamp {
@@ -89,6 +89,30 @@ on_each_store! {
         }
     }
 
+    async fn what_another_service_replayed_is_not_this_ones_replay(ground) {
+        let plan = Plan::of(Policy::default(), |_| async { ([(IDEMPOTENCY_REPLAYED, "true")], "passed on") });
+        let shop = Shop::open(&ground, plan).await;
+        assert!(!shop.ask(&Ask::pay(&key(1))).await.is_replayed());
+        assert!(shop.ask(&Ask::pay(&key(1))).await.is_replayed());
+    }
+
+    async fn what_a_page_of_another_origin_should_read_is_listed(ground) {
+        let shop = Shop::open(&ground, Plan::waits(Policy::default())).await;
+        let first = shop.send(&Ask::pay(&key(1)));
+        shop.till.began(1).await;
+        let running = shop.ask(&Ask::pay(&key(1)).header("prefer", "wait=0")).await;
+        shop.till.open(1);
+        let told = [first.await.unwrap(), running, shop.ask(&Ask::pay(&key(1))).await];
+        // The browser shows these without being told to, or the handler set them.
+        let others = ["content-type", "content-length", "cache-control", "location", "set-cookie"];
+        for name in told.iter().flat_map(|told| told.headers.keys()) {
+            assert!(EXPOSED_HEADERS.contains(name) || others.contains(&name.as_str()), "{name}");
+        }
+        for name in EXPOSED_HEADERS {
+            assert!(told.iter().any(|told| told.headers.contains_key(&name)), "{name}");
+        }
+    }
+
     async fn last_modified_is_when_the_first_began_on_the_stores_clock(ground) {
         let shop = Shop::open(&ground, Plan::pays(Policy::default())).await;
         let ask = Ask::pay(&key(1));
@@ -120,9 +144,11 @@ on_each_store! {
 
     async fn a_stream_is_passed_on_as_it_comes_and_protected(ground) {
         let events = || ([(header::CONTENT_TYPE, "text/event-stream; charset=utf-8")], "data: 1\n\n");
+        let capitals = || ([(header::CONTENT_TYPE, "Text/Event-Stream ; charset=utf-8")], "data: 1\n\n");
         let plain = || ([(header::CONTENT_TYPE, "text/plain")], "data: 1\n\n");
         let plans = [
             ("by its type", Plan::of(Policy::default(), move |_| async move { events() })),
+            ("by its type in capitals", Plan::of(Policy::default(), move |_| async move { capitals() })),
             ("by choice", Plan::of(Policy::default().streaming(), move |_| async move { plain() })),
         ];
         for (nth, (what, plan)) in (1..).zip(plans) {

@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::response::IntoResponse;
 use http::request::Parts;
 use http::{StatusCode, header};
+use perdura_idempotency::observe::What;
 use perdura_idempotency::store::Pending;
 use perdura_idempotency::{Authorise, Denied, Policy, Scope};
 use std::collections::BTreeSet;
@@ -74,6 +75,20 @@ on_each_store! {
             (1, 5),
             "asked for each request"
         );
+    }
+
+    async fn rights_that_were_taken_away_while_a_request_waits_count(ground) {
+        let rights = Rights::default();
+        let shop = Shop::open(&ground, rights.plan()).await;
+        let ask = Ask::pay(&key(1));
+        let first = shop.send(&ask);
+        shop.till.began(1).await;
+        let waiting = shop.send(&ask);
+        shop.events.until(1, |what| *what == What::Waiting).await;
+        rights.revoked.lock().unwrap().insert("ann".to_owned());
+        shop.till.open(1);
+        first.await.unwrap().is_payment(1);
+        waiting.await.unwrap().is_refused(403, "NOT_AUTHORISED");
     }
 
     async fn another_tenants_key_is_like_one_that_nobody_used(ground) {

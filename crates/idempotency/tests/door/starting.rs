@@ -179,6 +179,17 @@ async fn one_router_nested_twice_is_two_routes() {
 }
 
 #[tokio::test]
+async fn a_route_under_two_layers_is_guarded_once() {
+    let (inner, routes, runs) = counted().await;
+    let (outer, _, _) = counted().await;
+    let app = routes.guarded_by(&inner).unwrap().layer(outer);
+    let ask = Ask::pay(&key(1));
+    assert!(!told(&app, &ask).await.is_payment(1).is_replayed());
+    assert!(told(&app, &ask).await.is_payment(1).is_replayed());
+    assert_eq!(runs.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
 async fn a_route_of_a_plain_router_that_was_not_declared_has_the_layers_policy() {
     for (policy, second) in [(Policy::default(), 409), (Policy::exempt(), 500)] {
         let layer = IdempotencyLayer::builder(memory().store(), secret(1)).scope(signed_in);
