@@ -2,11 +2,12 @@
 
 use crate::budget::{Exceeded, Spending};
 use crate::key::Versions;
-use crate::layer::{Redact, Route};
+use crate::layer::Redact;
 use crate::observe::{Happening, Observer, What};
 use crate::policy::Mode;
 use crate::problem::{Problem, Profile, Reason};
 use crate::record::{OperationId, ScopeTag};
+use crate::route::Route;
 use crate::routes::Table;
 use crate::scope::{Audit, Authorise, ScopeOf};
 use crate::store::{Store, StoreError};

@@ -22,6 +22,7 @@ pub mod operations;
 pub mod policy;
 pub mod problem;
 pub mod record;
+mod route;
 pub mod routes;
 pub mod rule;
 mod run;

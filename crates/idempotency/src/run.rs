@@ -309,8 +309,14 @@ impl Run {
                     }
                 },
             };
-            stop(work).await;
-            return finished;
+            return match finished {
+                Finished::TimedOut => stop(work, finished).await,
+                // Somebody else may run it by now, so that what it brought does not count.
+                other => {
+                    stop(work, Finished::Lost).await;
+                    other
+                }
+            };
         }
     }
 
@@ -337,13 +343,13 @@ async fn until(instant: Option<Instant>) {
     }
 }
 
-/// Stops a task, and waits until it no longer does anything.
-async fn stop<T>(task: JoinHandle<T>) {
-    task.abort();
-    if let Err(error) = task.await
-        && error.is_panic()
-    {
-        tracing::error!(%error, "a handler panicked while it was stopped");
+/// Stops the work, and waits until it no longer does anything. What it brought at the last moment counts.
+async fn stop(work: JoinHandle<Produced>, otherwise: Finished) -> Finished {
+    work.abort();
+    match work.await {
+        Ok(produced) => Finished::Produced(produced),
+        Err(error) if error.is_panic() => Finished::Panicked,
+        Err(_) => otherwise,
     }
 }
 
