@@ -34,6 +34,7 @@ use uuid::Uuid;
 
 const CONTENT: [u8; 1024] = [b'x'; 1024];
 const READERS: usize = 4;
+const READER_CACHE_KIB: i64 = 4_096;
 /// So many requests fill the store at the same time, so that they share their syncs.
 const FILLING: u64 = 256;
 
@@ -45,7 +46,8 @@ struct App {
     store: Sqlite,
 }
 
-/// A table of answers, read as the store reads its own: on the caller's thread, by one of several connections.
+/// A table of answers, kept and read as the store keeps and reads its own: found by an index, on the caller's thread, by
+/// one of several connections with a page cache of the same size.
 struct Rows {
     readers: Vec<Mutex<Connection>>,
     next: AtomicUsize,
@@ -56,16 +58,24 @@ impl Rows {
         let mut file = Connection::open(path)?;
         file.pragma_update(None, "journal_mode", "WAL")?;
         file.execute_batch(
-            "CREATE TABLE answers (key BLOB PRIMARY KEY, answer BLOB NOT NULL) WITHOUT ROWID",
+            "CREATE TABLE answers (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, answer BLOB NOT NULL)",
         )?;
         let all = file.transaction()?;
         for nth in 0..keys {
-            all.prepare_cached("INSERT INTO answers VALUES (?1, ?2)")?
+            all.prepare_cached("INSERT INTO answers (key, answer) VALUES (?1, ?2)")?
                 .execute((key(nth).as_bytes(), CONTENT))?;
         }
         all.commit()?;
-        let reader = |_| Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).map(Mutex::new);
-        Ok(Self { readers: (0..READERS).map(reader).collect::<Result<_, _>>()?, next: AtomicUsize::new(0) })
+        file.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        let reader = |_| {
+            let reader = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+            reader.pragma_update(None, "cache_size", -READER_CACHE_KIB)?;
+            Ok(Mutex::new(reader))
+        };
+        Ok(Self {
+            readers: (0..READERS).map(reader).collect::<rusqlite::Result<_>>()?,
+            next: AtomicUsize::new(0),
+        })
     }
 
     fn read(&self, key: Uuid) -> rusqlite::Result<Vec<u8>> {
@@ -76,9 +86,10 @@ impl Rows {
     }
 }
 
-/// The key of the nth request that fills the store.
+/// The key of the nth request that fills the store: of version 7, eight in each millisecond.
 fn key(nth: u64) -> Uuid {
-    let text = format!("{:08x}-0000-4000-8000-{nth:012x}", nth * 2_654_435_761 % (1 << 32));
+    let made_at = (0x0193_a000 << 16) + nth / 8;
+    let text = format!("{:08x}-{:04x}-7{:03x}-8000-{nth:012x}", made_at >> 16, made_at & 0xffff, nth % 8);
     Uuid::try_parse(&text).expect("it has the form of a UUID")
 }
 
@@ -133,6 +144,7 @@ async fn fill(router: &Router, keys: u64) -> Result<(), Failed> {
             for nth in (first..keys).step_by(FILLING as usize) {
                 let request = Request::post("/guarded")
                     .header(IDEMPOTENCY_KEY, key(nth).to_string())
+                    .header(header::CONTENT_TYPE, "application/octet-stream")
                     .body(axum::body::Body::from(Bytes::from_static(&CONTENT)))
                     .expect("a request");
                 let Ok(response) = router.clone().oneshot(request).await;

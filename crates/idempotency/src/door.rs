@@ -194,7 +194,11 @@ impl Default for Running {
 
 impl Running {
     pub(crate) fn enter(&self) -> Inside {
-        self.0.send_modify(|inside| *inside += 1);
+        // Nobody waits for more.
+        self.0.send_if_modified(|inside| {
+            *inside += 1;
+            false
+        });
         Inside(self.clone())
     }
 
@@ -209,6 +213,10 @@ pub(crate) struct Inside(Running);
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        self.0.0.send_modify(|inside| *inside -= 1);
+        let all = &self.0.0;
+        all.send_if_modified(|inside| {
+            *inside -= 1;
+            *inside == 0 && all.receiver_count() > 0
+        });
     }
 }

@@ -27,7 +27,7 @@ use perdura_idempotency::routes::{get, post};
 use perdura_idempotency::store::{Memory, Postgres, Redis, Sqlite, Store, postgres, redis, sqlite};
 use perdura_idempotency::{IdempotencyLayer, Metrics, Policy, Routes, metrics};
 use plug::{Plug, Point};
-use sign_in::{Caller, Callers, sign_in};
+use sign_in::{Caller, sign_in};
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,7 +101,7 @@ async fn assemble(
     let routes = routes(&app, options.lease_for);
     print!("{routes}");
     let numbers = async move || ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], metrics.render());
-    let callers: Callers = options.callers;
+    let callers = options.callers;
     let router = routes
         .guarded_by(&layer)?
         .layer(middleware::from_fn_with_state(callers.clone(), sign_in))

@@ -39,7 +39,12 @@ impl Jobs {
             let name = entry?.file_name();
             let job = name.to_str().and_then(|name| OperationId::parse(name.strip_suffix(".job")?));
             if let Some(operation) = job {
-                tokio::spawn(self.clone().finish(operation));
+                let jobs = self.clone();
+                tokio::spawn(async move {
+                    if let Err(error) = jobs.finish(operation).await {
+                        eprintln!("the order {operation} could not be finished: {error}");
+                    }
+                });
             }
         }
         Ok(())
@@ -86,7 +91,7 @@ impl Jobs {
     /// What became of the order that somebody began?
     pub(crate) async fn attach(self, context: IdempotencyContext) -> Attached {
         match self.finish(context.operation()).await {
-            Ok(Some(end)) => Attached::Answer(shipped(end)),
+            Ok(Some(end)) => Attached::Answer(shipped(context.operation(), end)),
             Ok(None) => Attached::NotBegun,
             Err(error) => {
                 eprintln!("the order {} cannot be read: {error}", context.operation());
@@ -96,9 +101,8 @@ impl Jobs {
     }
 }
 
-fn shipped(end: Value) -> Response {
-    let place = format!("/orders/{}", end["order"].as_str().unwrap_or_default());
-    (StatusCode::CREATED, [(header::LOCATION, place)], Json(end)).into_response()
+fn shipped(operation: OperationId, end: Value) -> Response {
+    (StatusCode::CREATED, [(header::LOCATION, format!("/orders/{operation}"))], Json(end)).into_response()
 }
 
 /// Ships what was ordered.
@@ -109,6 +113,6 @@ pub(crate) async fn order(
 ) -> Result<Response, Refusal> {
     app.jobs.begin(context.operation(), order).await?;
     // On a task of its own: it goes on when this handler is stopped.
-    let end = tokio::spawn(app.jobs.finish(context.operation())).await.map_err(io::Error::from)??;
-    Ok(shipped(end.ok_or_else(|| io::Error::other("a job was taken away"))?))
+    let end = tokio::spawn(app.jobs.finish(context.operation())).await??;
+    Ok(shipped(context.operation(), end.ok_or("a job was taken away")?))
 }

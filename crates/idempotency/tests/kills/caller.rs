@@ -76,7 +76,7 @@ impl Caller {
         let answer = match status {
             StatusCode::CREATED => Answer::Answered(body),
             StatusCode::CONFLICT | StatusCode::INTERNAL_SERVER_ERROR | StatusCode::SERVICE_UNAVAILABLE => {
-                let problem: Value = serde_json::from_str(&body).unwrap_or_default();
+                let problem: Value = serde_json::from_str(&body).unwrap_or(Value::Null);
                 match problem["reason"].as_str() {
                     Some("OUTCOME_UNKNOWN") => Answer::Unknown,
                     Some(
