@@ -278,6 +278,11 @@ impl Run {
         let mut work = tokio::spawn(work);
         loop {
             let deadline = *self.deadline.borrow();
+            // Beside the others, because a renewal that hangs must hold up neither an answer nor the end of the lease.
+            let renewal = async {
+                until(renew_at).await;
+                self.renew(deadline).await
+            };
             let finished = tokio::select! {
                 biased;
                 produced = &mut work => return match produced {
@@ -292,7 +297,7 @@ impl Run {
                     self.tell(What::LeaseLost { epoch: self.grant.epoch });
                     Finished::Lost
                 }
-                () = until(renew_at) => match self.renew(deadline).await {
+                renewed = renewal => match renewed {
                     Ok(Holding::Held) => {
                         renew_at = Some(Instant::now() + policy.lease_for / 3);
                         continue;

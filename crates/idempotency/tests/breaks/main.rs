@@ -4,6 +4,7 @@
 mod budgets;
 mod claims;
 mod kit;
+mod leases;
 mod lossy;
 mod routing;
 mod sqlite;
