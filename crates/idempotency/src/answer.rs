@@ -57,9 +57,9 @@ impl Answer {
         out
     }
 
-    /// Reads the stored form. `None`: it is not one. Takes no more memory than the bytes that are there.
-    pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut left = bytes;
+    /// Reads the stored form. `None`: it is not one. The body is a part of the bytes, not a copy.
+    pub fn decode(bytes: &Bytes) -> Option<Self> {
+        let mut left = bytes.as_ref();
         let [FORMAT] = take::<1>(&mut left)? else { return None };
         let status = StatusCode::from_u16(u16::from_be_bytes(take(&mut left)?)).ok()?;
         let count = u32::from_be_bytes(take(&mut left)?);
@@ -70,7 +70,7 @@ impl Answer {
             headers.try_append(name, value).ok()?;
         }
         let body = match (take::<1>(&mut left)?, left) {
-            ([BODY], body) => Kept::Body(Bytes::copy_from_slice(body)),
+            ([BODY], body) => Kept::Body(bytes.slice_ref(body)),
             ([NOT_RETAINED], []) => Kept::NotRetained,
             _ => return None,
         };
@@ -124,12 +124,12 @@ mod tests {
             \x00\x00\x00\x04link\x00\x00\x00\x04</b>\
             \x01{}";
         assert_eq!(kept.encode(), golden);
-        assert_eq!(Answer::decode(golden), Some(kept));
+        assert_eq!(Answer::decode(&Bytes::from_static(golden)), Some(kept));
 
         let lost = Answer { status: StatusCode::OK, headers: HeaderMap::new(), body: Kept::NotRetained };
         let golden: &[u8] = b"\x01\x00\xc8\x00\x00\x00\x00\x00";
         assert_eq!(lost.encode(), golden);
-        assert_eq!(Answer::decode(golden), Some(lost));
+        assert_eq!(Answer::decode(&Bytes::from_static(golden)), Some(lost));
     }
 
     #[test]
@@ -148,7 +148,7 @@ mod tests {
             ("a body that was not kept", b"\x01\x00\xc8\x00\x00\x00\x00\x00{}"),
         ];
         for (what, bytes) in table {
-            assert_eq!(Answer::decode(bytes), None, "{what}");
+            assert_eq!(Answer::decode(&Bytes::from_static(bytes)), None, "{what}");
         }
     }
 
@@ -160,7 +160,7 @@ mod tests {
             put(&mut bytes, b"");
         }
         bytes.push(NOT_RETAINED);
-        assert_eq!(Answer::decode(&bytes), None);
+        assert_eq!(Answer::decode(&bytes.into()), None);
     }
 
     proptest! {
@@ -176,11 +176,11 @@ mod tests {
                 headers: headers(&lines),
                 body: body.map_or(Kept::NotRetained, |body| Kept::Body(body.into())),
             };
-            let bytes = answer.encode();
+            let bytes = Bytes::from(answer.encode());
             prop_assert_eq!(Answer::decode(&bytes), Some(answer.clone()));
             if answer.body == Kept::NotRetained {
                 for cut in 0..bytes.len() {
-                    prop_assert_eq!(Answer::decode(&bytes[..cut]), None);
+                    prop_assert_eq!(Answer::decode(&bytes.slice(..cut)), None);
                 }
             }
         }
@@ -190,6 +190,7 @@ mod tests {
             if let Some(first) = bytes.first_mut() {
                 *first = FORMAT;
             }
+            let bytes = Bytes::from(bytes);
             if let Some(answer) = Answer::decode(&bytes) {
                 prop_assert!(answer.encode().len() <= bytes.len());
             }
@@ -205,6 +206,7 @@ mod tests {
             let mut bytes = answer.encode();
             let at = at % bytes.len();
             bytes[at] ^= 1 << bit;
+            let bytes = Bytes::from(bytes);
             if let Some(other) = Answer::decode(&bytes) {
                 prop_assert!(other.encode().len() <= bytes.len());
             }

@@ -3,6 +3,7 @@
 //! The order matters. What can be refused without the content is refused before it is asked for, so that a client that
 //! waits for `100 Continue` does not send it; and who may not make the request learns nothing of what is stored.
 
+use crate::content::Gathered;
 use crate::digest::{self, DigestFault};
 use crate::door::Door;
 use crate::fingerprint::{Asked as Content, ContentFault, Fingerprint, fingerprint};
@@ -14,7 +15,7 @@ use crate::scope::{Denied, Scope};
 use axum::RequestPartsExt;
 use axum::body::Body;
 use axum::extract::{NestedPath, RawPathParams};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, header};
 use http_body_util::BodyExt;
@@ -76,8 +77,6 @@ pub(crate) struct Asked {
     pub(crate) request: RequestTag,
     /// How long the caller wants to wait for an earlier request, in seconds (RFC 7240).
     pub(crate) prefers_wait: Option<u64>,
-    /// Drawn for this request, so that callers who come again do not all come at once.
-    pub(crate) spread: u8,
 }
 
 /// Why a request goes no further.
@@ -103,12 +102,7 @@ impl Asked {
     ) -> Result<(Self, Bytes), Refusal> {
         let scope = (door.scope_of)(parts).ok_or_else(|| Problem::new(Reason::ScopeMissing))?;
         let key = IdempotencyKey::from_headers(&parts.headers, door.versions).map_err(key_problem)?;
-        if let Some(authorise) = &door.authorise {
-            authorise.authorise(parts, &scope).await.map_err(|denied| match denied {
-                Denied::Forbidden => Refusal::from(Problem::new(Reason::NotAuthorised)),
-                Denied::Answer(answer) => Refusal::Answer(answer),
-            })?;
-        }
+        authorise(door, parts, &scope).await?;
         let bytes_max = route.policy.body_bytes_max;
         let content = read_content(&parts.headers, body, bytes_max).await?;
         digest::verify(&parts.headers, &content).map_err(digest_problem)?;
@@ -119,9 +113,17 @@ impl Asked {
         let operation = door.vault.operation(&scope, &parts.method, route.template(), key.canonical());
         let request = door.vault.request(operation, &fingerprint);
         let prefers_wait = prefers_wait(&parts.headers);
-        let [spread] = random();
-        Ok((Self { route, scope, scope_tag, key, operation, request, prefers_wait, spread }, content))
+        Ok((Self { route, scope, scope_tag, key, operation, request, prefers_wait }, content))
     }
+}
+
+/// Asks whether the caller may make this request now.
+pub(crate) async fn authorise(door: &Door, parts: &Parts, scope: &Scope) -> Result<(), Refusal> {
+    let Some(authorise) = &door.authorise else { return Ok(()) };
+    authorise.authorise(parts, scope).await.map_err(|denied| match denied {
+        Denied::Forbidden => Problem::new(Reason::NotAuthorised).into(),
+        Denied::Answer(answer) => Refusal::Answer(answer),
+    })
 }
 
 async fn fingerprint_of(route: &Route, parts: &mut Parts, content: &[u8]) -> Result<Fingerprint, Refusal> {
@@ -176,7 +178,7 @@ async fn read_content(headers: &HeaderMap, mut body: Body, bytes_max: usize) -> 
     if declared.is_some_and(|declared| declared > bytes_max as u64) {
         return Err(too_large());
     }
-    let mut content = BytesMut::new();
+    let mut content = Gathered::default();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
             tracing::debug!(%error, "a request broke off");
@@ -187,10 +189,10 @@ async fn read_content(headers: &HeaderMap, mut body: Body, bytes_max: usize) -> 
             if content.len() + data.len() > bytes_max {
                 return Err(too_large());
             }
-            content.extend_from_slice(&data);
+            content.add(data);
         }
     }
-    Ok(content.freeze())
+    Ok(content.whole())
 }
 
 fn key_problem(fault: KeyFault) -> Problem {

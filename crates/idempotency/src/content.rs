@@ -3,7 +3,7 @@
 use crate::asked::CONTENT_DIGEST;
 use crate::digest;
 use axum::body::Body;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Response, header};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use sha2::{Digest, Sha256};
@@ -18,6 +18,34 @@ pub(crate) enum Content {
     Flowing(Body),
 }
 
+/// Content that arrives in pieces. A single piece is not copied.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    first: Bytes,
+    all: BytesMut,
+}
+
+impl Gathered {
+    pub(crate) fn len(&self) -> usize {
+        self.first.len().max(self.all.len())
+    }
+
+    pub(crate) fn add(&mut self, piece: Bytes) {
+        if self.all.is_empty() {
+            if self.first.is_empty() {
+                self.first = piece;
+                return;
+            }
+            self.all.extend_from_slice(&self.first);
+        }
+        self.all.extend_from_slice(&piece);
+    }
+
+    pub(crate) fn whole(self) -> Bytes {
+        if self.all.is_empty() { self.first } else { self.all.freeze() }
+    }
+}
+
 /// The answer with the digest of its content: a header where all of it is there, a trailer where it is not.
 pub(crate) fn with_digest(response: Response<Content>) -> Response<Body> {
     let (mut parts, content) = response.into_parts();
@@ -28,6 +56,8 @@ pub(crate) fn with_digest(response: Response<Content>) -> Response<Body> {
         }
         Content::Flowing(body) => {
             parts.headers.remove(CONTENT_DIGEST);
+            // HTTP/1.1 sends nothing behind a content whose length it told in front.
+            parts.headers.remove(header::CONTENT_LENGTH);
             parts.headers.append(header::TRAILER, HeaderValue::from_static("content-digest"));
             Body::new(Digested { body, hash: Some(Sha256::new()) })
         }
@@ -93,8 +123,11 @@ impl HttpBody for Digested {
         }
     }
 
+    /// Never exact: a length that is known would be told in front, and then no trailer is sent.
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let mut hint = SizeHint::new();
+        hint.set_lower(self.body.size_hint().lower());
+        hint
     }
 }
 
@@ -102,6 +135,18 @@ impl HttpBody for Digested {
 mod tests {
     use super::*;
     use http_body_util::BodyExt;
+
+    #[test]
+    fn pieces_make_a_whole() {
+        for pieces in [&[][..], &["a"], &["", "a"], &["a", ""], &["a", "bc", "", "def"]] {
+            let mut gathered = Gathered::default();
+            for (n, piece) in pieces.iter().enumerate() {
+                gathered.add(Bytes::from_static(piece.as_bytes()));
+                assert_eq!(gathered.len(), pieces[..=n].concat().len(), "{pieces:?}");
+            }
+            assert_eq!(gathered.whole(), pieces.concat(), "{pieces:?}");
+        }
+    }
 
     #[tokio::test]
     async fn what_flows_tells_its_digest_at_the_end() {

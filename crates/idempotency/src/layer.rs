@@ -136,7 +136,8 @@ impl RouteTable {
 /// The template within the router that is nested there, as it was added to that router.
 fn within<'a>(template: &'a str, nested: &str) -> &'a str {
     match template.strip_prefix(nested.trim_end_matches('/')) {
-        Some("") => "/",
+        // A service that is nested whole, and asked for with a slash at its end, is given two.
+        Some("" | "//") => "/",
         Some(within) => within,
         None => template,
     }
@@ -349,7 +350,7 @@ impl Builder {
             return Err(StartError::Header(name.clone()));
         }
         let routes = route_table(&self.store, &self.declared, Some(self.policy.clone()))?;
-        let vault = Vault::new(self.secret, self.data_keys);
+        let vault = Vault::new(&self.secret, self.data_keys);
         if !self.store.agree(vault.check()).await? {
             return Err(StartError::OtherSecret { store: self.store.name() });
         }

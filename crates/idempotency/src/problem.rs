@@ -313,12 +313,13 @@ pub struct Problem {
     operation: Option<OperationId>,
     retry_after: Option<Duration>,
     status: Option<StatusCode>,
+    next: Option<Next>,
 }
 
 impl Problem {
     /// Refused for this reason.
     pub fn new(reason: Reason) -> Self {
-        Self { reason, detail: None, operation: None, retry_after: None, status: None }
+        Self { reason, detail: None, operation: None, retry_after: None, status: None, next: None }
     }
 
     /// What exactly is wrong, for this request. It must hold no secret.
@@ -345,6 +346,12 @@ impl Problem {
         self
     }
 
+    /// What the caller should do, where that is not what others with this reason should.
+    pub(crate) fn with_next(mut self, next: Next) -> Self {
+        self.next = Some(next);
+        self
+    }
+
     /// Why.
     pub fn reason(&self) -> Reason {
         self.reason
@@ -354,6 +361,12 @@ impl Problem {
     pub fn into_response(self, profile: Profile) -> Response<Bytes> {
         let (_, code, name, next, title) = self.reason.line();
         let status = self.status.unwrap_or_else(|| self.reason.status(profile));
+        let next = self.next.unwrap_or(next);
+        let code = match self.status {
+            None => code,
+            Some(StatusCode::GATEWAY_TIMEOUT) => "ERR504_GATEWAY_TIMEOUT",
+            Some(_) => "ERR500_INTERNAL",
+        };
         let mut members = Map::new();
         members.insert("type".to_owned(), self.reason.uri().into());
         members.insert("title".to_owned(), title.into());

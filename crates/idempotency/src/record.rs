@@ -158,6 +158,23 @@ pub enum Standing {
     },
 }
 
+impl Standing {
+    /// Whether somebody holds it.
+    pub fn is_running(&self) -> bool {
+        matches!(self, Self::Running { lease_left } if !lease_left.is_zero())
+    }
+
+    /// Whether a claim would find it so and leave it so. Otherwise somebody began and did not end, and the next claim
+    /// decides what becomes of it.
+    pub fn is_settled(&self, takeover: Takeover) -> bool {
+        match self {
+            Self::Running { .. } => self.is_running(),
+            Self::Unknown { .. } => takeover == Takeover::Never,
+            Self::Completed { .. } | Self::Expired { .. } => true,
+        }
+    }
+}
+
 /// The end of an operation, offered by its holder.
 #[derive(Clone, Debug)]
 pub struct Completion {

@@ -3,21 +3,21 @@
 //!
 //! The handler has a task of its own, so that a panic is an outcome and a lost lease can stop it.
 
-use crate::asked::{Asked, random};
+use crate::asked::{Asked, IDEMPOTENCY_REPLAYED, random};
 use crate::budget::Place;
-use crate::content::{Content, Resumed};
+use crate::content::{Content, Gathered, Resumed};
 use crate::context::IdempotencyContext;
 use crate::door::{Door, Inside, budget_problem, store_problem};
 use crate::observe::What;
 use crate::policy::{Attached, Mode, Policy};
 use crate::problem::{Problem, Reason};
-use crate::record::{Claim, Claimed, Completion, Ending, Grant, Holding, Record, Standing, Takeover};
+use crate::record::{Claim, Claimed, Completion, Ending, Grant, Holding, Record, Takeover};
 use crate::service::{self, Inner};
 use crate::store::{StoreError, Transaction};
 use axum::body::Body;
 use axum::response::Response;
-use bytes::{Bytes, BytesMut};
-use http::{Request, StatusCode, header};
+use bytes::Bytes;
+use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use std::future::Future;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
         // Who may run nothing more may still learn what came of what it ran.
         Err(exceeded) => {
             return match door.store.look(asked.operation).await {
-                Ok(Some(record)) if !is_up_for_claim(&record, &asked) => {
+                Ok(Some(record)) if record.standing.is_settled(policy.mode.takeover()) => {
                     Step::Found(Box::new((record, unrun)))
                 }
                 Ok(Some(_) | None) => Step::Refused(budget_problem(&exceeded, asked.operation)),
@@ -92,11 +92,12 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
                 _inside: inside,
                 _place: place,
             });
-            if !grant.taken_over && service::is_stale(&run.door, &asked) {
-                run.give_back().await;
-                return Step::Refused(Problem::new(Reason::KeyStale).about(asked.operation));
-            }
-            run.go(unrun).await.map_or_else(Step::Refused, Step::Done)
+            let answered = if !grant.taken_over && service::is_stale(&run.door, &asked) {
+                run.give_back(Err(Problem::new(Reason::KeyStale).about(asked.operation))).await
+            } else {
+                run.go(unrun).await
+            };
+            answered.map_or_else(Step::Refused, Step::Done)
         }
         Err(error @ (StoreError::Corrupt { .. } | StoreError::Unfit(_))) => {
             Step::Refused(store_problem(&error).about(asked.operation))
@@ -112,16 +113,6 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
             Step::Refused(store_problem(&error).about(asked.operation))
         }
     }
-}
-
-/// Whether the record only says that somebody has to claim it: waiting for it to change would be in vain.
-fn is_up_for_claim(record: &Record, asked: &Asked) -> bool {
-    record.request == asked.request
-        && match &record.standing {
-            Standing::Running { lease_left } => lease_left.is_zero(),
-            Standing::Unknown { .. } => asked.route.policy.mode.takeover() == Takeover::Allowed,
-            Standing::Completed { .. } | Standing::Expired { .. } => false,
-        }
 }
 
 /// The instant by which a lease that was asked for at `asked_at` must have been renewed: before it can end on the store's
@@ -185,7 +176,9 @@ pub(crate) enum Produced {
     Flowing(http::response::Parts, Body),
     /// The work goes on elsewhere.
     StillRunning,
-    /// Its answer broke off, or nobody can tell.
+    /// Nobody can tell what became of the work.
+    Unknown,
+    /// Its answer broke off.
     Broke,
 }
 
@@ -236,8 +229,7 @@ impl Run {
             Mode::Transactional => match self.begin(&mut parts.extensions).await {
                 Ok(transaction) => Some(transaction),
                 Err(error) => {
-                    self.give_back().await;
-                    return Err(store_problem(&error).about(self.asked.operation));
+                    return self.give_back(Err(store_problem(&error).about(self.asked.operation))).await;
                 }
             },
             Mode::Exempt | Mode::AtMostOnce | Mode::Durable(_) => None,
@@ -251,7 +243,7 @@ impl Run {
                     Attached::Answer(response) => collect(response, &policy).await,
                     Attached::NotBegun => produce(inner, request, &policy).await,
                     Attached::StillRunning => Produced::StillRunning,
-                    Attached::Unknown => Produced::Broke,
+                    Attached::Unknown => Produced::Unknown,
                 },
                 Mode::Exempt | Mode::AtMostOnce | Mode::Transactional | Mode::Durable(_) => {
                     produce(inner, request, &policy).await
@@ -269,20 +261,18 @@ impl Run {
     }
 
     /// Runs the work on a task of its own and renews the lease until it ends. Where somebody else may run the operation
-    /// once the lease is lost, the work is stopped before it can be; where nobody may, it goes on.
+    /// once the lease is lost, the work is stopped before it can be; where nobody may, it goes on. Neither the end of the
+    /// work nor the end of the lease waits for a renewal that gets no answer.
     async fn hold_while(&self, work: impl Future<Output = Produced> + Send + 'static) -> Finished {
         let policy = self.policy();
-        let run_until = policy.run_for_max.map(|run_for| self.began + run_for);
+        let run_until = policy.run_for_max.map(|run_for| Instant::now() + run_for);
         let stops = policy.mode.takeover() == Takeover::Allowed;
-        let mut renew_at = Some(self.began + policy.lease_for / 3);
+        let mut is_held = true;
         let mut work = tokio::spawn(work);
+        let renewal = self.renew_at(self.began + policy.lease_for / 3);
+        tokio::pin!(renewal);
         loop {
             let deadline = *self.deadline.borrow();
-            // Beside the others, because a renewal that hangs must hold up neither an answer nor the end of the lease.
-            let renewal = async {
-                until(renew_at).await;
-                self.renew(deadline).await
-            };
             let finished = tokio::select! {
                 biased;
                 produced = &mut work => return match produced {
@@ -297,14 +287,14 @@ impl Run {
                     self.tell(What::LeaseLost { epoch: self.grant.epoch });
                     Finished::Lost
                 }
-                renewed = renewal => match renewed {
+                renewed = &mut renewal, if is_held => match renewed {
                     Ok(Holding::Held) => {
-                        renew_at = Some(Instant::now() + policy.lease_for / 3);
+                        renewal.set(self.renew_at(Instant::now() + policy.lease_for / 3));
                         continue;
                     }
                     Ok(Holding::Lost) => {
                         self.tell(What::LeaseLost { epoch: self.grant.epoch });
-                        renew_at = None;
+                        is_held = false;
                         if !stops {
                             continue;
                         }
@@ -312,7 +302,7 @@ impl Run {
                     }
                     Err(error) => {
                         tracing::warn!(%error, operation = %self.asked.operation, "a lease could not be renewed yet");
-                        renew_at = Some(Instant::now() + policy.lease_for / 12);
+                        renewal.set(self.renew_at(Instant::now() + policy.lease_for / 12));
                         continue;
                     }
                 },
@@ -322,13 +312,14 @@ impl Run {
         }
     }
 
-    async fn renew(&self, deadline: Instant) -> Result<Holding, StoreError> {
+    /// Renews the lease at that instant. A store that does not answer is given up in time to be asked again.
+    async fn renew_at(&self, instant: Instant) -> Result<Holding, StoreError> {
+        sleep_until(instant).await;
         self.tell(What::Renewing { epoch: self.grant.epoch });
         let (lease_for, asked_at) = (self.policy().lease_for, Instant::now());
         let renewal = self.door.store.renew(self.asked.operation, self.grant.epoch, lease_for);
-        let patience_until = deadline.max(asked_at + lease_for / 6);
         let late = |_| StoreError::Unavailable("no answer in time".into());
-        let holding = timeout_at(patience_until, renewal).await.map_err(late)??;
+        let holding = timeout_at(asked_at + lease_for / 3, renewal).await.map_err(late)??;
         if holding == Holding::Held {
             self.deadline.send_replace(deadline_after(asked_at, self.policy()));
         }
@@ -361,18 +352,19 @@ async fn produce<S: Inner>(inner: S, request: Request<Body>, policy: &Policy) ->
 
 /// Reads an answer to its end, unless it is larger than what is kept or has no end.
 async fn collect(response: Response, policy: &Policy) -> Produced {
-    let (parts, mut body) = response.into_parts();
-    let events = parts
-        .headers
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+    let (mut parts, mut body) = response.into_parts();
+    // Only this layer says so of its own answers; a handler may pass on another service's.
+    parts.headers.remove(IDEMPOTENCY_REPLAYED);
+    let kind = parts.headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    let essence = kind.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let events = essence.eq_ignore_ascii_case(b"text/event-stream");
     if policy.streaming || events || parts.status == StatusCode::SWITCHING_PROTOCOLS {
         return Produced::Flowing(parts, body);
     }
-    let mut read = BytesMut::new();
+    let mut read = Gathered::default();
     while let Some(frame) = body.frame().await {
         match frame.map(http_body::Frame::into_data) {
-            Ok(Ok(data)) => read.extend_from_slice(&data),
+            Ok(Ok(data)) => read.add(data),
             Ok(Err(_trailers)) => {}
             Err(error) => {
                 tracing::error!(%error, "an answer broke off");
@@ -380,8 +372,8 @@ async fn collect(response: Response, policy: &Policy) -> Produced {
             }
         }
         if read.len() > policy.answer_bytes_max {
-            return Produced::Flowing(parts, Body::new(Resumed { read: read.freeze(), rest: body }));
+            return Produced::Flowing(parts, Body::new(Resumed { read: read.whole(), rest: body }));
         }
     }
-    Produced::Whole(parts, read.freeze())
+    Produced::Whole(parts, read.whole())
 }

@@ -8,7 +8,8 @@ use crate::content::Content;
 use crate::door::store_problem;
 use crate::ending::{Ended, NotAppliedMark, Verdict, verdict};
 use crate::observe::What;
-use crate::problem::{Problem, Reason};
+use crate::policy::Mode;
+use crate::problem::{Next, Problem, Reason};
 use crate::record::{Completion, Ending, Holding};
 use crate::run::{Finished, Produced, Run, SAVE_AGAIN};
 use crate::service;
@@ -54,6 +55,10 @@ impl Run {
             Finished::Produced(Produced::StillRunning) => {
                 return self.unknown(false, Err(wait::in_progress(&self.asked))).await;
             }
+            Finished::Produced(Produced::Unknown) => {
+                let problem = Problem::new(Reason::OutcomeUnknown).about(self.asked.operation);
+                return self.unknown(false, Err(problem)).await;
+            }
             Finished::Produced(Produced::Broke) => {
                 return self.broke(transaction, false, StatusCode::INTERNAL_SERVER_ERROR).await;
             }
@@ -72,8 +77,7 @@ impl Run {
             Verdict::Unknown => self.unknown(false, Ok(response)).await,
             Verdict::Release => {
                 roll_back(transaction).await;
-                self.give_back().await;
-                Ok(response)
+                self.give_back(Ok(response)).await
             }
         }
     }
@@ -215,11 +219,17 @@ impl Run {
         match verdict(&self.policy().mode, Ended::Broke) {
             Verdict::Release => {
                 roll_back(transaction).await;
-                self.give_back().await;
-                Err(Problem::new(Reason::HandlerFailed).about(operation).with_status(status))
+                let problem = Problem::new(Reason::HandlerFailed).about(operation).with_status(status);
+                self.give_back(Err(problem)).await
             }
             Verdict::Unknown | Verdict::Keep => {
                 let problem = Problem::new(Reason::OutcomeUnknown).about(operation).with_status(status);
+                let problem = match self.policy().mode {
+                    Mode::Exempt | Mode::AtMostOnce | Mode::Transactional => problem,
+                    Mode::Durable(_) => problem
+                        .with_next(Next::SameKey)
+                        .detail("Sent again with the same key, it is attached to the work that was begun"),
+                };
                 self.unknown(panicked, Err(problem)).await
             }
         }
@@ -248,24 +258,33 @@ impl Run {
 
     /// What the record says by now: the answer of whoever holds or held it last, never one's own.
     async fn winner(&self) -> Answered {
-        let operation = self.asked.operation;
-        match self.door.store.look(operation).await {
+        self.winner_or(Err(Problem::new(Reason::OutcomeUnknown).about(self.asked.operation))).await
+    }
+
+    /// The same, or this where there is no record.
+    async fn winner_or(&self, nobody: Answered) -> Answered {
+        match self.door.store.look(self.asked.operation).await {
             Ok(Some(record)) => {
                 let answer = service::found(&self.door, &self.asked, &record).await?;
                 answer.ok_or_else(|| wait::in_progress(&self.asked))
             }
-            Ok(None) => Err(Problem::new(Reason::OutcomeUnknown).about(operation)),
-            Err(error) => Err(store_problem(&error).about(operation)),
+            Ok(None) => nobody,
+            Err(error) => Err(store_problem(&error).about(self.asked.operation)),
         }
     }
 
-    /// Forgets the operation: nothing was done. The caller learns so even if the store does only later.
-    pub(crate) async fn give_back(self: &Arc<Self>) {
+    /// Forgets the operation: nothing was done, and the caller is `told` so, even if the store learns it only later.
+    /// Where somebody else has taken it over, what came of that counts.
+    pub(crate) async fn give_back(self: &Arc<Self>, told: Answered) -> Answered {
         match self.save(End::Released).await {
-            Ok(Holding::Held) => self.tell(What::Released { epoch: self.grant.epoch }),
-            Ok(Holding::Lost) => {}
+            Ok(Holding::Held) => {
+                self.tell(What::Released { epoch: self.grant.epoch });
+                told
+            }
+            Ok(Holding::Lost) => self.winner_or(told).await,
             Err(problem) => {
                 tracing::debug!(reason = problem.reason().name(), "an operation is given back later");
+                told
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The way of a request through the layer: read, claim, and then run, wait, replay or refuse.
 
 use crate::answer::{Answer, Kept};
-use crate::asked::{Asked, Echo, IDEMPOTENCY_REPLAYED, Refusal};
+use crate::asked::{self, Asked, Echo, IDEMPOTENCY_REPLAYED, Refusal};
 use crate::content::{Content, with_digest};
 use crate::context::IdempotencyContext;
 use crate::door::{Door, budget_problem, store_problem};
@@ -92,7 +92,7 @@ async fn guarded(door: Arc<Door>, route: Arc<Route>, request: Request, inner: im
             let asked = Arc::new(asked);
             let unrun = Unrun { request: http::Request::from_parts(parts, content), inner };
             let answered = answer(&door, &asked, unrun).await;
-            answered.map_err(|problem| (Some(asked.operation), Refusal::Problem(problem)))
+            answered.map_err(|refusal| (Some(asked.operation), refusal))
         }
         Err(refusal) => Err((None, refusal)),
     };
@@ -115,30 +115,42 @@ async fn answer(
     door: &Arc<Door>,
     asked: &Arc<Asked>,
     mut unrun: Unrun<impl Inner>,
-) -> Result<http::Response<Content>, Problem> {
+) -> Result<http::Response<Content>, Refusal> {
     let policy = &asked.route.policy;
+    let takeover = policy.mode.takeover();
     let prefers = asked.prefers_wait.map_or(policy.wait_for_max, std::time::Duration::from_secs);
     let patience_until = Instant::now() + policy.wait_for_max.min(prefers);
     refuse_stale(door, asked).await?;
     door.tell(&asked.route, Some(asked.operation), What::Arrived);
     loop {
-        // On a task of its own, so that a caller who goes away leaves no claim behind and no effect half done.
-        let step = tokio::spawn(claim_and_run(door.clone(), asked.clone(), unrun)).await;
-        match step.map_err(|error| internal(&error, asked))? {
-            Step::Done(answer) => return Ok(answer),
-            Step::Refused(problem) => return Err(problem),
-            Step::Found(record_and_back) => {
-                let (record, back) = *record_and_back;
-                if let Some(answer) = found(door, asked, &record).await? {
-                    return Ok(answer);
-                }
-                match wait::for_change(door, asked, patience_until).await? {
-                    Waited::Changed => unrun = back,
-                    Waited::InVain => return Err(wait::in_progress(asked)),
+        let (record, back) = match door.store.glance(asked.operation) {
+            // What is known already needs no claim, and nobody to carry it through.
+            Some(record) if record.standing.is_settled(takeover) => (record, unrun),
+            // On a task of its own, so that a caller who goes away leaves no claim behind and no effect half done.
+            Some(_) | None => {
+                let step = tokio::spawn(claim_and_run(door.clone(), asked.clone(), unrun)).await;
+                match step.map_err(|error| internal(&error, asked))? {
+                    Step::Done(answer) => return Ok(answer),
+                    Step::Refused(problem) => return Err(problem.into()),
+                    Step::Found(record_and_back) => *record_and_back,
                 }
             }
+        };
+        if let Some(answer) = found(door, asked, &record).await? {
+            return Ok(answer);
+        }
+        match wait::for_change(door, asked, patience_until).await? {
+            Waited::Changed => unrun = authorise_again(door, asked, back).await?,
+            Waited::InVain => return Err(wait::in_progress(asked).into()),
         }
     }
+}
+
+/// Rights may have been taken away while the request waited.
+async fn authorise_again<S>(door: &Door, asked: &Asked, unrun: Unrun<S>) -> Result<Unrun<S>, Refusal> {
+    let (parts, content) = unrun.request.into_parts();
+    asked::authorise(door, &parts, &asked.scope).await?;
+    Ok(Unrun { request: http::Request::from_parts(parts, content), ..unrun })
 }
 
 /// What a record says to a request; `None`: it runs. What was asked is compared before anything else is told.

@@ -89,6 +89,12 @@ pub trait Store: Send + Sync + 'static {
     /// How the operation stands, without claiming it. A record past its retention is not there.
     fn look(&self, operation: OperationId) -> Pending<'_, Result<Option<Record>, StoreError>>;
 
+    /// How the operation stands, where the store can tell at once, in the caller's own time. `None`: it is not there, or
+    /// the store has to be asked. What is told was true during the call.
+    fn glance(&self, _operation: OperationId) -> Option<Record> {
+        None
+    }
+
     /// Removes a stored answer and keeps the rest, as if the answer had expired. `false`: there was none.
     fn erase(&self, operation: OperationId) -> Pending<'_, Result<bool, StoreError>>;
 

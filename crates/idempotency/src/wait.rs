@@ -1,10 +1,9 @@
 //! Waiting for the first request to end, wherever it runs: woken by the store, and asking it now and then as well.
 
-use crate::asked::Asked;
+use crate::asked::{Asked, random};
 use crate::door::{Door, store_problem};
 use crate::observe::What;
 use crate::problem::{Problem, Reason};
-use crate::record::Standing;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
@@ -37,14 +36,8 @@ pub(crate) async fn for_change(
         // Hung up before looking, so that what changes in between is heard.
         let changed = door.store.changed(operation);
         match door.store.look(operation).await.map_err(|error| store_problem(&error))? {
-            Some(record) => match record.standing {
-                Standing::Running { lease_left } if !lease_left.is_zero() => {}
-                Standing::Running { .. }
-                | Standing::Unknown { .. }
-                | Standing::Completed { .. }
-                | Standing::Expired { .. } => break Waited::Changed,
-            },
-            None => break Waited::Changed,
+            Some(record) if record.standing.is_running() => {}
+            Some(_) | None => break Waited::Changed,
         }
         if Instant::now() >= patience_until {
             break Waited::InVain;
@@ -62,7 +55,8 @@ pub(crate) async fn for_change(
 /// What one is told who waited in vain: to come again after about as long as such a request takes, each at another time.
 pub(crate) fn in_progress(asked: &Asked) -> Problem {
     let pace = Duration::from_micros(asked.route.pace.load(Ordering::Relaxed));
-    let spread = f64::from(asked.spread) / 510.0;
+    let [drawn] = random();
+    let spread = f64::from(drawn) / 510.0;
     let after = pace.mul_f64(1.0 + spread).clamp(Duration::from_secs(1), RETRY_AFTER_MAX);
     Problem::new(Reason::InProgress).about(asked.operation).retry_after(after)
 }

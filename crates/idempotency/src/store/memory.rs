@@ -153,10 +153,12 @@ impl Store for Memory {
     }
 
     fn look(&self, operation: OperationId) -> Pending<'_, Result<Option<Record>, StoreError>> {
-        Box::pin(async move {
-            Ok(self.on_shelf(|shelf, now| {
-                shelf.rows.get(&operation).filter(|row| row.is_there(now)).map(|row| row.record(now))
-            }))
+        Box::pin(async move { Ok(self.glance(operation)) })
+    }
+
+    fn glance(&self, operation: OperationId) -> Option<Record> {
+        self.on_shelf(|shelf, now| {
+            shelf.rows.get(&operation).filter(|row| row.is_there(now)).map(|row| row.record(now))
         })
     }
 

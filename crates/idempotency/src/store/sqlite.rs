@@ -17,9 +17,7 @@ use super::clock::{self, Clock};
 use super::wake::Bells;
 use super::{Pending, Store, StoreError, Swept};
 use crate::record::{Claim, Claimed, Completion, Epoch, Grant, Holding, OperationId, Record};
-use crate::rule::{self, Row, Write};
 use http::Extensions;
-use jiff::Timestamp;
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -93,12 +91,12 @@ impl Sqlite {
         Ok(Self(Arc::new(Inner { readers, writer: Writer::start(desk)?, bells, clock })))
     }
 
-    /// The row as it is now. The clock is read first: a row that was changed since says the same of that moment as of
+    /// The record as it is now. The clock is read first: a row that was changed since says the same of that moment as of
     /// the one when it was changed. The other way round, a lease that was renewed in between would seem to have run out.
-    fn read(&self, operation: OperationId) -> Result<(Option<Row>, Timestamp), StoreError> {
+    fn record(&self, operation: OperationId) -> Result<Option<Record>, StoreError> {
         let now = group::now(&self.0.clock);
         let row = self.0.readers.with(|connection| rows::read(connection, operation))?;
-        Ok((row, now))
+        Ok(row.filter(|row| row.is_there(now)).map(|row| row.record(now)))
     }
 }
 
@@ -142,14 +140,8 @@ impl Store for Sqlite {
     }
 
     fn claim<'a>(&'a self, claim: &'a Claim) -> Pending<'a, Result<Claimed, StoreError>> {
-        Box::pin(async move {
-            let (row, now) = self.read(claim.operation)?;
-            if let (claimed, Write::Nothing) = rule::claim(row.as_ref(), claim, Epoch(u64::MAX), now) {
-                return Ok(claimed);
-            }
-            let claim = claim.clone();
-            self.0.writer.ask(move |group| group.claim(&claim)).await
-        })
+        let claim = claim.clone();
+        Box::pin(self.0.writer.ask(move |group| group.claim(&claim)))
     }
 
     fn renew(
@@ -171,10 +163,12 @@ impl Store for Sqlite {
     }
 
     fn look(&self, operation: OperationId) -> Pending<'_, Result<Option<Record>, StoreError>> {
-        Box::pin(async move {
-            let (row, now) = self.read(operation)?;
-            Ok(row.filter(|row| row.is_there(now)).map(|row| row.record(now)))
-        })
+        Box::pin(async move { self.record(operation) })
+    }
+
+    fn glance(&self, operation: OperationId) -> Option<Record> {
+        // What cannot be read now is asked for with a claim, which tells why.
+        self.record(operation).ok().flatten()
     }
 
     fn erase(&self, operation: OperationId) -> Pending<'_, Result<bool, StoreError>> {

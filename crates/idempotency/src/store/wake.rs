@@ -34,7 +34,7 @@ impl Bells {
         Box::pin(Place { ringing: Some(ringing), bells: self.clone(), operation })
     }
 
-    /// Wakes all who wait for this operation. The bell is let go before the lock is: the last to leave counts hands.
+    /// Wakes all who wait for this operation.
     pub(crate) fn ring(&self, operation: OperationId) {
         // Under the lock: a bell that is held here while its last hearer leaves would never be taken down.
         let bells = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,7 +7,7 @@ fn secret(byte: u8) -> Secret {
 }
 
 fn vault(keys: Option<Arc<dyn DataKeys>>) -> Vault {
-    Vault::new(secret(1), keys)
+    Vault::new(&secret(1), keys)
 }
 
 fn encrypting() -> Vault {
@@ -108,7 +108,7 @@ fn sealed_bytes_hold_nothing_of_the_answer_and_never_repeat() {
 fn a_plain_answer_opens_after_encryption_was_switched_on_but_not_under_another_secret() {
     let stored = vault(None).seal(&sealing(), b"answer").expect("sealed");
     assert_eq!(encrypting().open(&sealing(), &stored).as_deref(), Ok(&b"answer"[..]));
-    assert_eq!(Vault::new(secret(9), None).open(&sealing(), &stored), Err(OpenError::Damaged));
+    assert_eq!(Vault::new(&secret(9), None).open(&sealing(), &stored), Err(OpenError::Damaged));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn each_part_of_an_operation_counts_and_bytes_do_not_move_between_them() {
         operation("a", "b", &Method::PATCH, "/c", key),
         operation("a", "b", &Method::POST, "/d", key),
         operation("a", "b", &Method::POST, "/c", Uuid::from_u128(2)),
-        Vault::new(secret(9), None).operation(&Scope::new("a", "b"), &Method::POST, "/c", key),
+        Vault::new(&secret(9), None).operation(&Scope::new("a", "b"), &Method::POST, "/c", key),
     ];
     assert_eq!(BTreeSet::from(all).len(), all.len());
     assert_eq!(all[0], operation("a", "b", &Method::POST, "/c", key));
@@ -240,6 +240,24 @@ fn a_request_has_another_tag_in_another_operation() {
 }
 
 #[test]
+fn operations_whose_keys_were_made_one_after_the_other_lie_side_by_side() {
+    let vault = vault(None);
+    let scope = Scope::new("acme", "ann");
+    let key = |milliseconds: u64, rest: u8| {
+        let mut bytes = [rest; 16];
+        bytes[..6].copy_from_slice(&milliseconds.to_be_bytes()[2..]);
+        uuid::Builder::from_bytes(bytes).with_version(uuid::Version::SortRand).into_uuid()
+    };
+    let of = |milliseconds, rest| vault.operation(&scope, &Method::POST, "/orders", key(milliseconds, rest));
+    let at = 1_700_000_000_000;
+    let made: Vec<_> = (0..100).map(|n| of(at + n, 0x91_u8.wrapping_mul(n as u8))).collect();
+    assert!(made.is_sorted());
+    assert_ne!(of(at, 1), of(at, 2), "the rest of the key counts");
+    let other = vault.operation(&Scope::new("acme", "bob"), &Method::POST, "/orders", key(at, 1));
+    assert_ne!(of(at, 1), other, "so does the caller");
+}
+
+#[test]
 fn a_short_secret_is_refused() {
     assert_eq!(Secret::new([7; 31]).err(), Some(SecretTooShort { given: 31 }));
     assert!(Secret::new([7; 32]).is_ok());
@@ -252,7 +270,7 @@ fn debug_shows_no_secret() {
     let secret = Secret::new(text).expect("long enough");
     let keys = DerivedKeys::new(secret.clone()).and_older(secret.clone());
     let shown = format!("{secret:?} {:?} {keys:?}", DataKey::new([77; 32]));
-    let vault = format!("{:?}", Vault::new(secret, Some(Arc::new(keys))));
+    let vault = format!("{:?}", Vault::new(&secret, Some(Arc::new(keys))));
     for shown in [shown, vault] {
         assert!(
             !shown.contains("secret") && !shown.contains("77, 77") && !shown.contains("97, 32"),

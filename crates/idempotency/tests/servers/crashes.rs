@@ -55,7 +55,7 @@ async fn a_redis_that_is_killed_loses_nothing_that_it_acknowledged() {
             assert_eq!(answer(&store, operation(n)).await, n.to_string());
         }
     }
-    let newer = granted(&store, &take(operation(u128::from(u64::MAX)), 1)).await;
+    let newer = granted(&store, &take(operation(1 << 40), 1)).await;
     assert!(epochs.last().is_some_and(|last| newer.epoch > *last));
 }
 

@@ -14,8 +14,10 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 pub(crate) const KEEP: Keep = Keep { answer_for: Duration::from_hours(2), tombstone_for: Duration::ZERO };
 
+/// The n-th operation of a test. The last 48 bits of such an id are free.
 pub(crate) fn operation(n: u128) -> OperationId {
-    let id = uuid::Builder::from_custom_bytes((n << 64 | 0xabcd).to_be_bytes()).into_uuid();
+    assert!(n < 1 << 48, "{n}");
+    let id = uuid::Builder::from_custom_bytes((0xabcd << 112 | n).to_be_bytes()).into_uuid();
     OperationId::parse(&id.to_string()).expect("made as operations are")
 }
 

@@ -12,3 +12,4 @@ mod proxy;
 mod races;
 mod redis_server;
 mod redis_suite;
+mod stalls;

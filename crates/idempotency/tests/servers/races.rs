@@ -2,7 +2,7 @@
 
 use crate::kit::{answer, complete, found, granted, in_time, operation, take};
 use crate::{pg, redis_server};
-use perdura_idempotency::record::{Claimed, Holding, Standing};
+use perdura_idempotency::record::{Claim, Claimed, Holding, Standing};
 use perdura_idempotency::store::Store;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,19 +13,31 @@ const KEYS: u128 = 1_000;
 /// Pairs that claim at the same time.
 const PAIRS: u128 = 8;
 
-/// Two instances claim each of a thousand keys at the same moment.
+/// Two instances claim each of a thousand keys at the same moment: new ones, and ones whose lease ran out.
 async fn one_of_two_is_granted(here: Arc<dyn Store>, there: Arc<dyn Store>) {
+    claim_at_once(&here, &there, 0).await;
+    for key in KEYS..2 * KEYS {
+        let lapsed = Claim { lease_for: Duration::ZERO, ..take(operation(key), 0) };
+        granted(&*here, &lapsed).await;
+    }
+    claim_at_once(&here, &there, KEYS).await;
+}
+
+async fn claim_at_once(here: &Arc<dyn Store>, there: &Arc<dyn Store>, from: u128) {
     let pairs: Vec<_> = (0..PAIRS)
         .map(|pair| {
             let barrier = Arc::new(Barrier::new(2));
-            [(Arc::clone(&here), 1), (Arc::clone(&there), 2)].map(|(store, claimant)| {
+            [(Arc::clone(here), 1), (Arc::clone(there), 2)].map(|(store, claimant)| {
                 let barrier = Arc::clone(&barrier);
                 tokio::spawn(async move {
                     let mut grants = Vec::new();
-                    for key in (pair..KEYS).step_by(PAIRS as usize) {
+                    for key in (from + pair..from + KEYS).step_by(PAIRS as usize) {
                         barrier.wait().await;
                         match store.claim(&take(operation(key), claimant)).await.expect("the store answers") {
-                            Claimed::Granted(grant) => grants.push((key, grant.epoch)),
+                            Claimed::Granted(grant) => {
+                                assert_eq!(grant.taken_over, from > 0);
+                                grants.push((key, grant.epoch));
+                            }
                             Claimed::Found(record) => {
                                 assert!(matches!(record.standing, Standing::Running { .. }), "{record:?}");
                             }
@@ -42,7 +54,7 @@ async fn one_of_two_is_granted(here: Arc<dyn Store>, there: Arc<dyn Store>) {
     }
     grants.sort_unstable();
     let keys: Vec<u128> = grants.iter().map(|(key, _)| *key).collect();
-    assert_eq!(keys, (0..KEYS).collect::<Vec<_>>(), "each key was granted once");
+    assert_eq!(keys, (from..from + KEYS).collect::<Vec<_>>(), "each key was granted once");
     let epochs: BTreeSet<_> = grants.iter().map(|(_, epoch)| *epoch).collect();
     assert_eq!(epochs.len(), grants.len(), "no epoch was given twice");
 }
@@ -142,4 +154,62 @@ async fn a_stepped_clock_makes_no_second_holder_in_redis() {
     let server = redis_server::Server::start();
     let store = redis_server::open(&server.url(), &redis_server::fresh_name()).await;
     one_holder_whatever_the_clock_says(&store, async |seconds| server.step(seconds)).await;
+}
+
+/// One claimant is held up after it drew its epoch and before its row is there; meanwhile another one is granted the
+/// same operation and releases it, if it can.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_epoch_that_was_drawn_early_is_not_granted_late() {
+    let schema = pg::fresh_schema();
+    let store = Arc::new(pg::open(&schema).await);
+    let gate = pg::connection().await;
+    let held_up = format!(
+        "CREATE FUNCTION {schema}.held_up() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN
+             IF NEW.claimant = '{}' THEN
+                 PERFORM pg_advisory_xact_lock_shared(hashtext('{schema}'));
+             END IF;
+             RETURN NEW;
+         END $$;
+         CREATE TRIGGER held_up BEFORE INSERT ON {schema}.idempotency_record
+         FOR EACH ROW EXECUTE FUNCTION {schema}.held_up();
+         SELECT pg_advisory_lock(hashtext('{schema}'))",
+        take(operation(1), 1).claimant
+    );
+    gate.batch_execute(&held_up).await.expect("the gate is closed");
+    let claim = |claimant| {
+        let store = Arc::clone(&store);
+        tokio::spawn(
+            async move { store.claim(&take(operation(1), claimant)).await.expect("the store answers") },
+        )
+    };
+    let waiting = format!(
+        "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+         WHERE locktype = 'advisory' AND NOT granted AND query LIKE '%{schema}.idempotency_claim%'"
+    );
+    let are_waiting =
+        async || gate.query_one(&waiting, &[]).await.expect("the server tells").get::<_, i64>(0);
+
+    let first = claim(1);
+    in_time("the first at the gate", async { while are_waiting().await < 1 {} }).await;
+    let second = claim(2);
+    in_time("the second", async { while !second.is_finished() && are_waiting().await < 2 {} }).await;
+    let mut epochs = Vec::new();
+    if second.is_finished() {
+        let record = store.look(operation(1)).await.expect("the store answers").expect("it was granted");
+        epochs.push(record.epoch);
+        let released = store.release(operation(1), record.epoch).await;
+        assert_eq!(released.expect("the store answers"), Holding::Held);
+    }
+    gate.batch_execute("SELECT pg_advisory_unlock_all()").await.expect("the gate is opened");
+    for claimed in [in_time("the first", first).await, in_time("the second", second).await] {
+        if let Claimed::Granted(grant) = claimed.expect("no claimant panics") {
+            epochs.push(grant.epoch);
+        }
+    }
+    epochs.dedup();
+    assert!(
+        !epochs.is_empty() && epochs.is_sorted(),
+        "each grant has a larger epoch than the one before: {epochs:?}"
+    );
 }

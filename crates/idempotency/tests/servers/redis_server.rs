@@ -69,6 +69,12 @@ impl Server {
         self.await_up();
     }
 
+    pub(crate) fn signal(&self, name: &str) {
+        let process = self.process.lock().expect("no test panics here").id();
+        let sent = Command::new("kill").args(["-s", name, &process.to_string()]).status();
+        assert!(sent.expect("kill is there").success());
+    }
+
     fn await_up(&self) {
         let client = redis::Client::open(self.url()).expect("the address is well-formed");
         let deadline = Instant::now() + Duration::from_secs(30);

@@ -26,6 +26,7 @@ pub(super) enum Repeat {
 pub(super) struct Line {
     client: Client,
     config: AsyncConnectionConfig,
+    timeout_for: Duration,
     /// The connection, and how many there were before it.
     open: Mutex<(u64, Option<MultiplexedConnection>)>,
 }
@@ -35,7 +36,7 @@ impl Line {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(timeout_for))
             .set_response_timeout(Some(timeout_for));
-        Self { client, config, open: Mutex::new((0, None)) }
+        Self { client, config, timeout_for, open: Mutex::new((0, None)) }
     }
 
     async fn connection(&self) -> Result<(u64, MultiplexedConnection), RedisError> {
@@ -56,8 +57,24 @@ impl Line {
         }
     }
 
-    /// Calls the script by its hash; a server that does not know it is given the text.
+    /// Calls the script by its hash; a server that does not know it is given the text. The time covers all of it:
+    /// those who queue for a new connection would otherwise each wait for those before them.
     pub(super) async fn ask<T: FromRedisValue>(
+        &self,
+        call: &ScriptInvocation<'_>,
+        repeat: Repeat,
+    ) -> Result<T, StoreError> {
+        let time = self.timeout_for;
+        tokio::time::timeout(time, self.ask_until_told(call, repeat)).await.unwrap_or_else(|_| {
+            // Who holds the lock is connecting, so there is nothing to hang up.
+            if let Ok(mut open) = self.open.try_lock() {
+                open.1 = None;
+            }
+            Err(StoreError::Unavailable(format!("Redis did not answer within {time:?}").into()))
+        })
+    }
+
+    async fn ask_until_told<T: FromRedisValue>(
         &self,
         call: &ScriptInvocation<'_>,
         repeat: Repeat,

@@ -1,0 +1,250 @@
+//! A store that fails where a test wants it to, and remembers what it was given.
+
+use bytes::Bytes;
+use http::Extensions;
+use perdura_idempotency::record::{
+    Claim, Claimed, Completion, Ending, Epoch, Grant, Holding, OperationId, Record, Standing,
+};
+use perdura_idempotency::store::{Pending, Store, StoreError, Swept, Transaction};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// What can be asked of a store, as far as a test breaks it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Verb {
+    Agree,
+    Claim,
+    Renew,
+    Complete,
+    Release,
+    Look,
+    Begin,
+    Commit,
+}
+
+/// How it fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It does nothing, and says that it cannot be reached.
+    Down,
+    /// It does what it was asked, and the answer is lost.
+    Mute,
+    /// It never answers, and does nothing.
+    Stuck,
+}
+
+/// What is wrong by now, and what was asked so far.
+#[derive(Default)]
+struct Notes {
+    /// How each fails, and how often still.
+    faults: HashMap<Verb, (Fault, usize)>,
+    asked: HashMap<Verb, usize>,
+    given: Vec<u8>,
+    operations: Vec<OperationId>,
+    served: Option<Bytes>,
+}
+
+/// The store with its faults.
+pub(crate) struct Faulty {
+    inner: Arc<dyn Store>,
+    notes: Arc<Mutex<Notes>>,
+}
+
+impl Faulty {
+    pub(crate) fn new(inner: Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self { inner, notes: Arc::default() })
+    }
+
+    /// From now on, this verb fails so.
+    pub(crate) fn fail(&self, verb: Verb, fault: Fault) {
+        self.notes.lock().unwrap().faults.insert(verb, (fault, usize::MAX));
+    }
+
+    /// The next time, this verb fails so.
+    pub(crate) fn fail_once(&self, verb: Verb, fault: Fault) {
+        self.notes.lock().unwrap().faults.insert(verb, (fault, 1));
+    }
+
+    /// From now on, nothing answers.
+    pub(crate) fn go_down(&self) {
+        for verb in
+            [Verb::Claim, Verb::Renew, Verb::Complete, Verb::Release, Verb::Look, Verb::Begin, Verb::Commit]
+        {
+            self.fail(verb, Fault::Down);
+        }
+    }
+
+    /// From now on, all is well.
+    pub(crate) fn mend(&self) {
+        self.notes.lock().unwrap().faults.clear();
+    }
+
+    /// How often this was asked.
+    pub(crate) fn asked(&self, verb: Verb) -> usize {
+        self.notes.lock().unwrap().asked.get(&verb).copied().unwrap_or(0)
+    }
+
+    /// Every byte that it was given to keep.
+    pub(crate) fn given(&self) -> Vec<u8> {
+        self.notes.lock().unwrap().given.clone()
+    }
+
+    /// The operation that was claimed last.
+    pub(crate) fn operation(&self) -> OperationId {
+        *self.notes.lock().unwrap().operations.last().expect("something was claimed")
+    }
+
+    /// From now on, claims find this answer in place of the one that is kept.
+    pub(crate) fn serve(&self, answer: Option<Bytes>) {
+        self.notes.lock().unwrap().served = answer;
+    }
+
+    fn take_note(&self, completion: &Completion) {
+        take_note(&self.notes, completion);
+    }
+}
+
+fn take_note(notes: &Mutex<Notes>, completion: &Completion) {
+    let mut notes = notes.lock().unwrap();
+    notes.given.extend(format!("{completion:?}").into_bytes());
+    match &completion.ending {
+        Ending::Answered(answer) => notes.given.extend(Bytes::clone(answer)),
+        Ending::Unknown => {}
+    }
+}
+
+/// Does it, unless this verb fails.
+async fn unless_broken<T>(
+    notes: Arc<Mutex<Notes>>,
+    verb: Verb,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let fault = {
+        let mut notes = notes.lock().unwrap();
+        *notes.asked.entry(verb).or_default() += 1;
+        let failing = notes.faults.get_mut(&verb).filter(|(_, left)| *left > 0);
+        failing.map(|(fault, left)| {
+            *left -= 1;
+            *fault
+        })
+    };
+    match fault {
+        None => work.await,
+        Some(Fault::Down) => Err(StoreError::Unavailable("down on purpose".into())),
+        Some(Fault::Stuck) => std::future::pending().await,
+        Some(Fault::Mute) => {
+            work.await?;
+            Err(StoreError::Unavailable("the answer was lost on purpose".into()))
+        }
+    }
+}
+
+impl Store for Faulty {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn agree(&self, check: [u8; 16]) -> Pending<'_, Result<bool, StoreError>> {
+        Box::pin(unless_broken(self.notes.clone(), Verb::Agree, self.inner.agree(check)))
+    }
+
+    fn claim<'a>(&'a self, claim: &'a Claim) -> Pending<'a, Result<Claimed, StoreError>> {
+        let mut notes = self.notes.lock().unwrap();
+        notes.given.extend(format!("{claim:?}").into_bytes());
+        notes.operations.push(claim.operation);
+        drop(notes);
+        let claimed = unless_broken(self.notes.clone(), Verb::Claim, self.inner.claim(claim));
+        Box::pin(async move {
+            let mut claimed = claimed.await?;
+            if let Claimed::Found(Record { standing: Standing::Completed { answer, .. }, .. }) = &mut claimed
+                && let Some(served) = self.notes.lock().unwrap().served.clone()
+            {
+                *answer = served;
+            }
+            Ok(claimed)
+        })
+    }
+
+    fn renew(
+        &self,
+        operation: OperationId,
+        epoch: Epoch,
+        lease_for: Duration,
+    ) -> Pending<'_, Result<Holding, StoreError>> {
+        let renewal = self.inner.renew(operation, epoch, lease_for);
+        Box::pin(unless_broken(self.notes.clone(), Verb::Renew, renewal))
+    }
+
+    fn complete<'a>(&'a self, completion: &'a Completion) -> Pending<'a, Result<Holding, StoreError>> {
+        self.take_note(completion);
+        Box::pin(unless_broken(self.notes.clone(), Verb::Complete, self.inner.complete(completion)))
+    }
+
+    fn release(&self, operation: OperationId, epoch: Epoch) -> Pending<'_, Result<Holding, StoreError>> {
+        Box::pin(unless_broken(self.notes.clone(), Verb::Release, self.inner.release(operation, epoch)))
+    }
+
+    fn look(&self, operation: OperationId) -> Pending<'_, Result<Option<Record>, StoreError>> {
+        Box::pin(unless_broken(self.notes.clone(), Verb::Look, self.inner.look(operation)))
+    }
+
+    fn glance(&self, operation: OperationId) -> Option<Record> {
+        let notes = self.notes.lock().unwrap();
+        if notes.faults.contains_key(&Verb::Look) || notes.faults.contains_key(&Verb::Claim) {
+            return None;
+        }
+        let mut record = self.inner.glance(operation)?;
+        if let (Standing::Completed { answer, .. }, Some(served)) = (&mut record.standing, &notes.served) {
+            *answer = served.clone();
+        }
+        Some(record)
+    }
+
+    fn erase(&self, operation: OperationId) -> Pending<'_, Result<bool, StoreError>> {
+        self.inner.erase(operation)
+    }
+
+    fn sweep(&self, records_max: u32) -> Pending<'_, Result<Swept, StoreError>> {
+        self.inner.sweep(records_max)
+    }
+
+    fn changed(&self, operation: OperationId) -> Pending<'static, ()> {
+        self.inner.changed(operation)
+    }
+
+    fn begin<'a>(
+        &'a self,
+        operation: OperationId,
+        grant: Grant,
+        extensions: &'a mut Extensions,
+    ) -> Pending<'a, Result<Option<Box<dyn Transaction>>, StoreError>> {
+        let begun =
+            unless_broken(self.notes.clone(), Verb::Begin, self.inner.begin(operation, grant, extensions));
+        Box::pin(async move {
+            let transaction = begun.await?;
+            let notes = self.notes.clone();
+            Ok(transaction.map(|inner| Box::new(FaultyTransaction { inner, notes }) as Box<dyn Transaction>))
+        })
+    }
+
+    fn shares_transactions(&self) -> bool {
+        self.inner.shares_transactions()
+    }
+}
+
+struct FaultyTransaction {
+    inner: Box<dyn Transaction>,
+    notes: Arc<Mutex<Notes>>,
+}
+
+impl Transaction for FaultyTransaction {
+    fn complete(self: Box<Self>, completion: Completion) -> Pending<'static, Result<Holding, StoreError>> {
+        take_note(&self.notes, &completion);
+        Box::pin(unless_broken(self.notes, Verb::Commit, self.inner.complete(completion)))
+    }
+
+    fn roll_back(self: Box<Self>) -> Pending<'static, Result<(), StoreError>> {
+        self.inner.roll_back()
+    }
+}

@@ -1,0 +1,100 @@
+//! What one caller may cost: budgets end in 429 for it alone, and somebody who guesses is noticed.
+
+use crate::asks::{Ask, Told, key};
+use crate::grounds::on_each_store;
+use crate::shop::{Plan, Shop};
+use http::header;
+use perdura_idempotency::observe::What;
+use perdura_idempotency::{Budgets, Policy};
+
+fn within(plan: Plan, budgets: Budgets) -> Plan {
+    plan.set_up(move |layer| layer.budgets(budgets))
+}
+
+/// It is told to come again later, with the same key.
+#[track_caller]
+fn assert_too_many(told: &Told) {
+    told.is_refused(429, "IDEMPOTENCY_BUDGET_EXCEEDED");
+    assert_eq!(told.member("next").as_deref(), Some("same_key"));
+    assert!((1..=60).contains(&told.header(header::RETRY_AFTER).parse::<u32>().unwrap()), "{told:?}");
+}
+
+on_each_store! {
+    async fn replays_have_a_budget_for_each_caller(ground) {
+        let plan = within(Plan::pays(Policy::default()), Budgets { replays: 2, ..Budgets::default() });
+        let shop = Shop::open(&ground, plan).await;
+        let ask = Ask::pay(&key(1));
+        shop.ask(&ask).await.is_payment(1);
+        for _ in 0..2 {
+            assert!(shop.ask(&ask).await.is_payment(1).is_replayed());
+        }
+        assert_too_many(&shop.ask(&ask).await);
+        shop.ask(&Ask::pay(&key(2))).await.is_payment(2);
+        let other = ask.clone().by("acme/bob");
+        shop.ask(&other).await.is_payment(3);
+        assert!(shop.ask(&other).await.is_payment(3).is_replayed(), "another caller has its own");
+        assert_eq!(shop.till.runs(), 3);
+    }
+
+    async fn conflicts_have_a_budget_for_each_caller(ground) {
+        let plan = within(Plan::pays(Policy::default()), Budgets { conflicts: 2, ..Budgets::default() });
+        let shop = Shop::open(&ground, plan).await;
+        let ask = Ask::pay(&key(1));
+        shop.ask(&ask).await.is_payment(1);
+        for guess in 0..2 {
+            let told = shop.ask(&ask.clone().body(guess.to_string())).await;
+            told.is_refused(409, "CONFLICTING_IDEMPOTENT_REQUEST");
+        }
+        assert_too_many(&shop.ask(&ask.clone().body("2")).await);
+        assert!(shop.ask(&ask).await.is_payment(1).is_replayed(), "who does not guess gets its answer");
+    }
+
+    async fn only_so_many_run_at_a_time_for_one_caller(ground) {
+        let plan = within(Plan::waits(Policy::default()), Budgets { running: 1, ..Budgets::default() });
+        let shop = Shop::open(&ground, plan).await;
+        let ask = Ask::pay(&key(1));
+        let first = shop.send(&ask);
+        shop.till.began(1).await;
+        assert_too_many(&shop.ask(&Ask::pay(&key(2))).await);
+        let waiting = shop.send(&ask);
+        shop.events.until(1, |what| *what == What::Waiting).await;
+        let other = shop.send(&ask.clone().by("acme/bob"));
+        shop.till.began(2).await;
+        shop.till.open(2);
+        first.await.unwrap().is_payment(1);
+        assert!(waiting.await.unwrap().is_payment(1).is_replayed(), "what it ran it may learn");
+        other.await.unwrap().is_payment(2);
+        shop.till.open(1);
+        shop.ask(&Ask::pay(&key(2))).await.is_payment(3);
+    }
+
+    async fn only_so_much_is_stored_for_one_caller(ground) {
+        let plan = within(Plan::pays(Policy::default()), Budgets { stored_bytes: 1, ..Budgets::default() });
+        let shop = Shop::open(&ground, plan).await;
+        let ask = Ask::pay(&key(1));
+        shop.ask(&ask).await.is_payment(1);
+        assert_too_many(&shop.ask(&Ask::pay(&key(2))).await);
+        assert!(shop.ask(&ask).await.is_payment(1).is_replayed(), "what it stored it may have");
+        shop.ask(&ask.clone().body("{}")).await.is_refused(409, "CONFLICTING_IDEMPOTENT_REQUEST");
+        shop.ask(&ask.clone().by("acme/bob")).await.is_payment(2);
+        assert_eq!(shop.till.runs(), 2);
+    }
+
+    async fn many_requests_under_one_key_are_told_once(ground) {
+        let plan =
+            within(Plan::pays(Policy::default()), Budgets { requests_per_key: 3, ..Budgets::default() });
+        let shop = Shop::open(&ground, plan).await;
+        let anomalies = || shop.events.count(|what| matches!(what, What::ReplayAnomaly { .. }));
+        let ask = Ask::pay(&key(1));
+        shop.ask(&ask).await.is_payment(1);
+        for guess in [1, 1, 1, 2, 2] {
+            shop.ask(&ask.clone().body(guess.to_string())).await;
+        }
+        assert_eq!(anomalies(), 0, "three different ones, with the first");
+        for guess in 3..10 {
+            shop.ask(&ask.clone().body(guess.to_string())).await;
+        }
+        assert_eq!(anomalies(), 1);
+        assert_eq!(shop.events.count(|what| *what == What::ReplayAnomaly { requests: 4 }), 1);
+    }
+}

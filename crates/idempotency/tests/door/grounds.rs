@@ -1,0 +1,258 @@
+//! The stores that every promise is tried on, each with a clock that the test moves.
+
+use crate::clock::StandingClock;
+use crate::pg;
+use crate::redis_server::{self, Server};
+use http::Extensions;
+use perdura_idempotency::conformance::Bench;
+use perdura_idempotency::store::sqlite::{Options, Sqlite};
+use perdura_idempotency::store::{Memory, Pending, Postgres, Redis, Store, postgres, sqlite};
+use rusqlite::Connection;
+use std::future::ready;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// A store under test, and what handlers wrote beside their records.
+pub(crate) struct Ground {
+    bench: Box<dyn Bench>,
+    effects: Effects,
+}
+
+/// Where handlers that share a transaction write.
+enum Effects {
+    /// The store has no transaction to share.
+    Nowhere,
+    Sqlite(PathBuf),
+    /// In this schema.
+    Postgres(String),
+}
+
+impl Ground {
+    pub(crate) fn store(&self) -> Arc<dyn Store> {
+        self.bench.store()
+    }
+
+    /// As another instance of the program opens it.
+    pub(crate) fn another(&self) -> Arc<dyn Store> {
+        self.bench.another()
+    }
+
+    /// Lets the store's clock go on.
+    pub(crate) async fn pass(&self, time: Duration) {
+        self.bench.pass(time).await;
+    }
+
+    pub(crate) fn shares_transactions(&self) -> bool {
+        match self.effects {
+            Effects::Nowhere => false,
+            Effects::Sqlite(_) | Effects::Postgres(_) => true,
+        }
+    }
+
+    /// How many effects were committed.
+    pub(crate) async fn effects(&self) -> i64 {
+        match &self.effects {
+            Effects::Nowhere => panic!("this store has no transaction to share"),
+            Effects::Sqlite(file) => {
+                let file = Connection::open(file).expect("opening");
+                file.query_row("SELECT count(*) FROM effect", [], |row| row.get(0)).expect("counting")
+            }
+            Effects::Postgres(schema) => pg::effects(schema, 1).await,
+        }
+    }
+}
+
+/// In a handler: does something to the world, in the transaction that the request carries.
+pub(crate) async fn act(ground: &Ground, extensions: &Extensions) {
+    match &ground.effects {
+        Effects::Nowhere => panic!("this store has no transaction to share"),
+        Effects::Sqlite(_) => {
+            let transaction = extensions.get::<sqlite::Transaction>().expect("the request carries it");
+            let insert = |file: &Connection| file.execute("INSERT INTO effect VALUES (1)", []);
+            transaction.run(insert).await.expect("the transaction is open");
+        }
+        Effects::Postgres(schema) => {
+            let transaction = extensions.get::<postgres::Transaction>().expect("the request carries it");
+            pg::act(transaction, schema, 1).await;
+        }
+    }
+}
+
+/// Makes one test of each promise on each store.
+macro_rules! on_each_store {
+    ($($(#[$doc:meta])* async fn $name:ident($ground:ident) $promise:block)+) => {
+        $(
+            $(#[$doc])*
+            mod $name {
+                use super::*;
+
+                async fn promise($ground: std::sync::Arc<$crate::grounds::Ground>) $promise
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn on_memory() {
+                    promise($crate::grounds::memory()).await;
+                }
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn on_sqlite() {
+                    promise($crate::grounds::sqlite()).await;
+                }
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn on_postgres() {
+                    promise($crate::grounds::postgres().await).await;
+                }
+
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn on_redis() {
+                    promise($crate::grounds::redis().await).await;
+                }
+            }
+        )+
+    };
+}
+pub(crate) use on_each_store;
+
+struct MemoryBench {
+    clock: StandingClock,
+    memory: Memory,
+}
+
+pub(crate) fn memory() -> Arc<Ground> {
+    let clock = StandingClock::new();
+    let bench = MemoryBench { memory: Memory::with_clock(clock.clock()), clock };
+    Arc::new(Ground { bench: Box::new(bench), effects: Effects::Nowhere })
+}
+
+impl Bench for MemoryBench {
+    fn store(&self) -> Arc<dyn Store> {
+        Arc::new(self.memory.clone())
+    }
+
+    fn another(&self) -> Arc<dyn Store> {
+        Arc::new(self.memory.clone())
+    }
+
+    fn pass(&self, time: Duration) -> Pending<'_, ()> {
+        self.clock.pass(time);
+        Box::pin(ready(()))
+    }
+
+    fn hears_others(&self) -> bool {
+        true
+    }
+}
+
+struct SqliteBench {
+    clock: StandingClock,
+    first: Sqlite,
+    second: Sqlite,
+    folder: PathBuf,
+}
+
+pub(crate) fn sqlite() -> Arc<Ground> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("door-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::create_dir_all(&folder).expect("a folder for the test");
+    let (file, clock) = (folder.join("door.db"), StandingClock::new());
+    let options = Options {
+        prepare: |file| file.execute_batch("CREATE TABLE IF NOT EXISTS effect (n INTEGER NOT NULL)"),
+        ..Options::default()
+    };
+    let open = || Sqlite::open_with_clock(&file, &options, clock.clock()).expect("a file to work with");
+    let bench = SqliteBench { first: open(), second: open(), clock, folder };
+    Arc::new(Ground { bench: Box::new(bench), effects: Effects::Sqlite(file) })
+}
+
+impl Bench for SqliteBench {
+    fn store(&self) -> Arc<dyn Store> {
+        Arc::new(self.first.clone())
+    }
+
+    fn another(&self) -> Arc<dyn Store> {
+        Arc::new(self.second.clone())
+    }
+
+    fn pass(&self, time: Duration) -> Pending<'_, ()> {
+        self.clock.pass(time);
+        Box::pin(ready(()))
+    }
+
+    fn hears_others(&self) -> bool {
+        false
+    }
+}
+
+impl Drop for SqliteBench {
+    fn drop(&mut self) {
+        // What is left is under the target directory, and harms nobody.
+        drop(std::fs::remove_dir_all(&self.folder));
+    }
+}
+
+struct PostgresBench {
+    schema: String,
+    here: Postgres,
+    there: Postgres,
+}
+
+pub(crate) async fn postgres() -> Arc<Ground> {
+    let schema = pg::fresh_schema();
+    let (here, there) = tokio::join!(pg::open(&schema), pg::open(&schema));
+    pg::make_effects(&schema).await;
+    let bench = PostgresBench { schema: schema.clone(), here, there };
+    Arc::new(Ground { bench: Box::new(bench), effects: Effects::Postgres(schema) })
+}
+
+impl Bench for PostgresBench {
+    fn store(&self) -> Arc<dyn Store> {
+        Arc::new(self.here.clone())
+    }
+
+    fn another(&self) -> Arc<dyn Store> {
+        Arc::new(self.there.clone())
+    }
+
+    fn pass(&self, time: Duration) -> Pending<'_, ()> {
+        Box::pin(pg::step(&self.schema, time.as_secs_f64()))
+    }
+
+    fn hears_others(&self) -> bool {
+        true
+    }
+}
+
+struct RedisBench {
+    server: Server,
+    here: Redis,
+    there: Redis,
+}
+
+pub(crate) async fn redis() -> Arc<Ground> {
+    let server = Server::start();
+    let (url, prefix) = (server.url(), redis_server::fresh_name());
+    let (here, there) = tokio::join!(redis_server::open(&url, &prefix), redis_server::open(&url, &prefix));
+    Arc::new(Ground { bench: Box::new(RedisBench { server, here, there }), effects: Effects::Nowhere })
+}
+
+impl Bench for RedisBench {
+    fn store(&self) -> Arc<dyn Store> {
+        Arc::new(self.here.clone())
+    }
+
+    fn another(&self) -> Arc<dyn Store> {
+        Arc::new(self.there.clone())
+    }
+
+    fn pass(&self, time: Duration) -> Pending<'_, ()> {
+        self.server.step(time.as_secs_f64());
+        Box::pin(ready(()))
+    }
+
+    fn hears_others(&self) -> bool {
+        true
+    }
+}

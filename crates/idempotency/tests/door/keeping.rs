@@ -1,0 +1,110 @@
+//! How long it is remembered: from the end on, never while it runs, and whoever sweeps changes no answer.
+
+use crate::asks::{Ask, key};
+use crate::grounds::on_each_store;
+use crate::shop::{Plan, Shop};
+use jiff::{SignedDuration, Timestamp};
+use perdura_idempotency::observe::What;
+use perdura_idempotency::store::Store;
+use perdura_idempotency::{Builder, Policy};
+use std::time::Duration;
+
+const fn hours(hours: u64) -> Duration {
+    Duration::from_hours(hours)
+}
+
+/// A key that says that it was made at this moment.
+fn made_at(moment: Timestamp) -> String {
+    let millis = format!("{:012x}", moment.as_millisecond());
+    format!("{}-{}-7000-8000-000000000001", &millis[..8], &millis[8..])
+}
+
+on_each_store! {
+    async fn a_result_is_given_for_as_long_as_it_is_kept_and_then_the_key_is_new(ground) {
+        let shop = Shop::open(&ground, Plan::pays(Policy::default().retention(hours(2)))).await;
+        let ask = Ask::pay(&key(1));
+        shop.ask(&ask).await.is_payment(1);
+        ground.pass(Duration::from_mins(119)).await;
+        assert!(shop.ask(&ask).await.is_payment(1).is_replayed(), "which does not prolong it");
+        ground.pass(Duration::from_mins(2)).await;
+        let other = ask.clone().body("{}");
+        assert!(!shop.ask(&other).await.is_payment(2).is_replayed(), "the key may be used for anything");
+        shop.ask(&ask).await.is_refused(409, "CONFLICTING_IDEMPOTENT_REQUEST");
+    }
+
+    async fn it_is_kept_from_its_end_on(ground) {
+        let shop = Shop::open(&ground, Plan::waits(Policy::default().retention(hours(2)))).await;
+        let ask = Ask::pay(&key(1));
+        let first = shop.send(&ask);
+        shop.till.began(1).await;
+        ground.pass(hours(5)).await;
+        shop.till.open(1);
+        first.await.unwrap().is_payment(1);
+        ground.pass(Duration::from_mins(119)).await;
+        assert!(shop.ask(&ask).await.is_payment(1).is_replayed());
+    }
+
+    async fn nothing_expires_while_it_runs(ground) {
+        let shop = Shop::open(&ground, Plan::waits(Policy::default().retention(hours(2)))).await;
+        let ask = Ask::pay(&key(1));
+        let first = shop.send(&ask);
+        shop.till.began(1).await;
+        ground.pass(hours(48)).await;
+        shop.store.sweep(1_000).await.unwrap();
+        shop.ask(&ask).await.is_refused(409, "OUTCOME_UNKNOWN");
+        shop.till.open(1);
+        first.await.unwrap().is_payment(1);
+        assert_eq!(shop.till.runs(), 1);
+    }
+
+    async fn a_tombstone_refuses_a_late_retry_whether_or_not_it_was_swept(ground) {
+        let policy = Policy::default().retention(hours(2)).tombstone_for(hours(24));
+        let shop = Shop::open(&ground, Plan::pays(policy)).await;
+        let ask = Ask::pay(&key(1));
+        shop.ask(&ask).await.is_payment(1);
+        ground.pass(hours(3)).await;
+        for _ in 0..2 {
+            let told = shop.ask(&ask).await;
+            told.is_refused(409, "RESULT_EXPIRED");
+            assert_eq!(told.member("next").as_deref(), Some("stop"));
+            shop.ask(&ask.clone().body("{}")).await.is_refused(409, "CONFLICTING_IDEMPOTENT_REQUEST");
+            shop.store.sweep(1_000).await.unwrap();
+        }
+        ground.pass(hours(24)).await;
+        shop.ask(&ask).await.is_payment(2);
+    }
+
+    async fn what_expired_is_swept_away_by_itself(ground) {
+        let policy = Policy::default().retention(hours(2));
+        let plan = Plan::pays(policy).set_up(|layer| layer.sweep_every(Duration::from_millis(10)));
+        let shop = Shop::open(&ground, plan).await;
+        shop.ask(&Ask::pay(&key(1))).await.is_payment(1);
+        ground.pass(hours(3)).await;
+        // A store that forgets by itself has nothing left to sweep.
+        let is_gone = || async { shop.store.look(shop.store.operation()).await.unwrap().is_none() };
+        let before = shop.events.count(|what| matches!(what, What::Swept(_)));
+        shop.events.until(before + 2, |what| matches!(what, What::Swept(_))).await;
+        assert!(is_gone().await);
+        shop.ask(&Ask::pay(&key(1))).await.is_payment(2);
+    }
+
+    async fn a_key_that_is_older_than_any_record_is_refused_by_choice(ground) {
+        let old = made_at("2022-02-22T19:22:22Z".parse().unwrap());
+        let shop = Shop::open(&ground, Plan::pays(Policy::default())).await;
+        shop.ask(&Ask::pay(&old)).await.is_payment(1);
+        let plan = Plan::pays(Policy::default()).set_up(Builder::refuse_stale_keys);
+        let strict = Shop::open(&ground, plan).await;
+        assert!(strict.ask(&Ask::pay(&old)).await.is_payment(1).is_replayed(), "there is a record of it");
+        ground.pass(hours(25)).await;
+        let told = strict.ask(&Ask::pay(&old)).await;
+        told.is_refused(412, "STALE_IDEMPOTENCY_KEY");
+        assert_eq!(told.member("next").as_deref(), Some("stop"));
+        let now = Timestamp::now();
+        let stale = Ask::pay(&made_at(now - SignedDuration::from_hours(25)));
+        strict.ask(&stale).await.is_refused(412, "STALE_IDEMPOTENCY_KEY");
+        assert_eq!(strict.till.runs(), 0);
+        for key in [made_at(now), made_at(now + SignedDuration::from_hours(1)), key(1)] {
+            assert_eq!(strict.ask(&Ask::pay(&key)).await.status, 201, "{key}");
+        }
+    }
+}

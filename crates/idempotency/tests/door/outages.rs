@@ -1,0 +1,146 @@
+//! The store is away: nothing is run that could not be recorded, and what was done is recorded when it is back.
+
+use crate::asks::{Ask, key};
+use crate::faulty::{Fault, Verb};
+use crate::grounds::{memory, on_each_store};
+use crate::shop::{Plan, Shop};
+use http::{StatusCode, header};
+use perdura_idempotency::Policy;
+use perdura_idempotency::observe::What;
+use std::time::Duration;
+
+const UNAVAILABLE: &str = "IDEMPOTENCY_STORE_UNAVAILABLE";
+
+on_each_store! {
+    async fn without_its_store_nothing_is_run(ground) {
+        let shop = Shop::open(&ground, Plan::pays(Policy::default())).await;
+        shop.ask(&Ask::pay(&key(1))).await.is_payment(1);
+        shop.store.go_down();
+        for key in [key(1), key(2)] {
+            let told = shop.ask(&Ask::pay(&key)).await;
+            told.is_refused(503, UNAVAILABLE);
+            assert_eq!(told.member("next").as_deref(), Some("same_key"));
+            assert!(told.headers.contains_key(header::RETRY_AFTER));
+            assert_eq!(told.echo().unwrap(), key.as_str());
+        }
+        assert_eq!(shop.till.runs(), 1);
+        shop.store.mend();
+        assert!(shop.ask(&Ask::pay(&key(1))).await.is_payment(1).is_replayed());
+        assert!(!shop.ask(&Ask::pay(&key(2))).await.is_payment(2).is_replayed());
+    }
+
+    async fn by_choice_a_route_is_run_without_protection_meanwhile(ground) {
+        let shop = Shop::open(&ground, Plan::pays(Policy::default().fail_open())).await;
+        shop.store.go_down();
+        for nth in 1..=2 {
+            let told = shop.ask(&Ask::pay(&key(1))).await;
+            assert!(!told.is_payment(nth).is_replayed());
+            assert!(told.is_digested());
+        }
+        shop.store.mend();
+        shop.ask(&Ask::pay(&key(1))).await.is_payment(3);
+        assert!(shop.ask(&Ask::pay(&key(1))).await.is_payment(3).is_replayed());
+        shop.ask(&Ask::pay("not a key")).await.is_refused(400, "IDEMPOTENCY_KEY_MALFORMED");
+    }
+
+    async fn a_claim_whose_answer_is_lost_is_granted_once(ground) {
+        let shop = Shop::open(&ground, Plan::pays(Policy::default())).await;
+        shop.store.fail_once(Verb::Claim, Fault::Mute);
+        assert!(!shop.ask(&Ask::pay(&key(1))).await.is_payment(1).is_replayed());
+        assert!(shop.ask(&Ask::pay(&key(1))).await.is_payment(1).is_replayed());
+    }
+
+    async fn a_claim_that_was_given_up_is_given_back(ground) {
+        let shop = Shop::open(&ground, Plan::pays(Policy::default())).await;
+        shop.store.fail(Verb::Claim, Fault::Mute);
+        shop.ask(&Ask::pay(&key(1))).await.is_refused(503, UNAVAILABLE);
+        shop.store.mend();
+        assert!(
+            !shop.ask(&Ask::pay(&key(1))).await.is_payment(1).is_replayed(),
+            "nothing was done, as it was told"
+        );
+    }
+
+    async fn who_waits_when_the_store_goes_away_is_told_so(ground) {
+        let shop = Shop::open(&ground, Plan::waits(Policy::default())).await;
+        let ask = Ask::pay(&key(1));
+        let first = shop.send(&ask);
+        shop.till.began(1).await;
+        let waiting = shop.send(&ask);
+        shop.events.until(1, |what| *what == What::Waiting).await;
+        shop.store.fail(Verb::Look, Fault::Down);
+        waiting.await.unwrap().is_refused(503, UNAVAILABLE);
+        shop.store.mend();
+        shop.till.open(1);
+        first.await.unwrap().is_payment(1);
+    }
+
+    async fn what_was_done_while_the_store_was_away_is_recorded_when_it_is_back(ground) {
+        for (nth, fault) in (1..).zip([Fault::Down, Fault::Mute]) {
+            let shop = Shop::open(&ground, Plan::pays(Policy::default())).await;
+            shop.store.fail(Verb::Complete, fault);
+            let ask = Ask::pay(&key(nth));
+            let first = shop.send(&ask);
+            shop.events.until(3, |what| matches!(what, What::SaveFailed { .. })).await;
+            shop.store.mend();
+            assert!(!first.await.unwrap().is_payment(1).is_replayed(), "{fault:?}");
+            assert!(shop.ask(&ask).await.is_payment(1).is_replayed(), "{fault:?}");
+        }
+    }
+
+    async fn what_was_done_is_recorded_even_after_its_caller_was_told_to_come_again(ground) {
+        let shop = Shop::open(&ground, Plan::pays(Policy::default())).await;
+        shop.store.fail(Verb::Complete, Fault::Down);
+        let ask = Ask::pay(&key(1));
+        let told = shop.ask(&ask).await;
+        told.is_refused(503, UNAVAILABLE);
+        assert_eq!(told.member("next").as_deref(), Some("same_key"));
+        shop.ask(&ask.clone().header("prefer", "wait=0"))
+            .await
+            .is_refused(409, "IDEMPOTENT_REQUEST_IN_PROGRESS");
+        ground.pass(Duration::from_secs(31)).await;
+        shop.ask(&ask).await.is_refused(409, "OUTCOME_UNKNOWN");
+        shop.store.mend();
+        shop.layer.drain().await;
+        assert!(shop.ask(&ask).await.is_payment(1).is_replayed(), "it is known after all");
+        assert_eq!(shop.till.runs(), 1);
+    }
+
+    async fn shutting_down_waits_for_what_runs(ground) {
+        let shop = Shop::open(&ground, Plan::waits(Policy::default())).await;
+        let ask = Ask::pay(&key(1));
+        let first = shop.send(&ask);
+        shop.till.began(1).await;
+        let layer = shop.layer.clone();
+        let drained = tokio::spawn(async move { layer.drain().await });
+        first.abort();
+        assert!(first.await.unwrap_err().is_cancelled(), "its caller is gone");
+        assert!(!drained.is_finished());
+        shop.till.open(1);
+        drained.await.unwrap();
+        assert_eq!(shop.store.asked(Verb::Complete), 1);
+        assert!(shop.ask(&ask).await.is_payment(1).is_replayed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_store_takes_nothing_of_the_time_that_a_handler_has() {
+    let policy = Policy::default().run_for_max(Duration::from_millis(10));
+    let shop = Shop::open(&memory(), Plan::pays(policy)).await;
+    // It is asked again after a pause that is longer than that.
+    shop.store.fail_once(Verb::Claim, Fault::Down);
+    shop.ask(&Ask::pay(&key(1))).await.is_payment(1);
+    assert_eq!(shop.store.asked(Verb::Claim), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_did_nothing_is_told_so_even_if_the_store_learns_it_later() {
+    let plan = Plan::of(Policy::default(), |_| async { StatusCode::TOO_MANY_REQUESTS });
+    let shop = Shop::open(&memory(), plan).await;
+    shop.store.fail(Verb::Release, Fault::Down);
+    assert_eq!(shop.ask(&Ask::pay(&key(1))).await.status, 429);
+    shop.store.mend();
+    shop.layer.drain().await;
+    assert_eq!(shop.ask(&Ask::pay(&key(1))).await.status, 429);
+    assert_eq!(shop.till.runs(), 2, "the key was not used up");
+}
