@@ -3,6 +3,7 @@
 
 mod budgets;
 mod claims;
+mod ends;
 mod kit;
 mod leases;
 mod lossy;
