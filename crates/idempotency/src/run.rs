@@ -95,11 +95,12 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
                 _inside: inside,
                 _place: place,
             });
-            if !grant.taken_over && service::is_stale(&run.door, &asked) {
-                let told = Err(Problem::new(Reason::KeyStale).about(asked.operation));
-                return run.give_back(told).await.map_or_else(Step::Refused, Step::Done);
-            }
-            run.go(unrun).await.map_or_else(Step::Refused, Step::Done)
+            let answered = if !grant.taken_over && service::is_stale(&run.door, &asked) {
+                run.give_back(Err(Problem::new(Reason::KeyStale).about(asked.operation))).await
+            } else {
+                run.go(unrun).await
+            };
+            answered.map_or_else(Step::Refused, Step::Done)
         }
         Err(error @ (StoreError::Corrupt { .. } | StoreError::Unfit(_))) => {
             Step::Refused(store_problem(&error).about(asked.operation))

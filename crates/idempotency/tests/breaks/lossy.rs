@@ -15,6 +15,8 @@ pub(crate) enum Way {
     Good,
     /// Claims are done, and their answers lost.
     LosesClaims,
+    /// Renewals are not answered.
+    HoldsRenewals,
     /// Nothing gets there.
     Cut,
 }
@@ -72,7 +74,7 @@ impl Store for Lossy {
                 seen.0
             };
             match way {
-                Way::Good => self.inner.claim(claim).await,
+                Way::Good | Way::HoldsRenewals => self.inner.claim(claim).await,
                 Way::LosesClaims => {
                     self.inner.claim(claim).await?;
                     lost()
@@ -88,7 +90,12 @@ impl Store for Lossy {
         epoch: Epoch,
         lease_for: Duration,
     ) -> Pending<'_, Result<Holding, StoreError>> {
-        Box::pin(self.unless_cut(self.inner.renew(operation, epoch, lease_for)))
+        Box::pin(async move {
+            if self.seen.lock().unwrap().0 == Way::HoldsRenewals {
+                std::future::pending::<()>().await;
+            }
+            self.unless_cut(self.inner.renew(operation, epoch, lease_for)).await
+        })
     }
 
     fn complete<'a>(&'a self, completion: &'a Completion) -> Pending<'a, Result<Holding, StoreError>> {

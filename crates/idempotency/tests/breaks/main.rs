@@ -3,7 +3,9 @@
 
 mod budgets;
 mod claims;
+mod ends;
 mod kit;
+mod leases;
 mod lossy;
 mod routing;
 mod sqlite;
