@@ -2,17 +2,20 @@
 
 use crate::budget::{Exceeded, Spending};
 use crate::key::Versions;
-use crate::layer::{Redact, Route};
+use crate::layer::Redact;
 use crate::observe::{Happening, Observer, What};
 use crate::policy::Mode;
 use crate::problem::{Problem, Profile, Reason};
-use crate::record::OperationId;
+use crate::record::{OperationId, ScopeTag};
+use crate::route::Route;
 use crate::routes::Table;
 use crate::scope::{Audit, Authorise, ScopeOf};
 use crate::store::{Store, StoreError};
 use crate::vault::Vault;
 use http::{HeaderName, Method};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -115,11 +118,22 @@ pub(crate) async fn sweep(door: Weak<Door>, every: Duration) {
     }
 }
 
-/// Places to wait in: so many for one operation, so many in all.
+/// A caller may take this many times as many places as it would leave free.
+const GREED: usize = 4;
+
+/// Places to wait in: so many for one operation, so many in all. However many callers there are that take what they can
+/// get, a next one finds a place: each takes only a share of what is left.
 pub(crate) struct Places {
     per_operation: usize,
     in_all: usize,
-    taken: Mutex<(usize, HashMap<OperationId, usize>)>,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Default)]
+struct Taken {
+    in_all: usize,
+    by_operation: HashMap<OperationId, usize>,
+    by_scope: HashMap<ScopeTag, usize>,
 }
 
 impl Places {
@@ -127,16 +141,19 @@ impl Places {
         Self { per_operation, in_all, taken: Mutex::default() }
     }
 
-    /// A place, or `None` where all are taken.
-    pub(crate) fn take(&self, operation: OperationId) -> Option<Place<'_>> {
+    /// A place, or `None` where all that this caller may take are taken.
+    pub(crate) fn take(&self, operation: OperationId, scope: ScopeTag) -> Option<Place<'_>> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let here = taken.1.get(&operation).copied().unwrap_or(0);
-        if taken.0 >= self.in_all || here >= self.per_operation {
+        let here = taken.by_operation.get(&operation).copied().unwrap_or(0);
+        let by_scope = taken.by_scope.get(&scope).copied().unwrap_or(0);
+        let free = self.in_all.saturating_sub(taken.in_all);
+        if here >= self.per_operation || by_scope >= free.saturating_mul(GREED) {
             return None;
         }
-        taken.0 += 1;
-        taken.1.insert(operation, here + 1);
-        Some(Place { places: self, operation })
+        taken.in_all += 1;
+        taken.by_operation.insert(operation, here + 1);
+        taken.by_scope.insert(scope, by_scope + 1);
+        Some(Place { places: self, operation, scope })
     }
 }
 
@@ -144,17 +161,23 @@ impl Places {
 pub(crate) struct Place<'a> {
     places: &'a Places,
     operation: OperationId,
+    scope: ScopeTag,
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut taken = self.places.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.0 -= 1;
-        if let Some(here) = taken.1.get_mut(&self.operation) {
-            *here -= 1;
-            if *here == 0 {
-                taken.1.remove(&self.operation);
-            }
+        taken.in_all -= 1;
+        one_less(&mut taken.by_operation, self.operation);
+        one_less(&mut taken.by_scope, self.scope);
+    }
+}
+
+fn one_less<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: K) {
+    if let Entry::Occupied(mut count) = counts.entry(key) {
+        *count.get_mut() -= 1;
+        if *count.get() == 0 {
+            count.remove();
         }
     }
 }
@@ -171,7 +194,11 @@ impl Default for Running {
 
 impl Running {
     pub(crate) fn enter(&self) -> Inside {
-        self.0.send_modify(|inside| *inside += 1);
+        // Nobody waits for more.
+        self.0.send_if_modified(|inside| {
+            *inside += 1;
+            false
+        });
         Inside(self.clone())
     }
 
@@ -186,6 +213,10 @@ pub(crate) struct Inside(Running);
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        self.0.0.send_modify(|inside| *inside -= 1);
+        let all = &self.0.0;
+        all.send_if_modified(|inside| {
+            *inside -= 1;
+            *inside == 0 && all.receiver_count() > 0
+        });
     }
 }

@@ -16,6 +16,9 @@ pub const RETENTION: (Duration, Duration) = (Duration::from_hours(2), Duration::
 /// Below this a lease could not be renewed in time.
 const LEASE_MIN: Duration = Duration::from_millis(300);
 
+/// The longest lease, run and wait: a year.
+const TIME_MAX: Duration = Duration::from_hours(366 * 24);
+
 /// What a crash between the effect and its record means.
 #[derive(Clone)]
 pub enum Mode {
@@ -206,6 +209,13 @@ impl Policy {
         self
     }
 
+    /// A time that could not be added to an instant.
+    fn without_end(&self) -> Option<(&'static str, Duration)> {
+        let run = self.run_for_max.unwrap_or(Duration::ZERO);
+        let times = [("a lease", self.lease_for), ("a run", run), ("a wait", self.wait_for_max)];
+        times.into_iter().find(|(_, time)| *time > TIME_MAX)
+    }
+
     /// What is wrong with it, for a store that does or does not share its transactions.
     pub(crate) fn fault(&self, shares_transactions: bool, store: &str) -> Option<String> {
         let (least, most) = RETENTION;
@@ -221,6 +231,8 @@ impl Policy {
                 "a lease of {:?} is too short to be renewed; the least is {LEASE_MIN:?}",
                 self.lease_for
             ))
+        } else if let Some((what, time)) = self.without_end() {
+            Some(format!("{what} of {time:?} is longer than {TIME_MAX:?}, and no clock gets there"))
         } else if matches!(self.mode, Mode::Transactional) && !shares_transactions {
             Some(format!(
                 "it is transactional, and the {store} store has no transaction to share; use SQLite or PostgreSQL, or \

@@ -14,7 +14,7 @@ use crate::record::{Completion, Ending, Holding};
 use crate::run::{Finished, Produced, Run, SAVE_AGAIN};
 use crate::service;
 use crate::store::{StoreError, Transaction};
-use crate::vault::Sealing;
+use crate::vault::{SealError, Sealing};
 use crate::wait;
 use http::{HeaderMap, Response, StatusCode};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -100,7 +100,9 @@ impl Run {
             request: asked.request,
             epoch: self.grant.epoch,
         };
-        let (sealed, retained) = match self.door.vault.seal(&sealing, &stored) {
+        let sealed = catch_unwind(AssertUnwindSafe(|| self.door.vault.seal(&sealing, &stored)));
+        let sealed = sealed.unwrap_or(Err(SealError::Panicked));
+        let (sealed, retained) = match sealed {
             Ok(sealed) => (sealed, retained),
             // Without a data key nothing of the answer may be kept, but that there was one is.
             Err(error) => {
@@ -239,6 +241,7 @@ impl Run {
     async fn unknown(self: &Arc<Self>, panicked: bool, told: Answered) -> Answered {
         match self.save(End::Completed(self.completion(Ending::Unknown))).await? {
             Holding::Held => {
+                self.door.spending.stored(self.asked.scope_tag, 0, Instant::now().into_std());
                 self.tell(What::Unknown { epoch: self.grant.epoch, panicked });
                 told
             }

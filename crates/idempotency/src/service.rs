@@ -2,14 +2,15 @@
 
 use crate::answer::{Answer, Kept};
 use crate::asked::{self, Asked, Echo, IDEMPOTENCY_REPLAYED, Refusal};
+use crate::carried::carried;
 use crate::content::{Content, with_digest};
 use crate::context::IdempotencyContext;
 use crate::door::{Door, budget_problem, store_problem};
-use crate::layer::{Route, RouteTable};
 use crate::observe::What;
 use crate::policy::Mode;
 use crate::problem::{Problem, Reason};
 use crate::record::{Record, Standing};
+use crate::route::{Route, RouteTable};
 use crate::run::{Step, Unrun, claim_and_run};
 use crate::scope::ResultRead;
 use crate::self_test::Probe;
@@ -126,15 +127,12 @@ async fn answer(
         let (record, back) = match door.store.glance(asked.operation) {
             // What is known already needs no claim, and nobody to carry it through.
             Some(record) if record.standing.is_settled(takeover) => (record, unrun),
-            // On a task of its own, so that a caller who goes away leaves no claim behind and no effect half done.
-            Some(_) | None => {
-                let step = tokio::spawn(claim_and_run(door.clone(), asked.clone(), unrun)).await;
-                match step.map_err(|error| internal(&error, asked))? {
-                    Step::Done(answer) => return Ok(answer),
-                    Step::Refused(problem) => return Err(problem.into()),
-                    Step::Found(record_and_back) => *record_and_back,
-                }
-            }
+            // To its end, so that a caller who goes away leaves no claim behind and no effect half done.
+            Some(_) | None => match carried(claim_and_run(door.clone(), asked.clone(), unrun)).await {
+                Step::Done(answer) => return Ok(answer),
+                Step::Refused(problem) => return Err(problem.into()),
+                Step::Found(record_and_back) => *record_and_back,
+            },
         };
         if let Some(answer) = found(door, asked, &record).await? {
             return Ok(answer);
@@ -243,12 +241,19 @@ fn conflict(door: &Door, asked: &Asked) -> Problem {
     }
 }
 
-/// A key that was made longer ago than records are kept is refused where there is no record of it: it cannot be told any
-/// more whether it was used.
-async fn refuse_stale(door: &Door, asked: &Asked) -> Result<(), Problem> {
+/// Whether the key was made longer ago than records are kept: where there is no record of it, it cannot be told any more
+/// whether it was used.
+pub(crate) fn is_stale(door: &Door, asked: &Asked) -> bool {
     let keep = asked.route.policy.keep;
-    let Some(minted_at) = asked.key.minted_at().filter(|_| door.refuse_stale_keys) else { return Ok(()) };
-    if crate::rule::later(minted_at, keep.answer_for + keep.tombstone_for) >= Timestamp::now() {
+    let minted_at = asked.key.minted_at().filter(|_| door.refuse_stale_keys);
+    let kept_until = |at| crate::rule::later(at, keep.answer_for + keep.tombstone_for);
+    minted_at.is_some_and(|at| kept_until(at) < Timestamp::now())
+}
+
+/// Refuses a stale key without a record. A record that is there now may be gone when it is claimed, so what is granted is
+/// asked again.
+async fn refuse_stale(door: &Door, asked: &Asked) -> Result<(), Problem> {
+    if !is_stale(door, asked) {
         return Ok(());
     }
     match door.store.look(asked.operation).await {
@@ -256,12 +261,6 @@ async fn refuse_stale(door: &Door, asked: &Asked) -> Result<(), Problem> {
         Ok(None) => Err(Problem::new(Reason::KeyStale).about(asked.operation)),
         Err(error) => Err(store_problem(&error)),
     }
-}
-
-/// A bug of this crate, caught: the claim runs out by itself.
-fn internal(error: &tokio::task::JoinError, asked: &Asked) -> Problem {
-    tracing::error!(%error, operation = %asked.operation, "the idempotency layer failed");
-    Problem::new(Reason::OutcomeUnknown).about(asked.operation)
 }
 
 #[cfg(test)]

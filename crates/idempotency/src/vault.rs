@@ -43,6 +43,9 @@ pub enum SealError {
     /// The tenant has no data key: it was erased. Keep that there was an answer, and nothing of it; see `Vault::bind`.
     #[error("the tenant has no data key, so its answer cannot be kept")]
     NoKey,
+    /// What brings the data keys panicked.
+    #[error("what brings the data keys panicked, so the answer cannot be kept")]
+    Panicked,
     /// The system gave no random bytes.
     #[error("no random bytes for a nonce")]
     Random(#[source] getrandom::Error),

@@ -17,7 +17,7 @@ const RETRY_AFTER_MAX: Duration = Duration::from_mins(1);
 pub(crate) enum Waited {
     /// The first request no longer runs, or its lease ran out.
     Changed,
-    /// It still runs, and patience is over; or all places to wait in are taken.
+    /// It still runs, and patience is over; or all places that its caller may wait in are taken.
     InVain,
 }
 
@@ -28,7 +28,7 @@ pub(crate) async fn for_change(
     patience_until: Instant,
 ) -> Result<Waited, Problem> {
     let operation = asked.operation;
-    let Some(_place) = door.waiting.take(operation) else { return Ok(Waited::InVain) };
+    let Some(_place) = door.waiting.take(operation, asked.scope_tag) else { return Ok(Waited::InVain) };
     door.tell(&asked.route, Some(operation), What::Waiting);
     let began = Instant::now();
     let mut ask_after = ASK_AFTER.0;

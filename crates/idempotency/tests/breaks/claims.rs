@@ -1,11 +1,12 @@
 //! Claims whose answer was lost, and what giving them back must not undo.
 
-use crate::kit::{Count, ask, key, over, post};
+use crate::kit::{Count, ask, clocked, key, over, post};
 use crate::lossy::{Lossy, Way};
 use axum::Router;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use perdura_idempotency::{Attached, Policy, Routes, routes};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const UNAVAILABLE: &str = "IDEMPOTENCY_STORE_UNAVAILABLE";
@@ -80,4 +81,29 @@ async fn claims_that_wait_to_be_given_back_are_bounded_for_each_caller() {
     store.becomes(Way::Good);
     layer.drain().await;
     assert_eq!(ask(&app, post("/pay", &key(0))).await.status, StatusCode::OK);
+}
+
+/// A record that is there when the key's age is looked at, and gone when it is claimed.
+#[tokio::test]
+async fn a_stale_key_is_refused_also_where_its_record_expires_in_between() {
+    let (passed, store) = clocked();
+    let count = Count::default();
+    let handler = {
+        let count = count.clone();
+        move || async move { count.once_more().to_string() }
+    };
+    let routes = || Routes::new().route("/pay", routes::post(handler.clone()));
+    let before = over(store.clone()).build().await.expect("a layer");
+    let app: Router = routes().guarded_by(&before).expect("fit");
+    let minted_long_ago = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f";
+    assert_eq!(ask(&app, post("/pay", minted_long_ago)).await.body, "1");
+
+    let expires = move || passed.store(25 * 3_600, Ordering::SeqCst);
+    let store = Lossy::after_looks(store, expires);
+    let guard = over(store).refuse_stale_keys().build().await.expect("a layer");
+    let app: Router = routes().guarded_by(&guard).expect("fit");
+    for _ in 0..2 {
+        let told = ask(&app, post("/pay", minted_long_ago)).await;
+        assert_eq!((told.reason().as_str(), count.so_far()), ("STALE_IDEMPOTENCY_KEY", 1));
+    }
 }

@@ -5,10 +5,11 @@ use axum::body::Body;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
+use jiff::{SignedDuration, Timestamp};
 use perdura_idempotency::store::{Memory, Store};
 use perdura_idempotency::{Builder, IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED, IdempotencyLayer, Scope, Secret};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use tower::ServiceExt;
 
 /// How often something was done.
@@ -40,6 +41,15 @@ pub(crate) fn in_memory() -> Builder {
     over(Memory::new())
 }
 
+/// A clock that is moved by hand, and a memory on it.
+pub(crate) fn clocked() -> (Arc<AtomicI64>, Memory) {
+    let began = Timestamp::now();
+    let passed = Arc::new(AtomicI64::new(0));
+    let clock = passed.clone();
+    let now = move || began + SignedDuration::from_secs(clock.load(Ordering::SeqCst));
+    (passed, Memory::with_clock(Arc::new(now)))
+}
+
 /// The n-th key.
 pub(crate) fn key(n: u32) -> String {
     format!("8e03978e-40d5-43e8-bc93-{n:012x}")
@@ -47,7 +57,12 @@ pub(crate) fn key(n: u32) -> String {
 
 /// A POST with this key and no content.
 pub(crate) fn post(path: &str, key: &str) -> Request<Body> {
-    let request = Request::post(path).header(IDEMPOTENCY_KEY, key).header(header::AUTHORIZATION, "somebody");
+    post_as("somebody", path, key)
+}
+
+/// The same, by this principal.
+pub(crate) fn post_as(who: &str, path: &str, key: &str) -> Request<Body> {
+    let request = Request::post(path).header(IDEMPOTENCY_KEY, key).header(header::AUTHORIZATION, who);
     request.body(Body::empty()).expect("a request")
 }
 

@@ -15,6 +15,8 @@ pub(crate) enum Way {
     Good,
     /// Claims are done, and their answers lost.
     LosesClaims,
+    /// Renewals are not answered.
+    HoldsRenewals,
     /// Nothing gets there.
     Cut,
 }
@@ -23,6 +25,8 @@ pub(crate) enum Way {
 pub(crate) struct Lossy {
     inner: Memory,
     seen: Arc<Mutex<(Way, HashSet<Uuid>)>>,
+    /// What happens between a look and whatever follows from it.
+    looked: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 fn lost<T>() -> Result<T, StoreError> {
@@ -30,6 +34,11 @@ fn lost<T>() -> Result<T, StoreError> {
 }
 
 impl Lossy {
+    /// This memory; after each look at it, something happens.
+    pub(crate) fn after_looks(inner: Memory, happens: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { inner, looked: Some(Arc::new(happens)), ..Self::default() }
+    }
+
     pub(crate) fn becomes(&self, way: Way) {
         self.seen.lock().unwrap().0 = way;
     }
@@ -65,7 +74,7 @@ impl Store for Lossy {
                 seen.0
             };
             match way {
-                Way::Good => self.inner.claim(claim).await,
+                Way::Good | Way::HoldsRenewals => self.inner.claim(claim).await,
                 Way::LosesClaims => {
                     self.inner.claim(claim).await?;
                     lost()
@@ -81,7 +90,12 @@ impl Store for Lossy {
         epoch: Epoch,
         lease_for: Duration,
     ) -> Pending<'_, Result<Holding, StoreError>> {
-        Box::pin(self.unless_cut(self.inner.renew(operation, epoch, lease_for)))
+        Box::pin(async move {
+            if self.seen.lock().unwrap().0 == Way::HoldsRenewals {
+                std::future::pending::<()>().await;
+            }
+            self.unless_cut(self.inner.renew(operation, epoch, lease_for)).await
+        })
     }
 
     fn complete<'a>(&'a self, completion: &'a Completion) -> Pending<'a, Result<Holding, StoreError>> {
@@ -93,7 +107,13 @@ impl Store for Lossy {
     }
 
     fn look(&self, operation: OperationId) -> Pending<'_, Result<Option<Record>, StoreError>> {
-        Box::pin(self.unless_cut(self.inner.look(operation)))
+        Box::pin(async move {
+            let found = self.unless_cut(self.inner.look(operation)).await;
+            if let Some(happens) = &self.looked {
+                happens();
+            }
+            found
+        })
     }
 
     fn erase(&self, operation: OperationId) -> Pending<'_, Result<bool, StoreError>> {

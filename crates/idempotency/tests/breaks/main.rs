@@ -1,7 +1,11 @@
 //! What was found by trying to break the layer: each a way in which something once ran twice, was forgotten, or was given
 //! to the wrong one.
 
+mod budgets;
 mod claims;
+mod ends;
 mod kit;
+mod leases;
 mod lossy;
 mod routing;
+mod sqlite;

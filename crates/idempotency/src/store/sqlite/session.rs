@@ -113,11 +113,15 @@ fn run(desk: &mut Desk, job: Job, deadline: Instant) -> Result<Tell, (Why, Optio
 
 fn guard(connection: &mut Connection, deadline: Instant) -> rusqlite::Result<()> {
     connection.progress_handler(INSTRUCTIONS, Some(move || Instant::now() >= deadline))?;
+    // A failing statement may roll the transaction back in the middle of a job; what the job runs then would be committed
+    // by itself, apart from its record.
+    connection.commit_hook(Some(|| true))?;
     connection.authorizer(Some(|context: AuthContext<'_>| allowed(&context.action)))
 }
 
 fn unguard(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)?;
+    connection.commit_hook(None::<fn() -> bool>)?;
     connection.progress_handler(0, None::<fn() -> bool>)
 }
 

@@ -11,6 +11,7 @@ use super::trouble::Trouble;
 use crate::store::wake::Bells;
 use crate::store::{Clock, StoreError};
 use rusqlite::Connection;
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -121,19 +122,29 @@ enum Failed {
 }
 
 impl Desk {
+    /// Verbs go before transactions that wait, one of which is served after each group: leases are renewed however many
+    /// handlers queue for theirs.
     fn serve(mut self, mut commands: mpsc::Receiver<Command>) {
-        while let Some(first) = commands.blocking_recv() {
-            let (mut errands, mut session, mut next) = (Vec::new(), None, Some(first));
+        let mut sessions = VecDeque::new();
+        loop {
+            let mut errands = Vec::new();
+            let mut next = if sessions.is_empty() {
+                let Some(first) = commands.blocking_recv() else { return };
+                Some(first)
+            } else {
+                commands.try_recv().ok()
+            };
             while let Some(command) = next.take() {
                 match command {
                     Command::Errand(errand) => errands.push(errand),
-                    Command::Session(begun) => session = Some(begun),
+                    Command::Session(session) => sessions.push_back(session),
                 }
-                if session.is_none() && errands.len() < GROUP_MAX {
+                if errands.len() < GROUP_MAX && sessions.len() < QUEUE_MAX {
                     // Empty or closed, the group is what gathered so far.
                     next = commands.try_recv().ok();
                 }
             }
+            let session = sessions.pop_front();
             // Whoever waited learns of a panic by the reply that is dropped; the next finds no transaction open.
             let worked = catch_unwind(AssertUnwindSafe(|| {
                 self.commit(errands);
@@ -213,15 +224,17 @@ impl Desk {
 
 #[cfg(test)]
 mod tests {
-    use super::{Asked, Command, Desk, GROUP_MAX, Group, QUEUE_MAX, Writer};
+    use super::{Asked, Command, Desk, GROUP_MAX, Group, QUEUE_MAX, Session, Writer};
     use crate::record::{Claim, Claimed, Keep, OperationId, RequestTag, ScopeTag, Takeover};
     use crate::store::StoreError;
     use crate::store::clock;
     use crate::store::sqlite::schema;
+    use crate::store::sqlite::session::{Job, Ran, Step};
+    use crate::store::sqlite::transaction::Stage;
     use crate::store::wake::Bells;
     use rusqlite::Connection;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex, mpsc as std_mpsc};
     use std::time::Duration;
     use tokio::sync::{mpsc, oneshot};
 
@@ -274,6 +287,33 @@ mod tests {
         for (claims, commits) in [(1, 1), (100, 1), (GROUP_MAX, 1), (GROUP_MAX + 1, 2)] {
             assert_eq!(commits_of(claims), commits, "{claims} claims");
         }
+    }
+
+    #[test]
+    fn a_verb_waits_for_one_transaction_at_most() {
+        let (sender, commands) = mpsc::channel(QUEUE_MAX);
+        let session = |steps| Session { steps, stage: Arc::new(Mutex::new(Stage::Waiting)) };
+        let (reply, mut told) = oneshot::channel();
+        let was_told = Arc::new(AtomicBool::new(false));
+        let note = was_told.clone();
+        let second: Job = Box::new(move |_| {
+            note.store(told.try_recv().is_ok(), Ordering::SeqCst);
+            Ran::ToItsEnd(Box::new(|| {}))
+        });
+        let (first_steps, second_steps) = (std_mpsc::channel(), std_mpsc::channel());
+        second_steps.0.send(Step::Run(second)).expect("the other end is here");
+        drop((first_steps.0, second_steps.0));
+        let renewal = Asked { work: |group: &mut Group<'_>| group.agree([1; 16]), done: None, reply };
+        for command in [
+            Command::Session(session(first_steps.1)),
+            Command::Session(session(second_steps.1)),
+            Command::Errand(Box::new(renewal)),
+        ] {
+            assert!(sender.try_send(command).is_ok(), "there is a place");
+        }
+        drop(sender);
+        desk().serve(commands);
+        assert!(was_told.load(Ordering::SeqCst), "before the second transaction began");
     }
 
     #[tokio::test]

@@ -1,0 +1,59 @@
+//! Renewals that hang.
+
+use crate::kit::{ask, key, over, post};
+use crate::lossy::{Lossy, Way};
+use axum::Router;
+use http::StatusCode;
+use perdura_idempotency::{Attached, Policy, Routes, routes};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_does_not_wait_for_a_renewal_that_hangs() {
+    let store = Lossy::default();
+    let layer = over(store.clone()).build().await.expect("a layer");
+    let handler = || async {
+        sleep(Duration::from_secs(11)).await;
+        StatusCode::CREATED
+    };
+    let app: Router = Routes::new().route("/pay", routes::post(handler)).guarded_by(&layer).expect("fit");
+    store.becomes(Way::HoldsRenewals);
+    let began = Instant::now();
+    assert_eq!(ask(&app, post("/pay", &key(1))).await.status, StatusCode::CREATED);
+    assert_eq!(began.elapsed().as_secs(), 11, "the renewal began after 10 s and never ends");
+}
+
+/// Tells when it is dropped.
+struct Stopped(mpsc::UnboundedSender<Instant>);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.0.send(Instant::now()).expect("the test waits");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_others_may_run_is_stopped_before_its_lease_ends_also_while_a_renewal_hangs() {
+    let store = Lossy::default();
+    let layer = over(store.clone()).build().await.expect("a layer");
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let handler = move || async move {
+        let _stopped = Stopped(tell);
+        std::future::pending::<StatusCode>().await
+    };
+    let lease = Duration::from_secs(30);
+    let policy = Policy::durable(|_| async { Attached::Unknown }).lease_for(lease);
+    let app: Router =
+        Routes::new().route("/work", routes::post(handler).with(policy)).guarded_by(&layer).expect("fit");
+    let began = Instant::now();
+    let asked = tokio::spawn(async move { ask(&app, post("/work", &key(1))).await });
+    // Renewals fail at once for a while, and the last before the end of the lease hangs.
+    sleep(Duration::from_secs(1)).await;
+    store.becomes(Way::Cut);
+    sleep(Duration::from_secs(25)).await;
+    store.becomes(Way::HoldsRenewals);
+    let stopped = told.recv().await.expect("it is stopped");
+    assert!(stopped - began < lease, "it ran for {:?}", stopped - began);
+    assert_eq!(asked.await.expect("an answer").reason(), "IDEMPOTENT_REQUEST_IN_PROGRESS");
+}

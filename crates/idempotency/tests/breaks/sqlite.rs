@@ -1,0 +1,69 @@
+//! What a handler can do to the transaction that it shares on SQLite.
+
+use crate::kit::{Count, ask, key, over, post};
+use axum::Router;
+use http::StatusCode;
+use perdura_idempotency::store::sqlite::{Options, Sqlite, Transaction};
+use perdura_idempotency::{Policy, Routes, routes};
+use rusqlite::Connection;
+use std::path::PathBuf;
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("records.sqlite")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).expect("the folder is ours");
+    }
+}
+
+/// A statement that fails may roll the whole transaction back, and then SQLite commits each further one by itself.
+#[tokio::test]
+async fn what_is_run_after_sqlite_rolled_back_is_not_committed_apart_from_its_record() {
+    let folder = Folder::new("rolled-back");
+    let prepare: fn(&Connection) -> rusqlite::Result<()> = |connection| {
+        connection
+            .execute_batch("CREATE TABLE IF NOT EXISTS payment (cents INTEGER NOT NULL CHECK (cents > 0))")
+    };
+    let options = Options { prepare, ..Options::default() };
+    let layer = over(Sqlite::open(folder.file(), &options).expect("opening")).build().await.expect("a layer");
+    let runs = Count::default();
+    let handler = {
+        let runs = runs.clone();
+        move |transaction: Transaction| async move {
+            let spoils = runs.once_more() == 1;
+            let ran = transaction.run(move |connection| {
+                if spoils {
+                    let refused = connection.execute("INSERT OR ROLLBACK INTO payment VALUES (0)", []);
+                    assert!(refused.is_err(), "the check holds");
+                }
+                connection.execute("INSERT INTO payment VALUES (100)", [])
+            });
+            if ran.await.is_ok() { StatusCode::CREATED } else { StatusCode::INTERNAL_SERVER_ERROR }
+        }
+    };
+    let app: Router = Routes::new()
+        .route("/pay", routes::post(handler).with(Policy::transactional()))
+        .guarded_by(&layer)
+        .expect("fit");
+    let first = ask(&app, post("/pay", &key(1))).await;
+    assert!(first.status.is_server_error(), "{first:?}");
+    assert_eq!(ask(&app, post("/pay", &key(1))).await.status, StatusCode::CREATED);
+    assert_eq!(runs.so_far(), 2);
+    let paid: i64 = Connection::open(folder.file())
+        .and_then(|file| file.query_row("SELECT count(*) FROM payment", [], |row| row.get(0)))
+        .expect("counting");
+    assert_eq!(paid, 1, "of two runs, one was undone");
+}
