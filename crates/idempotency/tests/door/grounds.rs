@@ -1,8 +1,8 @@
 //! The stores that every promise is tried on, each with a clock that the test moves.
 
 use crate::clock::StandingClock;
-use crate::pg;
 use crate::redis_server::{self, Server};
+use crate::{logs, pg};
 use http::Extensions;
 use perdura_idempotency::conformance::Bench;
 use perdura_idempotency::store::sqlite::{Options, Sqlite};
@@ -121,6 +121,7 @@ struct MemoryBench {
 }
 
 pub(crate) fn memory() -> Arc<Ground> {
+    logs::capture();
     let clock = StandingClock::new();
     let bench = MemoryBench { memory: Memory::with_clock(clock.clock()), clock };
     Arc::new(Ground { bench: Box::new(bench), effects: Effects::Nowhere })
@@ -154,6 +155,7 @@ struct SqliteBench {
 
 pub(crate) fn sqlite() -> Arc<Ground> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
+    logs::capture();
     let name = format!("door-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::create_dir_all(&folder).expect("a folder for the test");
@@ -200,6 +202,7 @@ struct PostgresBench {
 }
 
 pub(crate) async fn postgres() -> Arc<Ground> {
+    logs::capture();
     let schema = pg::fresh_schema();
     let (here, there) = tokio::join!(pg::open(&schema), pg::open(&schema));
     pg::make_effects(&schema).await;
@@ -232,6 +235,7 @@ struct RedisBench {
 }
 
 pub(crate) async fn redis() -> Arc<Ground> {
+    logs::capture();
     let server = Server::start();
     let (url, prefix) = (server.url(), redis_server::fresh_name());
     let (here, there) = tokio::join!(redis_server::open(&url, &prefix), redis_server::open(&url, &prefix));

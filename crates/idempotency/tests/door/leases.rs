@@ -52,10 +52,10 @@ on_each_store! {
         let ask = Ask::pay(&key(1));
         let first = shop.send(&ask);
         shop.till.began(1).await;
-        for renewals in 1..=4 {
+        for renewals in 1..=5 {
             // That the next is asked for says that those before are done.
             shop.events.until(renewals, |what| matches!(what, What::Renewing { .. })).await;
-            ground.pass(lease / 2).await;
+            ground.pass(lease / 4).await;
         }
         let told = shop.ask(&ask.clone().header("prefer", "wait=0")).await;
         told.is_refused(409, "IDEMPOTENT_REQUEST_IN_PROGRESS");
@@ -66,7 +66,7 @@ on_each_store! {
 
     async fn a_handler_whose_lease_cannot_be_renewed_is_stopped_where_others_may_run(ground) {
         for (nth, fault) in (1..).zip([Fault::Down, Fault::Stuck]) {
-            let (plan, stopped_at) = endless(durable().lease_for(Duration::from_millis(300)));
+            let (plan, stopped_at) = endless(durable().lease_for(Duration::from_secs(1)));
             let shop = Shop::open(&ground, plan).await;
             shop.store.fail(Verb::Renew, fault);
             let told = shop.ask(&Ask::pay(&key(nth))).await;
@@ -76,7 +76,7 @@ on_each_store! {
                 "{fault:?}: the handler is gone before its caller is told"
             );
             shop.store.mend();
-            ground.pass(Duration::from_secs(1)).await;
+            ground.pass(Duration::from_secs(2)).await;
             shop.ask(&Ask::pay(&key(nth))).await.is_payment(2);
         }
     }

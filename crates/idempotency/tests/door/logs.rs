@@ -9,13 +9,14 @@ use tracing::{Event, Metadata, Subscriber};
 /// The lines so far, of all tests.
 static LINES: Mutex<String> = Mutex::new(String::new());
 
-/// Logs are kept from now on, at every level.
+/// Logs are kept from now on, at every level. Every test begins with this, before anything is logged: what is logged at
+/// the moment in which somebody begins to listen may be missed for ever.
 pub(crate) fn capture() {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(|| tracing::subscriber::set_global_default(Keeper).expect("nobody else listens"));
 }
 
-/// What was logged since the first test wanted it kept.
+/// What was logged so far.
 pub(crate) fn text() -> String {
     LINES.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }

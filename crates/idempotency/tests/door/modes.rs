@@ -70,8 +70,9 @@ on_each_store! {
             ("never", 504, false),
         ]) {
             let before = ground.effects().await;
-            let plan = acting(&ground, Policy::transactional().run_for_max(Duration::from_secs(2)));
-            let shop = Shop::open(&ground, plan).await;
+            let policy = Policy::transactional();
+            let policy = if how == "never" { policy.run_for_max(Duration::from_secs(1)) } else { policy };
+            let shop = Shop::open(&ground, acting(&ground, policy)).await;
             let ask = Ask::pay(&key(nth)).to(&format!("/payments?{how}"));
             assert_eq!(shop.ask(&ask).await.status, status, "{how}");
             assert_eq!(ground.effects().await - before, i64::from(counts), "{how}");
