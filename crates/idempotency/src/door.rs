@@ -2,11 +2,12 @@
 
 use crate::budget::{Exceeded, Spending};
 use crate::key::Versions;
-use crate::layer::{Redact, Route};
+use crate::layer::Redact;
 use crate::observe::{Happening, Observer, What};
 use crate::policy::Mode;
 use crate::problem::{Problem, Profile, Reason};
 use crate::record::{OperationId, ScopeTag};
+use crate::route::Route;
 use crate::routes::Table;
 use crate::scope::{Audit, Authorise, ScopeOf};
 use crate::store::{Store, StoreError};
@@ -195,7 +196,11 @@ impl Default for Running {
 
 impl Running {
     pub(crate) fn enter(&self) -> Inside {
-        self.0.send_modify(|inside| *inside += 1);
+        // Nobody waits for more.
+        self.0.send_if_modified(|inside| {
+            *inside += 1;
+            false
+        });
         Inside(self.clone())
     }
 
@@ -210,6 +215,10 @@ pub(crate) struct Inside(Running);
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        self.0.0.send_modify(|inside| *inside -= 1);
+        let all = &self.0.0;
+        all.send_if_modified(|inside| {
+            *inside -= 1;
+            *inside == 0 && all.receiver_count() > 0
+        });
     }
 }

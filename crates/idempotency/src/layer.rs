@@ -10,17 +10,15 @@ use crate::key::Versions;
 use crate::observe::Observer;
 use crate::policy::Policy;
 use crate::problem::Profile;
+use crate::route::{Policies, RouteTable};
 use crate::routes::Table;
 use crate::scope::{Audit, Authorise, Scope, ScopeOf};
 use crate::service::IdempotencyService;
 use crate::store::{Store, StoreError};
 use crate::vault::{DataKeys, Secret, Vault};
-use axum::extract::{MatchedPath, NestedPath};
 use http::request::Parts;
 use http::{HeaderName, Method};
-use std::collections::HashMap;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tower::Layer;
 
@@ -57,92 +55,6 @@ pub enum StartError {
     Store(#[from] StoreError),
 }
 
-/// How a route is found and what is known of it.
-pub(crate) struct Route {
-    /// `POST /payments/{id}`.
-    pub(crate) label: Arc<str>,
-    pub(crate) policy: Policy,
-    /// How long its handler took lately, in microseconds: an average that forgets.
-    pub(crate) pace: AtomicU64,
-}
-
-impl Route {
-    fn new(method: &str, template: &str, policy: Policy) -> Arc<Self> {
-        let label = format!("{method} {template}").into();
-        Arc::new(Self { label, policy, pace: AtomicU64::new(0) })
-    }
-
-    /// `/payments/{id}`.
-    pub(crate) fn template(&self) -> &str {
-        self.label.split_once(' ').map_or("", |(_, template)| template)
-    }
-}
-
-/// In place of a template, for what the router has none: its fallback, and a service that is nested whole. No path is
-/// like this.
-pub(crate) const NO_TEMPLATE: &str = "*";
-
-/// The routes of one template.
-type Methods = Vec<(Method, Arc<Route>)>;
-
-/// The routes that this layer stands before.
-pub(crate) struct RouteTable {
-    /// As they were declared, by template, then by method.
-    declared: HashMap<String, Methods>,
-    /// As requests come to them. A router that is nested afterwards has other templates than it was declared with, and
-    /// under two prefixes it is two routes.
-    seen: RwLock<HashMap<String, Methods>>,
-    /// The policy of POST and PATCH routes that were not declared. `None`: all that exist were, and others pass.
-    pub(crate) undeclared: Option<Policy>,
-}
-
-fn of_method<'a>(routes: &'a Methods, method: &Method) -> Option<&'a Arc<Route>> {
-    routes.iter().find(|(known, _)| known == method).map(|(_, route)| route)
-}
-
-impl RouteTable {
-    /// The route of a request, or `None` where it passes untouched.
-    pub(crate) fn find(&self, request: &axum::extract::Request) -> Option<Arc<Route>> {
-        let (method, extensions) = (request.method(), request.extensions());
-        let template = extensions.get::<MatchedPath>().map_or(NO_TEMPLATE, MatchedPath::as_str);
-        let seen = self.seen.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(route) = seen.get(template).and_then(|routes| of_method(routes, method)) {
-            return Some(route.clone());
-        }
-        drop(seen);
-        let nested = extensions.get::<NestedPath>().map_or("", NestedPath::as_str);
-        let declared = [within(template, nested), template]
-            .into_iter()
-            .find_map(|template| self.declared.get(template).and_then(|routes| of_method(routes, method)));
-        let policy = match (declared, &self.undeclared) {
-            (Some(route), _) => &route.policy,
-            (None, Some(policy)) if matches!(*method, Method::POST | Method::PATCH) => policy,
-            (None, _) => return None,
-        };
-        let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
-        let routes = seen.entry(template.to_owned()).or_default();
-        if let Some(route) = of_method(routes, method) {
-            return Some(route.clone());
-        }
-        let route = Route::new(method.as_str(), template, policy.clone());
-        if declared.is_none() {
-            tracing::warn!(route = &*route.label, mode = policy.mode.name(), "this route was not declared");
-        }
-        routes.push((method.clone(), route.clone()));
-        Some(route)
-    }
-}
-
-/// The template within the router that is nested there, as it was added to that router.
-fn within<'a>(template: &'a str, nested: &str) -> &'a str {
-    match template.strip_prefix(nested.trim_end_matches('/')) {
-        // A service that is nested whole, and asked for with a slash at its end, is given two.
-        Some("" | "//") => "/",
-        Some(within) => within,
-        None => template,
-    }
-}
-
 /// A tower layer that does what carries one `Idempotency-Key` once. See the [crate's documentation](crate).
 #[derive(Clone)]
 pub struct IdempotencyLayer {
@@ -176,11 +88,17 @@ impl IdempotencyLayer {
         }
     }
 
-    /// The layer before exactly these routes.
-    pub(crate) fn for_routes(&self, table: &Table) -> Result<Self, StartError> {
-        let routes = route_table(&self.door.store, table, None)?;
+    /// Whether these routes fit the store; from now on they are this layer's.
+    pub(crate) fn check(&self, table: &Table) -> Result<(), StartError> {
+        check(&*self.door.store, table)?;
         self.door.guards(table);
-        Ok(Self { door: self.door.clone(), routes: Arc::new(routes) })
+        Ok(())
+    }
+
+    /// The layer before one handler.
+    pub(crate) fn for_route(&self, template: &str, policy: Policy) -> Self {
+        let routes = RouteTable::new(Policies::One { template: template.to_owned(), policy });
+        Self { door: self.door.clone(), routes }
     }
 
     /// Ends when nothing runs and every end is recorded. Call it when the server has stopped taking requests.
@@ -189,27 +107,15 @@ impl IdempotencyLayer {
     }
 }
 
-fn route_table(
-    store: &Arc<dyn Store>,
-    table: &Table,
-    undeclared: Option<Policy>,
-) -> Result<RouteTable, StartError> {
-    let fault = |route: String, policy: &Policy| match policy.fault(store.shares_transactions(), store.name())
-    {
-        Some(fault) => Err(StartError::Policy { route, fault }),
-        None => Ok(()),
-    };
-    let mut declared = HashMap::<_, Methods>::new();
-    for ((template, method), policy) in &table.0 {
-        fault(format!("{method} {template}"), policy)?;
-        let route = Route::new(method, template, policy.clone());
-        let method = Method::from_bytes(method.as_bytes()).expect("it was a method");
-        declared.entry(template.clone()).or_default().push((method, route));
-    }
-    if let Some(policy) = &undeclared {
-        fault("routes that are not declared".to_owned(), policy)?;
-    }
-    Ok(RouteTable { declared, seen: RwLock::default(), undeclared })
+fn check(store: &dyn Store, table: &Table) -> Result<(), StartError> {
+    table.0.iter().try_for_each(|((template, method), policy)| {
+        fits(store, policy)
+            .map_err(|fault| StartError::Policy { route: format!("{method} {template}"), fault })
+    })
+}
+
+fn fits(store: &dyn Store, policy: &Policy) -> Result<(), String> {
+    policy.fault(store.shares_transactions(), store.name()).map_or(Ok(()), Err)
 }
 
 impl<S> Layer<S> for IdempotencyLayer {
@@ -349,7 +255,11 @@ impl Builder {
         if let Some(name) = self.retained_headers.iter().find(|name| is_never_retained(name)) {
             return Err(StartError::Header(name.clone()));
         }
-        let routes = route_table(&self.store, &self.declared, Some(self.policy.clone()))?;
+        check(&*self.store, &self.declared)?;
+        fits(&*self.store, &self.policy).map_err(|fault| StartError::Policy {
+            route: "routes that are not declared".to_owned(),
+            fault,
+        })?;
         let vault = Vault::new(&self.secret, self.data_keys);
         if !self.store.agree(vault.check()).await? {
             return Err(StartError::OtherSecret { store: self.store.name() });
@@ -375,6 +285,7 @@ impl Builder {
         });
         door.guards(&self.declared);
         tokio::spawn(crate::door::sweep(Arc::downgrade(&door), self.sweep_every));
-        Ok(IdempotencyLayer { door, routes: Arc::new(routes) })
+        let policies = Policies::Table { declared: self.declared, undeclared: self.policy };
+        Ok(IdempotencyLayer { door, routes: RouteTable::new(policies) })
     }
 }

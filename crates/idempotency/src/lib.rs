@@ -1,8 +1,9 @@
-//! The `Idempotency-Key` header for axum: a request that is sent twice is done once.
+#![doc = include_str!("../README.md")]
 
 pub mod answer;
 mod asked;
 pub mod budget;
+mod carried;
 #[cfg(feature = "client")]
 pub mod client;
 pub mod conformance;
@@ -21,6 +22,7 @@ pub mod operations;
 pub mod policy;
 pub mod problem;
 pub mod record;
+mod route;
 pub mod routes;
 pub mod rule;
 mod run;

@@ -253,7 +253,7 @@ impl Operations {
     /// A record does not tell its route, so what is resolved is kept for as long as any route keeps.
     fn longest_keep(&self) -> Keep {
         let declared = self.door().declared.lock().unwrap_or_else(PoisonError::into_inner);
-        let keeps = declared.0.values().chain(&self.layer.routes.undeclared).map(|policy| policy.keep);
+        let keeps = declared.0.values().chain(self.layer.routes.undeclared()).map(|policy| policy.keep);
         keeps.fold(Policy::default().keep, |longest, keep| Keep {
             answer_for: longest.answer_for.max(keep.answer_for),
             tombstone_for: longest.tombstone_for.max(keep.tombstone_for),

@@ -1,10 +1,11 @@
 //! Routes that say what they promise, beside their handlers.
 //!
 //! axum does not tell which routes a `Router` has, so a list made from it could miss one. Here each route is declared
-//! together with its policy; the table that the layer looks into and the list that a person reads are the same.
+//! together with its policy, and each handler gets a layer of its own that knows it: however the router is nested
+//! afterwards, no look-up can miss.
 
 use crate::layer::{IdempotencyLayer, StartError};
-use crate::policy::Policy;
+use crate::policy::{Mode, Policy};
 use axum::Router;
 use axum::handler::Handler;
 use axum::routing::{MethodFilter, MethodRouter, on};
@@ -14,10 +15,7 @@ use std::convert::Infallible;
 use std::fmt;
 
 /// The handlers of one path, each with its policy. Made by [`post`], [`patch`], [`put`], [`delete`] and [`get`].
-pub struct Handlers<S = ()> {
-    router: MethodRouter<S, Infallible>,
-    policies: Vec<(Method, Option<Policy>)>,
-}
+pub struct Handlers<S = ()>(Vec<(Method, MethodRouter<S, Infallible>, Option<Policy>)>);
 
 macro_rules! verbs {
     ($($(#[$doc:meta])* $verb:ident, $method:ident, $policy:expr;)*) => {
@@ -29,7 +27,7 @@ macro_rules! verbs {
                 T: 'static,
                 S: Clone + Send + Sync + 'static,
             {
-                Handlers { router: on(MethodFilter::$method, handler), policies: vec![(Method::$method, $policy)] }
+                Handlers(vec![(Method::$method, on(MethodFilter::$method, handler), $policy)])
             }
         )*
         impl<S: Clone + Send + Sync + 'static> Handlers<S> {
@@ -40,8 +38,7 @@ macro_rules! verbs {
                     H: Handler<T, S>,
                     T: 'static,
                 {
-                    self.router = self.router.on(MethodFilter::$method, handler);
-                    self.policies.push((Method::$method, $policy));
+                    self.0.push((Method::$method, on(MethodFilter::$method, handler), $policy));
                     self
                 }
             )*
@@ -65,7 +62,7 @@ verbs! {
 impl<S> Handlers<S> {
     /// What the handler added last promises. GET is never protected, and has no policy.
     pub fn with(mut self, policy: Policy) -> Self {
-        if let Some((method, declared)) = self.policies.last_mut()
+        if let Some((method, _, declared)) = self.0.last_mut()
             && *method != Method::GET
         {
             *declared = Some(policy);
@@ -79,10 +76,30 @@ impl<S> Handlers<S> {
     }
 }
 
+impl<S: Clone + Send + Sync + 'static> Handlers<S> {
+    /// The handlers, each that is protected under a layer of its own.
+    fn under(self, layer: &IdempotencyLayer, path: &str) -> MethodRouter<S, Infallible> {
+        let guarded = self.0.into_iter().map(|(_, handler, policy)| match policy {
+            Some(policy) if !matches!(policy.mode, Mode::Exempt) => {
+                handler.route_layer(layer.for_route(path, policy))
+            }
+            Some(_) | None => handler,
+        });
+        guarded.fold(MethodRouter::new(), MethodRouter::merge)
+    }
+}
+
 /// Routes with their policies, on their way to a `Router`.
 pub struct Routes<S = ()> {
-    router: Router<S>,
+    parts: Vec<Part<S>>,
     table: Table,
+}
+
+/// What routes are put together of.
+enum Part<S> {
+    Route(String, Handlers<S>),
+    Nested(String, Routes<S>),
+    Merged(Routes<S>),
 }
 
 /// The policy of each protected or exempt route.
@@ -98,38 +115,38 @@ impl<S: Clone + Send + Sync + 'static> Default for Routes<S> {
 impl<S: Clone + Send + Sync + 'static> Routes<S> {
     /// No routes yet.
     pub fn new() -> Self {
-        Self { router: Router::new(), table: Table::default() }
+        Self { parts: Vec::new(), table: Table::default() }
     }
 
     /// These handlers under this path.
     pub fn route(mut self, path: &str, handlers: Handlers<S>) -> Self {
-        for (method, policy) in handlers.policies {
+        for (method, _, policy) in &handlers.0 {
             if let Some(policy) = policy {
-                self.table.0.insert((path.to_owned(), method.to_string()), policy);
+                self.table.0.insert((path.to_owned(), method.to_string()), policy.clone());
             }
         }
-        self.router = self.router.route(path, handlers.router);
+        self.parts.push(Part::Route(path.to_owned(), handlers));
         self
     }
 
     /// These routes under this prefix.
     pub fn nest(mut self, prefix: &str, routes: Self) -> Self {
-        for ((path, method), policy) in routes.table.0 {
+        for ((path, method), policy) in &routes.table.0 {
             let path = if path == "/" {
                 prefix.to_owned()
             } else {
                 format!("{}{path}", prefix.trim_end_matches('/'))
             };
-            self.table.0.insert((path, method), policy);
+            self.table.0.insert((path, method.clone()), policy.clone());
         }
-        self.router = self.router.nest(prefix, routes.router);
+        self.parts.push(Part::Nested(prefix.to_owned(), routes));
         self
     }
 
     /// These routes as well.
     pub fn merge(mut self, routes: Self) -> Self {
-        self.table.0.extend(routes.table.0);
-        self.router = self.router.merge(routes.router);
+        self.table.0.extend(routes.table.0.clone());
+        self.parts.push(Part::Merged(routes));
         self
     }
 
@@ -137,11 +154,19 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     ///
     /// Routes that are merged into the result afterwards are not under the layer.
     pub fn guarded_by(self, layer: &IdempotencyLayer) -> Result<Router<S>, StartError> {
-        let layer = layer.for_routes(&self.table)?;
+        layer.check(&self.table)?;
         for ((path, method), policy) in &self.table.0 {
             tracing::info!(route = format!("{method} {path}"), mode = policy.mode.name(), "idempotency");
         }
-        Ok(self.router.layer(layer))
+        Ok(self.put_together(layer))
+    }
+
+    fn put_together(self, layer: &IdempotencyLayer) -> Router<S> {
+        self.parts.into_iter().fold(Router::new(), |router, part| match part {
+            Part::Route(path, handlers) => router.route(&path, handlers.under(layer, &path)),
+            Part::Nested(prefix, routes) => router.nest(&prefix, routes.put_together(layer)),
+            Part::Merged(routes) => router.merge(routes.put_together(layer)),
+        })
     }
 }
 

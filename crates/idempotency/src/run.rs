@@ -54,6 +54,7 @@ pub(crate) enum Step<S> {
 pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, unrun: Unrun<S>) -> Step<S> {
     let inside = door.running.enter();
     let policy = &asked.route.policy;
+    let takeover = policy.mode.takeover();
     let now = Instant::now().into_std();
     let budget = door.spending.admit(asked.scope_tag, now).and_then(|()| door.spending.run(asked.scope_tag));
     let place = match budget {
@@ -61,7 +62,9 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
         // Who may run nothing more may still learn what came of what it ran.
         Err(exceeded) => {
             return match door.store.look(asked.operation).await {
-                Ok(Some(record)) if record.standing.is_settled(policy.mode.takeover()) => {
+                Ok(Some(record))
+                    if record.request != asked.request || record.standing.is_settled(takeover) =>
+                {
                     Step::Found(Box::new((record, unrun)))
                 }
                 Ok(Some(_) | None) => Step::Refused(budget_problem(&exceeded, asked.operation)),
@@ -75,7 +78,7 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
         request: asked.request,
         claimant: Uuid::from_bytes(random()),
         lease_for: policy.lease_for,
-        takeover: policy.mode.takeover(),
+        takeover,
         keep: policy.keep,
     };
     let began = Instant::now();
@@ -307,8 +310,14 @@ impl Run {
                     }
                 },
             };
-            stop(work).await;
-            return finished;
+            return match finished {
+                Finished::TimedOut => stop(work, finished).await,
+                // Somebody else may run it by now, so that what it brought does not count.
+                other => {
+                    stop(work, Finished::Lost).await;
+                    other
+                }
+            };
         }
     }
 
@@ -335,13 +344,13 @@ async fn until(instant: Option<Instant>) {
     }
 }
 
-/// Stops a task, and waits until it no longer does anything.
-async fn stop<T>(task: JoinHandle<T>) {
-    task.abort();
-    if let Err(error) = task.await
-        && error.is_panic()
-    {
-        tracing::error!(%error, "a handler panicked while it was stopped");
+/// Stops the work, and waits until it no longer does anything. What it brought at the last moment counts.
+async fn stop(work: JoinHandle<Produced>, otherwise: Finished) -> Finished {
+    work.abort();
+    match work.await {
+        Ok(produced) => Finished::Produced(produced),
+        Err(error) if error.is_panic() => Finished::Panicked,
+        Err(_) => otherwise,
     }
 }
 

@@ -2,14 +2,15 @@
 
 use crate::answer::{Answer, Kept};
 use crate::asked::{self, Asked, Echo, IDEMPOTENCY_REPLAYED, Refusal};
+use crate::carried::carried;
 use crate::content::{Content, with_digest};
 use crate::context::IdempotencyContext;
 use crate::door::{Door, budget_problem, store_problem};
-use crate::layer::{Route, RouteTable};
 use crate::observe::What;
 use crate::policy::Mode;
 use crate::problem::{Problem, Reason};
 use crate::record::{Record, Standing};
+use crate::route::{Route, RouteTable};
 use crate::run::{Step, Unrun, claim_and_run};
 use crate::scope::ResultRead;
 use crate::self_test::Probe;
@@ -126,15 +127,12 @@ async fn answer(
         let (record, back) = match door.store.glance(asked.operation) {
             // What is known already needs no claim, and nobody to carry it through.
             Some(record) if record.standing.is_settled(takeover) => (record, unrun),
-            // On a task of its own, so that a caller who goes away leaves no claim behind and no effect half done.
-            Some(_) | None => {
-                let step = tokio::spawn(claim_and_run(door.clone(), asked.clone(), unrun)).await;
-                match step.map_err(|error| internal(&error, asked))? {
-                    Step::Done(answer) => return Ok(answer),
-                    Step::Refused(problem) => return Err(problem.into()),
-                    Step::Found(record_and_back) => *record_and_back,
-                }
-            }
+            // To its end, so that a caller who goes away leaves no claim behind and no effect half done.
+            Some(_) | None => match carried(claim_and_run(door.clone(), asked.clone(), unrun)).await {
+                Step::Done(answer) => return Ok(answer),
+                Step::Refused(problem) => return Err(problem.into()),
+                Step::Found(record_and_back) => *record_and_back,
+            },
         };
         if let Some(answer) = found(door, asked, &record).await? {
             return Ok(answer);
@@ -263,12 +261,6 @@ async fn refuse_stale(door: &Door, asked: &Asked) -> Result<(), Problem> {
         Ok(None) => Err(Problem::new(Reason::KeyStale).about(asked.operation)),
         Err(error) => Err(store_problem(&error)),
     }
-}
-
-/// A bug of this crate, caught: the claim runs out by itself.
-fn internal(error: &tokio::task::JoinError, asked: &Asked) -> Problem {
-    tracing::error!(%error, operation = %asked.operation, "the idempotency layer failed");
-    Problem::new(Reason::OutcomeUnknown).about(asked.operation)
 }
 
 #[cfg(test)]

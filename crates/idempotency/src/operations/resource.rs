@@ -52,7 +52,7 @@ impl Operations {
             stale_keys_refused: door.refuse_stale_keys,
             budgets: door.spending.budgets(),
             routes: published.collect(),
-            undeclared: routes.undeclared.as_ref().map(promise),
+            undeclared: routes.undeclared().map(promise),
         }
     }
 }

@@ -63,6 +63,15 @@ impl Default for Options {
 }
 
 /// Operations remembered in PostgreSQL. A clone uses the same connections.
+///
+/// ```no_run
+/// # async fn open() -> Result<(), perdura_idempotency::store::StoreError> {
+/// use perdura_idempotency::store::{Postgres, postgres::Options};
+///
+/// let store = Postgres::connect("postgres://app:secret@db.internal/app", Options::default()).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Postgres(Arc<Inner>);
 

@@ -46,6 +46,15 @@ impl Default for Options {
 }
 
 /// Operations remembered in Redis. A clone uses the same connections.
+///
+/// ```no_run
+/// # async fn open() -> Result<(), perdura_idempotency::store::StoreError> {
+/// use perdura_idempotency::store::{Redis, redis::Options};
+///
+/// let store = Redis::connect("redis://app:secret@cache.internal", Options::default()).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Redis(Arc<Inner>);
 

@@ -1,9 +1,10 @@
 //! Servers that cannot keep what is promised are refused with a remedy, and what is damaged is said.
 
-use crate::kit::{granted, in_time, is_running, is_unavailable, operation, take, unfit};
+use crate::kit::{complete, granted, in_time, is_running, is_unavailable, operation, take, unfit};
 use crate::pg;
 use crate::redis_server::{self, Server, fresh_name};
 use deadpool_postgres::{Manager, Pool};
+use perdura_idempotency::record::Holding;
 use perdura_idempotency::store::{Postgres, Redis, Store, StoreError, postgres, redis as redis_store};
 use tokio_postgres::{Config, NoTls};
 
@@ -30,6 +31,18 @@ async fn a_redis_that_forgets_is_refused() {
         set(right);
     }
     redis_server::open(&server.url(), "careful").await;
+    // Switched on, the log is first written by a process of its own, which would outlive the server's folder.
+    in_time("the log", async {
+        loop {
+            let told: String =
+                redis::cmd("INFO").arg("persistence").query(&mut connection).expect("it tells");
+            if told.contains("aof_rewrite_in_progress:0") && told.contains("aof_rewrite_scheduled:0") {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }
 
 /// Hosted servers forbid CONFIG; that is no reason to refuse them.
@@ -115,6 +128,29 @@ async fn a_server_that_is_not_there_is_unavailable_and_its_password_is_not_told(
         let told = format!("{error:?} {}", error.as_ref().expect("it is not there"));
         assert!(!told.contains("geheim"), "{told}");
     }
+}
+
+/// Where programs may not make tables, somebody else has made them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_role_without_rights_to_make_tables_uses_those_that_are_there() {
+    let schema = pg::fresh_schema();
+    let grants = format!(
+        "CREATE ROLE {schema} LOGIN PASSWORD 'plain';
+         CREATE SCHEMA {schema};
+         GRANT USAGE ON SCHEMA {schema} TO {schema};
+         ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO {schema};
+         ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} GRANT USAGE ON SEQUENCES TO {schema}"
+    );
+    pg::connection().await.batch_execute(&grants).await.expect("the role is made");
+    let url = pg::url();
+    let (_, address) = url.rsplit_once('@').expect("the URL has a password");
+    let url = format!("postgres://{schema}:plain@{address}");
+    let refused = Postgres::connect(&url, pg::options(&schema)).await;
+    assert!(refused.is_err_and(|error| error.to_string().contains("permission denied")));
+    pg::open(&schema).await;
+    let store = Postgres::connect(&url, pg::options(&schema)).await.expect("the tables are there");
+    let grant = granted(&store, &take(operation(1), 1)).await;
+    assert_eq!(complete(&store, operation(1), grant.epoch, "done").await, Holding::Held);
 }
 
 fn assert_corrupt<T: std::fmt::Debug>(result: &Result<T, StoreError>, said: &str) {

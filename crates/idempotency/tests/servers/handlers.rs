@@ -170,7 +170,7 @@ async fn a_failed_statement_is_not_recorded_as_done() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_idle_transaction_ends_and_is_not_recorded_as_done() {
     let schema = pg::fresh_schema();
-    let options = Options { transaction_for: Duration::from_millis(20), ..pg::options(&schema) };
+    let options = Options { transaction_for: Duration::from_secs(1), ..pg::options(&schema) };
     let store = Postgres::connect(&pg::url(), options).await.expect("the store opens");
     pg::make_effects(&schema).await;
     let grant = granted(&store, &take(operation(1), 1)).await;

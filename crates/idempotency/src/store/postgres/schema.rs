@@ -34,8 +34,29 @@ pub(super) fn check_name(schema: &str) -> Result<(), StoreError> {
     )))
 }
 
-/// Makes the tables, or brings them forward.
+/// How far the tables are, where there are some.
+async fn version(client: &Lent, schema: &str) -> Result<Option<usize>, StoreError> {
+    let table = format!("{schema}.idempotency_version");
+    let is_there = "SELECT to_regclass($1) IS NOT NULL";
+    if !client.query_one(is_there, &[&table]).await.map_err(unavailable)?.get::<_, bool>(0) {
+        return Ok(None);
+    }
+    let newest = format!("SELECT COALESCE(max(version), 0) FROM {table}");
+    let found: i32 = client.query_one(&newest, &[]).await.map_err(unavailable)?.get(0);
+    let known = MIGRATIONS.len();
+    usize::try_from(found).ok().filter(|found| *found <= known).map(Some).ok_or_else(|| {
+        StoreError::Unfit(format!(
+            "the tables in schema {schema} have version {found}, and this program knows up to {known}: run a newer \
+             program, or give this one a schema of its own"
+        ))
+    })
+}
+
+/// Makes the tables, or brings them forward. Where there is nothing to do, a role without rights to do it is enough.
 pub(super) async fn migrate(client: &Lent, schema: &str) -> Result<(), StoreError> {
+    if version(client, schema).await? == Some(MIGRATIONS.len()) {
+        return Ok(());
+    }
     let begin = format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED;
          SELECT pg_advisory_xact_lock(hashtextextended('perdura idempotency ' || '{schema}', 0));
@@ -45,15 +66,7 @@ pub(super) async fn migrate(client: &Lent, schema: &str) -> Result<(), StoreErro
              version integer PRIMARY KEY, at timestamptz NOT NULL DEFAULT clock_timestamp())"
     );
     client.batch_execute(&begin).await.map_err(unavailable)?;
-    let newest = "SELECT COALESCE(max(version), 0) FROM idempotency_version";
-    let found: i32 = client.query_one(newest, &[]).await.map_err(unavailable)?.get(0);
-    let known = MIGRATIONS.len();
-    let found = usize::try_from(found).ok().filter(|found| *found <= known).ok_or_else(|| {
-        StoreError::Unfit(format!(
-            "the tables in schema {schema} have version {found}, and this program knows up to {known}: run a newer \
-             program, or give this one a schema of its own"
-        ))
-    })?;
+    let found = version(client, schema).await?.unwrap_or(0);
     for (version, migration) in MIGRATIONS.iter().enumerate().skip(found) {
         client.batch_execute(migration).await.map_err(unavailable)?;
         let note = format!("INSERT INTO idempotency_version (version) VALUES ({})", version + 1);

@@ -24,6 +24,19 @@ use tokio_postgres::error::SqlState;
 ///
 /// A handler never ends the transaction itself. One that wants to survive a failing statement sets a savepoint before
 /// it: after an error without one, PostgreSQL refuses everything but a rollback.
+///
+/// ```
+/// use axum::http::StatusCode;
+/// use perdura_idempotency::store::postgres::Transaction;
+///
+/// async fn order(transaction: Transaction) -> Result<StatusCode, StatusCode> {
+///     let client = transaction.client().await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+///     let insert = "INSERT INTO orders (item) VALUES ($1)";
+///     client.execute(insert, &[&"book"]).await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
+///     Ok(StatusCode::CREATED)
+/// }
+/// # let app: axum::Router = axum::Router::new().route("/orders", axum::routing::post(order));
+/// ```
 #[derive(Clone)]
 pub struct Transaction(Arc<Shared>);
 
