@@ -9,3 +9,4 @@ mod leases;
 mod lossy;
 mod routing;
 mod sqlite;
+mod sweeps;
