@@ -12,10 +12,18 @@ use std::task::{Context, Poll, ready};
 
 /// What an answer carries.
 pub(crate) enum Content {
-    /// All of it.
-    Whole(Bytes),
+    /// All of it, with its digest.
+    Whole(Bytes, HeaderValue),
     /// As it comes.
     Flowing(Body),
+}
+
+impl Content {
+    /// All of it.
+    pub(crate) fn whole(bytes: Bytes) -> Self {
+        let digest = digest::content_digest(&bytes);
+        Self::Whole(bytes, digest)
+    }
 }
 
 /// Content that arrives in pieces. A single piece is not copied.
@@ -50,8 +58,8 @@ impl Gathered {
 pub(crate) fn with_digest(response: Response<Content>) -> Response<Body> {
     let (mut parts, content) = response.into_parts();
     let body = match content {
-        Content::Whole(bytes) => {
-            parts.headers.insert(CONTENT_DIGEST, digest::content_digest(&bytes));
+        Content::Whole(bytes, digest) => {
+            parts.headers.insert(CONTENT_DIGEST, digest);
             Body::from(bytes)
         }
         Content::Flowing(body) => {

@@ -4,6 +4,7 @@
 //! away after the effect is offered the end again and again, for as long as nobody else holds the operation.
 
 use crate::answer::{Answer, Kept, retained_headers};
+use crate::asked::CONTENT_DIGEST;
 use crate::content::Content;
 use crate::door::store_problem;
 use crate::ending::{Ended, NotAppliedMark, Verdict, verdict};
@@ -47,7 +48,7 @@ impl Run {
         self.tell(What::Saving { epoch: self.grant.epoch, ran_for });
         let response = match finished {
             Finished::Produced(Produced::Whole(parts, bytes)) => {
-                Response::from_parts(parts, Content::Whole(bytes))
+                Response::from_parts(parts, Content::whole(bytes))
             }
             Finished::Produced(Produced::Flowing(parts, body)) => {
                 Response::from_parts(parts, Content::Flowing(body))
@@ -135,16 +136,18 @@ impl Run {
         }
     }
 
-    /// What is stored of an answer, and whether its content is.
+    /// What is stored of an answer, and whether its content is. Its digest is stored too: whoever opens it has seen that
+    /// not a bit of it has changed, and need not make the digest anew.
     fn stored(&self, answer: &Response<Content>) -> (Vec<u8>, bool) {
-        let body = match answer.body() {
-            Content::Whole(bytes) => Kept::Body(bytes.clone()),
-            Content::Flowing(_) => Kept::NotRetained,
-        };
         let headers = retained_headers(answer.headers(), &self.door.retained_headers);
+        let (body, digest) = match answer.body() {
+            Content::Whole(bytes, digest) => (Kept::Body(bytes.clone()), Some(digest.clone())),
+            Content::Flowing(_) => (Kept::NotRetained, None),
+        };
         let mut stored = Answer { status: answer.status(), headers, body };
-        if let Some(redact) = &self.door.redact {
-            redact(&mut stored);
+        match &self.door.redact {
+            Some(redact) => redact(&mut stored),
+            None => stored.headers.extend(digest.map(|digest| (CONTENT_DIGEST, digest))),
         }
         (stored.encode(), matches!(stored.body, Kept::Body(_)))
     }

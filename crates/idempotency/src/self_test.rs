@@ -42,7 +42,7 @@ impl Probe {
     pub(crate) fn seen(&self, parts: &Parts, is_known: bool) -> Response<Content> {
         let is_routed = parts.extensions.get::<MatchedPath>().is_some();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Sighting { is_routed, is_known });
-        let mut response = Response::new(Content::Whole(Bytes::from_static(&DULL)));
+        let mut response = Response::new(Content::whole(Bytes::from_static(&DULL)));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
         response
     }

@@ -1,7 +1,7 @@
 //! The way of a request through the layer: read, claim, and then run, wait, replay or refuse.
 
 use crate::answer::{Answer, Kept};
-use crate::asked::{self, Asked, Echo, IDEMPOTENCY_REPLAYED, Refusal};
+use crate::asked::{self, Asked, CONTENT_DIGEST, Echo, IDEMPOTENCY_REPLAYED, Refusal};
 use crate::carried::carried;
 use crate::content::{Content, with_digest};
 use crate::context::IdempotencyContext;
@@ -100,7 +100,7 @@ async fn guarded(door: Arc<Door>, route: Arc<Route>, request: Request, inner: im
     let mut response = answered.unwrap_or_else(|(operation, refusal)| match refusal {
         Refusal::Problem(problem) => {
             door.tell(&route, operation, What::Refused { reason: problem.reason().name() });
-            problem.into_response(door.profile).map(Content::Whole)
+            problem.into_response(door.profile).map(Content::whole)
         }
         Refusal::Answer(answer) => {
             door.tell(&route, operation, What::Refused { reason: Reason::NotAuthorised.name() });
@@ -207,12 +207,16 @@ async fn replay(
             OpenError::Damaged => damaged(),
         }
     })?;
-    let answer = Answer::decode(&answer).ok_or_else(damaged)?;
+    let mut answer = Answer::decode(&answer).ok_or_else(damaged)?;
     let Kept::Body(body) = answer.body else {
         return Err(Problem::new(Reason::ResultNotRetained).about(operation));
     };
     door.tell(&asked.route, Some(operation), What::Replayed { epoch: record.epoch });
-    let mut response = http::Response::new(Content::Whole(body));
+    let content = match answer.headers.remove(CONTENT_DIGEST) {
+        Some(digest) => Content::Whole(body, digest),
+        None => Content::whole(body),
+    };
+    let mut response = http::Response::new(content);
     *response.status_mut() = answer.status;
     *response.headers_mut() = answer.headers;
     response.headers_mut().insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));

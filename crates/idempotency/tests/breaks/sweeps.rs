@@ -52,7 +52,7 @@ async fn a_large_sweep_lets_others_have_the_thread() {
     };
     let layer = over(store).observe(observer).sweep_every(Duration::from_secs(1)).build().await;
     let layer = layer.expect("a layer");
-    tokio::time::sleep(Duration::from_millis(1_000)).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
     let mut seen = BTreeSet::new();
     while seen.last() != Some(&u64::from(RECORDS)) {
         seen.insert(swept.load(Ordering::SeqCst));
