@@ -2,7 +2,7 @@
 
 use crate::clock::StandingClock;
 use crate::redis_server::{self, Server};
-use crate::{logs, pg};
+use crate::{at_rest, logs, pg};
 use http::Extensions;
 use perdura_idempotency::conformance::Bench;
 use perdura_idempotency::store::sqlite::{Options, Sqlite};
@@ -17,16 +17,18 @@ use std::time::Duration;
 /// A store under test, and what handlers wrote beside their records.
 pub(crate) struct Ground {
     bench: Box<dyn Bench>,
-    effects: Effects,
+    place: Place,
 }
 
-/// Where handlers that share a transaction write.
-enum Effects {
-    /// The store has no transaction to share.
-    Nowhere,
+/// Where records are kept, and what handlers write that share a transaction.
+pub(crate) enum Place {
+    Memory,
+    /// In this file.
     Sqlite(PathBuf),
     /// In this schema.
     Postgres(String),
+    /// On the server at this address.
+    Redis(String),
 }
 
 impl Ground {
@@ -45,35 +47,40 @@ impl Ground {
     }
 
     pub(crate) fn shares_transactions(&self) -> bool {
-        match self.effects {
-            Effects::Nowhere => false,
-            Effects::Sqlite(_) | Effects::Postgres(_) => true,
+        match self.place {
+            Place::Memory | Place::Redis(_) => false,
+            Place::Sqlite(_) | Place::Postgres(_) => true,
         }
+    }
+
+    /// Every byte that is kept; nothing where nothing outlives the process.
+    pub(crate) async fn at_rest(&self) -> Vec<u8> {
+        at_rest::bytes(&self.place).await
     }
 
     /// How many effects were committed.
     pub(crate) async fn effects(&self) -> i64 {
-        match &self.effects {
-            Effects::Nowhere => panic!("this store has no transaction to share"),
-            Effects::Sqlite(file) => {
+        match &self.place {
+            Place::Memory | Place::Redis(_) => panic!("this store has no transaction to share"),
+            Place::Sqlite(file) => {
                 let file = Connection::open(file).expect("opening");
                 file.query_row("SELECT count(*) FROM effect", [], |row| row.get(0)).expect("counting")
             }
-            Effects::Postgres(schema) => pg::effects(schema, 1).await,
+            Place::Postgres(schema) => pg::effects(schema, 1).await,
         }
     }
 }
 
 /// In a handler: does something to the world, in the transaction that the request carries.
 pub(crate) async fn act(ground: &Ground, extensions: &Extensions) {
-    match &ground.effects {
-        Effects::Nowhere => panic!("this store has no transaction to share"),
-        Effects::Sqlite(_) => {
+    match &ground.place {
+        Place::Memory | Place::Redis(_) => panic!("this store has no transaction to share"),
+        Place::Sqlite(_) => {
             let transaction = extensions.get::<sqlite::Transaction>().expect("the request carries it");
             let insert = |file: &Connection| file.execute("INSERT INTO effect VALUES (1)", []);
             transaction.run(insert).await.expect("the transaction is open");
         }
-        Effects::Postgres(schema) => {
+        Place::Postgres(schema) => {
             let transaction = extensions.get::<postgres::Transaction>().expect("the request carries it");
             pg::act(transaction, schema, 1).await;
         }
@@ -124,7 +131,7 @@ pub(crate) fn memory() -> Arc<Ground> {
     logs::capture();
     let clock = StandingClock::new();
     let bench = MemoryBench { memory: Memory::with_clock(clock.clock()), clock };
-    Arc::new(Ground { bench: Box::new(bench), effects: Effects::Nowhere })
+    Arc::new(Ground { bench: Box::new(bench), place: Place::Memory })
 }
 
 impl Bench for MemoryBench {
@@ -166,7 +173,7 @@ pub(crate) fn sqlite() -> Arc<Ground> {
     };
     let open = || Sqlite::open_with_clock(&file, &options, clock.clock()).expect("a file to work with");
     let bench = SqliteBench { first: open(), second: open(), clock, folder };
-    Arc::new(Ground { bench: Box::new(bench), effects: Effects::Sqlite(file) })
+    Arc::new(Ground { bench: Box::new(bench), place: Place::Sqlite(file) })
 }
 
 impl Bench for SqliteBench {
@@ -207,7 +214,7 @@ pub(crate) async fn postgres() -> Arc<Ground> {
     let (here, there) = tokio::join!(pg::open(&schema), pg::open(&schema));
     pg::make_effects(&schema).await;
     let bench = PostgresBench { schema: schema.clone(), here, there };
-    Arc::new(Ground { bench: Box::new(bench), effects: Effects::Postgres(schema) })
+    Arc::new(Ground { bench: Box::new(bench), place: Place::Postgres(schema) })
 }
 
 impl Bench for PostgresBench {
@@ -239,7 +246,7 @@ pub(crate) async fn redis() -> Arc<Ground> {
     let server = Server::start();
     let (url, prefix) = (server.url(), redis_server::fresh_name());
     let (here, there) = tokio::join!(redis_server::open(&url, &prefix), redis_server::open(&url, &prefix));
-    Arc::new(Ground { bench: Box::new(RedisBench { server, here, there }), effects: Effects::Nowhere })
+    Arc::new(Ground { bench: Box::new(RedisBench { server, here, there }), place: Place::Redis(url) })
 }
 
 impl Bench for RedisBench {

@@ -1,6 +1,7 @@
 //! What the layer promises at the door, through a real router, on every store. Run through `scripts/with-servers`.
 
 mod asks;
+mod at_rest;
 mod bodies;
 #[path = "../stores/clock.rs"]
 mod clock;
