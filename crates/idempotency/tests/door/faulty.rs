@@ -39,7 +39,7 @@ pub(crate) enum Fault {
 struct Notes {
     /// How each fails, and how often still.
     faults: HashMap<Verb, (Fault, usize)>,
-    asked: HashMap<Verb, usize>,
+    asked: Vec<Verb>,
     given: Vec<u8>,
     operations: Vec<OperationId>,
     served: Option<Bytes>,
@@ -82,7 +82,12 @@ impl Faulty {
 
     /// How often this was asked.
     pub(crate) fn asked(&self, verb: Verb) -> usize {
-        self.notes.lock().unwrap().asked.get(&verb).copied().unwrap_or(0)
+        self.notes.lock().unwrap().asked.iter().filter(|asked| **asked == verb).count()
+    }
+
+    /// All that was asked, in order.
+    pub(crate) fn verbs(&self) -> Vec<Verb> {
+        self.notes.lock().unwrap().asked.clone()
     }
 
     /// Every byte that it was given to keep.
@@ -122,7 +127,7 @@ async fn unless_broken<T>(
 ) -> Result<T, StoreError> {
     let fault = {
         let mut notes = notes.lock().unwrap();
-        *notes.asked.entry(verb).or_default() += 1;
+        notes.asked.push(verb);
         let failing = notes.faults.get_mut(&verb).filter(|(_, left)| *left > 0);
         failing.map(|(fault, left)| {
             *left -= 1;

@@ -5,6 +5,7 @@ mod at_rest;
 mod bodies;
 #[path = "../stores/clock.rs"]
 mod clock;
+mod costs;
 mod digests;
 mod duplicates;
 mod faulty;
