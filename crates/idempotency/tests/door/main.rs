@@ -19,6 +19,7 @@ mod logs;
 mod misplaced;
 mod modes;
 mod named;
+mod numbers;
 mod outages;
 mod outcomes;
 #[allow(dead_code, reason = "it is shared with the tests of the stores in servers")]

@@ -184,6 +184,11 @@ impl Events {
         self.0.borrow().iter().filter(|happening| which(&happening.what)).count()
     }
 
+    /// All that happened, in order.
+    pub(crate) fn all(&self) -> Vec<Happening> {
+        self.0.borrow().clone()
+    }
+
     /// Each grant: its number, and whether it was taken over.
     pub(crate) fn claims(&self) -> Vec<(u64, bool)> {
         let claim = |happening: &Happening| match happening.what {
