@@ -25,6 +25,7 @@ mod outcomes;
 #[allow(dead_code, reason = "it is shared with the tests of the stores in servers")]
 #[path = "../servers/pg.rs"]
 mod pg;
+mod protocols;
 #[allow(dead_code, reason = "it is shared with the tests of the stores in servers")]
 #[path = "../servers/redis_server.rs"]
 mod redis_server;
