@@ -26,6 +26,7 @@ mod outcomes;
 #[path = "../servers/pg.rs"]
 mod pg;
 mod protocols;
+mod ready;
 #[allow(dead_code, reason = "it is shared with the tests of the stores in servers")]
 #[path = "../servers/redis_server.rs"]
 mod redis_server;

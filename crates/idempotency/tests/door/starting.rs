@@ -8,7 +8,7 @@ use axum::Router;
 use http::{Method, StatusCode, header};
 use perdura_idempotency::routes::{get, post};
 use perdura_idempotency::{
-    Attached, IdempotencyContext, IdempotencyLayer, Policy, Routes, Scope, Secret, StartError,
+    Attached, IdempotencyContext, IdempotencyLayer, Metrics, Policy, Routes, Scope, Secret, StartError,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -54,6 +54,19 @@ on_each_store! {
         assert!(matches!(other, StartError::OtherSecret { .. }), "{other}");
         let another = IdempotencyLayer::builder(ground.another(), secret(2)).scope(signed_in).build().await;
         assert!(matches!(another, Err(StartError::OtherSecret { .. })), "on any instance");
+    }
+
+    async fn two_layers_around_one_route_count_once(ground) {
+        let shop = Shop::open(&ground, Plan::pays(Policy::default())).await;
+        let (store, metrics) = (Faulty::new(ground.another()), Metrics::new());
+        let outer = Plan::pays(Policy::default()).builder(store.clone()).observe(metrics.clone());
+        let app = shop.app.clone().layer(outer.build().await.unwrap());
+        assert!(!told(&app, &Ask::pay(&key(1))).await.is_payment(1).is_replayed());
+        assert!(told(&app, &Ask::pay(&key(1))).await.is_payment(1).is_replayed());
+        assert_eq!((shop.till.runs(), store.asked(Verb::Complete)), (1, 1));
+        assert!(metrics.render().contains("arrived_total{route=\"POST /payments\"} 2\n"));
+        assert_eq!(shop.store.verbs(), [Verb::Agree], "the inner one stands back");
+        assert_eq!(shop.events.all(), []);
     }
 
     async fn a_store_that_is_down_is_refused(ground) {
