@@ -34,5 +34,6 @@ mod replays;
 mod rights;
 mod secrets;
 mod shop;
+mod spans;
 mod starting;
 mod wire;

@@ -69,6 +69,7 @@ impl Audit for Book {
 on_each_store! {
     async fn nothing_of_a_request_is_stored_logged_or_observed(ground) {
         let plan = Plan::of(Policy::default(), |call| async move {
+            tracing::trace!("the lowest level is heard");
             match call.nth {
                 2 => panic!("on purpose"),
                 3 => StatusCode::TOO_MANY_REQUESTS,
@@ -105,6 +106,7 @@ on_each_store! {
 
         let panicked = told[7].member("operation").expect("it can be asked about");
         assert!(logs::text().contains(&panicked), "what happened to it was logged");
+        assert!(logs::text().contains("the lowest level is heard"));
         assert_unseen("the logs", logs::text().as_bytes());
         assert_unseen("the store", &shop.store.given());
         assert_unseen("what is observed", shop.events.text().as_bytes());

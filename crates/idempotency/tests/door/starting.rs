@@ -2,11 +2,12 @@
 
 use crate::asks::{Ask, Told, key};
 use crate::faulty::{Fault, Faulty, Verb};
-use crate::grounds::{memory, on_each_store};
+use crate::grounds::{memory, on_each_store, sqlite};
+use crate::logs;
 use crate::shop::{Plan, Shop, paid, signed_in};
 use axum::Router;
 use http::{Method, StatusCode, header};
-use perdura_idempotency::routes::{get, post};
+use perdura_idempotency::routes::{get, post, put};
 use perdura_idempotency::{
     Attached, IdempotencyContext, IdempotencyLayer, Metrics, Policy, Routes, Scope, Secret, StartError,
 };
@@ -135,6 +136,41 @@ fn the_list_names_every_route_that_changes_something_with_its_full_template() {
          POST   /v1/orders/{order}/items  transactional\n\
          PATCH  /v1/orders/{order}/items/{item}  at_most_once\n"
     );
+}
+
+#[tokio::test]
+async fn the_list_is_logged_when_the_routes_are_put_under_the_layer() {
+    let layer =
+        IdempotencyLayer::builder(sqlite().store(), secret(1)).scope(signed_in).build().await.unwrap();
+    let handler = async || StatusCode::OK;
+    let attach = |_: IdempotencyContext| async { Attached::Unknown };
+    let items = Routes::<()>::new().route("/{item}", get(handler).patch(handler).delete(handler));
+    let routes = Routes::new()
+        .route("/listed/plain", post(handler))
+        .route("/listed/moved", post(handler).with(Policy::transactional()))
+        .route("/listed/begun", post(handler).with(Policy::durable(attach)))
+        .route("/listed/found", post(handler).exempt())
+        .route("/listed/put", put(handler).with(Policy::default()))
+        .route("/listed/untouched", put(handler))
+        .nest("/listed/nested", items);
+    let listed = routes.to_string();
+    drop(routes.guarded_by(&layer).unwrap());
+    let logged = logs::text();
+    let logged = logged.lines().filter(|line| line.contains("/listed/")).collect::<Vec<_>>();
+    let expected = [
+        ("POST", "/listed/begun", "durable"),
+        ("POST", "/listed/found", "exempt"),
+        ("POST", "/listed/moved", "transactional"),
+        ("PATCH", "/listed/nested/{item}", "at_most_once"),
+        ("POST", "/listed/plain", "at_most_once"),
+        ("PUT", "/listed/put", "at_most_once"),
+    ];
+    let lines = expected.map(|(method, path, mode)| {
+        format!("perdura_idempotency::routes message=idempotency route=\"{method} {path}\" mode=\"{mode}\"")
+    });
+    assert_eq!(logged, lines);
+    let lines = expected.map(|(method, path, mode)| format!("{method:<6} {path}  {mode}\n"));
+    assert_eq!(listed, lines.concat());
 }
 
 /// A layer, and routes that count their runs.
