@@ -6,7 +6,9 @@ use crate::shop::{Plan, Shop, paid};
 use http::{StatusCode, header};
 use perdura_idempotency::observe::What;
 use perdura_idempotency::{Attached, IdempotencyContext, Policy};
+use std::collections::BTreeSet;
 use std::time::Duration;
+use tokio::time::Instant;
 
 const IN_PROGRESS: &str = "IDEMPOTENT_REQUEST_IN_PROGRESS";
 
@@ -189,5 +191,42 @@ async fn who_waited_in_vain_is_told_to_come_again_after_about_as_long_as_it_take
     let told = shop.ask(&Ask::pay(&key(2))).await;
     told.is_refused(409, IN_PROGRESS);
     assert!((20..=30).contains(&told.header(header::RETRY_AFTER).parse::<u32>().unwrap()), "{told:?}");
+    second.await.unwrap().is_payment(2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_lasts_as_long_as_the_client_wishes_and_no_longer_than_the_route_allows() {
+    let shop = Shop::open(&memory(), Plan::waits(Policy::default())).await;
+    let ask = Ask::pay(&key(1));
+    let first = shop.send(&ask);
+    shop.till.began(1).await;
+    for (wish, seconds) in [("wait=2", 2), ("wait=0", 0), ("wait=60", 10), ("return=minimal", 10)] {
+        let began = Instant::now();
+        shop.ask(&ask.clone().header("prefer", wish)).await.is_refused(409, IN_PROGRESS);
+        assert_eq!(began.elapsed().as_secs(), seconds, "{wish}");
+    }
+    shop.till.open(1);
+    first.await.unwrap().is_payment(1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waited_in_vain_is_not_told_to_come_again_when_all_others_do() {
+    let plan = Plan::of(Policy::default(), |call| async move {
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        paid(call.nth)
+    });
+    let shop = Shop::open(&memory(), plan).await;
+    shop.ask(&Ask::pay(&key(1))).await.is_payment(1);
+    let second = shop.send(&Ask::pay(&key(2)));
+    shop.till.began(2).await;
+    let waiting: Vec<_> = (0..50).map(|_| shop.send(&Ask::pay(&key(2)))).collect();
+    let mut told_to_come = BTreeSet::new();
+    for told in waiting {
+        let told = told.await.unwrap();
+        told.is_refused(409, IN_PROGRESS);
+        told_to_come.insert(told.header(header::RETRY_AFTER).parse::<u32>().unwrap());
+    }
+    assert!(told_to_come.len() > 1, "{told_to_come:?}");
+    assert!(told_to_come.iter().all(|seconds| (20..=30).contains(seconds)), "{told_to_come:?}");
     second.await.unwrap().is_payment(2);
 }
