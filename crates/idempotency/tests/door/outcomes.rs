@@ -1,10 +1,12 @@
 //! What comes of a request, by how its handler ended: what is kept, what is forgotten, what is not known.
 
 use crate::asks::{Ask, Told, key};
+use crate::faulty::{Faulty, Verb};
 use crate::grounds::{Ground, on_each_store};
 use crate::shop::{Call, Plan, Shop};
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
+use axum::{Json, Router};
 use bytes::Bytes;
 use http::{StatusCode, header};
 use http_body::Frame;
@@ -13,6 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tower::ServiceExt;
 
 /// What a second request is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +152,28 @@ on_each_store! {
             let broken_told = ("HANDLER_FAILED", Some("same_key"));
             check(&ground, Policy::transactional(), Promise { broken: Second::RunAgain, broken_told }).await;
         }
+    }
+
+    async fn what_an_extractor_answers_in_place_of_the_handler_is_the_handlers_answer(ground) {
+        let store = Faulty::new(ground.store());
+        let layer = Plan::pays(Policy::default()).builder(store.clone()).build().await.unwrap();
+        let handler = async |Json(cents): Json<u32>| format!("{cents} paid");
+        let app = Router::new().route("/payments", axum::routing::post(handler)).layer(layer);
+        let told = async |ask: &Ask| Told::read(app.clone().oneshot(ask.request()).await.unwrap()).await;
+        let ask = |n| Ask::pay(&key(n));
+        for (nth, (what, ask, status)) in (1..).zip([
+            ("no JSON", ask(1).body("seventeen"), 400),
+            ("another JSON", ask(2).body("{}"), 422),
+            ("not said to be JSON", ask(3).header("content-type", "text/plain").body("17"), 415),
+            ("what is awaited", ask(4).body("17"), 200),
+        ]) {
+            let (first, again) = (told(&ask).await, told(&ask).await);
+            assert_eq!((first.status.as_u16(), first.is_replayed()), (status, false), "{what}: {first:?}");
+            assert_eq!((again.status, &again.body), (first.status, &first.body), "{what}");
+            assert!(again.is_replayed(), "{what}");
+            assert_eq!(store.asked(Verb::Complete), nth, "{what}");
+        }
+        told(&ask(1).body("17")).await.is_refused(409, "CONFLICTING_IDEMPOTENT_REQUEST");
     }
 
     async fn a_method_that_a_route_does_not_have_leaves_nothing_behind(ground) {

@@ -3,6 +3,7 @@
 use crate::asks::{Ask, key};
 use crate::grounds::on_each_store;
 use crate::shop::{Plan, Shop};
+use crate::wire::Wire;
 use axum::response::IntoResponse;
 use bytes::Bytes;
 use http::{HeaderName, StatusCode, header};
@@ -158,6 +159,24 @@ on_each_store! {
             shop.ask(&Ask::pay(&key(nth))).await.is_refused(409, "RESULT_NOT_RETAINED");
             assert_eq!(shop.till.runs(), 1, "{what}");
         }
+    }
+
+    async fn a_switch_of_protocols_is_passed_on_and_protected(ground) {
+        let plan = Plan::of(Policy::default(), |_| async {
+            (StatusCode::SWITCHING_PROTOCOLS, [(header::CONNECTION, "upgrade"), (header::UPGRADE, "chat")])
+        });
+        let shop = Shop::open(&ground, plan).await;
+        let mut wire = Wire::to(&shop).await;
+        wire.head(&key(1), &["Connection: upgrade", "Upgrade: chat", "Content-Length: 13"]).await;
+        wire.say(br#"{"cents":100}"#).await;
+        let heard = wire.hear("\r\n\r\n").await.to_ascii_lowercase();
+        for line in ["http/1.1 101 switching protocols\r\n", "\nconnection: upgrade", "\nupgrade: chat\r"] {
+            assert!(heard.contains(line), "{line}: {heard}");
+        }
+        assert!(!heard.contains("transfer-encoding") && !heard.contains("content-length"), "{heard}");
+        assert!(!heard.contains("trailer"), "{heard}");
+        shop.ask(&Ask::pay(&key(1))).await.is_refused(409, "RESULT_NOT_RETAINED");
+        assert_eq!(shop.till.runs(), 1);
     }
 
     async fn an_erased_answer_is_not_given_and_not_made_again(ground) {

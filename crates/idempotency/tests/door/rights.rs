@@ -10,7 +10,7 @@ use http::request::Parts;
 use http::{StatusCode, header};
 use perdura_idempotency::observe::What;
 use perdura_idempotency::store::Pending;
-use perdura_idempotency::{Authorise, Denied, Policy, Scope};
+use perdura_idempotency::{Authorise, Builder, Denied, Policy, Scope};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,12 +25,15 @@ struct Rights {
 impl Rights {
     fn plan(&self) -> Plan {
         let rights = self.clone();
-        Plan::waits(Policy::default()).set_up(move |layer| {
-            let rights = rights.clone();
-            layer.authorise(move |_: &Parts, scope: &Scope| {
-                rights.asked.fetch_add(1, Ordering::Relaxed);
-                !rights.revoked.lock().unwrap().contains(&scope.principal)
-            })
+        Plan::waits(Policy::default()).set_up(move |layer| rights.ask(layer))
+    }
+
+    /// The layer asks them.
+    fn ask(&self, layer: Builder) -> Builder {
+        let rights = self.clone();
+        layer.authorise(move |_: &Parts, scope: &Scope| {
+            rights.asked.fetch_add(1, Ordering::Relaxed);
+            !rights.revoked.lock().unwrap().contains(&scope.principal)
         })
     }
 }
@@ -89,6 +92,38 @@ on_each_store! {
         shop.till.open(1);
         first.await.unwrap().is_payment(1);
         waiting.await.unwrap().is_refused(403, "NOT_AUTHORISED");
+    }
+
+    async fn who_may_not_leaves_no_claim_and_no_trace_of_the_key(ground) {
+        let rights = Rights::default();
+        let shop = Shop::open(&ground, rights.plan()).await;
+        rights.revoked.lock().unwrap().insert("ann".to_owned());
+        shop.ask(&Ask::pay(&key(1))).await.is_refused(403, "NOT_AUTHORISED");
+        assert_eq!((shop.till.runs(), shop.store.verbs()), (0, vec![Verb::Agree]), "the store was not asked");
+        assert_eq!(shop.events.count(|what| *what == What::Arrived), 0);
+        rights.revoked.lock().unwrap().clear();
+        shop.till.open(1);
+        assert!(!shop.ask(&Ask::pay(&key(1))).await.is_payment(1).is_replayed(), "the key was not used up");
+    }
+
+    async fn who_waited_and_may_no_longer_is_not_run_in_place_of_the_first(ground) {
+        let rights = Rights::default();
+        let asking = rights.clone();
+        let plan = Plan::of(Policy::default(), |call| async move {
+            call.till.at_the_gate().await;
+            StatusCode::TOO_MANY_REQUESTS
+        });
+        let shop = Shop::open(&ground, plan.set_up(move |layer| asking.ask(layer))).await;
+        let ask = Ask::pay(&key(1));
+        let first = shop.send(&ask);
+        shop.till.began(1).await;
+        let waiting = shop.send(&ask);
+        shop.events.until(1, |what| *what == What::Waiting).await;
+        rights.revoked.lock().unwrap().insert("ann".to_owned());
+        shop.till.open(2);
+        assert_eq!(first.await.unwrap().status, 429);
+        waiting.await.unwrap().is_refused(403, "NOT_AUTHORISED");
+        assert_eq!(shop.till.runs(), 1);
     }
 
     async fn another_tenants_key_is_like_one_that_nobody_used(ground) {
