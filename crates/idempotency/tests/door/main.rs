@@ -11,6 +11,7 @@ mod duplicates;
 mod faulty;
 mod floods;
 mod grounds;
+mod idempot;
 mod identity;
 mod keeping;
 mod keys;
