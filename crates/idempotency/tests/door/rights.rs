@@ -10,10 +10,11 @@ use http::request::Parts;
 use http::{StatusCode, header};
 use perdura_idempotency::observe::What;
 use perdura_idempotency::store::Pending;
-use perdura_idempotency::{Authorise, Denied, Policy, Scope};
+use perdura_idempotency::{Attached, Authorise, Denied, IdempotencyContext, Policy, Scope};
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Who was asked for, and who may.
 #[derive(Clone, Default)]
@@ -24,8 +25,12 @@ struct Rights {
 
 impl Rights {
     fn plan(&self) -> Plan {
+        self.over(Plan::waits(Policy::default()))
+    }
+
+    fn over(&self, plan: Plan) -> Plan {
         let rights = self.clone();
-        Plan::waits(Policy::default()).set_up(move |layer| {
+        plan.set_up(move |layer| {
             let rights = rights.clone();
             layer.authorise(move |_: &Parts, scope: &Scope| {
                 rights.asked.fetch_add(1, Ordering::Relaxed);
@@ -89,6 +94,30 @@ on_each_store! {
         shop.till.open(1);
         first.await.unwrap().is_payment(1);
         waiting.await.unwrap().is_refused(403, "NOT_AUTHORISED");
+    }
+
+    async fn who_was_overtaken_and_lost_its_rights_is_not_told_what_counts(ground) {
+        let policy = Policy::durable(|_: IdempotencyContext| async { Attached::NotBegun });
+        let rights = Rights::default();
+        let here = Shop::open(
+            &ground,
+            rights.over(Plan::of(policy, |call| async move {
+                if call.nth == 1 {
+                    call.till.at_the_gate().await;
+                }
+                paid(call.nth)
+            })),
+        )
+        .await;
+        let there = here.beside().await;
+        let ask = Ask::pay(&key(1));
+        let paused = here.send(&ask);
+        here.till.began(1).await;
+        ground.pass(Duration::from_secs(31)).await;
+        there.ask(&ask).await.is_payment(2);
+        rights.revoked.lock().unwrap().insert("ann".to_owned());
+        here.till.open(1);
+        paused.await.unwrap().is_refused(403, "NOT_AUTHORISED");
     }
 
     async fn another_tenants_key_is_like_one_that_nobody_used(ground) {
