@@ -165,8 +165,13 @@ async fn main() -> Result<(), Failed> {
     let (folder, keys) = (Path::new(folder), keys.parse()?);
     let rows = Arc::new(Rows::open(&folder.join("plain.db"), keys)?);
     let store = Sqlite::open(folder.join("store.db"), &sqlite::Options::default())?;
-    let no_limit =
-        Budgets { replays: u32::MAX, running: u32::MAX, stored_bytes: u64::MAX, ..Budgets::default() };
+    let no_limit = Budgets {
+        replays: u32::MAX,
+        running: u32::MAX,
+        stored_bytes: u64::MAX,
+        stored_records: u32::MAX,
+        ..Budgets::default()
+    };
     let layer = IdempotencyLayer::builder(Arc::new(store.clone()), Secret::new(vec![7; 32])?)
         .anonymous(Scope::new("bench", "bench"))
         .budgets(no_limit)

@@ -8,6 +8,7 @@ mod retained;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 pub use retained::{is_never_retained, retained_headers};
+use std::fmt;
 
 /// The first byte of the stored form.
 const FORMAT: u8 = 1;
@@ -25,13 +26,22 @@ pub struct Answer {
     pub body: Kept,
 }
 
-/// What was kept of a body.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What was kept of a body. Its bytes are not shown.
+#[derive(Clone, PartialEq, Eq)]
 pub enum Kept {
     /// All of it.
     Body(Bytes),
     /// Nothing: it was too large, or a stream.
     NotRetained,
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Body(body) => write!(f, "Body({} bytes)", body.len()),
+            Self::NotRetained => f.write_str("NotRetained"),
+        }
+    }
 }
 
 impl Answer {

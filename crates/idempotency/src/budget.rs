@@ -1,4 +1,4 @@
-//! What one caller may cost: replays, conflicts, running operations and stored bytes, each per scope.
+//! What one caller may cost: replays, conflicts, running operations, new keys and stored bytes, each per scope.
 //!
 //! A scope has a window that begins with the first thing counted and lasts [`Budgets::window`]; then the next begins. So
 //! no more than twice a budget is spent in any stretch as long as a window. Each instance counts for itself.
@@ -46,6 +46,8 @@ pub struct Budgets {
     /// Bytes of answers and records stored, per window. With a retention of r this bounds what is kept for one scope
     /// to `stored_bytes * (r / window + 1)`.
     pub stored_bytes: u64,
+    /// Records stored, and so keys that live, per window: bounded in the same way.
+    pub stored_records: u32,
     /// More different requests than this under one key, within a window, are an anomaly; at most 32.
     pub requests_per_key: u32,
 }
@@ -58,6 +60,7 @@ impl Default for Budgets {
             conflicts: 60,
             running: 64,
             stored_bytes: 64 * 1024 * 1024,
+            stored_records: 60_000,
             requests_per_key: 4,
         }
     }
@@ -103,6 +106,7 @@ struct Window {
     replays: u32,
     conflicts: u32,
     stored_bytes: u64,
+    stored_records: u32,
     keys: Vec<Key>,
 }
 
@@ -155,6 +159,9 @@ impl Spending {
         match windows.find(scope, now) {
             Some(window) if window.stored_bytes >= self.budgets.stored_bytes => {
                 Err(self.until_next(window, "bytes of stored answers", now))
+            }
+            Some(window) if window.stored_records >= self.budgets.stored_records => {
+                Err(self.until_next(window, "new keys", now))
             }
             Some(_) | None => Ok(()),
         }
@@ -210,6 +217,7 @@ impl Spending {
         let now = windows.at(now);
         let window = windows.of(scope, now);
         window.stored_bytes = window.stored_bytes.saturating_add(bytes).saturating_add(RECORD_BYTES);
+        window.stored_records = window.stored_records.saturating_add(1);
     }
 
     fn until_next(&self, window: &Window, what: &'static str, now: Instant) -> Exceeded {
@@ -286,7 +294,7 @@ fn shared_place(scope: ScopeTag) -> u64 {
 
 impl Window {
     fn new(began_at: Instant) -> Self {
-        Self { began_at, replays: 0, conflicts: 0, stored_bytes: 0, keys: Vec::new() }
+        Self { began_at, replays: 0, conflicts: 0, stored_bytes: 0, stored_records: 0, keys: Vec::new() }
     }
 
     fn is_over(&self, window_for: Duration, now: Instant) -> bool {

@@ -7,7 +7,7 @@ use crate::observe::{Happening, Observer, What};
 use crate::policy::Mode;
 use crate::problem::{Problem, Profile, Reason};
 use crate::record::{OperationId, ScopeTag};
-use crate::route::Route;
+use crate::route::{NO_TEMPLATE, Route};
 use crate::routes::Table;
 use crate::scope::{Audit, Authorise, ScopeOf};
 use crate::store::{Store, StoreError};
@@ -17,14 +17,14 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
 
 /// How many records one sweep takes at most, so that it holds nobody up.
 const SWEEP_AT_ONCE: u32 = 1_000;
 /// When to come again while the store is down.
-const STORE_BACK_AFTER: Duration = Duration::from_secs(2);
+pub(crate) const STORE_BACK_AFTER: Duration = Duration::from_secs(2);
 
 pub(crate) struct Door {
     pub(crate) store: Arc<dyn Store>,
@@ -34,12 +34,12 @@ pub(crate) struct Door {
     pub(crate) is_anonymous: bool,
     /// Every route that was declared, for who asks what it promises.
     pub(crate) declared: Mutex<Table>,
-    /// One of the routes that are protected, to which a self-test can be sent.
-    pub(crate) guarded: OnceLock<(Method, String)>,
     pub(crate) authorise: Option<Arc<dyn Authorise>>,
     pub(crate) audit: Option<Arc<dyn Audit>>,
     pub(crate) observers: Vec<Arc<dyn Observer>>,
     pub(crate) profile: Profile,
+    /// The path below which callers can look at their operations, where it is known.
+    pub(crate) operations_at: Option<String>,
     pub(crate) versions: Versions,
     pub(crate) refuse_stale_keys: bool,
     pub(crate) spending: Spending,
@@ -53,11 +53,19 @@ impl Door {
     /// Notes which routes the layer stands before.
     pub(crate) fn guards(&self, table: &Table) {
         self.declared.lock().unwrap_or_else(PoisonError::into_inner).0.extend(table.0.clone());
-        let protected = table.0.iter().find(|(_, policy)| !matches!(policy.mode, Mode::Exempt));
-        if let Some(((template, method), _)) = protected {
-            let method = Method::from_bytes(method.as_bytes()).expect("it was a method");
-            self.guarded.get_or_init(|| (method, template.clone()));
-        }
+    }
+
+    /// The protected routes that have a path, to which a self-test can be sent.
+    pub(crate) fn guarded(&self) -> Vec<(Method, String)> {
+        let declared = self.declared.lock().unwrap_or_else(PoisonError::into_inner);
+        let protected = declared.0.iter().filter(|((template, _), policy)| {
+            !matches!(policy.mode, Mode::Exempt) && template != NO_TEMPLATE
+        });
+        protected
+            .map(|((template, method), _)| {
+                (Method::from_bytes(method.as_bytes()).expect("it was a method"), template.clone())
+            })
+            .collect()
     }
 
     pub(crate) fn tell(&self, route: &Route, operation: Option<OperationId>, what: What) {
@@ -77,7 +85,7 @@ impl Door {
 /// What the caller is told when the store did not answer.
 pub(crate) fn store_problem(error: &StoreError) -> Problem {
     match error {
-        StoreError::Unavailable(_) | StoreError::Unfit(_) => {
+        StoreError::Unavailable(_) | StoreError::Unfit(_) | StoreError::Detached(_) => {
             tracing::error!(%error, "idempotency");
             Problem::new(Reason::StoreUnavailable).retry_after(STORE_BACK_AFTER)
         }

@@ -8,7 +8,7 @@ use crate::budget::{Budgets, Spending};
 use crate::door::{Door, Places};
 use crate::key::Versions;
 use crate::observe::Observer;
-use crate::policy::Policy;
+use crate::policy::{Mode, Policy};
 use crate::problem::Profile;
 use crate::route::{Policies, RouteTable};
 use crate::routes::Table;
@@ -18,9 +18,12 @@ use crate::store::{Store, StoreError};
 use crate::vault::{DataKeys, Secret, Vault};
 use http::request::Parts;
 use http::{HeaderName, Method};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tower::Layer;
+
+/// Who sweeps more often does nothing else.
+const SWEEP_EVERY_MIN: Duration = Duration::from_millis(10);
 
 /// Why the layer does not start.
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +79,7 @@ impl IdempotencyLayer {
             audit: None,
             observers: Vec::new(),
             profile: Profile::default(),
+            operations_at: None,
             versions: Versions::default(),
             refuse_stale_keys: false,
             budgets: Budgets::default(),
@@ -109,8 +113,12 @@ impl IdempotencyLayer {
 
 fn check(store: &dyn Store, table: &Table) -> Result<(), StartError> {
     table.0.iter().try_for_each(|((template, method), policy)| {
-        fits(store, policy)
-            .map_err(|fault| StartError::Policy { route: format!("{method} {template}"), fault })
+        let refuse = |fault| StartError::Policy { route: format!("{method} {template}"), fault };
+        let is_safe = matches!(method.as_str(), "GET" | "HEAD" | "OPTIONS" | "TRACE");
+        if is_safe && !matches!(policy.mode, Mode::Exempt) {
+            return Err(refuse(format!("{method} changes nothing, and is never protected")));
+        }
+        fits(store, policy).map_err(refuse)
     })
 }
 
@@ -137,6 +145,7 @@ pub struct Builder {
     audit: Option<Arc<dyn Audit>>,
     observers: Vec<Arc<dyn Observer>>,
     profile: Profile,
+    operations_at: Option<String>,
     versions: Versions,
     refuse_stale_keys: bool,
     budgets: Budgets,
@@ -194,6 +203,13 @@ impl Builder {
         self
     }
 
+    /// The path below which callers find [`Operations::router`](crate::Operations::router). A refusal that is about an
+    /// operation then tells, as its `instance`, where that operation can be looked at.
+    pub fn operations_at(mut self, path: &str) -> Self {
+        self.operations_at = Some(path.trim_end_matches('/').to_owned());
+        self
+    }
+
     /// Which UUID versions a key may have: 4, 5 and 7, unless said otherwise.
     pub fn key_versions(mut self, versions: Versions) -> Self {
         self.versions = versions;
@@ -230,9 +246,9 @@ impl Builder {
         self
     }
 
-    /// How often what expired is removed: every minute, unless said otherwise. It changes no answer.
+    /// How often what expired is removed: every minute, unless said otherwise; at most every 10 ms. It changes no answer.
     pub fn sweep_every(mut self, pause: Duration) -> Self {
-        self.sweep_every = pause;
+        self.sweep_every = pause.max(SWEEP_EVERY_MIN);
         self
     }
 
@@ -270,11 +286,11 @@ impl Builder {
             scope_of,
             is_anonymous: self.is_anonymous,
             declared: Mutex::default(),
-            guarded: OnceLock::new(),
             authorise: self.authorise,
             audit: self.audit,
             observers: self.observers,
             profile: self.profile,
+            operations_at: self.operations_at,
             versions: self.versions,
             refuse_stale_keys: self.refuse_stale_keys,
             spending: Spending::new(self.budgets),
@@ -284,6 +300,7 @@ impl Builder {
             running: crate::door::Running::default(),
         });
         door.guards(&self.declared);
+        self.declared.log();
         tokio::spawn(crate::door::sweep(Arc::downgrade(&door), self.sweep_every));
         let policies = Policies::Table { declared: self.declared, undeclared: self.policy };
         Ok(IdempotencyLayer { door, routes: RouteTable::new(policies) })

@@ -151,7 +151,15 @@ impl Published {
             Value::Object(members)
         });
         let headers = response_headers().map(|(name, _, _, tells)| (name, Value::from(tells)));
-        let Budgets { window, replays, conflicts, running, stored_bytes, requests_per_key: _ } = self.budgets;
+        let Budgets {
+            window,
+            replays,
+            conflicts,
+            running,
+            stored_bytes,
+            stored_records,
+            requests_per_key: _,
+        } = self.budgets;
         json!({
             "profile": profile_name(self.profile),
             "key": {
@@ -170,6 +178,7 @@ impl Published {
                 "conflicts": conflicts,
                 "running": running,
                 "stored_bytes": stored_bytes,
+                "stored_records": stored_records,
             },
             "reasons": Reason::ALL.map(|reason| self.problem(reason)).as_slice(),
         })
@@ -295,13 +304,9 @@ impl Published {
 
 /// The response that a caller gets for one of these reasons.
 fn response(reasons: &[Reason]) -> Value {
-    let comes_again = reasons.iter().any(|reason| match reason.next() {
-        Next::SameKey => true,
-        Next::NewKey | Next::Stop => false,
-    });
     let headers = response_headers().into_iter().filter(|(name, ..)| match *name {
         "Idempotency-Replayed" | "Last-Modified" => false,
-        "Retry-After" => comes_again,
+        "Retry-After" => reasons.iter().any(|reason| reason.tells_when()),
         _ => true,
     });
     let headers = headers.map(|(name, component, _, _)| {
@@ -348,6 +353,16 @@ fn problem_schema() -> Value {
                 "type": "string",
                 "format": "uuid",
                 "description": "The operation, by which its state can be asked for.",
+            },
+            "state": {
+                "type": "string",
+                "enum": State::ALL.map(State::name),
+                "description": "Where the operation stands, as far as the reason tells.",
+            },
+            "instance": {
+                "type": "string",
+                "format": "uri-reference",
+                "description": "Where the operation can be looked at.",
             },
         },
     })

@@ -233,6 +233,8 @@ impl Policy {
             ))
         } else if let Some((what, time)) = self.without_end() {
             Some(format!("{what} of {time:?} is longer than {TIME_MAX:?}, and no clock gets there"))
+        } else if matches!(self.mode, Mode::Transactional) && self.fail_open {
+            Some("it is transactional, and without its store there is no transaction to run it in".to_owned())
         } else if matches!(self.mode, Mode::Transactional) && !shares_transactions {
             Some(format!(
                 "it is transactional, and the {store} store has no transaction to share; use SQLite or PostgreSQL, or \

@@ -1,6 +1,7 @@
 //! Every refusal, in one closed set: problem details (RFC 9457) with a `code`, a `reason`, and what the caller should do
 //! next. A reason never has two meanings.
 
+use crate::operations::State;
 use crate::record::OperationId;
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -48,6 +49,8 @@ pub enum Reason {
     InProgress,
     /// The first request began, and what came of it is not known.
     OutcomeUnknown,
+    /// The first request has ended while this one waited for it, and nothing of it was done.
+    NotApplied,
     /// The first request has ended; its answer was too large, or of a kind that is not kept.
     ResultNotRetained,
     /// The first request ended so long ago that its answer is no longer kept.
@@ -77,7 +80,7 @@ pub enum Next {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::KeyRequired,
         Self::KeyMalformed,
         Self::KeyStale,
@@ -92,6 +95,7 @@ impl Reason {
         Self::Conflict,
         Self::InProgress,
         Self::OutcomeUnknown,
+        Self::NotApplied,
         Self::ResultNotRetained,
         Self::ResultExpired,
         Self::TooMany,
@@ -201,6 +205,13 @@ impl Reason {
                 Next::Stop,
                 "The first request with this Idempotency-Key began, and it is not known what came of it; it is not run again",
             ),
+            Self::NotApplied => (
+                409,
+                CONFLICT,
+                "NOT_APPLIED",
+                Next::SameKey,
+                "The first request with this Idempotency-Key has ended, and nothing of it was done",
+            ),
             Self::ResultNotRetained => (
                 409,
                 CONFLICT,
@@ -272,6 +283,39 @@ impl Reason {
         self.line().3
     }
 
+    /// Whether the answer tells when to come again.
+    pub const fn tells_when(self) -> bool {
+        matches!(self, Self::InProgress | Self::NotApplied | Self::TooMany | Self::StoreUnavailable)
+    }
+
+    /// Where the operation stands, as far as the reason tells.
+    pub const fn state(self) -> Option<State> {
+        match self {
+            Self::InProgress => Some(State::Running),
+            Self::OutcomeUnknown => Some(State::Unknown),
+            Self::ResultNotRetained => Some(State::Completed),
+            Self::ResultExpired => Some(State::Expired),
+            Self::KeyRequired
+            | Self::KeyMalformed
+            | Self::KeyStale
+            | Self::ScopeMissing
+            | Self::NotAuthorised
+            | Self::DigestInvalid
+            | Self::DigestMismatched
+            | Self::DigestUnsupported
+            | Self::ContentMalformed
+            | Self::ContentTooLarge
+            | Self::CharsetUnsupported
+            | Self::Conflict
+            | Self::NotApplied
+            | Self::TooMany
+            | Self::StoreUnavailable
+            | Self::RecordDamaged
+            | Self::HandlerFailed
+            | Self::OperationNotFound => None,
+        }
+    }
+
     /// Its `code`: what kind of refusal it is, beside the status.
     pub const fn code(self) -> &'static str {
         self.line().1
@@ -314,12 +358,21 @@ pub struct Problem {
     retry_after: Option<Duration>,
     status: Option<StatusCode>,
     next: Option<Next>,
+    instance: Option<String>,
 }
 
 impl Problem {
     /// Refused for this reason.
     pub fn new(reason: Reason) -> Self {
-        Self { reason, detail: None, operation: None, retry_after: None, status: None, next: None }
+        Self {
+            reason,
+            detail: None,
+            operation: None,
+            retry_after: None,
+            status: None,
+            next: None,
+            instance: None,
+        }
     }
 
     /// What exactly is wrong, for this request. It must hold no secret.
@@ -352,6 +405,13 @@ impl Problem {
         self
     }
 
+    /// Where the operation, if it is about one, can be looked at: below this path.
+    pub(crate) fn found_below(mut self, path: Option<&str>) -> Self {
+        self.instance =
+            path.zip(self.operation).map(|(path, operation)| format!("{path}/operations/{operation}"));
+        self
+    }
+
     /// Why.
     pub fn reason(&self) -> Reason {
         self.reason
@@ -379,6 +439,12 @@ impl Problem {
         members.insert("next".to_owned(), next.name().into());
         if let Some(operation) = self.operation {
             members.insert("operation".to_owned(), operation.to_string().into());
+            if let Some(state) = self.reason.state() {
+                members.insert("state".to_owned(), state.name().into());
+            }
+        }
+        if let Some(instance) = self.instance {
+            members.insert("instance".to_owned(), instance.into());
         }
         let mut response = Response::new(Bytes::from(Value::Object(members).to_string()));
         *response.status_mut() = status;

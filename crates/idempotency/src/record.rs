@@ -127,8 +127,8 @@ pub struct Record {
     pub standing: Standing,
 }
 
-/// Where a record stands. Each variant holds what is true there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Where a record stands. Each variant holds what is true there. Answers are not shown: they may be readable.
+#[derive(Clone, PartialEq, Eq)]
 pub enum Standing {
     /// Somebody holds it, for so much longer unless renewed. Zero: the lease ran out and nobody has claimed it since.
     Running {
@@ -156,6 +156,19 @@ pub enum Standing {
         /// When it ended.
         at: Timestamp,
     },
+}
+
+impl fmt::Debug for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Running { lease_left } => write!(f, "Running({lease_left:?} left)"),
+            Self::Unknown { at, expires_at } => write!(f, "Unknown(at {at}, until {expires_at})"),
+            Self::Completed { at, expires_at, answer } => {
+                write!(f, "Completed(at {at}, until {expires_at}, {} bytes)", answer.len())
+            }
+            Self::Expired { at } => write!(f, "Expired(ended at {at})"),
+        }
+    }
 }
 
 impl Standing {
@@ -188,13 +201,22 @@ pub struct Completion {
     pub keep: Keep,
 }
 
-/// What came of an operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What came of an operation. An answer is not shown: it may be readable.
+#[derive(Clone, PartialEq, Eq)]
 pub enum Ending {
     /// An answer, sealed.
     Answered(Bytes),
     /// It cannot be known.
     Unknown,
+}
+
+impl fmt::Debug for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Answered(answer) => write!(f, "Answered({} bytes)", answer.len()),
+            Self::Unknown => f.write_str("Unknown"),
+        }
+    }
 }
 
 /// How long an end is kept, counted from completion on the store's clock.

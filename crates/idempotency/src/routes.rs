@@ -106,6 +106,15 @@ enum Part<S> {
 #[derive(Clone, Default)]
 pub(crate) struct Table(pub(crate) BTreeMap<(String, String), Policy>);
 
+impl Table {
+    /// The start-up list.
+    pub(crate) fn log(&self) {
+        for ((path, method), policy) in &self.0 {
+            tracing::info!(route = format!("{method} {path}"), mode = policy.mode.name(), "idempotency");
+        }
+    }
+}
+
 impl<S: Clone + Send + Sync + 'static> Default for Routes<S> {
     fn default() -> Self {
         Self::new()
@@ -155,9 +164,7 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     /// Routes that are merged into the result afterwards are not under the layer.
     pub fn guarded_by(self, layer: &IdempotencyLayer) -> Result<Router<S>, StartError> {
         layer.check(&self.table)?;
-        for ((path, method), policy) in &self.table.0 {
-            tracing::info!(route = format!("{method} {path}"), mode = policy.mode.name(), "idempotency");
-        }
+        self.table.log();
         Ok(self.put_together(layer))
     }
 

@@ -3,7 +3,7 @@
 //!
 //! The handler has a task of its own, so that a panic is an outcome and a lost lease can stop it.
 
-use crate::asked::{Asked, IDEMPOTENCY_REPLAYED, random};
+use crate::asked::{self, Asked, IDEMPOTENCY_REPLAYED, Refusal, random};
 use crate::budget::Place;
 use crate::content::{Content, Gathered, Resumed};
 use crate::context::IdempotencyContext;
@@ -11,12 +11,13 @@ use crate::door::{Door, Inside, budget_problem, store_problem};
 use crate::observe::What;
 use crate::policy::{Attached, Mode, Policy};
 use crate::problem::{Problem, Reason};
-use crate::record::{Claim, Claimed, Completion, Ending, Grant, Holding, Record, Takeover};
+use crate::record::{Claim, Claimed, Completion, Ending, Grant, Holding, Record, Standing, Takeover};
 use crate::service::{self, Inner};
 use crate::store::{StoreError, Transaction};
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use http::request::Parts;
 use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use std::future::Future;
@@ -86,9 +87,13 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
         Ok(Claimed::Found(record)) => Step::Found(Box::new((record, unrun))),
         Ok(Claimed::Granted(grant)) => {
             let (deadline, _) = watch::channel(deadline_after(began, policy));
+            let (parts, content) = unrun.request.into_parts();
+            let asker = door.authorise.as_ref().map(|_| parts.clone());
+            let unrun = Unrun { request: Request::from_parts(parts, content), ..unrun };
             let run = Arc::new(Run {
                 door,
                 asked: asked.clone(),
+                asker,
                 grant,
                 began,
                 deadline,
@@ -102,7 +107,7 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
             };
             answered.map_or_else(Step::Refused, Step::Done)
         }
-        Err(error @ (StoreError::Corrupt { .. } | StoreError::Unfit(_))) => {
+        Err(error @ (StoreError::Corrupt { .. } | StoreError::Unfit(_) | StoreError::Detached(_))) => {
             Step::Refused(store_problem(&error).about(asked.operation))
         }
         Err(error @ StoreError::Unavailable(_)) => {
@@ -145,18 +150,23 @@ async fn undo(door: Arc<Door>, claim: Claim, _inside: Inside, _place: Place) {
     // Never to take over: what another holder began meanwhile is not ours to undo.
     let claim = Claim { takeover: Takeover::Never, ..claim };
     while Instant::now() < until {
+        sleep(SAVE_AGAIN.1).await;
         match undo_once(&door, &claim).await {
             Ok(()) => return,
             Err(error) => {
                 tracing::debug!(%error, operation = %claim.operation, "a claim is given back later");
             }
         }
-        sleep(SAVE_AGAIN.1).await;
     }
 }
 
 async fn undo_once(door: &Door, claim: &Claim) -> Result<(), StoreError> {
     let Claim { operation, keep, .. } = *claim;
+    // Where nothing was granted nothing is claimed, if only to be given back: somebody else may come just then.
+    let Some(Standing::Running { .. }) = door.store.look(operation).await?.map(|record| record.standing)
+    else {
+        return Ok(());
+    };
     match door.store.claim(claim).await? {
         Claimed::Found(_) => {}
         // Somebody began before: released, it would seem that nobody did, and the work would be begun again.
@@ -198,6 +208,8 @@ pub(crate) enum Finished {
 pub(crate) struct Run {
     pub(crate) door: Arc<Door>,
     pub(crate) asked: Arc<Asked>,
+    /// Who asked, where somebody decides who may.
+    asker: Option<Parts>,
     pub(crate) grant: Grant,
     pub(crate) began: Instant,
     /// When the lease must have been renewed.
@@ -278,12 +290,12 @@ impl Run {
             let deadline = *self.deadline.borrow();
             let finished = tokio::select! {
                 biased;
-                produced = &mut work => return match produced {
-                    Ok(produced) => Finished::Produced(produced),
-                    Err(error) => {
-                        tracing::error!(operation = %self.asked.operation, %error, "a handler panicked");
-                        Finished::Panicked
-                    }
+                produced = &mut work => return if let Ok(produced) = produced {
+                    Finished::Produced(produced)
+                } else {
+                    // What it panicked with is not logged here: it may hold anything.
+                    tracing::error!(operation = %self.asked.operation, "a handler panicked");
+                    Finished::Panicked
                 },
                 () = until(run_until) => Finished::TimedOut,
                 () = sleep_until(deadline), if stops => {
@@ -318,6 +330,25 @@ impl Run {
                     other
                 }
             };
+        }
+    }
+
+    /// Renews the lease where a third of it has passed: for those who have something to record that the store does not take.
+    pub(crate) async fn stay_holder(&self) {
+        let lease_for = self.policy().lease_for;
+        let left = self.deadline.borrow().saturating_duration_since(Instant::now());
+        if left < lease_for * 2 / 3
+            && let Err(error) = self.renew_at(Instant::now()).await
+        {
+            tracing::debug!(%error, operation = %self.asked.operation, "a lease could not be renewed yet");
+        }
+    }
+
+    /// Whether the one who asked may still see what came of it.
+    pub(crate) async fn authorise(&self) -> Result<(), Refusal> {
+        match &self.asker {
+            Some(parts) => asked::authorise(&self.door, parts, &self.asked.scope).await,
+            None => Ok(()),
         }
     }
 

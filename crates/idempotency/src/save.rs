@@ -4,19 +4,20 @@
 //! away after the effect is offered the end again and again, for as long as nobody else holds the operation.
 
 use crate::answer::{Answer, Kept, retained_headers};
-use crate::asked::CONTENT_DIGEST;
+use crate::asked::{CONTENT_DIGEST, Refusal};
 use crate::content::Content;
 use crate::door::store_problem;
 use crate::ending::{Ended, NotAppliedMark, Verdict, verdict};
 use crate::observe::What;
 use crate::policy::Mode;
-use crate::problem::{Next, Problem, Reason};
+use crate::problem::{Problem, Reason};
 use crate::record::{Completion, Ending, Holding};
 use crate::run::{Finished, Produced, Run, SAVE_AGAIN};
 use crate::service;
 use crate::store::{StoreError, Transaction};
 use crate::vault::{SealError, Sealing};
 use crate::wait;
+use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -29,7 +30,8 @@ const SAVE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// An end as it is offered to the store.
 enum End {
-    Completed(Completion),
+    /// With what is told of it once it is recorded.
+    Completed(Completion, What),
     /// Nothing was done.
     Released,
 }
@@ -57,6 +59,7 @@ impl Run {
                 return self.unknown(false, Err(wait::in_progress(&self.asked))).await;
             }
             Finished::Produced(Produced::Unknown) => {
+                // Who could have told cannot, so that there is nothing to ask again for.
                 let problem = Problem::new(Reason::OutcomeUnknown).about(self.asked.operation);
                 return self.unknown(false, Err(problem)).await;
             }
@@ -68,7 +71,7 @@ impl Run {
             }
             Finished::TimedOut => return self.broke(transaction, false, StatusCode::GATEWAY_TIMEOUT).await,
             Finished::Lost => {
-                roll_back(transaction).await;
+                self.roll_back(transaction).await;
                 return self.winner().await;
             }
         };
@@ -76,10 +79,8 @@ impl Run {
         match verdict(&self.policy().mode, Ended::Answered { status: response.status(), not_applied }) {
             Verdict::Keep => self.keep(response, transaction).await,
             Verdict::Unknown => self.unknown(false, Ok(response)).await,
-            Verdict::Release => {
-                roll_back(transaction).await;
-                self.give_back(Ok(response)).await
-            }
+            Verdict::Release if self.roll_back(transaction).await => self.give_back(Ok(response)).await,
+            Verdict::Release => self.not_undone(false, StatusCode::INTERNAL_SERVER_ERROR).await,
         }
     }
 
@@ -94,44 +95,35 @@ impl Run {
             tracing::error!(operation = %asked.operation, "what takes out of answers what is not to be stored panicked");
             return self.broke(transaction, true, StatusCode::INTERNAL_SERVER_ERROR).await;
         };
-        let sealing = Sealing {
-            tenant: &asked.scope.tenant,
-            scope: asked.scope_tag,
-            operation: asked.operation,
-            request: asked.request,
-            epoch: self.grant.epoch,
-        };
-        let sealed = catch_unwind(AssertUnwindSafe(|| self.door.vault.seal(&sealing, &stored)));
+        let sealed = catch_unwind(AssertUnwindSafe(|| self.door.vault.seal(&self.sealing(), &stored)));
         let sealed = sealed.unwrap_or(Err(SealError::Panicked));
         let (sealed, retained) = match sealed {
             Ok(sealed) => (sealed, retained),
             // Without a data key nothing of the answer may be kept, but that there was one is.
             Err(error) => {
                 tracing::error!(%error, operation = %asked.operation, "an answer could not be sealed");
-                let bare =
-                    Answer { status: answer.status(), headers: HeaderMap::new(), body: Kept::NotRetained };
-                (self.door.vault.bind(&sealing, &bare.encode()), false)
+                (self.bare(answer.status()), false)
             }
         };
-        let (bytes, status) = (sealed.len() as u64, answer.status().as_u16());
         let completion = self.completion(Ending::Answered(sealed));
-        let held = match transaction {
+        let saved = What::Saved { epoch: self.grant.epoch, status: answer.status().as_u16(), retained };
+        let end = End::Completed(completion.clone(), saved);
+        let holding = match transaction {
             Some(transaction) => match transaction.complete(completion).await {
-                Ok(Holding::Held) => Holding::Held,
-                Ok(Holding::Lost) => {
-                    self.tell(What::LeaseLost { epoch: self.grant.epoch });
-                    Holding::Lost
+                Ok(holding) => {
+                    self.recorded(&end, holding);
+                    holding
+                }
+                Err(error @ StoreError::Detached(_)) => {
+                    tracing::error!(%error, operation = %asked.operation, "idempotency");
+                    return self.not_undone(false, StatusCode::INTERNAL_SERVER_ERROR).await;
                 }
                 Err(error) => return self.unclear(&error).await,
             },
-            None => self.save(End::Completed(completion)).await?,
+            None => self.save(end).await?,
         };
-        match held {
-            Holding::Held => {
-                self.door.spending.stored(asked.scope_tag, bytes, Instant::now().into_std());
-                self.tell(What::Saved { epoch: self.grant.epoch, status, retained });
-                Ok(answer)
-            }
+        match holding {
+            Holding::Held => Ok(answer),
             Holding::Lost => self.winner().await,
         }
     }
@@ -152,6 +144,23 @@ impl Run {
         (stored.encode(), matches!(stored.body, Kept::Body(_)))
     }
 
+    fn sealing(&self) -> Sealing<'_> {
+        let asked = &self.asked;
+        Sealing {
+            tenant: &asked.scope.tenant,
+            scope: asked.scope_tag,
+            operation: asked.operation,
+            request: asked.request,
+            epoch: self.grant.epoch,
+        }
+    }
+
+    /// That there was an end, and nothing of its answer.
+    fn bare(&self, status: StatusCode) -> Bytes {
+        let bare = Answer { status, headers: HeaderMap::new(), body: Kept::NotRetained };
+        self.door.vault.bind(&self.sealing(), &bare.encode())
+    }
+
     fn completion(&self, ending: Ending) -> Completion {
         let (operation, epoch) = (self.asked.operation, self.grant.epoch);
         Completion { operation, epoch, ending, keep: self.policy().keep }
@@ -159,12 +168,30 @@ impl Run {
 
     async fn offer(&self, end: &End) -> Result<Holding, StoreError> {
         match end {
-            End::Completed(completion) => self.door.store.complete(completion).await,
+            End::Completed(completion, _) => self.door.store.complete(completion).await,
             End::Released => self.door.store.release(self.asked.operation, self.grant.epoch).await,
         }
     }
 
-    /// Records the end, and goes on trying where the store is away. The caller is not kept longer than it has patience:
+    /// The store has answered: what it recorded is counted and told.
+    fn recorded(&self, end: &End, holding: Holding) {
+        let epoch = self.grant.epoch;
+        match (holding, end) {
+            (Holding::Lost, _) => self.tell(What::LeaseLost { epoch }),
+            (Holding::Held, End::Released) => self.tell(What::Released { epoch }),
+            (Holding::Held, End::Completed(completion, told)) => {
+                let bytes = match &completion.ending {
+                    Ending::Answered(sealed) => sealed.len() as u64,
+                    Ending::Unknown => 0,
+                };
+                self.door.spending.stored(self.asked.scope_tag, bytes, Instant::now().into_std());
+                self.tell(told.clone());
+            }
+        }
+    }
+
+    /// Records the end, and goes on trying where the store is away, as the holder that it is: whoever took the operation over
+    /// would do it again. The caller is not kept longer than it has patience:
     /// it is then told to come again, and finds what was recorded meanwhile.
     async fn save(self: &Arc<Self>, end: End) -> Result<Holding, Problem> {
         let patience_until = Instant::now() + SAVE_PATIENCE;
@@ -172,9 +199,7 @@ impl Run {
         loop {
             match self.offer(&end).await {
                 Ok(holding) => {
-                    if holding == Holding::Lost {
-                        self.tell(What::LeaseLost { epoch: self.grant.epoch });
-                    }
+                    self.recorded(&end, holding);
                     return Ok(holding);
                 }
                 Err(error) if Instant::now() < patience_until => self.note_unsaved(&error),
@@ -183,7 +208,7 @@ impl Run {
                     return Err(store_problem(&error).about(self.asked.operation));
                 }
             }
-            sleep(pause).await;
+            self.rest(pause).await;
             pause = (pause * 2).min(SAVE_AGAIN.1);
         }
     }
@@ -193,19 +218,22 @@ impl Run {
     async fn save_later(self: Arc<Self>, end: End) {
         let until = Instant::now() + self.policy().keep.answer_for;
         while Instant::now() < until {
-            sleep(SAVE_AGAIN.1).await;
+            self.rest(SAVE_AGAIN.1).await;
             match self.offer(&end).await {
-                Ok(Holding::Held) => {
-                    tracing::info!(operation = %self.asked.operation, "an end was recorded late");
-                    return;
-                }
-                Ok(Holding::Lost) => {
-                    self.tell(What::LeaseLost { epoch: self.grant.epoch });
+                Ok(holding) => {
+                    tracing::info!(operation = %self.asked.operation, ?holding, "an end was taken late");
+                    self.recorded(&end, holding);
                     return;
                 }
                 Err(error) => self.note_unsaved(&error),
             }
         }
+    }
+
+    /// Pauses before the end is offered again, and stays the holder meanwhile.
+    async fn rest(&self, pause: Duration) {
+        self.stay_holder().await;
+        sleep(pause.min(self.policy().lease_for / 3)).await;
     }
 
     fn note_unsaved(&self, error: &StoreError) {
@@ -222,32 +250,46 @@ impl Run {
     ) -> Answered {
         let operation = self.asked.operation;
         match verdict(&self.policy().mode, Ended::Broke) {
-            Verdict::Release => {
-                roll_back(transaction).await;
+            Verdict::Release if self.roll_back(transaction).await => {
                 let problem = Problem::new(Reason::HandlerFailed).about(operation).with_status(status);
                 self.give_back(Err(problem)).await
             }
-            Verdict::Unknown | Verdict::Keep => {
-                let problem = Problem::new(Reason::OutcomeUnknown).about(operation).with_status(status);
-                let problem = match self.policy().mode {
-                    Mode::Exempt | Mode::AtMostOnce | Mode::Transactional => problem,
-                    Mode::Durable(_) => problem
-                        .with_next(Next::SameKey)
-                        .detail("Sent again with the same key, it is attached to the work that was begun"),
-                };
-                self.unknown(panicked, Err(problem)).await
+            Verdict::Release | Verdict::Unknown | Verdict::Keep => self.not_undone(panicked, status).await,
+        }
+    }
+
+    /// What the handler did may be there, and nobody can tell.
+    async fn not_undone(self: &Arc<Self>, panicked: bool, status: StatusCode) -> Answered {
+        self.unknown(panicked, Err(service::outcome_unknown(&self.asked).with_status(status))).await
+    }
+
+    /// Undoes what the handler did. `false`: it may be there all the same. A transaction that cannot be told to is undone
+    /// when its connection ends.
+    async fn roll_back(&self, transaction: Option<Box<dyn Transaction>>) -> bool {
+        let Some(transaction) = transaction else { return true };
+        match transaction.roll_back().await {
+            Ok(()) => true,
+            Err(error @ StoreError::Detached(_)) => {
+                tracing::error!(%error, operation = %self.asked.operation, "idempotency");
+                false
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a transaction could not be rolled back; its connection was given up");
+                true
             }
         }
     }
 
     /// Records that it is not known what was done, and answers `told` to the one whose request it was.
     async fn unknown(self: &Arc<Self>, panicked: bool, told: Answered) -> Answered {
-        match self.save(End::Completed(self.completion(Ending::Unknown))).await? {
-            Holding::Held => {
-                self.door.spending.stored(self.asked.scope_tag, 0, Instant::now().into_std());
-                self.tell(What::Unknown { epoch: self.grant.epoch, panicked });
-                told
-            }
+        let unknown = What::Unknown { epoch: self.grant.epoch, panicked };
+        let ending = match self.policy().mode {
+            // Only one that ended its transaction by itself comes here: unlike after a crash, it must not be run again.
+            Mode::Transactional => Ending::Answered(self.bare(StatusCode::INTERNAL_SERVER_ERROR)),
+            Mode::Exempt | Mode::AtMostOnce | Mode::Durable(_) => Ending::Unknown,
+        };
+        match self.save(End::Completed(self.completion(ending), unknown)).await? {
+            Holding::Held => told,
             Holding::Lost => self.winner().await,
         }
     }
@@ -256,21 +298,28 @@ impl Run {
     /// transaction's own lock, and is refused where the record was completed.
     async fn unclear(self: &Arc<Self>, error: &StoreError) -> Answered {
         self.note_unsaved(error);
+        let undone = Err(store_problem(error).about(self.asked.operation));
         match self.save(End::Released).await? {
-            Holding::Held => Err(store_problem(error).about(self.asked.operation)),
-            Holding::Lost => self.winner().await,
+            Holding::Held => undone,
+            // Or it was released, and the answer to that was lost: then there is no record.
+            Holding::Lost => self.winner_or(undone).await,
         }
     }
 
     /// What the record says by now: the answer of whoever holds or held it last, never one's own.
     async fn winner(&self) -> Answered {
-        self.winner_or(Err(Problem::new(Reason::OutcomeUnknown).about(self.asked.operation))).await
+        self.winner_or(Err(service::outcome_unknown(&self.asked))).await
     }
 
     /// The same, or this where there is no record.
     async fn winner_or(&self, nobody: Answered) -> Answered {
         match self.door.store.look(self.asked.operation).await {
             Ok(Some(record)) => {
+                match self.authorise().await {
+                    Ok(()) => {}
+                    Err(Refusal::Problem(problem)) => return Err(problem),
+                    Err(Refusal::Answer(answer)) => return Ok(answer.map(Content::Flowing)),
+                }
                 let answer = service::found(&self.door, &self.asked, &record).await?;
                 answer.ok_or_else(|| wait::in_progress(&self.asked))
             }
@@ -283,10 +332,7 @@ impl Run {
     /// Where somebody else has taken it over, what came of that counts.
     pub(crate) async fn give_back(self: &Arc<Self>, told: Answered) -> Answered {
         match self.save(End::Released).await {
-            Ok(Holding::Held) => {
-                self.tell(What::Released { epoch: self.grant.epoch });
-                told
-            }
+            Ok(Holding::Held) => told,
             Ok(Holding::Lost) => self.winner_or(told).await,
             Err(problem) => {
                 tracing::debug!(reason = problem.reason().name(), "an operation is given back later");
@@ -302,14 +348,5 @@ impl Run {
         let before = pace.load(Ordering::Relaxed);
         let after = if before == 0 { micros } else { before - before / 8 + micros / 8 };
         pace.store(after, Ordering::Relaxed);
-    }
-}
-
-/// Undoes what the handler did. A transaction that cannot be told to is undone when its connection ends.
-async fn roll_back(transaction: Option<Box<dyn Transaction>>) {
-    if let Some(transaction) = transaction
-        && let Err(error) = transaction.roll_back().await
-    {
-        tracing::warn!(%error, "a transaction could not be rolled back; its connection was given up");
     }
 }

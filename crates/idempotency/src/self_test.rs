@@ -18,7 +18,7 @@ use axum::body::Body;
 use axum::extract::MatchedPath;
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt;
 use std::sync::{Arc, Mutex, PoisonError};
 use tower::ServiceExt;
@@ -95,16 +95,33 @@ pub enum Misplaced {
 }
 
 impl IdempotencyLayer {
-    /// Sends two probes through the whole program, one as `sign_in` makes it and one without credentials, and says what
-    /// stands in the wrong place.
+    /// Sends two probes to each protected route through the whole program, one as `sign_in` makes it and one without
+    /// credentials, and says what stands in the wrong place. Where routes were nested after they were guarded, `sign_in`
+    /// also puts the prefix before the path.
     pub async fn self_test(
         &self,
         app: Router,
-        sign_in: impl FnOnce(&mut Request<Body>),
+        sign_in: impl Fn(&mut Request<Body>),
     ) -> Result<(), Misplaced> {
-        let (method, template) = self.door.guarded.get().cloned().ok_or(Misplaced::NoRoute)?;
+        let guarded = self.door.guarded();
+        if guarded.is_empty() {
+            return Err(Misplaced::NoRoute);
+        }
+        for (method, template) in guarded {
+            self.probe(&app, &method, &template, &sign_in).await?;
+        }
+        Ok(())
+    }
+
+    async fn probe(
+        &self,
+        app: &Router,
+        method: &Method,
+        template: &str,
+        sign_in: impl Fn(&mut Request<Body>),
+    ) -> Result<(), Misplaced> {
         let route = format!("{method} {template}");
-        let path = fill(&template);
+        let path = fill(template);
         let request = |probe: &Probe| {
             let mut request = Request::new(Body::from("{}"));
             *request.method_mut() = method.clone();
@@ -120,6 +137,7 @@ impl IdempotencyLayer {
         let probe = Probe::default();
         let mut signed = request(&probe);
         sign_in(&mut signed);
+        let signed_to = signed.uri().clone();
         let Ok(response) = app.clone().oneshot(signed).await;
         let sighting = probe.sightings().first().copied();
         let sighting = sighting.ok_or(Misplaced::NotReached { route, status: response.status() })?;
@@ -136,7 +154,9 @@ impl IdempotencyLayer {
         }
 
         let probe = Probe::default();
-        let Ok(_) = app.oneshot(request(&probe)).await;
+        let mut unsigned = request(&probe);
+        *unsigned.uri_mut() = signed_to;
+        let Ok(_) = app.clone().oneshot(unsigned).await;
         if !self.door.is_anonymous && probe.sightings().iter().any(|sighting| sighting.is_known) {
             return Err(Misplaced::OpenToAll);
         }

@@ -5,10 +5,10 @@ use crate::asked::{self, Asked, CONTENT_DIGEST, Echo, IDEMPOTENCY_REPLAYED, Refu
 use crate::carried::carried;
 use crate::content::{Content, with_digest};
 use crate::context::IdempotencyContext;
-use crate::door::{Door, budget_problem, store_problem};
+use crate::door::{Door, STORE_BACK_AFTER, budget_problem, store_problem};
 use crate::observe::What;
 use crate::policy::Mode;
-use crate::problem::{Problem, Reason};
+use crate::problem::{Next, Problem, Reason};
 use crate::record::{Record, Standing};
 use crate::route::{Route, RouteTable};
 use crate::run::{Step, Unrun, claim_and_run};
@@ -100,7 +100,7 @@ async fn guarded(door: Arc<Door>, route: Arc<Route>, request: Request, inner: im
     let mut response = answered.unwrap_or_else(|(operation, refusal)| match refusal {
         Refusal::Problem(problem) => {
             door.tell(&route, operation, What::Refused { reason: problem.reason().name() });
-            problem.into_response(door.profile).map(Content::whole)
+            problem.found_below(door.operations_at.as_deref()).into_response(door.profile).map(Content::whole)
         }
         Refusal::Answer(answer) => {
             door.tell(&route, operation, What::Refused { reason: Reason::NotAuthorised.name() });
@@ -139,6 +139,8 @@ async fn answer(
         }
         match wait::for_change(door, asked, patience_until).await? {
             Waited::Changed => unrun = authorise_again(door, asked, back).await?,
+            Waited::NotApplied => return Err(wait::not_applied(asked).into()),
+            Waited::Unknown => return Err(outcome_unknown(asked).into()),
             Waited::InVain => return Err(wait::in_progress(asked).into()),
         }
     }
@@ -163,9 +165,20 @@ pub(crate) async fn found(
     let problem = |reason| Err(Problem::new(reason).about(asked.operation));
     match &record.standing {
         Standing::Running { .. } => Ok(None),
-        Standing::Unknown { .. } => problem(Reason::OutcomeUnknown),
+        Standing::Unknown { .. } => Err(outcome_unknown(asked)),
         Standing::Expired { .. } => problem(Reason::ResultExpired),
         Standing::Completed { answer, .. } => replay(door, asked, record, answer).await.map(Some),
+    }
+}
+
+/// Begun, and nobody knows what came of it. Where the work goes on by itself, asking again is how to find out.
+pub(crate) fn outcome_unknown(asked: &Asked) -> Problem {
+    let problem = Problem::new(Reason::OutcomeUnknown).about(asked.operation);
+    match asked.route.policy.mode {
+        Mode::Exempt | Mode::AtMostOnce | Mode::Transactional => problem,
+        Mode::Durable(_) => problem
+            .with_next(Next::SameKey)
+            .detail("Sent again with the same key, it is attached to the work that was begun"),
     }
 }
 
@@ -189,7 +202,10 @@ async fn replay(
         };
         audit.result_read(&read).await.map_err(|error| {
             tracing::error!(%error, %operation, "idempotency");
-            Problem::new(Reason::StoreUnavailable).about(operation).detail("The read could not be audited")
+            Problem::new(Reason::StoreUnavailable)
+                .about(operation)
+                .retry_after(STORE_BACK_AFTER)
+                .detail("The read could not be audited")
         })?;
     }
     let sealing = Sealing {
@@ -209,7 +225,12 @@ async fn replay(
     })?;
     let mut answer = Answer::decode(&answer).ok_or_else(damaged)?;
     let Kept::Body(body) = answer.body else {
-        return Err(Problem::new(Reason::ResultNotRetained).about(operation));
+        // A server error is no answer that is kept; it stands for an outcome that nobody knows.
+        return Err(if answer.status.is_server_error() {
+            outcome_unknown(asked)
+        } else {
+            Problem::new(Reason::ResultNotRetained).about(operation)
+        });
     };
     door.tell(&asked.route, Some(operation), What::Replayed { epoch: record.epoch });
     let content = match answer.headers.remove(CONTENT_DIGEST) {

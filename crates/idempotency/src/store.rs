@@ -46,6 +46,10 @@ pub enum StoreError {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// The handler ended the transaction that it shares with its record by itself: what it did may be there or not, and no
+    /// longer goes together with its end. Record that this is not known.
+    #[error("what the handler did is not tied to its record: {0}")]
+    Detached(&'static str),
     /// It was set up for something else.
     #[error("the idempotency store does not fit: {0}")]
     Unfit(String),
@@ -122,6 +126,6 @@ pub trait Transaction: Send {
     /// Commits what the handler did together with the end of its record, or neither: `Lost` rolls back.
     fn complete(self: Box<Self>, completion: Completion) -> Pending<'static, Result<Holding, StoreError>>;
 
-    /// Undoes what the handler did.
+    /// Undoes what the handler did, or says that it may be there all the same.
     fn roll_back(self: Box<Self>) -> Pending<'static, Result<(), StoreError>>;
 }

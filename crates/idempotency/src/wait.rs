@@ -4,6 +4,7 @@ use crate::asked::{Asked, random};
 use crate::door::{Door, store_problem};
 use crate::observe::What;
 use crate::problem::{Problem, Reason};
+use crate::record::{Standing, Takeover};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
@@ -15,13 +16,18 @@ const RETRY_AFTER_MAX: Duration = Duration::from_mins(1);
 
 /// How a wait ended.
 pub(crate) enum Waited {
-    /// The first request no longer runs, or its lease ran out.
+    /// The first request has an end, or its lease ran out.
     Changed,
+    /// It ended, and nothing of it was done.
+    NotApplied,
+    /// It ended, and nobody knows what was done; whoever asks anew may find out.
+    Unknown,
     /// It still runs, and patience is over; or all places that its caller may wait in are taken.
     InVain,
 }
 
-/// Waits until the operation no longer runs, or until patience is over.
+/// Waits until the operation no longer runs, or until patience is over. Who waits for one that fails is told so, and does
+/// not run it in its place: otherwise each of those who wait would, one after the other.
 pub(crate) async fn for_change(
     door: &Door,
     asked: &Asked,
@@ -37,7 +43,16 @@ pub(crate) async fn for_change(
         let changed = door.store.changed(operation);
         match door.store.look(operation).await.map_err(|error| store_problem(&error))? {
             Some(record) if record.standing.is_running() => {}
-            Some(_) | None => break Waited::Changed,
+            Some(record) => {
+                break match (record.standing, asked.route.policy.mode.takeover()) {
+                    (Standing::Unknown { .. }, Takeover::Allowed) => Waited::Unknown,
+                    (Standing::Unknown { .. }, Takeover::Never)
+                    | (Standing::Running { .. } | Standing::Completed { .. } | Standing::Expired { .. }, _) => {
+                        Waited::Changed
+                    }
+                };
+            }
+            None => break Waited::NotApplied,
         }
         if Instant::now() >= patience_until {
             break Waited::InVain;
@@ -54,9 +69,17 @@ pub(crate) async fn for_change(
 
 /// What one is told who waited in vain: to come again after about as long as such a request takes, each at another time.
 pub(crate) fn in_progress(asked: &Asked) -> Problem {
+    Problem::new(Reason::InProgress).about(asked.operation).retry_after(spread(asked))
+}
+
+/// What one is told who waited for a request that did nothing.
+pub(crate) fn not_applied(asked: &Asked) -> Problem {
+    Problem::new(Reason::NotApplied).about(asked.operation).retry_after(spread(asked))
+}
+
+fn spread(asked: &Asked) -> Duration {
     let pace = Duration::from_micros(asked.route.pace.load(Ordering::Relaxed));
     let [drawn] = random();
     let spread = f64::from(drawn) / 510.0;
-    let after = pace.mul_f64(1.0 + spread).clamp(Duration::from_secs(1), RETRY_AFTER_MAX);
-    Problem::new(Reason::InProgress).about(asked.operation).retry_after(after)
+    pace.mul_f64(1.0 + spread).clamp(Duration::from_secs(1), RETRY_AFTER_MAX)
 }

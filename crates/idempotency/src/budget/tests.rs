@@ -65,6 +65,19 @@ fn stored_bytes_refuse_what_is_new_and_an_empty_answer_is_not_free() {
 }
 
 #[test]
+fn new_keys_are_counted_however_small_their_answers_are() {
+    let budgets = Budgets { window: WINDOW, stored_records: 2, ..Budgets::default() };
+    let (spending, now) = (Spending::new(budgets), Instant::now());
+    spending.stored(scope(1), 0, now);
+    assert_eq!(spending.admit(scope(1), now), Ok(()));
+    spending.stored(scope(1), 0, now);
+    let refused = spending.admit(scope(1), now + WINDOW / 3).unwrap_err();
+    assert_eq!((refused.what, refused.retry_after), ("new keys", WINDOW * 2 / 3));
+    assert_eq!(spending.admit(scope(2), now), Ok(()));
+    assert_eq!(spending.admit(scope(1), now + WINDOW), Ok(()));
+}
+
+#[test]
 fn running_operations_count_until_their_place_is_dropped_and_leave_nothing_behind() {
     let budgets = Budgets { running: 2, ..Budgets::default() };
     let spending = Spending::new(budgets);

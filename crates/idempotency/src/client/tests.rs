@@ -65,9 +65,14 @@ fn run(operation: u8, epoch: u64) -> IdempotencyContext {
     run_of(operation, epoch, watch::channel(Instant::now()).1)
 }
 
+/// Where TLS is switched on in reqwest by somebody else, it wants to be told whose.
+fn direct() -> reqwest::Client {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    reqwest::Client::builder().no_proxy().build().unwrap()
+}
+
 fn client(propagate: PropagateKey) -> ClientWithMiddleware {
-    let direct = reqwest::Client::builder().no_proxy().build().unwrap();
-    ClientBuilder::new(direct).with(propagate).build()
+    ClientBuilder::new(direct()).with(propagate).build()
 }
 
 async fn send(request: RequestBuilder) {
@@ -175,9 +180,8 @@ async fn what_a_retry_sends_again_keeps_its_key_inside_and_outside_of_runs() {
         }
     }
     let receiver = Receiver::start().await;
-    let direct = reqwest::Client::builder().no_proxy().build().unwrap();
     let propagate = PropagateKey::new().outside(Outside::Minted);
-    let client = ClientBuilder::new(direct).with(Twice).with(propagate).build();
+    let client = ClientBuilder::new(direct()).with(Twice).with(propagate).build();
     let twice = async || {
         send(client.post(receiver.at("/"))).await;
         send(client.post(receiver.at("/"))).await;

@@ -87,7 +87,7 @@ fn each_reason_status_and_header_is_in_the_description() {
             assert_eq!(problems(name).as_object().unwrap().len(), 1, "{name}");
             assert_eq!(components["examples"][name]["value"]["status"], status);
             let says_when = components["responses"][name]["headers"]["Retry-After"].is_object();
-            assert_eq!(says_when, reason.next() == Next::SameKey, "{name}");
+            assert_eq!(says_when, reason.tells_when(), "{name}");
             let known =
                 components["schemas"]["IdempotencyProblem"]["properties"]["reason"]["enum"].as_array();
             assert!(known.unwrap().contains(&Value::from(name)));

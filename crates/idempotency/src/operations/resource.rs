@@ -86,7 +86,9 @@ async fn openapi(State(operations): State<Operations>) -> Response {
 
 async fn operation(State(operations): State<Operations>, Path(id): Path<String>, parts: Parts) -> Response {
     let door = &operations.layer.door;
-    let refused = |problem: Problem| problem.into_response(door.profile).map(Body::from);
+    let refused = |problem: Problem| {
+        problem.found_below(door.operations_at.as_deref()).into_response(door.profile).map(Body::from)
+    };
     let Some(scope) = (door.scope_of)(&parts) else { return refused(Problem::new(Reason::ScopeMissing)) };
     if let Some(authorise) = &door.authorise {
         match authorise.authorise(&parts, &scope).await {

@@ -74,9 +74,9 @@ async fn claims_that_wait_to_be_given_back_are_bounded_for_each_caller() {
     for n in 0..200 {
         assert_eq!(ask(&app, post("/pay", &key(n))).await.reason(), UNAVAILABLE);
     }
-    store.claimants();
+    store.asked_for();
     tokio::time::sleep(Duration::from_millis(1_100)).await;
-    let waiting = store.claimants();
+    let waiting = store.asked_for();
     assert!((1..=64).contains(&waiting), "{waiting} claims are offered again every second");
     store.becomes(Way::Good);
     layer.drain().await;

@@ -6,7 +6,6 @@ use perdura_idempotency::store::{Memory, Pending, Store, StoreError, Swept, Tran
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use uuid::Uuid;
 
 /// What is wrong with the way to the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,7 +23,7 @@ pub(crate) enum Way {
 #[derive(Clone, Default)]
 pub(crate) struct Lossy {
     inner: Memory,
-    seen: Arc<Mutex<(Way, HashSet<Uuid>)>>,
+    seen: Arc<Mutex<(Way, HashSet<OperationId>)>>,
     /// What happens between a look and whatever follows from it.
     looked: Option<Arc<dyn Fn() + Send + Sync>>,
 }
@@ -43,8 +42,8 @@ impl Lossy {
         self.seen.lock().unwrap().0 = way;
     }
 
-    /// Who has claimed since this was asked last.
-    pub(crate) fn claimants(&self) -> usize {
+    /// How many operations were claimed or looked at since this was asked last.
+    pub(crate) fn asked_for(&self) -> usize {
         std::mem::take(&mut self.seen.lock().unwrap().1).len()
     }
 
@@ -70,7 +69,7 @@ impl Store for Lossy {
         Box::pin(async move {
             let way = {
                 let mut seen = self.seen.lock().unwrap();
-                seen.1.insert(claim.claimant);
+                seen.1.insert(claim.operation);
                 seen.0
             };
             match way {
@@ -108,6 +107,7 @@ impl Store for Lossy {
 
     fn look(&self, operation: OperationId) -> Pending<'_, Result<Option<Record>, StoreError>> {
         Box::pin(async move {
+            self.seen.lock().unwrap().1.insert(operation);
             let found = self.unless_cut(self.inner.look(operation)).await;
             if let Some(happens) = &self.looked {
                 happens();

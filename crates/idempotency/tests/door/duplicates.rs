@@ -12,6 +12,11 @@ use tokio::time::Instant;
 
 const IN_PROGRESS: &str = "IDEMPOTENT_REQUEST_IN_PROGRESS";
 
+/// A route whose work is found never to have begun.
+fn durable() -> Policy {
+    Policy::durable(|_: IdempotencyContext| async { Attached::NotBegun })
+}
+
 on_each_store! {
     async fn another_request_under_the_key_does_not_wait_and_learns_only_that_it_conflicts(ground) {
         let here = Shop::open(&ground, Plan::waits(Policy::default())).await;
@@ -33,8 +38,7 @@ on_each_store! {
     }
 
     async fn another_request_under_the_key_never_takes_over(ground) {
-        let not_begun = |_: IdempotencyContext| async { Attached::NotBegun };
-        let shop = Shop::open(&ground, Plan::waits(Policy::durable(not_begun))).await;
+        let shop = Shop::open(&ground, Plan::waits(durable())).await;
         let ask = Ask::pay(&key(1));
         let paused = shop.send(&ask);
         shop.till.began(1).await;
@@ -122,26 +126,56 @@ on_each_store! {
         assert_eq!(here.till.runs(), 1);
     }
 
-    async fn after_one_that_did_nothing_the_next_that_waits_is_run_and_only_one_at_a_time(ground) {
-        let plan = Plan::of(Policy::default(), |call| async move {
-            call.till.at_the_gate().await;
-            if call.nth == 1 { Err(StatusCode::TOO_MANY_REQUESTS) } else { Ok(paid(call.nth)) }
-        });
-        let here = Shop::open(&ground, plan).await;
-        let there = here.beside().await;
-        let ask = Ask::pay(&key(1));
-        let first = here.send(&ask);
-        here.till.began(1).await;
-        let waiting = [here.send(&ask), there.send(&ask), there.send(&ask)];
-        here.events.until(3, |what| *what == What::Waiting).await;
-        here.till.open(1);
-        assert_eq!(first.await.unwrap().status, 429);
-        here.till.began(2).await;
-        here.till.open(10);
-        for told in waiting {
-            told.await.unwrap().is_payment(2);
+    async fn who_waits_for_one_that_did_nothing_is_told_so_and_does_not_run_in_its_place(ground) {
+        let policies = [Policy::default(), durable(), Policy::transactional()];
+        // How the first ends: refused in any mode, and failed where that is undone.
+        let ends = [StatusCode::TOO_MANY_REQUESTS, StatusCode::TOO_MANY_REQUESTS, StatusCode::BAD_GATEWAY];
+        for (nth, (policy, end)) in (1..).zip(policies.into_iter().zip(ends)) {
+            if end == StatusCode::BAD_GATEWAY && !ground.shares_transactions() {
+                continue;
+            }
+            let plan = Plan::of(policy, move |call| async move {
+                call.till.at_the_gate().await;
+                if call.nth == 1 { Err(end) } else { Ok(paid(call.nth)) }
+            });
+            let here = Shop::open(&ground, plan).await;
+            let there = here.beside().await;
+            let ask = Ask::pay(&key(nth));
+            let first = here.send(&ask);
+            here.till.began(1).await;
+            let waiting = [here.send(&ask), there.send(&ask), there.send(&ask)];
+            here.events.until(3, |what| *what == What::Waiting).await;
+            here.till.open(10);
+            assert_eq!(first.await.unwrap().status, end);
+            for told in waiting {
+                let told = told.await.unwrap();
+                told.is_refused(409, "NOT_APPLIED");
+                assert_eq!(told.member("next").as_deref(), Some("same_key"));
+                assert!(told.headers.contains_key(header::RETRY_AFTER));
+            }
+            assert_eq!(here.till.runs(), 1);
+            there.ask(&ask).await.is_payment(2);
         }
-        assert_eq!(here.till.runs(), 2);
+    }
+
+    async fn who_waits_for_durable_work_that_fails_is_told_to_ask_again(ground) {
+        let plan = Plan::of(durable(), |call| async move {
+            call.till.at_the_gate().await;
+            if call.nth == 1 { Err(StatusCode::BAD_GATEWAY) } else { Ok(paid(call.nth)) }
+        });
+        let shop = Shop::open(&ground, plan).await;
+        let ask = Ask::pay(&key(1));
+        let first = shop.send(&ask);
+        shop.till.began(1).await;
+        let waiting = shop.send(&ask);
+        shop.events.until(1, |what| *what == What::Waiting).await;
+        shop.till.open(2);
+        assert_eq!(first.await.unwrap().status, StatusCode::BAD_GATEWAY);
+        let told = waiting.await.unwrap();
+        told.is_refused(409, "OUTCOME_UNKNOWN");
+        assert_eq!(told.member("next").as_deref(), Some("same_key"), "it is attached then");
+        assert_eq!(shop.till.runs(), 1);
+        shop.ask(&ask).await.is_payment(2);
     }
 
     async fn who_waits_for_one_whose_lease_runs_out_is_told_that_it_is_not_known(ground) {

@@ -94,6 +94,34 @@ async fn nothing_to_test_is_told() {
 }
 
 #[tokio::test]
+async fn every_protected_route_is_tried() {
+    let layer = layer().await;
+    let inside =
+        Routes::new().route("/admin", post(async || StatusCode::CREATED)).guarded_by(&layer).unwrap();
+    let app = routes().guarded_by(&layer).unwrap().layer(middleware::from_fn(authenticate)).merge(inside);
+    assert_eq!(
+        layer.self_test(app, sign_in).await,
+        Err(Misplaced::NotAuthenticated),
+        "/admin is outside of it"
+    );
+}
+
+#[tokio::test]
+async fn routes_that_were_nested_afterwards_are_tried_where_they_are() {
+    let layer = layer().await;
+    let guarded = routes().guarded_by(&layer).unwrap();
+    let app = Router::new().nest("/v1", guarded).layer(middleware::from_fn(authenticate));
+    let below = |request: &mut Request<Body>| {
+        sign_in(request);
+        *request.uri_mut() = format!("/v1{}", request.uri()).parse().unwrap();
+    };
+    assert_eq!(layer.self_test(app, below).await, Ok(()));
+    let open = Router::new().nest("/v1", routes().guarded_by(&layer).unwrap());
+    let open = open.layer(middleware::from_fn(wave_through));
+    assert_eq!(layer.self_test(open, below).await, Err(Misplaced::OpenToAll));
+}
+
+#[tokio::test]
 async fn a_layer_that_is_not_on_its_route_is_told() {
     let layer = layer().await;
     drop(routes().guarded_by(&layer).unwrap());

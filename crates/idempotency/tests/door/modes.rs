@@ -2,11 +2,12 @@
 
 use crate::asks::{Ask, key};
 use crate::faulty::{Fault, Verb};
-use crate::grounds::{Ground, act, on_each_store};
+use crate::grounds::{Ground, act, on_each_store, postgres};
 use crate::shop::{Plan, Shop, paid};
 use axum::response::IntoResponse;
 use http::{StatusCode, header};
 use perdura_idempotency::observe::What;
+use perdura_idempotency::store::postgres::Transaction;
 use perdura_idempotency::{Attached, IdempotencyContext, NotApplied, Policy};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -38,6 +39,37 @@ fn acting(ground: &Arc<Ground>, policy: Policy) -> Plan {
             }
         }
     })
+}
+
+/// A handler that takes the commit into its own hands has detached its effect from its record.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_handler_committed_by_itself_is_not_run_again() {
+    let ground = postgres().await;
+    // How it goes on after that.
+    for (nth, how) in (1..).zip(["", "500", "429", "panic"]) {
+        let before = ground.effects().await;
+        let acting = ground.clone();
+        let plan = Plan::of(Policy::transactional(), move |call| {
+            let ground = acting.clone();
+            async move {
+                act(&ground, call.request.extensions()).await;
+                let transaction = call.request.extensions().get::<Transaction>().unwrap();
+                transaction.client().await.unwrap().batch_execute("COMMIT").await.unwrap();
+                match how {
+                    "" => paid(call.nth),
+                    "panic" => panic!("on purpose"),
+                    status => StatusCode::from_u16(status.parse().unwrap()).unwrap().into_response(),
+                }
+            }
+        });
+        let shop = Shop::open(&ground, plan).await;
+        let ask = Ask::pay(&key(nth));
+        shop.ask(&ask).await.is_refused(500, "OUTCOME_UNKNOWN");
+        let told = shop.ask(&ask).await;
+        told.is_refused(409, "OUTCOME_UNKNOWN");
+        assert_eq!(told.member("next").as_deref(), Some("stop"), "{how}");
+        assert_eq!((shop.till.runs(), ground.effects().await - before), (1, 1), "{how}");
+    }
 }
 
 on_each_store! {

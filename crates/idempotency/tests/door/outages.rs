@@ -5,8 +5,8 @@ use crate::faulty::{Fault, Verb};
 use crate::grounds::{memory, on_each_store};
 use crate::shop::{Plan, Shop};
 use http::{StatusCode, header};
-use perdura_idempotency::Policy;
 use perdura_idempotency::observe::What;
+use perdura_idempotency::{Budgets, Policy};
 use std::time::Duration;
 
 const UNAVAILABLE: &str = "IDEMPOTENCY_STORE_UNAVAILABLE";
@@ -55,6 +55,7 @@ on_each_store! {
         shop.store.fail(Verb::Claim, Fault::Mute);
         shop.ask(&Ask::pay(&key(1))).await.is_refused(503, UNAVAILABLE);
         shop.store.mend();
+        shop.ask(&Ask::pay(&key(1))).await.is_refused(409, "NOT_APPLIED");
         assert!(
             !shop.ask(&Ask::pay(&key(1))).await.is_payment(1).is_replayed(),
             "nothing was done, as it was told"
@@ -104,6 +105,45 @@ on_each_store! {
         shop.layer.drain().await;
         assert!(shop.ask(&ask).await.is_payment(1).is_replayed(), "it is known after all");
         assert_eq!(shop.till.runs(), 1);
+    }
+
+    async fn who_has_an_end_to_record_stays_the_holder_until_the_store_takes_it(ground) {
+        let policy = Policy::default().lease_for(Duration::from_millis(300));
+        let shop = Shop::open(&ground, Plan::pays(policy)).await;
+        shop.store.fail(Verb::Complete, Fault::Down);
+        let ask = Ask::pay(&key(1));
+        let first = shop.send(&ask);
+        shop.events.until(5, |what| matches!(what, What::Renewing { .. })).await;
+        shop.ask(&ask.clone().header("prefer", "wait=0"))
+            .await
+            .is_refused(409, "IDEMPOTENT_REQUEST_IN_PROGRESS");
+        shop.store.mend();
+        assert!(!first.await.unwrap().is_payment(1).is_replayed());
+        assert_eq!(shop.till.runs(), 1);
+    }
+
+    async fn what_is_recorded_late_is_told_and_counted(ground) {
+        let budgets = Budgets { stored_records: 1, ..Budgets::default() };
+        let shop = Shop::open(&ground, Plan::pays(Policy::default()).set_up(move |layer| layer.budgets(budgets))).await;
+        shop.store.fail(Verb::Complete, Fault::Down);
+        shop.ask(&Ask::pay(&key(1))).await.is_refused(503, UNAVAILABLE);
+        shop.store.mend();
+        shop.layer.drain().await;
+        assert_eq!(shop.events.count(|what| matches!(what, What::Saved { status: 201, .. })), 1);
+        shop.ask(&Ask::pay(&key(2))).await.is_refused(429, "IDEMPOTENCY_BUDGET_EXCEEDED");
+    }
+
+    async fn an_unclear_commit_that_did_not_take_place_is_told_as_not_done(ground) {
+        if !ground.shares_transactions() {
+            return;
+        }
+        let shop = Shop::open(&ground, Plan::pays(Policy::transactional())).await;
+        shop.store.fail_once(Verb::Commit, Fault::Down);
+        shop.store.fail_once(Verb::Release, Fault::Mute);
+        let told = shop.ask(&Ask::pay(&key(1))).await;
+        told.is_refused(503, UNAVAILABLE);
+        assert_eq!(told.member("next").as_deref(), Some("same_key"));
+        shop.ask(&Ask::pay(&key(1))).await.is_payment(2);
     }
 
     async fn shutting_down_waits_for_what_runs(ground) {

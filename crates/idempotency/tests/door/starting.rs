@@ -93,6 +93,7 @@ async fn what_is_not_safe_by_itself_has_to_be_said() {
         Policy::default().lease_for(Duration::ZERO),
         Policy::default().retention(Duration::from_hours(1)),
         Policy::transactional(),
+        Policy::transactional().fail_open(),
     ] {
         let refused = builder().scope(signed_in).policy(policy.clone()).build().await.err();
         assert!(refused.expect("it does not fit").to_string().contains("not declared"), "{policy:?}");
@@ -102,6 +103,11 @@ async fn what_is_not_safe_by_itself_has_to_be_said() {
             declared.err().expect("it does not fit").to_string().contains("PUT /orders/{id}"),
             "{policy:?}"
         );
+    }
+    for method in [Method::GET, Method::HEAD, Method::OPTIONS] {
+        let refused = builder().scope(signed_in).route(&method, "/orders", Policy::default()).build().await;
+        assert!(refused.err().expect("it is safe").to_string().contains("never protected"), "{method}");
+        assert!(builder().scope(signed_in).route(&method, "/orders", Policy::exempt()).build().await.is_ok());
     }
     assert!(
         builder().scope(signed_in).policy(Policy::exempt().retention(Duration::ZERO)).build().await.is_ok()

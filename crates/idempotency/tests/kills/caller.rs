@@ -50,6 +50,8 @@ impl Caller {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).expect("random bytes are drawn");
         let key = uuid::Builder::from_random_bytes(bytes).into_uuid();
+        // Where TLS is switched on in reqwest by somebody else, it wants to be told whose.
+        drop(rustls::crypto::ring::default_provider().install_default());
         let client = Client::builder().timeout(PATIENCE).build().expect("a client");
         Self { client, route, key, reference: format!("test-{key}"), answers: Arc::default() }
     }

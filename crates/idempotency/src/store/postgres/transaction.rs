@@ -215,11 +215,7 @@ impl store::Transaction for Lending {
                     )
                     .await
                     .map_err(refused)?;
-                row.get::<_, Option<bool>>(0).ok_or_else(|| {
-                    StoreError::Unfit(
-                        "the handler ended the transaction that it shares with its record".into(),
-                    )
-                })
+                row.get::<_, Option<bool>>(0).ok_or(DETACHED)
             })
             .await?;
             let end = if held { "COMMIT" } else { "ROLLBACK" };
@@ -239,19 +235,34 @@ impl store::Transaction for Lending {
 
     fn roll_back(self: Box<Self>) -> Pending<'static, Result<(), StoreError>> {
         Box::pin(async move {
-            if let State::Open(client, _place) = self.0.end().await? {
-                let time = self.0.store.options.timeout_for;
-                // Where this fails the connection is closed, and that rolls back too.
-                let undone = async { client.batch_execute("ROLLBACK").await.map_err(unavailable) };
-                match within(time, undone).await {
-                    Ok(()) => client.give_back(),
-                    Err(error) => tracing::debug!(%error, "rolled back by closing the connection"),
+            let State::Open(client, _place) = self.0.end().await? else { return Ok(()) };
+            let time = self.0.store.options.timeout_for;
+            let undone = async {
+                let marked = client.query_one("SELECT current_setting('idempotency.epoch', true)", &[]).await;
+                client.batch_execute("ROLLBACK").await.map_err(unavailable)?;
+                Ok(match marked {
+                    Ok(row) => row.get::<_, Option<String>>(0) == Some(self.0.epoch.to_string()),
+                    // One in which a statement failed does not tell its mark, and is there.
+                    Err(error) => error.code() == Some(&SqlState::IN_FAILED_SQL_TRANSACTION),
+                })
+            };
+            match within(time, undone).await {
+                Ok(is_ours) => {
+                    client.give_back();
+                    if is_ours { Ok(()) } else { Err(DETACHED) }
+                }
+                // The connection is closed, and that rolls back too.
+                Err(error) => {
+                    tracing::debug!(%error, "rolled back by closing the connection");
+                    Ok(())
                 }
             }
-            Ok(())
         })
     }
 }
+
+const DETACHED: StoreError =
+    StoreError::Detached("the handler ended the transaction that it shares with its record");
 
 /// A transaction in which a statement failed takes no further ones; the handler went on nevertheless.
 fn refused(error: tokio_postgres::Error) -> StoreError {
