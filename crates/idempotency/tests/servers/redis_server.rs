@@ -123,7 +123,8 @@ fn spawn(folder: &Path) -> Child {
         .expect("redis-server is needed here: scripts/test installs it")
 }
 
-fn faketime() -> PathBuf {
+/// The library that tells another time.
+pub(crate) fn faketime() -> PathBuf {
     let folders = std::fs::read_dir("/usr/lib").expect("there are libraries");
     let found = folders.flatten().map(|entry| entry.path().join("faketime/libfaketime.so.1"));
     found.into_iter().find(|path| path.exists()).expect("faketime is needed here: scripts/test installs it")
