@@ -106,8 +106,8 @@ impl Plug {
             return;
         }
         kill_process(getpid(), signal).expect("a process may signal itself");
-        // The signal is for the process, and may reach this thread last: it must not go on meanwhile.
-        std::thread::sleep(Duration::from_millis(20));
+        // The signal is for the process, and on a busy machine it reaches this thread late: it must not go on meanwhile.
+        std::thread::sleep(Duration::from_millis(500));
         wire.over.send_replace(true);
     }
 

@@ -8,6 +8,7 @@ use crate::shelf::{EXPIRED, LEFT, Shelf};
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt;
 use std::pin::pin;
+use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -84,9 +85,17 @@ impl Cell {
         told
     }
 
+    /// Where the lease has to be renewed before the plug is pulled, a slow machine has time for it.
+    fn lease(self) -> Duration {
+        match self.point {
+            "renewing" | "renewed" | "sweeping" | "draining" => LEASE * 3,
+            _ => LEASE,
+        }
+    }
+
     /// The instance to which it happens, and the one beside it.
     fn setups(self, place: &Place) -> (Setup, Setup) {
-        let other = Setup { name: "other".to_owned(), ..place.setup() };
+        let other = Setup { name: "other".to_owned(), lease: self.lease(), ..place.setup() };
         let sweep_ms = if self.point == "sweeping" { 10 } else { other.sweep_ms };
         let halt_at = Some(format!("{}={}", self.point, self.how.name()));
         (Setup { name: "first".to_owned(), sweep_ms, halt_at, ..other.clone() }, other)
@@ -142,11 +151,11 @@ impl Cell {
         let request = self.begin(&caller, &first).await;
         first.stopped().await;
 
-        let beyond_the_lease = Instant::now() + LEASE * 3 / 2;
+        let beyond_the_lease = Instant::now() + self.lease() * 3 / 2;
         let address = second.address();
         let mut settled = pin!(caller.settle(&address));
         let waited = if self.waits {
-            timeout(LEASE * 3, settled.as_mut()).await.is_err()
+            timeout(self.lease() * 3, settled.as_mut()).await.is_err()
         } else {
             settled.as_mut().await;
             false

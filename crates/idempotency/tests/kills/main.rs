@@ -1,6 +1,7 @@
 //! The plug is pulled on the real example program, at each point of an operation's life, on each store: killed and
-//! started again, or stopped for longer than its lease while a second instance works, and then let go on. What was done
-//! in the end is counted.
+//! started again, or stopped for longer than its lease while a second instance works, and then let go on. Or its store
+//! is in trouble: a connection is cut around a commit, a clock steps. What was done in the end is counted, and each
+//! story is held to what `docs/idempotency.md` says of it.
 //!
 //! With `PERDURA_KILLS=N`, more processes are killed at moments that nobody chose. Runs through `scripts/with-servers`;
 //! `--nocapture` shows the tables.
