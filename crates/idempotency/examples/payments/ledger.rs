@@ -1,5 +1,7 @@
-//! A file that stands for the outside world: what is written there was done, and cannot be undone.
+//! A file that stands for the outside world: what is written there was done, and cannot be undone. Beside it the outside
+//! world counts how often it was asked, whatever it made of that.
 
+use perdura_idempotency::record::Epoch;
 use serde_json::Value;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
@@ -17,23 +19,40 @@ impl Ledger {
 
     /// Does it. The outside world knows nothing of keys: asked twice, it does it twice.
     pub(crate) async fn append(&self, line: Value) -> io::Result<()> {
-        self.locked(move |file| write(file, &line)).await
+        self.asked(|| (), line, |_| true).await.map(|_done| ())
     }
 
     /// Does it unless it was done under this key: a receiver that honours keys.
-    pub(crate) async fn append_once(&self, key: String, mut line: Value) -> io::Result<()> {
-        self.locked(move |file| {
-            line["key"] = key.into();
-            let known = read(file)?.iter().any(|there| there["key"] == line["key"]);
-            if known { Ok(()) } else { write(file, &line) }
-        })
-        .await
+    pub(crate) async fn append_once(&self, line: Value) -> io::Result<()> {
+        let key = line["key"].clone();
+        self.asked(|| (), line, move |there| there["key"] != key).await.map(|_done| ())
+    }
+
+    /// Does it unless somebody with a larger epoch came before: a receiver that refuses old writers. It says whether it
+    /// was done. `on_the_way` is between sending it and its arrival.
+    pub(crate) async fn append_unless_older(
+        &self,
+        epoch: Epoch,
+        mut line: Value,
+        on_the_way: impl FnOnce() + Send + 'static,
+    ) -> io::Result<bool> {
+        line["epoch"] = epoch.0.into();
+        let reference = line["reference"].clone();
+        let is_newer = move |there: &Value| {
+            there["reference"] != reference || there["epoch"].as_u64().is_none_or(|there| there <= epoch.0)
+        };
+        self.asked(on_the_way, line, is_newer).await
     }
 
     /// All that was done under this reference.
     pub(crate) async fn about(&self, reference: &str) -> io::Result<Vec<Value>> {
-        let lines = self.locked(read).await?;
+        let lines = self.locked(|| (), read).await?;
         Ok(lines.into_iter().filter(|line| line["reference"] == reference).collect())
+    }
+
+    /// All that was asked for under this reference, in vain or not.
+    pub(crate) async fn attempts(&self, reference: &str) -> io::Result<Vec<Value>> {
+        Self::at(self.beside("attempts")).about(reference).await
     }
 
     /// Another file of this service, beside the ledger.
@@ -41,12 +60,34 @@ impl Ledger {
         self.0.with_added_extension(name)
     }
 
+    /// Somebody asks for it. It is done if all that was done before is such that it may be.
+    async fn asked(
+        &self,
+        on_the_way: impl FnOnce() + Send + 'static,
+        line: Value,
+        may: impl Fn(&Value) -> bool + Send + 'static,
+    ) -> io::Result<bool> {
+        let attempts = self.beside("attempts");
+        let work = move |file: &mut File| {
+            // A line for each time, before anything is decided.
+            write(&mut OpenOptions::new().append(true).create(true).open(attempts)?, &line)?;
+            let is_done = read(file)?.iter().all(may);
+            if is_done {
+                write(file, &line)?;
+            }
+            Ok(is_done)
+        };
+        self.locked(on_the_way, work).await
+    }
+
     async fn locked<T: Send + 'static>(
         &self,
+        before: impl FnOnce() + Send + 'static,
         work: impl FnOnce(&mut File) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
         let path = self.0.clone();
         blocking(move || {
+            before();
             let mut file = OpenOptions::new().read(true).append(true).create(true).open(&*path)?;
             file.lock()?;
             work(&mut file)

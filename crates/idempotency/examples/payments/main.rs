@@ -5,11 +5,14 @@
 //! POST /payments   at_most_once   a line in a file, which stands for the outside world
 //! POST /transfers  transactional  two rows in the store's own database (SQLite and PostgreSQL)
 //! POST /orders     durable        a job on disk, to which a retry is attached
+//! POST /levels     durable        a write to a resource that refuses old writers
 //! POST /search     exempt         it only reads
-//! POST /naive      exempt         how not to do it
 //! ```
+//!
+//! And how not to do it: `/naive` has no claim, `/keyless-orders` no key for the receiver, `/unfenced-levels` no epoch.
 
 mod ledger;
+mod levels;
 mod options;
 mod orders;
 mod payments;
@@ -43,6 +46,7 @@ const DRAIN_FOR: Duration = Duration::from_secs(30);
 struct App {
     ledger: Ledger,
     jobs: Jobs,
+    keyless_jobs: Jobs,
     book: Book,
     plug: Plug,
     work_for: Duration,
@@ -68,11 +72,17 @@ async fn open(choice: &Choice) -> Result<(Arc<dyn Store>, Book), Failed> {
 
 /// Each route with what it promises.
 fn routes(app: &App, lease_for: Duration) -> Routes<App> {
-    let jobs = app.jobs.clone();
-    let attach = move |context| jobs.clone().attach(context);
+    let attached_to = |jobs: &Jobs| {
+        let jobs = jobs.clone();
+        Policy::durable(move |context| jobs.clone().attach(context)).lease_for(lease_for)
+    };
+    let begun_again = || Policy::durable(levels::begin_again).lease_for(lease_for);
     let routes = Routes::new()
         .route("/payments", post(payments::pay).with(Policy::at_most_once().lease_for(lease_for)))
-        .route("/orders", post(orders::order).with(Policy::durable(attach).lease_for(lease_for)))
+        .route("/orders", post(orders::order).with(attached_to(&app.jobs)))
+        .route("/keyless-orders", post(orders::order_keyless).with(attached_to(&app.keyless_jobs)))
+        .route("/levels", post(levels::set).with(begun_again()))
+        .route("/unfenced-levels", post(levels::set_unfenced).with(begun_again()))
         .route("/search", post(payments::search).exempt())
         .route("/naive", post(payments::naive).exempt())
         .route("/ledger/{reference}", get(payments::ledger));
@@ -112,14 +122,13 @@ async fn assemble(
 }
 
 /// Ends when the process is told to.
-async fn told_to_end(plug: Plug) {
+async fn told_to_end() {
     let mut term = signal(SignalKind::terminate()).expect("signals can be listened for");
     let mut interrupt = signal(SignalKind::interrupt()).expect("signals can be listened for");
     tokio::select! {
         _ = term.recv() => {}
         _ = interrupt.recv() => {}
     }
-    plug.at(Point::Shutdown);
 }
 
 #[tokio::main]
@@ -130,14 +139,17 @@ async fn main() -> Result<(), Failed> {
     std::fs::create_dir_all(ledger.beside("naive"))?;
     let plug = options.plug.clone();
     let jobs = Jobs::open(&ledger, &plug, options.work_for)?;
+    let keyless_jobs = jobs.clone().keyless()?;
     jobs.resume()?;
+    keyless_jobs.resume()?;
     let listener = TcpListener::bind(options.listen).await?;
-    let app = App { ledger, jobs, book, plug: plug.clone(), work_for: options.work_for };
+    let app = App { ledger, jobs, keyless_jobs, book, plug: plug.clone(), work_for: options.work_for };
     let (layer, router) = assemble(options, store, app).await?;
     println!("listening on http://{}", listener.local_addr()?);
-    axum::serve(listener, router).with_graceful_shutdown(told_to_end(plug)).await?;
+    axum::serve(listener, router).with_graceful_shutdown(told_to_end()).await?;
     // Connections are closed; what still runs has lost its client, not its right to end.
-    tokio::time::timeout(DRAIN_FOR, layer.drain()).await?;
+    let drained = tokio::time::timeout(DRAIN_FOR, layer.drain());
+    tokio::join!(drained, async { plug.at(Point::Draining) }).0?;
     println!("ended");
     Ok(())
 }

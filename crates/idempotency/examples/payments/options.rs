@@ -73,7 +73,7 @@ impl Choice {
             None if text == "memory" => Ok(Self::Memory),
             Some(("sqlite", path)) => Ok(Self::Sqlite(path.into())),
             Some(("postgres", _)) => Ok(Self::Postgres(text.to_owned())),
-            Some(("redis", _)) => Ok(Self::Redis(text.to_owned())),
+            Some(("redis" | "redis+unix", _)) => Ok(Self::Redis(text.to_owned())),
             _ => Err(format!("{text} is no store\n{USAGE}")),
         }
     }

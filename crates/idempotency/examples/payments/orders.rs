@@ -1,7 +1,8 @@
 //! `POST /orders`, durable: the work is a job on disk that goes on without its handler, and a retry is attached to it.
 //!
 //! A job is a file; its end is a second one. Whoever finds a job without an end finishes it: the handler, the process
-//! that starts after a crash, or a retry. Two may do so at the same time, so the warehouse is told the same key by both.
+//! that starts after a crash, or a retry. Two processes may do so at the same time, so the warehouse is told the same
+//! key by both: the one that was derived for this step of the operation and is written into the job.
 
 use crate::App;
 use crate::ledger::{Ledger, blocking, write_first};
@@ -16,7 +17,9 @@ use perdura_idempotency::{Attached, IdempotencyContext};
 use serde_json::{Value, json};
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Mutex;
 
 #[derive(Clone)]
 pub(crate) struct Jobs {
@@ -24,13 +27,25 @@ pub(crate) struct Jobs {
     ledger: Ledger,
     plug: Plug,
     work_for: Duration,
+    /// The receiver is told the job's key.
+    keyed: bool,
+    /// Held by who finishes a job: in one process, one at a time does.
+    turn: Arc<Mutex<()>>,
 }
 
 impl Jobs {
     pub(crate) fn open(ledger: &Ledger, plug: &Plug, work_for: Duration) -> io::Result<Self> {
         let folder = ledger.beside("jobs");
         std::fs::create_dir_all(&folder)?;
-        Ok(Self { folder, ledger: ledger.clone(), plug: plug.clone(), work_for })
+        let (ledger, plug) = (ledger.clone(), plug.clone());
+        Ok(Self { folder, ledger, plug, work_for, keyed: true, turn: Arc::default() })
+    }
+
+    /// How not to do it: other jobs, of which the receiver is told no key.
+    pub(crate) fn keyless(self) -> io::Result<Self> {
+        let folder = self.ledger.beside("keyless-jobs");
+        std::fs::create_dir_all(&folder)?;
+        Ok(Self { folder, keyed: false, turn: Arc::default(), ..self })
     }
 
     /// Goes on with what a crash interrupted.
@@ -65,27 +80,43 @@ impl Jobs {
     }
 
     /// Puts the job on disk. From here on it is done, whatever happens to this process.
-    async fn begin(&self, operation: OperationId, order: Value) -> io::Result<()> {
-        let path = self.path(operation, "job");
-        blocking(move || write_first(&path, &order)).await.map(|_first| ())
+    async fn begin(&self, context: &IdempotencyContext, order: Value) -> io::Result<()> {
+        let path = self.path(context.operation(), "job");
+        let job = json!({"order": order, "key": context.derive("ship")});
+        blocking(move || write_first(&path, &job)).await.map(|_first| ())
     }
 
     /// Does what the job says, unless it is done, and gives its end. `None`: there is no such job.
     async fn finish(self, operation: OperationId) -> io::Result<Option<Value>> {
-        let Some(order) = self.read(operation, "job").await? else { return Ok(None) };
+        let _turn = self.turn.lock().await;
+        let Some(job) = self.read(operation, "job").await? else { return Ok(None) };
         if let Some(end) = self.read(operation, "end").await? {
             return Ok(Some(end));
         }
         self.plug.at(Point::BeforeEffect);
+        self.plug.passed().await;
         tokio::time::sleep(self.work_for).await;
-        let shipped = json!({"what": "order", "reference": order["reference"], "item": order["item"]});
-        self.ledger.append_once(operation.to_string(), shipped).await?;
+        // That may have taken long, and another process may have finished it.
+        if let Some(end) = self.read(operation, "end").await? {
+            return Ok(Some(end));
+        }
+        self.ship(&job).await?;
         self.plug.at(Point::AfterEffect);
-        let end =
-            json!({"order": operation.to_string(), "item": order["item"], "shipped_by": std::process::id()});
+        let end = json!({"order": operation.to_string(), "item": job["order"]["item"], "shipped_by": std::process::id()});
         let path = self.path(operation, "end");
         blocking(move || write_first(&path, &end)).await?;
         self.read(operation, "end").await
+    }
+
+    async fn ship(&self, job: &Value) -> io::Result<()> {
+        let order = &job["order"];
+        let mut shipped = json!({"what": "order", "reference": order["reference"], "item": order["item"]});
+        if self.keyed {
+            shipped["key"] = job["key"].clone();
+            self.ledger.append_once(shipped).await
+        } else {
+            self.ledger.append(shipped).await
+        }
     }
 
     /// What became of the order that somebody began?
@@ -111,8 +142,21 @@ pub(crate) async fn order(
     context: IdempotencyContext,
     Json(order): Json<Value>,
 ) -> Result<Response, Refusal> {
-    app.jobs.begin(context.operation(), order).await?;
+    ordered(app.jobs, context, order).await
+}
+
+/// How not to do it: the same job, and a receiver that cannot tell its second attempt from a second order.
+pub(crate) async fn order_keyless(
+    State(app): State<App>,
+    context: IdempotencyContext,
+    Json(order): Json<Value>,
+) -> Result<Response, Refusal> {
+    ordered(app.keyless_jobs, context, order).await
+}
+
+async fn ordered(jobs: Jobs, context: IdempotencyContext, order: Value) -> Result<Response, Refusal> {
+    jobs.begin(&context, order).await?;
     // On a task of its own: it goes on when this handler is stopped.
-    let end = tokio::spawn(app.jobs.finish(context.operation())).await??;
+    let end = tokio::spawn(jobs.finish(context.operation())).await??;
     Ok(shipped(context.operation(), end.ok_or("a job was taken away")?))
 }

@@ -22,6 +22,7 @@ impl App {
     /// The deed: one line in the ledger.
     async fn pay(&self, payment: &Value) -> Result<Value, Refusal> {
         self.plug.at(Point::BeforeEffect);
+        self.plug.passed().await;
         tokio::time::sleep(self.work_for).await;
         let receipt = receipt();
         let line = json!({"what": "payment", "reference": payment["reference"], "to": payment["to"],
@@ -59,14 +60,15 @@ pub(crate) async fn naive(
     Ok((StatusCode::CREATED, Json(answer)))
 }
 
-/// What was done under a reference: lines of the ledger, and how many entries transfers made.
+/// What was done under a reference: lines of the ledger, what was asked of it, and how many entries transfers made.
 pub(crate) async fn ledger(
     State(app): State<App>,
     Path(reference): Path<String>,
 ) -> Result<Json<Value>, Refusal> {
     let lines = app.ledger.about(&reference).await?;
+    let attempts = app.ledger.attempts(&reference).await?;
     let entries = app.book.entries(reference).await?;
-    Ok(Json(json!({"lines": lines, "entries": entries})))
+    Ok(Json(json!({"lines": lines, "attempts": attempts, "entries": entries})))
 }
 
 /// The same by POST, because what is looked for may be long. It reads, so it is exempt.

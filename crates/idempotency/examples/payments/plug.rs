@@ -1,13 +1,17 @@
 //! Pulling the plug at a named point, so that it can be seen what a crash or a pause does exactly there.
 //!
 //! The layer tells observers each thing before it does it; a signal to oneself at that moment ends or stops the process
-//! between two of its steps.
+//! between two of its steps. Where the plug is pulled while an operation runs, that operation waits for it before its
+//! deed, so that chance has no part in the order of the two.
 
 use perdura_idempotency::observe::{Happening, Observer, What};
 use rustix::process::{Signal, getpid, kill_process};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::block_in_place;
 
 /// Where in the life of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,16 +28,18 @@ pub(crate) enum Point {
     Saving,
     /// The end is recorded, and nobody was answered.
     Saved,
-    /// Before the lease is renewed.
+    /// Before the lease is renewed, while the operation runs.
     Renewing,
-    /// Before expired records are removed, while the operation runs.
+    /// When the lease was renewed once, and is about to be renewed again.
+    Renewed,
+    /// Between two batches of expired records that are removed, while the operation runs.
     Sweeping,
-    /// When the process was told to end, while the operation runs.
-    Shutdown,
+    /// When the process was told to end and waits for the operation.
+    Draining,
 }
 
 impl Point {
-    const ALL: [(&str, Self); 9] = [
+    const ALL: [(&str, Self); 10] = [
         ("arrived", Self::Arrived),
         ("claimed", Self::Claimed),
         ("before-effect", Self::BeforeEffect),
@@ -41,9 +47,23 @@ impl Point {
         ("saving", Self::Saving),
         ("saved", Self::Saved),
         ("renewing", Self::Renewing),
+        ("renewed", Self::Renewed),
         ("sweeping", Self::Sweeping),
-        ("shutdown", Self::Shutdown),
+        ("draining", Self::Draining),
     ];
+
+    /// Whether it comes while an operation runs, and not by its running.
+    fn is_beside(self) -> bool {
+        match self {
+            Self::Arrived
+            | Self::Claimed
+            | Self::BeforeEffect
+            | Self::AfterEffect
+            | Self::Saving
+            | Self::Saved => false,
+            Self::Renewing | Self::Renewed | Self::Sweeping | Self::Draining => true,
+        }
+    }
 }
 
 /// Ends or stops this process the first time that an operation comes to a point.
@@ -54,8 +74,11 @@ pub(crate) struct Plug(Arc<Wire>);
 struct Wire {
     armed: Option<(Point, Signal)>,
     /// Some operation was claimed.
-    live: AtomicBool,
+    live: watch::Sender<bool>,
+    renewals: AtomicU32,
     pulled: AtomicBool,
+    /// It was pulled, and the process goes on.
+    over: watch::Sender<bool>,
 }
 
 impl Plug {
@@ -79,13 +102,30 @@ impl Plug {
     pub(crate) fn at(&self, point: Point) {
         let wire = &self.0;
         let Some((_, signal)) = wire.armed.filter(|(armed, _)| *armed == point) else { return };
-        let needs_live = matches!(point, Point::Sweeping | Point::Shutdown);
-        if (needs_live && !wire.live.load(Ordering::SeqCst)) || wire.pulled.swap(true, Ordering::SeqCst) {
+        if wire.pulled.swap(true, Ordering::SeqCst) {
             return;
         }
         kill_process(getpid(), signal).expect("a process may signal itself");
-        // The signal is for the process, and may reach this thread last: it must not go on meanwhile.
-        std::thread::sleep(Duration::from_millis(20));
+        // The signal is for the process, and on a busy machine it reaches this thread late: it must not go on meanwhile.
+        std::thread::sleep(Duration::from_millis(500));
+        wire.over.send_replace(true);
+    }
+
+    /// The operation goes on when what is to happen beside it has happened.
+    pub(crate) async fn passed(&self) {
+        if self.0.armed.is_some_and(|(point, _)| point.is_beside()) {
+            let over = self.0.over.subscribe().wait_for(|over| *over).await.is_ok();
+            assert!(over, "the sender is held by self");
+        }
+    }
+
+    /// Sweeping begins when there is an operation beside it.
+    fn await_live(&self) {
+        if self.0.armed.is_some_and(|(point, _)| point == Point::Sweeping) {
+            let mut live = self.0.live.subscribe();
+            let live = block_in_place(|| Handle::current().block_on(live.wait_for(|live| *live)).is_ok());
+            assert!(live, "the sender is held by self");
+        }
     }
 }
 
@@ -94,13 +134,17 @@ impl Observer for Plug {
         let point = match happening.what {
             What::Arrived => Point::Arrived,
             What::Claimed { .. } => {
-                self.0.live.store(true, Ordering::SeqCst);
+                self.0.live.send_replace(true);
                 Point::Claimed
             }
-            What::Renewing { .. } => Point::Renewing,
+            What::Renewing { .. } => match self.0.renewals.fetch_add(1, Ordering::SeqCst) {
+                0 => Point::Renewing,
+                _ => Point::Renewed,
+            },
             What::Saving { .. } => Point::Saving,
             What::Saved { .. } => Point::Saved,
-            What::Sweeping => Point::Sweeping,
+            What::Sweeping => return self.await_live(),
+            What::Swept(_) => Point::Sweeping,
             What::SaveFailed { .. }
             | What::Released { .. }
             | What::Unknown { .. }
@@ -110,7 +154,6 @@ impl Observer for Plug {
             | What::Replayed { .. }
             | What::Conflicted
             | What::ReplayAnomaly { .. }
-            | What::Swept(_)
             | What::Refused { .. } => return,
         };
         self.at(point);

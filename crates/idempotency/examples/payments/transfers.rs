@@ -95,6 +95,7 @@ pub(crate) async fn on_sqlite(
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
     let transfer = Transfer::read(&asked)?;
     app.plug.at(Point::BeforeEffect);
+    app.plug.passed().await;
     tokio::time::sleep(app.work_for).await;
     let transfer = transaction
         .run(move |connection| {
@@ -116,6 +117,7 @@ pub(crate) async fn on_postgres(
 ) -> Result<(StatusCode, Json<Value>), Refusal> {
     let transfer = Transfer::read(&asked)?;
     app.plug.at(Point::BeforeEffect);
+    app.plug.passed().await;
     tokio::time::sleep(app.work_for).await;
     let client = transaction.client().await?;
     let insert = "INSERT INTO entries VALUES ($1, $2, $3), ($1, $4, -$3)";

@@ -27,8 +27,8 @@ pub(crate) struct Habits {
     pub(crate) impatient: bool,
 }
 
-fn operation(key: usize) -> OperationId {
-    OperationId::parse(&format!("00000000-0000-8000-8000-00000000000{key}")).expect("an id of ours")
+fn operation(nth: u32, key: usize) -> OperationId {
+    OperationId::parse(&format!("{nth:08x}-0000-8000-8000-00000000000{key}")).expect("an id of ours")
 }
 
 struct Client {
@@ -80,7 +80,7 @@ impl Client {
             _ => {
                 let by = self.dice.pick(&[5, 20, 40, 40, 60, 130, 200]);
                 let by = if habits.clock_goes_back && self.dice.below(3) == 0 { -by / 2 } else { by };
-                self.world.tape.jump(by, || self.world.clock.jump(by));
+                self.world.tape.jump(by, || (self.world.jump)(by));
             }
         }
     }
@@ -132,7 +132,7 @@ impl Client {
         }
         let gives_up = self.impatient && self.dice.below(12) == 0;
         let reply = {
-            let mut reply = pin!(self.reply(operation(key), call));
+            let mut reply = pin!(self.reply(operation(self.world.nth, key), call));
             if gives_up {
                 match poll_fn(|context| Poll::Ready(reply.as_mut().poll(context))).await {
                     Poll::Ready(reply) => reply,

@@ -161,4 +161,21 @@ impl Counts {
             }
         }
     }
+
+    /// So many calls are of each kind.
+    pub(crate) fn assert_each_at_least(&self, least: u32) {
+        let Self { overlapping, pending, granted, taken_over, replayed, unknown, held, lost } = *self;
+        for (what, count) in [
+            ("overlapping", overlapping),
+            ("pending", pending),
+            ("granted", granted),
+            ("taken over", taken_over),
+            ("replayed", replayed),
+            ("unknown", unknown),
+            ("held", held),
+            ("lost", lost),
+        ] {
+            assert!(count >= least, "only {count} calls are {what}");
+        }
+    }
 }

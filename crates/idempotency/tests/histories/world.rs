@@ -1,7 +1,7 @@
 //! Where clients meet: one store or two instances of it, a clock that goes on when somebody says so, and a tape.
 //!
 //! Interleaved, all clients share a thread and a die decides who goes on, and who is gone in the middle of a call: a
-//! seed is a history. On threads, they overlap as the machine lets them.
+//! seed is a history. On threads and on tasks, they overlap as the machine lets them.
 
 use crate::client::{self, Habits};
 use crate::tape::Tape;
@@ -41,17 +41,24 @@ impl Clock {
 pub(crate) struct World {
     /// Instances on the same data; a client has one of them.
     pub(crate) instances: [Arc<dyn Store>; 2],
-    pub(crate) clock: Clock,
+    /// Makes the clock of the data go on by so many seconds.
+    pub(crate) jump: Box<dyn Fn(i64) + Send + Sync>,
     pub(crate) tape: Tape,
+    /// Which of several histories on the same data: each has keys of its own.
+    pub(crate) nth: u32,
 }
 
 impl World {
     pub(crate) fn new(store: Arc<dyn Store>, clock: Clock) -> Arc<Self> {
-        Self::shared([store.clone(), store], clock)
+        Self::shared([store.clone(), store], move |by| clock.jump(by), 0)
     }
 
-    pub(crate) fn shared(instances: [Arc<dyn Store>; 2], clock: Clock) -> Arc<Self> {
-        Arc::new(Self { instances, clock, tape: Tape::default() })
+    pub(crate) fn shared(
+        instances: [Arc<dyn Store>; 2],
+        jump: impl Fn(i64) + Send + Sync + 'static,
+        nth: u32,
+    ) -> Arc<Self> {
+        Arc::new(Self { instances, jump: Box::new(jump), tape: Tape::default(), nth })
     }
 }
 
@@ -87,8 +94,7 @@ impl Plan {
         }
     }
 
-    #[cfg(feature = "sqlite")]
-    pub(crate) fn threads(seed: u64) -> Self {
+    pub(crate) fn at_once(seed: u64) -> Self {
         Self {
             seed,
             clients: 4,
@@ -133,4 +139,16 @@ pub(crate) fn run_on_threads(world: &Arc<World>, plan: &Plan) {
         }
     });
     block_on(Box::pin(client::look_at_all(world.clone())));
+}
+
+/// Each client on a task of its own, for stores whose connections belong to a runtime.
+#[cfg(all(feature = "postgres", feature = "redis"))]
+pub(crate) async fn run_on_tasks(world: &Arc<World>, plan: &Plan) {
+    let mut dice = Dice::new(plan.seed);
+    let mut clients = tokio::task::JoinSet::new();
+    for number in 0..plan.clients {
+        clients.spawn(client::live(world.clone(), number, Dice::new(dice.throw()), plan.habits));
+    }
+    clients.join_all().await;
+    client::look_at_all(world.clone()).await;
 }

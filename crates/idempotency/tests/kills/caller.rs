@@ -1,6 +1,6 @@
 //! One who sends one request, again and again under one key, until it knows what came of it.
 
-use crate::check::Answer;
+use crate::check::{Answer, Done};
 use crate::instance::{API_KEY, PATIENCE, Patience};
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
@@ -13,7 +13,13 @@ pub(crate) enum Route {
     Payments,
     Transfers,
     Orders,
+    Levels,
+    /// Without a claim.
     Naive,
+    /// Without a key for the receiver.
+    KeylessOrders,
+    /// Without an epoch for the resource.
+    UnfencedLevels,
 }
 
 impl Route {
@@ -22,7 +28,10 @@ impl Route {
             Self::Payments => "payments",
             Self::Transfers => "transfers",
             Self::Orders => "orders",
+            Self::Levels => "levels",
             Self::Naive => "naive",
+            Self::KeylessOrders => "keyless-orders",
+            Self::UnfencedLevels => "unfenced-levels",
         }
     }
 
@@ -30,7 +39,12 @@ impl Route {
     fn may_stay_unknown(self) -> bool {
         match self {
             Self::Payments => true,
-            Self::Transfers | Self::Orders | Self::Naive => false,
+            Self::Transfers
+            | Self::Orders
+            | Self::Levels
+            | Self::Naive
+            | Self::KeylessOrders
+            | Self::UnfencedLevels => false,
         }
     }
 }
@@ -67,12 +81,17 @@ impl Caller {
 
     /// Sends the request once. `None`: it is not known yet, and it may be sent again.
     pub(crate) async fn ask(self, address: String) -> Option<Answer> {
+        self.ask_within(address, 2).await
+    }
+
+    /// The same, and waits so many seconds for one that runs.
+    pub(crate) async fn ask_within(self, address: String, seconds: u32) -> Option<Answer> {
         let order =
             json!({"reference": self.reference, "from": "ann", "to": "bob", "cents": 500, "item": "a book"});
         let request = self.client.post(format!("{address}/{}", self.route.name())).json(&order);
         let request = request.header("x-api-key", API_KEY).header("idempotency-key", self.key.to_string());
         // No connection, or none any more: the plug was pulled.
-        let response = request.header("prefer", "wait=2").send().await.ok()?;
+        let response = request.header("prefer", format!("wait={seconds}")).send().await.ok()?;
         let status = response.status();
         let body = response.text().await.ok()?;
         let answer = match status {
@@ -106,36 +125,68 @@ impl Caller {
         }
     }
 
-    /// How often it was done.
-    pub(crate) async fn effects(&self, address: &str) -> usize {
+    /// How often it was done, and how often that was tried.
+    pub(crate) async fn done(&self, address: &str) -> Done {
         let request =
             self.client.get(format!("{address}/ledger/{}", self.reference)).header("x-api-key", API_KEY);
         let response = request.send().await.expect("the ledger is read");
         let found: Value = response.json().await.expect("the ledger is JSON");
+        let lines = |name: &str| found[name].as_array().expect("a list").clone();
         match self.route {
-            Route::Payments | Route::Orders | Route::Naive => {
-                found["lines"].as_array().expect("a list").len()
-            }
             Route::Transfers => {
                 let entries = found["entries"].as_u64().expect("a number");
                 assert!(entries.is_multiple_of(2), "half of a transfer was done: {entries} entries");
-                usize::try_from(entries / 2).expect("few")
+                let times = usize::try_from(entries / 2).expect("few");
+                Done { times, tries: times }
             }
+            Route::Payments
+            | Route::Orders
+            | Route::Levels
+            | Route::Naive
+            | Route::KeylessOrders
+            | Route::UnfencedLevels => {
+                let attempts = lines("attempts");
+                if self.route == Route::Orders {
+                    self.all_under_one_key(&attempts);
+                }
+                Done { times: lines("lines").len(), tries: attempts.len() }
+            }
+        }
+    }
+
+    /// The receiver was told the key of this step of the operation, each time.
+    fn all_under_one_key(&self, attempts: &[Value]) {
+        for answer in self.answers() {
+            let Answer::Answered(body) = answer else { continue };
+            let body: Value = serde_json::from_str(&body).expect("an answer is JSON");
+            let operation = Uuid::try_parse(body["order"].as_str().expect("an order")).expect("an operation");
+            let key = Uuid::new_v5(&operation, b"ship").to_string();
+            assert!(attempts.iter().all(|attempt| attempt["key"] == *key), "{key}: {attempts:?}");
         }
     }
 
     /// Waits until this instance works on the request, or has done it.
     pub(crate) async fn claimed(&self, address: &str) {
         let patience = Patience::until("the request is claimed");
-        while self.claims(address).await.is_none_or(|claims| claims.ends_with(" 0")) {
+        while self.number(address, "claims_total{").await.unwrap_or(0) == 0 {
             patience.once_more().await;
         }
     }
 
-    /// The line of the metrics that counts claims, once there is one.
-    async fn claims(&self, address: &str) -> Option<String> {
+    /// Waits until this instance has removed exactly so many expired records.
+    pub(crate) async fn swept(&self, address: &str, records: u64) {
+        let patience = Patience::until("all that expired is removed");
+        while self.number(address, "swept_records_total ").await != Some(records) {
+            patience.once_more().await;
+        }
+    }
+
+    /// A number of the metrics, once there is one.
+    async fn number(&self, address: &str, name: &str) -> Option<u64> {
         let numbers = self.client.get(format!("{address}/metrics")).send().await.ok()?.text().await.ok()?;
-        let is_claims = |line: &&str| line.starts_with("perdura_idempotency_claims_total{");
-        numbers.lines().find(is_claims).map(str::to_owned)
+        let line = numbers.lines().find(|line| {
+            line.strip_prefix("perdura_idempotency_").is_some_and(|rest| rest.starts_with(name))
+        })?;
+        line.rsplit_once(' ')?.1.parse().ok()
     }
 }

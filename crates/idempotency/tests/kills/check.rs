@@ -17,18 +17,29 @@ pub(crate) enum Answer {
 impl Answer {
     pub(crate) fn name(&self) -> &'static str {
         match self {
-            Self::Answered(_) => "answered",
+            Self::Answered(_) => "201",
             Self::Unknown => "unknown",
             Self::Strange(_) => "strange",
         }
     }
 }
 
+/// How often something was done, and how often that was tried: a receiver that honours keys does not do it each time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Done {
+    pub(crate) times: usize,
+    pub(crate) tries: usize,
+}
+
 /// What is wrong with that.
-pub(crate) fn faults(route: Route, answers: &[Answer], effects: usize) -> Vec<String> {
+pub(crate) fn faults(route: Route, answers: &[Answer], done: Done) -> Vec<String> {
+    let Done { times, tries } = done;
     let mut faults = Vec::new();
-    if effects > 1 {
-        faults.push(format!("it was done {effects} times"));
+    if times > 1 {
+        faults.push(format!("it was done {times} times"));
+    }
+    if tries < times || tries > 2 {
+        faults.push(format!("it was tried {tries} times, and done {times} times"));
     }
     let mut first = None;
     for answer in answers {
@@ -42,18 +53,18 @@ pub(crate) fn faults(route: Route, answers: &[Answer], effects: usize) -> Vec<St
             (Answer::Answered(_), Some(_)) | (Answer::Unknown, None) => {}
         }
     }
-    if first.is_some() && effects == 0 {
+    if first.is_some() && times == 0 {
         faults.push("somebody was told that it was done, and it was not".to_owned());
     }
     match (route, answers.last()) {
         (_, None) => faults.push("nobody was answered".to_owned()),
-        (Route::Transfers | Route::Orders, Some(_)) if effects == 0 => {
+        (Route::Transfers | Route::Orders | Route::Levels, Some(_)) if times == 0 => {
             faults.push("it was not done".to_owned());
         }
-        (Route::Transfers | Route::Orders, Some(Answer::Unknown)) => {
+        (Route::Transfers | Route::Orders | Route::Levels, Some(Answer::Unknown)) => {
             faults.push("its outcome stayed unknown".to_owned());
         }
-        (Route::Payments | Route::Naive | Route::Transfers | Route::Orders, Some(_)) => {}
+        (_, Some(_)) => {}
     }
     faults
 }
@@ -75,10 +86,14 @@ fn each_thing_that_must_not_be_is_found() {
         (Route::Transfers, vec![paid.clone()], 1, ""),
         (Route::Transfers, vec![Answer::Unknown], 1, "stayed unknown"),
         (Route::Orders, vec![Answer::Unknown], 0, "not done"),
-        (Route::Naive, vec![paid.clone(), paid], 2, "done 2 times"),
+        (Route::Naive, vec![paid.clone(), paid.clone()], 2, "done 2 times"),
     ];
-    for (route, answers, effects, expected) in table {
-        let found = faults(*route, answers, *effects).join("; ");
+    for (route, answers, times, expected) in table {
+        let found = faults(*route, answers, Done { times: *times, tries: *times }).join("; ");
         assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{answers:?}: {found}");
     }
+    let tried =
+        |times, tries| faults(Route::Orders, std::slice::from_ref(&paid), Done { times, tries }).join("; ");
+    assert_eq!([tried(1, 1), tried(1, 2)], ["", ""]);
+    assert!(tried(1, 3).contains("tried 3 times") && tried(1, 0).contains("tried 0 times"));
 }

@@ -1,5 +1,6 @@
 //! One running instance of the example program, and what can be done to it.
 
+use crate::redis_server;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -20,6 +21,9 @@ pub(crate) struct Setup {
     pub(crate) name: String,
     pub(crate) folder: PathBuf,
     pub(crate) store: String,
+    pub(crate) lease: Duration,
+    /// The file by which its wall clock goes; its steady clock is left alone.
+    pub(crate) clock: Option<PathBuf>,
     pub(crate) work_ms: u64,
     pub(crate) sweep_ms: u64,
     pub(crate) halt_at: Option<String>,
@@ -45,7 +49,7 @@ impl Instance {
         let mut command = Command::new(program());
         command
             .args(["--store", &setup.store, "--listen", "127.0.0.1:0"])
-            .args(["--lease-ms", &LEASE.as_millis().to_string()])
+            .args(["--lease-ms", &setup.lease.as_millis().to_string()])
             .args(["--work-ms", &setup.work_ms.to_string(), "--sweep-ms", &setup.sweep_ms.to_string()])
             .args(setup.halt_at.iter().flat_map(|point| ["--halt-at", point]))
             .arg("--ledger")
@@ -54,6 +58,13 @@ impl Instance {
             .env("PAYMENTS_API_KEYS", format!("tester={API_KEY}"))
             .stdout(Stdio::piped())
             .stderr(File::create(&errors).expect("a log can be written"));
+        if let Some(clock) = &setup.clock {
+            command
+                .env("LD_PRELOAD", redis_server::faketime())
+                .env("FAKETIME_TIMESTAMP_FILE", clock)
+                .env("FAKETIME_NO_CACHE", "1")
+                .env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        }
         let mut child = command.spawn().expect("the example starts");
         let mut said = BufReader::new(child.stdout.take().expect("it is piped"));
         let address = said

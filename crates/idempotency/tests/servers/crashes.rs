@@ -1,9 +1,10 @@
-//! What Redis keeps when it is killed, and for how long it keeps anything.
+//! What a server keeps when it is killed, and for how long Redis keeps anything.
 
-use crate::kit::{answer, answered, complete, granted, in_time, operation, take};
+use crate::kit::{a_moment, answer, answered, complete, granted, in_time, operation, take};
 use crate::redis_server::{self, Server, fresh_name};
+use crate::{pg, pg_server};
 use perdura_idempotency::record::{Claimed, Epoch, Holding, Standing};
-use perdura_idempotency::store::{Redis, Store, StoreError};
+use perdura_idempotency::store::{Postgres, Store, StoreError};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -14,6 +15,17 @@ type Acknowledged = Arc<Mutex<BTreeMap<u128, (Epoch, bool)>>>;
 async fn a_redis_that_is_killed_loses_nothing_that_it_acknowledged() {
     let server = Server::start();
     let store = redis_server::open(&server.url(), &fresh_name()).await;
+    nothing_acknowledged_is_lost(Arc::new(store), || server.crash_and_restart()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_postgres_that_is_killed_loses_nothing_that_it_acknowledged() {
+    let server = pg_server::Server::start();
+    let store = Postgres::connect(&server.config(), pg::options("crashes")).await.expect("the store opens");
+    nothing_acknowledged_is_lost(Arc::new(store), || server.crash_and_restart()).await;
+}
+
+async fn nothing_acknowledged_is_lost(store: Arc<dyn Store>, crash_and_restart: impl Fn()) {
     let acknowledged = Acknowledged::default();
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let workers: Vec<_> = (0..4_u128)
@@ -24,16 +36,16 @@ async fn a_redis_that_is_killed_loses_nothing_that_it_acknowledged() {
         let before = count();
         in_time("fifty more", async {
             while count() < before + 50 {
-                tokio::task::yield_now().await;
+                a_moment().await;
             }
         })
         .await;
-        tokio::task::block_in_place(|| server.crash_and_restart());
+        tokio::task::block_in_place(&crash_and_restart);
     }
     let before = count();
     in_time("going on after the last", async {
         while count() < before + 50 {
-            tokio::task::yield_now().await;
+            a_moment().await;
         }
     })
     .await;
@@ -41,7 +53,7 @@ async fn a_redis_that_is_killed_loses_nothing_that_it_acknowledged() {
     for worker in workers {
         in_time("a worker's end", worker).await.expect("no worker panics");
     }
-    server.crash_and_restart();
+    tokio::task::block_in_place(&crash_and_restart);
 
     let acknowledged = acknowledged.lock().expect("no worker panics").clone();
     assert!(acknowledged.values().any(|(_, ended)| *ended));
@@ -49,19 +61,28 @@ async fn a_redis_that_is_killed_loses_nothing_that_it_acknowledged() {
     epochs.sort_unstable();
     assert!(epochs.is_sorted_by(|before, after| before < after), "no epoch was given twice");
     for (n, (epoch, ended)) in acknowledged {
-        let record = store.look(operation(n)).await.expect("the store answers").expect("it was acknowledged");
+        let record = in_time("looking after a crash", async {
+            loop {
+                // Connections that were there before are found to be broken one by one.
+                match store.look(operation(n)).await {
+                    Err(StoreError::Unavailable(_)) => a_moment().await,
+                    record => break record.expect("the store answers").expect("it was acknowledged"),
+                }
+            }
+        })
+        .await;
         assert_eq!(record.epoch, epoch, "{n}");
         if ended {
-            assert_eq!(answer(&store, operation(n)).await, n.to_string());
+            assert_eq!(answer(&*store, operation(n)).await, n.to_string());
         }
     }
-    let newer = granted(&store, &take(operation(1 << 40), 1)).await;
+    let newer = granted(&*store, &take(operation(1 << 40), 1)).await;
     assert!(epochs.last().is_some_and(|last| newer.epoch > *last));
 }
 
 /// Claims and completes its operations one after the other; what got no answer is left behind.
 async fn work(
-    store: Redis,
+    store: Arc<dyn Store>,
     worker: u128,
     acknowledged: Acknowledged,
     stopped: tokio::sync::watch::Receiver<bool>,
@@ -83,7 +104,10 @@ async fn work(
                 }
             }
             Ok(Claimed::Found(record)) => panic!("nobody else claims it: {record:?}"),
-            Err(error) => assert!(matches!(error, StoreError::Unavailable(_)), "{error}"),
+            Err(error) => {
+                assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
+                a_moment().await;
+            }
         }
     }
 }

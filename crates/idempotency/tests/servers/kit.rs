@@ -90,3 +90,8 @@ pub(crate) fn unfit<T>(result: Result<T, StoreError>) -> String {
 pub(crate) async fn in_time<T>(what: &str, work: impl Future<Output = T>) -> T {
     tokio::time::timeout(DEADLINE, work).await.unwrap_or_else(|_| panic!("{what} did not happen in time"))
 }
+
+/// Before asking again whether something has come about: the servers need the processor too.
+pub(crate) async fn a_moment() {
+    tokio::time::sleep(Duration::from_millis(2)).await;
+}

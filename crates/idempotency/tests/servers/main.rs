@@ -3,13 +3,16 @@
 
 mod crashes;
 mod cuts;
+mod failovers;
 mod fitness;
 mod handlers;
 mod kit;
 mod pg;
+mod pg_server;
 mod pg_suite;
 mod proxy;
 mod races;
 mod redis_server;
 mod redis_suite;
 mod stalls;
+mod stepped;

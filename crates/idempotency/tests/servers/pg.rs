@@ -35,14 +35,23 @@ pub(crate) async fn open(schema: &str) -> Postgres {
 
 /// A connection beside the store's.
 pub(crate) async fn connection() -> tokio_postgres::Client {
-    let (client, connection) = tokio_postgres::connect(&url(), NoTls).await.expect("PostgreSQL answers");
+    connection_to(&url()).await
+}
+
+pub(crate) async fn connection_to(url: &str) -> tokio_postgres::Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("PostgreSQL answers");
     tokio::spawn(connection);
     client
 }
 
 /// Puts the store's clock into the hands of the test, and steps it by these seconds.
 pub(crate) async fn step(schema: &str, seconds: f64) {
-    let client = connection().await;
+    step_at(&url(), schema, seconds).await;
+}
+
+/// The same where another server or database is meant.
+pub(crate) async fn step_at(url: &str, schema: &str, seconds: f64) {
+    let client = connection_to(url).await;
     let sql = format!(
         "BEGIN;
          CREATE TABLE IF NOT EXISTS {schema}.clock (ahead interval NOT NULL);

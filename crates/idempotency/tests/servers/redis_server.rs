@@ -31,17 +31,23 @@ pub(crate) async fn open(url: &str, prefix: &str) -> Redis {
 /// A server in a folder of its own, reached by a socket in that folder. Both are gone with it.
 pub(crate) struct Server {
     folder: PathBuf,
+    /// What it is told beyond what all are told.
+    more: Vec<String>,
     process: Mutex<Child>,
     ahead_micros: Mutex<i64>,
 }
 
 impl Server {
     pub(crate) fn start() -> Self {
+        Self::start_with(Vec::new())
+    }
+
+    pub(crate) fn start_with(more: Vec<String>) -> Self {
         let folder = std::env::temp_dir().join(format!("perdura-{}", fresh_name()));
         std::fs::create_dir(&folder).expect("the folder is new");
         std::fs::write(folder.join("clock"), "+0").expect("the folder can be written");
-        let process = Mutex::new(spawn(&folder));
-        let server = Self { folder, process, ahead_micros: Mutex::new(0) };
+        let process = Mutex::new(spawn(&folder, &more));
+        let server = Self { folder, more, process, ahead_micros: Mutex::new(0) };
         server.await_up();
         server
     }
@@ -61,12 +67,16 @@ impl Server {
 
     /// SIGKILL, and the same data again.
     pub(crate) fn crash_and_restart(&self) {
+        self.crash();
+        *self.process.lock().expect("no test panics here") = spawn(&self.folder, &self.more);
+        self.await_up();
+    }
+
+    /// SIGKILL.
+    pub(crate) fn crash(&self) {
         let mut process = self.process.lock().expect("no test panics here");
         process.kill().expect("it runs");
         process.wait().expect("it was killed");
-        *process = spawn(&self.folder);
-        drop(process);
-        self.await_up();
     }
 
     pub(crate) fn signal(&self, name: &str) {
@@ -106,11 +116,12 @@ impl Drop for Server {
 }
 
 /// libc goes before Redis's own allocator, which asks for the time before faketime can tell it.
-fn spawn(folder: &Path) -> Child {
+fn spawn(folder: &Path, more: &[String]) -> Child {
     let log = std::fs::File::create(folder.join("log")).expect("the folder can be written");
     let settings = "--port 0 --unixsocket socket --save  --appendonly yes --appendfsync always";
     Command::new("redis-server")
         .args(settings.split(' '))
+        .args(more)
         .current_dir(folder)
         .env("LD_PRELOAD", format!("{}:libc.so.6", faketime().display()))
         .env("FAKETIME_TIMESTAMP_FILE", folder.join("clock"))
@@ -123,7 +134,8 @@ fn spawn(folder: &Path) -> Child {
         .expect("redis-server is needed here: scripts/test installs it")
 }
 
-fn faketime() -> PathBuf {
+/// The library that tells another time.
+pub(crate) fn faketime() -> PathBuf {
     let folders = std::fs::read_dir("/usr/lib").expect("there are libraries");
     let found = folders.flatten().map(|entry| entry.path().join("faketime/libfaketime.so.1"));
     found.into_iter().find(|path| path.exists()).expect("faketime is needed here: scripts/test installs it")

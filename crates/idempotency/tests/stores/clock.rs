@@ -1,4 +1,4 @@
-//! A clock that stands still until it is told to go on.
+//! A clock that stands still until it is told to go on, or back.
 
 use jiff::Timestamp;
 use perdura_idempotency::store::Clock;
@@ -16,7 +16,12 @@ impl StandingClock {
     }
 
     pub(crate) fn pass(&self, time: Duration) {
-        self.0.fetch_add(time.as_millis() as i64, Ordering::SeqCst);
+        self.step(time.as_secs_f64());
+    }
+
+    /// Goes by so many seconds, also back.
+    pub(crate) fn step(&self, seconds: f64) {
+        self.0.fetch_add((seconds * 1e3).round() as i64, Ordering::SeqCst);
     }
 
     pub(crate) fn clock(&self) -> Clock {

@@ -1,6 +1,7 @@
 //! The memory of one process.
 
 use crate::clock::StandingClock;
+use crate::stepped::one_holder_whatever_the_clock_says;
 use perdura_idempotency::conformance::Bench;
 use perdura_idempotency::store::{Memory, Pending, Store};
 use std::future::{Ready, ready};
@@ -37,3 +38,10 @@ impl Bench for MemoryBench {
 }
 
 perdura_idempotency::store_conformance!(bench);
+
+#[tokio::test]
+async fn a_stepped_clock_makes_no_second_holder() {
+    let clock = StandingClock::new();
+    let memory = Memory::with_clock(clock.clock());
+    one_holder_whatever_the_clock_says(&memory, async |seconds| clock.step(seconds)).await;
+}

@@ -1,6 +1,7 @@
 //! One SQLite file: the suite, and what is about files.
 
 use crate::clock::StandingClock;
+use crate::stepped::one_holder_whatever_the_clock_says;
 use jiff::Timestamp;
 use perdura_idempotency::conformance::Bench;
 use perdura_idempotency::record::{
@@ -289,4 +290,11 @@ async fn the_machines_clock_is_the_clock() {
     assert!(
         (before.as_microsecond()..=Timestamp::now().as_microsecond()).contains(&first_at.as_microsecond())
     );
+}
+
+#[tokio::test]
+async fn a_stepped_clock_makes_no_second_holder() {
+    let (folder, clock) = (Folder::new(), StandingClock::new());
+    let store = Sqlite::open_with_clock(folder.file(), &Options::default(), clock.clock()).expect("opening");
+    one_holder_whatever_the_clock_says(&store, async |seconds| clock.step(seconds)).await;
 }
