@@ -290,3 +290,24 @@ async fn the_machines_clock_is_the_clock() {
         (before.as_microsecond()..=Timestamp::now().as_microsecond()).contains(&first_at.as_microsecond())
     );
 }
+
+#[tokio::test]
+async fn an_epoch_is_not_given_again_after_its_row_is_gone() {
+    let (folder, clock) = (Folder::new(), StandingClock::new());
+    let open =
+        || Sqlite::open_with_clock(folder.file(), &Options::default(), clock.clock()).expect("opening");
+    let mut newest = 0;
+    for n in 0..6 {
+        // Released or swept, by an instance that is gone.
+        let store = open();
+        let grant = if n % 2 == 0 { granted(&store, n).await } else { completed(&store, n, b"old").await };
+        assert!(grant.epoch.0 > newest, "{} is not after {newest}", grant.epoch);
+        newest = grant.epoch.0;
+        if n % 2 == 0 {
+            assert_eq!(store.release(operation(n), grant.epoch).await.expect("releasing"), Holding::Held);
+        } else {
+            clock.pass(Duration::from_hours(2));
+            assert_eq!(store.sweep(100).await.expect("sweeping").records, 1);
+        }
+    }
+}

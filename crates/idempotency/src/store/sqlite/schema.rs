@@ -3,7 +3,8 @@
 //! A record's rowid is its epoch, so claims are appended and completions rewrite what was just appended, whatever the
 //! order of the operations' ids; only the small index over these ids is written at random places. Measured with a
 //! million answers of 1 KiB against the record keyed by its id, and against answers in a table of their own, this was
-//! the fastest to claim, to complete, to read and to sweep, and the smallest.
+//! the fastest to claim, to complete, to read and to sweep, and the smallest. A claim writes no counter: epochs go on from
+//! the newest row.
 //!
 //! The names are prefixed and the version is a row of ours, because the file may hold the user's own tables too.
 
@@ -42,7 +43,8 @@ const TABLES: &str = "
         answer BLOB             -- last, so that what is looked at first is never on another page
     ) STRICT;
     CREATE INDEX idempotency_sweep ON idempotency_record (sweep_at) WHERE sweep_at IS NOT NULL;
-    INSERT INTO idempotency_meta VALUES ('version', 1), ('epoch', 0);
+    INSERT INTO idempotency_meta VALUES ('version', 1),
+        ('epoch', 0);           -- the newest of a row that was removed
 ";
 
 /// A connection for the writer.
