@@ -65,6 +65,7 @@ enum Count {
     Renewals,
     LeaseLosses,
     UnknownOutcomes,
+    StillRunning,
     Panics,
     SaveFailures,
     Waits,
@@ -73,7 +74,7 @@ enum Count {
 }
 
 impl Count {
-    const ALL: [(Self, &'static str, &'static str); 11] = [
+    const ALL: [(Self, &'static str, &'static str); 12] = [
         (Self::Arrived, "arrived", "Requests with a sound key, before they were claimed."),
         (Self::Claims, "claims", "Operations granted to this instance."),
         (Self::Takeovers, "takeovers", "Grants of operations that somebody began before and did not end."),
@@ -84,6 +85,7 @@ impl Count {
             "Runs whose grant was lost, so that what they did does not count.",
         ),
         (Self::UnknownOutcomes, "unknown_outcomes", "Runs of which it is not known what came of them."),
+        (Self::StillRunning, "still_running", "Takeovers of work that was found to go on elsewhere."),
         (Self::Panics, "panics", "Handlers that panicked, of those with an unknown outcome."),
         (
             Self::SaveFailures,
@@ -171,6 +173,7 @@ impl Observer for Metrics {
                     route().count(Count::Panics);
                 }
             }
+            What::GoesOn { epoch: _ } => route().count(Count::StillRunning),
             What::LeaseLost { epoch: _ } => route().count(Count::LeaseLosses),
             What::Waiting => route().count(Count::Waits),
             What::Waited { waited_for } => route().waited.observe(*waited_for),

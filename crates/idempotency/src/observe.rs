@@ -69,6 +69,12 @@ pub enum What {
         /// The handler panicked.
         panicked: bool,
     },
+    /// It was taken over, and the work that was begun before goes on elsewhere: it has no end yet, and a later request
+    /// asks again.
+    GoesOn {
+        /// The grant.
+        epoch: Epoch,
+    },
     /// Somebody else holds it by now, or it is gone: what this instance did under its grant does not count.
     LeaseLost {
         /// The grant that was lost.

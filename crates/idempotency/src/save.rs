@@ -54,7 +54,8 @@ impl Run {
                 Response::from_parts(parts, Content::Flowing(body))
             }
             Finished::Produced(Produced::StillRunning) => {
-                return self.unknown(false, Err(wait::in_progress(&self.asked))).await;
+                let goes_on = What::GoesOn { epoch: self.grant.epoch };
+                return self.unended(goes_on, Err(wait::in_progress(&self.asked))).await;
             }
             Finished::Produced(Produced::Unknown) => {
                 let problem = Problem::new(Reason::OutcomeUnknown).about(self.asked.operation);
@@ -242,10 +243,15 @@ impl Run {
 
     /// Records that it is not known what was done, and answers `told` to the one whose request it was.
     async fn unknown(self: &Arc<Self>, panicked: bool, told: Answered) -> Answered {
+        self.unended(What::Unknown { epoch: self.grant.epoch, panicked }, told).await
+    }
+
+    /// Records that there is no end to tell, for what the observers are told.
+    async fn unended(self: &Arc<Self>, what: What, told: Answered) -> Answered {
         match self.save(End::Completed(self.completion(Ending::Unknown))).await? {
             Holding::Held => {
                 self.door.spending.stored(self.asked.scope_tag, 0, Instant::now().into_std());
-                self.tell(What::Unknown { epoch: self.grant.epoch, panicked });
+                self.tell(what);
                 told
             }
             Holding::Lost => self.winner().await,

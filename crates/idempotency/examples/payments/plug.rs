@@ -104,6 +104,7 @@ impl Observer for Plug {
             What::SaveFailed { .. }
             | What::Released { .. }
             | What::Unknown { .. }
+            | What::GoesOn { .. }
             | What::LeaseLost { .. }
             | What::Waiting
             | What::Waited { .. }

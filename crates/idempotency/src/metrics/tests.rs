@@ -98,7 +98,7 @@ fn value(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> Option<f64>
 #[test]
 fn each_happening_raises_its_own_number() {
     let second = Duration::from_secs(1);
-    let table: [(What, &[&str], &[&str]); 19] = [
+    let table: [(What, &[&str], &[&str]); 20] = [
         (What::Arrived, &["arrived"], &[]),
         (What::Claimed { epoch: EPOCH, taken_over: false }, &["claims"], &[]),
         (What::Claimed { epoch: EPOCH, taken_over: true }, &["claims", "takeovers"], &[]),
@@ -110,6 +110,7 @@ fn each_happening_raises_its_own_number() {
         (What::Released { epoch: EPOCH }, &[], &["released"]),
         (What::Unknown { epoch: EPOCH, panicked: false }, &["unknown_outcomes"], &["unknown"]),
         (What::Unknown { epoch: EPOCH, panicked: true }, &["unknown_outcomes", "panics"], &["unknown"]),
+        (What::GoesOn { epoch: EPOCH }, &["still_running"], &[]),
         (What::LeaseLost { epoch: EPOCH }, &["lease_losses"], &[]),
         (What::Waiting, &["waits"], &[]),
         (What::Waited { waited_for: second }, &[], &[]),
