@@ -230,7 +230,8 @@ impl Builder {
         self
     }
 
-    /// How often what expired is removed: every minute, unless said otherwise. It changes no answer.
+    /// How often what expired is removed, and what was begun and not ended is found: every minute, unless said otherwise.
+    /// It changes no answer.
     pub fn sweep_every(mut self, pause: Duration) -> Self {
         self.sweep_every = pause;
         self
@@ -270,6 +271,7 @@ impl Builder {
             scope_of,
             is_anonymous: self.is_anonymous,
             declared: Mutex::default(),
+            undeclared_keep: self.policy.keep,
             guarded: OnceLock::new(),
             authorise: self.authorise,
             audit: self.audit,

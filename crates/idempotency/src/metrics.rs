@@ -4,7 +4,7 @@
 //! Labels are bounded. A route is a template and not a path, and after a fixed number of them the rest are counted as
 //! `other`; an outcome is one of a closed set. Keys, scopes and operations are no labels.
 
-use crate::observe::{Happening, Observer, What};
+use crate::observe::{FoundBy, Happening, Observer, What};
 use crate::problem::Reason;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -34,7 +34,12 @@ struct Numbers {
     routes: RwLock<BTreeMap<Box<str>, Arc<Route>>>,
     swept_answers: AtomicU64,
     swept_records: AtomicU64,
+    /// By who found out, in the order of [`FINDERS`].
+    lease_expiries: [AtomicU64; FINDERS.len()],
 }
+
+/// Not by route: a sweep does not know it.
+const FINDERS: [(FoundBy, &str); 2] = [(FoundBy::Sweep, "sweep"), (FoundBy::Claim, "claim")];
 
 /// How a request ended, where it has an end of its own and is not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,6 +179,7 @@ impl Observer for Metrics {
                 }
             }
             What::GoesOn { epoch: _ } => route().count(Count::StillRunning),
+            What::Lapsed { by } => add(&self.0.lease_expiries[*by as usize], 1),
             What::LeaseLost { epoch: _ } => route().count(Count::LeaseLosses),
             What::Waiting => route().count(Count::Waits),
             What::Waited { waited_for } => route().waited.observe(*waited_for),
@@ -232,6 +238,11 @@ fn write(text: &mut String, numbers: &Numbers, routes: &BTreeMap<Box<str>, Arc<R
     ] {
         family(text, name, "counter", help)?;
         writeln!(text, "{name} {}", read(counter))?;
+    }
+    let name = "perdura_idempotency_lease_expiries_total";
+    family(text, name, "counter", "Leases that ran out and left an unknown outcome, by who found out.")?;
+    for (finder, label) in FINDERS {
+        writeln!(text, "{name}{{by=\"{label}\"}} {}", read(&numbers.lease_expiries[finder as usize]))?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use crate::door::{Door, budget_problem, store_problem};
 use crate::observe::What;
 use crate::policy::Mode;
 use crate::problem::{Problem, Reason};
-use crate::record::{Record, Standing};
+use crate::record::{Record, Standing, Takeover};
 use crate::route::{Route, RouteTable};
 use crate::run::{Step, Unrun, claim_and_run};
 use crate::scope::ResultRead;
@@ -151,7 +151,8 @@ async fn authorise_again<S>(door: &Door, asked: &Asked, unrun: Unrun<S>) -> Resu
     Ok(Unrun { request: http::Request::from_parts(parts, content), ..unrun })
 }
 
-/// What a record says to a request; `None`: it runs. What was asked is compared before anything else is told.
+/// What a record says to a request; `None`: it runs, or may be run. What was asked is compared before anything else is
+/// told.
 pub(crate) async fn found(
     door: &Door,
     asked: &Asked,
@@ -163,6 +164,8 @@ pub(crate) async fn found(
     let problem = |reason| Err(Problem::new(reason).about(asked.operation));
     match &record.standing {
         Standing::Running { .. } => Ok(None),
+        // Where it may be taken over, the next request does that.
+        Standing::Unknown { .. } if asked.route.policy.mode.takeover() == Takeover::Allowed => Ok(None),
         Standing::Unknown { .. } => problem(Reason::OutcomeUnknown),
         Standing::Expired { .. } => problem(Reason::ResultExpired),
         Standing::Completed { answer, .. } => replay(door, asked, record, answer).await.map(Some),

@@ -105,6 +105,7 @@ impl Observer for Plug {
             | What::Released { .. }
             | What::Unknown { .. }
             | What::GoesOn { .. }
+            | What::Lapsed { .. }
             | What::LeaseLost { .. }
             | What::Waiting
             | What::Waited { .. }

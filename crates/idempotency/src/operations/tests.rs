@@ -3,7 +3,7 @@ use crate::observe::{Happening, What};
 use crate::routes::{Routes, post};
 use crate::store::Memory;
 use crate::vault::{DataKey, KeyId};
-use crate::{Builder, DataKeys, DerivedKeys, Secret};
+use crate::{Builder, DataKeys, DerivedKeys, Policy, Secret};
 use axum::Router;
 use axum::body::Body;
 use http::request::Parts;

@@ -61,7 +61,8 @@ fn histories_have_overlap_crashes_takeovers_and_late_ends() {
         world::run_interleaved(&world, seed);
         counts.add(&world.tape.take());
     }
-    let tape::Counts { overlapping, pending, granted, taken_over, replayed, unknown, held, lost } = counts;
+    let tape::Counts { overlapping, pending, granted, taken_over, replayed, unknown, held, lost, swept } =
+        counts;
     for (what, count) in [
         ("overlapping", overlapping),
         ("pending", pending),
@@ -71,6 +72,7 @@ fn histories_have_overlap_crashes_takeovers_and_late_ends() {
         ("unknown", unknown),
         ("held", held),
         ("lost", lost),
+        ("swept", swept),
     ] {
         assert!(count >= 100, "only {count} calls are {what}");
     }

@@ -2,7 +2,7 @@
 
 use super::rows;
 use super::trouble::Trouble;
-use crate::record::{Claim, Claimed, Completion, Epoch, Holding, OperationId};
+use crate::record::{Claim, Claimed, Completion, Epoch, Holding, Keep, OperationId};
 use crate::rule::{self, Row, Write};
 use crate::store::{Clock, Swept};
 use jiff::Timestamp;
@@ -71,9 +71,8 @@ impl<'c> Group<'c> {
         self.write(claim.operation, row.as_ref(), &write)?;
         match &claimed {
             Claimed::Granted(grant) if grant.epoch == next => self.epoch = Some(next.0),
-            Claimed::Granted(_) => {}
-            Claimed::Found(_) if write == Write::Nothing => {}
-            Claimed::Found(_) => self.changed.push(claim.operation),
+            Claimed::Granted(_) | Claimed::Found(_) => {}
+            Claimed::Lapsed(_) => self.changed.push(claim.operation),
         }
         Ok(claimed)
     }
@@ -126,7 +125,7 @@ impl<'c> Group<'c> {
         Ok(self.connection.pragma_update_and_check(None, "secure_delete", on, |_| Ok(()))?)
     }
 
-    pub(super) fn sweep(&mut self, records_max: u32) -> Result<Swept, Trouble> {
+    pub(super) fn sweep(&mut self, records_max: u32, keep: Keep) -> Result<Swept, Trouble> {
         const DUE: &str = "
             SELECT operation FROM idempotency_record WHERE sweep_at <= ?1 ORDER BY sweep_at LIMIT ?2";
         let now = now(self.clock);
@@ -147,15 +146,17 @@ impl<'c> Group<'c> {
                 }
                 Err(trouble @ Trouble::Sqlite(_)) => return Err(trouble),
             };
-            let write = rule::sweep(&row, now);
-            match &write {
-                Write::Nothing => {}
-                Write::Put(_) => swept.answers += 1,
-                Write::Remove => swept.records += 1,
-            }
+            let write = rule::sweep(&row, keep, now);
+            swept.note(operation, &write);
             self.write(operation, Some(&row), &write)?;
         }
+        self.changed.extend(&swept.lapsed);
         Ok(swept)
+    }
+
+    /// What still runs is swept when its time comes.
+    pub(super) fn note(&self, epochs: &[i64], up_to: u64) -> Result<(), Trouble> {
+        rows::note(self.connection, epochs, up_to)
     }
 
     /// Not swept from now on: enough of them would stand before everything else that is due.
@@ -204,7 +205,7 @@ mod tests {
         };
         match group.claim(&claim).expect("claiming") {
             Claimed::Granted(grant) => grant,
-            found @ Claimed::Found(_) => panic!("should be granted: {found:?}"),
+            found @ (Claimed::Found(_) | Claimed::Lapsed(_)) => panic!("should be granted: {found:?}"),
         }
     }
 
