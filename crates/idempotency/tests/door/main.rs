@@ -17,6 +17,7 @@ mod logs;
 mod misplaced;
 mod modes;
 mod named;
+mod operators;
 mod outages;
 mod outcomes;
 #[allow(dead_code, reason = "it is shared with the tests of the stores in servers")]
