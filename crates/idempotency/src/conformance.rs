@@ -11,12 +11,13 @@ pub mod keeping;
 pub mod lapsing;
 pub mod random;
 pub mod serving;
+pub mod sweeping;
 
 use crate::record::{
     Claim, Claimed, Completion, Ending, Epoch, Grant, Holding, Keep, OperationId, Record, RequestTag,
     ScopeTag, Standing, Takeover,
 };
-use crate::store::{Pending, Store};
+use crate::store::{Pending, Store, Swept};
 use bytes::Bytes;
 use jiff::Timestamp;
 use std::sync::Arc;
@@ -75,6 +76,12 @@ macro_rules! store_conformance {
             serving: one_secret_is_agreed_on, what_is_not_there_is_not_found, looking_changes_nothing,
                 an_end_wakes_who_waits, an_end_elsewhere_is_heard_or_found,
                 a_transaction_is_given_where_it_is_promised;
+            sweeping: a_sweep_finds_what_lapsed, a_sweep_and_a_claim_find_a_lapse_once,
+                a_renewal_before_the_sweep_wins, a_renewal_at_the_same_time_wins_or_loses,
+                a_late_end_after_a_sweep_counts, what_a_sweep_found_is_taken_over_where_that_is_allowed,
+                a_sweep_wakes_who_waits, what_lapsed_is_kept_as_long_as_the_sweep_said,
+                a_sweep_bounds_lapses_and_the_rest_together, unknown_outcomes_are_listed_in_order,
+                only_what_is_unknown_is_listed, after_everything_ended_nothing_is_left;
             random: random_sequences_follow_the_rules;
         }
     };
@@ -160,14 +167,24 @@ impl Desk {
     async fn granted(&self, claim: &Claim) -> Grant {
         match self.claim(claim).await {
             Claimed::Granted(grant) => grant,
-            Claimed::Found(record) => panic!("should be granted, was found: {record:?}"),
+            Claimed::Found(record) | Claimed::Lapsed(record) => {
+                panic!("should be granted, was found: {record:?}")
+            }
         }
     }
 
     async fn found(&self, claim: &Claim) -> Record {
         match self.claim(claim).await {
-            Claimed::Found(record) => record,
+            Claimed::Found(record) | Claimed::Lapsed(record) => record,
             Claimed::Granted(grant) => panic!("should be found, was granted: {grant:?}"),
+        }
+    }
+
+    /// What a claim finds that is the first to notice that a lease ran out.
+    async fn lapsed(&self, claim: &Claim) -> Record {
+        match self.claim(claim).await {
+            Claimed::Lapsed(record) => record,
+            other @ (Claimed::Found(_) | Claimed::Granted(_)) => panic!("should have lapsed: {other:?}"),
         }
     }
 
@@ -203,13 +220,25 @@ impl Desk {
         self.0.erase(operation).await.expect("erasing")
     }
 
+    /// One sweep, which keeps what lapsed like everything here.
+    async fn sweep(&self, records_max: u32) -> Swept {
+        let swept = self.0.sweep(records_max, KEEP).await.expect("sweeping");
+        assert!(swept.count() <= u64::from(records_max), "{swept:?} is more than {records_max}");
+        swept
+    }
+
     /// Sweeps until there is nothing left to sweep.
     async fn sweep_all(&self) {
         let mut rounds = 0;
-        while self.0.sweep(1_000).await.expect("sweeping") != crate::store::Swept::default() {
+        while self.sweep(1_000).await != Swept::default() {
             rounds += 1;
             assert!(rounds < 1_000, "sweeping comes to an end");
         }
+    }
+
+    /// The operations whose outcome is unknown, with what is told of each.
+    async fn unknown(&self, limit: u32) -> Vec<(OperationId, Record)> {
+        self.0.unknown(limit).await.expect("listing")
     }
 
     /// An operation that has this answer.

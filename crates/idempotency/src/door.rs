@@ -3,10 +3,10 @@
 use crate::budget::{Exceeded, Spending};
 use crate::key::Versions;
 use crate::layer::Redact;
-use crate::observe::{Happening, Observer, What};
-use crate::policy::Mode;
+use crate::observe::{FoundBy, Happening, Observer, What};
+use crate::policy::{Mode, Policy};
 use crate::problem::{Problem, Profile, Reason};
-use crate::record::{OperationId, ScopeTag};
+use crate::record::{Keep, OperationId, ScopeTag};
 use crate::route::{NO_TEMPLATE, Route};
 use crate::routes::Table;
 use crate::scope::{Audit, Authorise, ScopeOf};
@@ -34,6 +34,8 @@ pub(crate) struct Door {
     pub(crate) is_anonymous: bool,
     /// Every route that was declared, for who asks what it promises.
     pub(crate) declared: Mutex<Table>,
+    /// How long routes keep that were not declared.
+    pub(crate) undeclared_keep: Keep,
     pub(crate) authorise: Option<Arc<dyn Authorise>>,
     pub(crate) audit: Option<Arc<dyn Audit>>,
     pub(crate) observers: Vec<Arc<dyn Observer>>,
@@ -72,6 +74,19 @@ impl Door {
         self.tell_all(&Happening { route: route.label.clone(), operation, what });
     }
 
+    /// A record does not tell its route, so what is decided without a request is kept for as long as any route keeps.
+    pub(crate) fn longest_keep(&self) -> Keep {
+        let declared = self.declared.lock().unwrap_or_else(PoisonError::into_inner);
+        let least = Policy::default().keep.longest(self.undeclared_keep);
+        declared.0.values().fold(least, |longest, policy| longest.longest(policy.keep))
+    }
+
+    /// Tells that a lease ran out, to people too: somebody has to find out what was done. The route may be empty.
+    pub(crate) fn tell_lapsed(&self, route: Arc<str>, operation: OperationId, by: FoundBy) {
+        tracing::warn!(%operation, route = &*route, "a lease ran out: what came of the operation is unknown");
+        self.tell_all(&Happening { route, operation: Some(operation), what: What::Lapsed { by } });
+    }
+
     /// Tells each observer. One that panics is logged, and spoils nothing of the operation that it looks at.
     fn tell_all(&self, happening: &Happening) {
         for observer in &self.observers {
@@ -102,7 +117,7 @@ pub(crate) fn budget_problem(exceeded: &Exceeded, operation: OperationId) -> Pro
     Problem::new(Reason::TooMany).about(operation).detail(detail).retry_after(exceeded.retry_after)
 }
 
-/// Removes what expired, again and again, for as long as somebody uses the store.
+/// Removes what expired, and finds what was begun and not ended, again and again, for as long as somebody uses the store.
 pub(crate) async fn sweep(door: Weak<Door>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
@@ -110,10 +125,14 @@ pub(crate) async fn sweep(door: Weak<Door>, every: Duration) {
         let tell = |what| door.tell_all(&Happening { route: "".into(), operation: None, what });
         tell(What::Sweeping);
         loop {
-            match door.store.sweep(SWEEP_AT_ONCE).await {
+            match door.store.sweep(SWEEP_AT_ONCE, door.longest_keep()).await {
                 Ok(swept) => {
+                    for operation in &swept.lapsed {
+                        door.tell_lapsed("".into(), *operation, FoundBy::Sweep);
+                    }
+                    let is_all = swept.count() < u64::from(SWEEP_AT_ONCE);
                     tell(What::Swept(swept));
-                    if swept.records + swept.answers < u64::from(SWEEP_AT_ONCE) {
+                    if is_all {
                         break;
                     }
                     // A store that answers at once does not let go of the thread by itself.

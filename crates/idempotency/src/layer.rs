@@ -246,7 +246,8 @@ impl Builder {
         self
     }
 
-    /// How often what expired is removed: every minute, unless said otherwise; at most every 10 ms. It changes no answer.
+    /// How often what expired is removed, and what was begun and not ended is found: every minute, unless said otherwise, and
+    /// at most every 10 ms. It changes no answer.
     pub fn sweep_every(mut self, pause: Duration) -> Self {
         self.sweep_every = pause.max(SWEEP_EVERY_MIN);
         self
@@ -286,6 +287,7 @@ impl Builder {
             scope_of,
             is_anonymous: self.is_anonymous,
             declared: Mutex::default(),
+            undeclared_keep: self.policy.keep,
             authorise: self.authorise,
             audit: self.audit,
             observers: self.observers,

@@ -4,7 +4,7 @@
 //! Labels are bounded. A route is a template and not a path, and after a fixed number of them the rest are counted as
 //! `other`; an outcome is one of a closed set. Keys, scopes and operations are no labels.
 
-use crate::observe::{Happening, Observer, What};
+use crate::observe::{FoundBy, Happening, Observer, What};
 use crate::problem::Reason;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -34,7 +34,12 @@ struct Numbers {
     routes: RwLock<BTreeMap<Box<str>, Arc<Route>>>,
     swept_answers: AtomicU64,
     swept_records: AtomicU64,
+    /// By who found out, in the order of [`FINDERS`].
+    lease_expiries: [AtomicU64; FINDERS.len()],
 }
+
+/// Not by route: a sweep does not know it.
+const FINDERS: [(FoundBy, &str); 2] = [(FoundBy::Sweep, "sweep"), (FoundBy::Claim, "claim")];
 
 /// How a request ended, where it has an end of its own and is not refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +70,7 @@ enum Count {
     Renewals,
     LeaseLosses,
     UnknownOutcomes,
+    StillRunning,
     Panics,
     SaveFailures,
     Waits,
@@ -73,7 +79,7 @@ enum Count {
 }
 
 impl Count {
-    const ALL: [(Self, &'static str, &'static str); 11] = [
+    const ALL: [(Self, &'static str, &'static str); 12] = [
         (Self::Arrived, "arrived", "Requests with a sound key, before they were claimed."),
         (Self::Claims, "claims", "Operations granted to this instance."),
         (Self::Takeovers, "takeovers", "Grants of operations that somebody began before and did not end."),
@@ -84,6 +90,7 @@ impl Count {
             "Runs whose grant was lost, so that what they did does not count.",
         ),
         (Self::UnknownOutcomes, "unknown_outcomes", "Runs of which it is not known what came of them."),
+        (Self::StillRunning, "still_running", "Takeovers of work that was found to go on elsewhere."),
         (Self::Panics, "panics", "Handlers that panicked, of those with an unknown outcome."),
         (
             Self::SaveFailures,
@@ -171,6 +178,8 @@ impl Observer for Metrics {
                     route().count(Count::Panics);
                 }
             }
+            What::GoesOn { epoch: _ } => route().count(Count::StillRunning),
+            What::Lapsed { by } => add(&self.0.lease_expiries[*by as usize], 1),
             What::LeaseLost { epoch: _ } => route().count(Count::LeaseLosses),
             What::Waiting => route().count(Count::Waits),
             What::Waited { waited_for } => route().waited.observe(*waited_for),
@@ -229,6 +238,11 @@ fn write(text: &mut String, numbers: &Numbers, routes: &BTreeMap<Box<str>, Arc<R
     ] {
         family(text, name, "counter", help)?;
         writeln!(text, "{name} {}", read(counter))?;
+    }
+    let name = "perdura_idempotency_lease_expiries_total";
+    family(text, name, "counter", "Leases that ran out and left an unknown outcome, by who found out.")?;
+    for (finder, label) in FINDERS {
+        writeln!(text, "{name}{{by=\"{label}\"}} {}", read(&numbers.lease_expiries[finder as usize]))?;
     }
     Ok(())
 }

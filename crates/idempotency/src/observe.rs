@@ -11,7 +11,8 @@ use std::time::Duration;
 /// Something happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Happening {
-    /// The route's template, with its method: `POST /payments/{id}`. Empty where no request is concerned.
+    /// The route's template, with its method: `POST /payments/{id}`. Empty where no request is concerned, or it is not
+    /// known which.
     pub route: Arc<str>,
     /// The operation. `None`: the request had no usable key.
     pub operation: Option<OperationId>,
@@ -69,6 +70,18 @@ pub enum What {
         /// The handler panicked.
         panicked: bool,
     },
+    /// It was taken over, and the work that was begun before goes on elsewhere: it has no end yet, and a later request
+    /// asks again.
+    GoesOn {
+        /// The grant.
+        epoch: Epoch,
+    },
+    /// Its lease had run out, and nobody took it over: whoever held it died, or was stopped for too long. What came of it
+    /// is unknown from now on, unless its holder tells after all.
+    Lapsed {
+        /// Who found out.
+        by: FoundBy,
+    },
     /// Somebody else holds it by now, or it is gone: what this instance did under its grant does not count.
     LeaseLost {
         /// The grant that was lost.
@@ -95,13 +108,23 @@ pub enum What {
     },
     /// What expired is about to be removed.
     Sweeping,
-    /// What expired was removed.
+    /// What expired was removed. Each operation that was found to have lapsed has been told before, as
+    /// [`Lapsed`](Self::Lapsed).
     Swept(Swept),
     /// The request was refused for this reason.
     Refused {
         /// The `reason` that the caller was given.
         reason: &'static str,
     },
+}
+
+/// Who finds out that a lease ran out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundBy {
+    /// A sweep. It does not know the route.
+    Sweep,
+    /// A request for the same operation.
+    Claim,
 }
 
 /// Who wants to know.

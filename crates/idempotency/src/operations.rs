@@ -3,8 +3,9 @@
 //! A caller sees the operations of its own scope, over HTTP: where they stand, and never the answer itself, for which
 //! the request is sent again. Another's operation is not there for it, in the same words as one that never was.
 //!
-//! An outcome that is unknown stays so until somebody who can find out says what it was: [`Operations::resolve`]. That
-//! takes the operation over under a new epoch first, so that a holder who is late cannot contradict it afterwards.
+//! An outcome that is unknown stays so until somebody who can find out says what it was: [`Operations::unknown`] lists
+//! them, [`Operations::resolve`] says so. That takes the operation over under a new epoch first, so that a holder who is
+//! late cannot contradict it afterwards.
 
 mod resource;
 
@@ -12,9 +13,8 @@ use crate::answer::{Answer, Kept, retained_headers};
 use crate::asked::random;
 use crate::door::Door;
 use crate::layer::IdempotencyLayer;
-use crate::policy::Policy;
 use crate::record::{
-    Claim, Claimed, Completion, Ending, Epoch, Grant, Holding, Keep, OperationId, Record, Standing, Takeover,
+    Claim, Claimed, Completion, Ending, Epoch, Grant, Holding, OperationId, Record, Standing, Takeover,
 };
 use crate::scope::Scope;
 use crate::store::StoreError;
@@ -22,7 +22,7 @@ use crate::vault::{SealError, Sealing};
 use bytes::Bytes;
 use http::Response;
 use jiff::Timestamp;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -40,7 +40,7 @@ pub struct Operations {
 pub enum State {
     /// Somebody works on it.
     Running,
-    /// Somebody worked on it, and the lease ran out; nobody has asked for it since.
+    /// Somebody worked on it, and the lease ran out; nobody has asked for it since, and no sweep has come by.
     Interrupted,
     /// It was begun, and what came of it is not known.
     Unknown,
@@ -152,6 +152,34 @@ impl Operations {
         Ok(self.door().store.look(operation).await?.as_ref().map(Looked::from))
     }
 
+    /// The operations whose outcome is unknown, of all callers, at most so many, those first that have been for longest: what
+    /// somebody has to find out. What a process was working on when it died is among them once its lease ran out and a
+    /// sweep came by; and so is what goes on elsewhere, as [`Attached::StillRunning`](crate::Attached::StillRunning) said.
+    ///
+    /// Each stays until it is resolved, its holder tells the end after all, a request takes it over where the route allows
+    /// that, or its retention is over. So what is listed may have changed since: [`resolve`](Self::resolve) takes it over
+    /// first, and refuses what is no longer unknown; [`look`](Self::look) tells where one of them stands by now. What is
+    /// not resolved before its retention is over is forgotten, and then a retry runs it.
+    ///
+    /// ```
+    /// # use perdura_idempotency::{IdempotencyLayer, operations::Resolution, record::OperationId};
+    /// # async fn was_done(_: OperationId) -> bool { false }
+    /// # async fn reconcile(layer: IdempotencyLayer) -> Result<(), Box<dyn std::error::Error>> {
+    /// let operations = layer.operations();
+    /// for (operation, looked) in operations.unknown(100).await? {
+    ///     println!("{operation}: since {:?}", looked.ended_at);
+    ///     if !was_done(operation).await {
+    ///         operations.resolve(operation, Resolution::NotApplied).await?;
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn unknown(&self, limit: u32) -> Result<Vec<(OperationId, Looked)>, StoreError> {
+        let unknown = self.door().store.unknown(limit).await?;
+        Ok(unknown.iter().map(|(operation, record)| (*operation, Looked::from(record))).collect())
+    }
+
     /// Removes the stored answer and keeps the record: the operation is not run again, and its answer not given again.
     /// `false`: there was none.
     pub async fn erase(&self, operation: OperationId) -> Result<bool, StoreError> {
@@ -203,7 +231,7 @@ impl Operations {
             claimant: Uuid::from_bytes(random()),
             lease_for: RESOLVE_FOR,
             takeover: Takeover::Allowed,
-            keep: self.longest_keep(),
+            keep: self.door().longest_keep(),
         };
         match store.claim(&claim).await? {
             Claimed::Granted(grant) if grant.taken_over => Ok(grant),
@@ -212,7 +240,7 @@ impl Operations {
                 store.release(operation, grant.epoch).await?;
                 Err(ResolveError::NotThere(operation))
             }
-            Claimed::Found(found) => {
+            Claimed::Found(found) | Claimed::Lapsed(found) => {
                 Err(ResolveError::NotUnknown { operation, state: Looked::from(&found).state })
             }
         }
@@ -245,19 +273,9 @@ impl Operations {
             Ok(sealed) => (Ending::Answered(sealed), None),
             Err(fault) => (Ending::Unknown, Some(fault)),
         };
-        let completion = Completion { operation, epoch: grant.epoch, ending, keep: self.longest_keep() };
+        let completion = Completion { operation, epoch: grant.epoch, ending, keep: door.longest_keep() };
         let holding = door.store.complete(&completion).await?;
         fault.map_or(Ok(holding), |fault| Err(fault.into()))
-    }
-
-    /// A record does not tell its route, so what is resolved is kept for as long as any route keeps.
-    fn longest_keep(&self) -> Keep {
-        let declared = self.door().declared.lock().unwrap_or_else(PoisonError::into_inner);
-        let keeps = declared.0.values().chain(self.layer.routes.undeclared()).map(|policy| policy.keep);
-        keeps.fold(Policy::default().keep, |longest, keep| Keep {
-            answer_for: longest.answer_for.max(keep.answer_for),
-            tombstone_for: longest.tombstone_for.max(keep.tombstone_for),
-        })
     }
 }
 

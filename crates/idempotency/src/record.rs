@@ -99,6 +99,9 @@ pub enum Claimed {
     Granted(Grant),
     /// It is known already, and it stands as the record says.
     Found(Record),
+    /// It was known, and its lease had run out: nobody may take it over, so that its outcome is unknown from now on. Who
+    /// asks next finds it so.
+    Lapsed(Record),
 }
 
 /// The right to run an operation and to record its end.
@@ -130,7 +133,8 @@ pub struct Record {
 /// Where a record stands. Each variant holds what is true there. Answers are not shown: they may be readable.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Standing {
-    /// Somebody holds it, for so much longer unless renewed. Zero: the lease ran out and nobody has claimed it since.
+    /// Somebody holds it, for so much longer unless renewed. Zero: the lease ran out, and nobody has claimed or swept it
+    /// since.
     Running {
         /// What is left of the lease.
         lease_left: Duration,
@@ -226,6 +230,16 @@ pub struct Keep {
     pub answer_for: Duration,
     /// After that, only the fact that there was one. Zero: nothing.
     pub tombstone_for: Duration,
+}
+
+impl Keep {
+    /// As long as both of them keep.
+    pub(crate) fn longest(self, other: Self) -> Self {
+        Self {
+            answer_for: self.answer_for.max(other.answer_for),
+            tombstone_for: self.tombstone_for.max(other.tombstone_for),
+        }
+    }
 }
 
 /// Whether the caller still holds the grant it showed.

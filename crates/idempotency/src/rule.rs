@@ -3,6 +3,7 @@
 //! The request is compared before anything else. Whoever asks for something different under the same key learns that
 //! it conflicts and nothing more, and changes nothing: a lease that ran out is not taken over by another request.
 //!
+//! A lease that ran out leaves the outcome unknown, whoever notices it first: a claim that may not take over, or a sweep.
 //! A holder whose lease ran out while nobody took it over may still tell the end, also after the outcome was marked
 //! unknown: nobody else ran, so what it tells is the truth, late. Once there is a newer grant it may not.
 
@@ -80,13 +81,26 @@ impl Row {
         }
     }
 
-    /// When a sweep has something to remove here: the answer, then the record. Never while it runs.
-    pub fn sweep_at(&self) -> Option<Timestamp> {
+    /// When a sweep has something to do here: when the lease runs out, the answer expires, the record is gone.
+    pub fn sweep_at(&self) -> Timestamp {
         match &self.state {
-            State::Running { .. } => None,
-            State::Completed(kept, Some(_)) => Some(kept.expires_at),
-            State::Unknown(kept) | State::Completed(kept, None) => Some(kept.gone_at),
+            State::Running { until } => *until,
+            State::Completed(kept, Some(_)) => kept.expires_at,
+            State::Unknown(kept) | State::Completed(kept, None) => kept.gone_at,
         }
+    }
+
+    /// Since when its outcome is unknown, where it is.
+    pub fn unknown_at(&self) -> Option<Timestamp> {
+        match &self.state {
+            State::Unknown(kept) => Some(kept.at),
+            State::Running { .. } | State::Completed(..) => None,
+        }
+    }
+
+    /// With an unknown outcome from now on, under the epoch that it has.
+    fn lapsed(&self, keep: Keep, now: Timestamp) -> Self {
+        Self { state: State::Unknown(Kept::from(now, keep)), ..self.clone() }
     }
 
     /// The record as it is told at this moment.
@@ -139,8 +153,8 @@ pub fn claim(row: Option<&Row>, claim: &Claim, next: Epoch, now: Timestamp) -> (
             grant(claim, next, true, row.first_at, now)
         }
         (State::Running { .. }, Takeover::Never) => {
-            let lapsed = Row { state: State::Unknown(Kept::from(now, claim.keep)), ..row.clone() };
-            (Claimed::Found(lapsed.record(now)), Write::Put(lapsed))
+            let lapsed = row.lapsed(claim.keep, now);
+            (Claimed::Lapsed(lapsed.record(now)), Write::Put(lapsed))
         }
         (State::Unknown(_), Takeover::Never) | (State::Completed(..), _) => {
             (Claimed::Found(row.record(now)), Write::Nothing)
@@ -223,10 +237,12 @@ pub fn erase(row: Option<&Row>, now: Timestamp) -> (bool, Write) {
     }
 }
 
-/// What expired goes: the whole record, or the answer where a tombstone stays.
-pub fn sweep(row: &Row, now: Timestamp) -> Write {
+/// What expired goes: the whole record, or the answer where a tombstone stays. A lease that ran out leaves the outcome
+/// unknown, `keep` from now on.
+pub fn sweep(row: &Row, keep: Keep, now: Timestamp) -> Write {
     match &row.state {
         _ if !row.is_there(now) => Write::Remove,
+        State::Running { until } if now >= *until => Write::Put(row.lapsed(keep, now)),
         State::Completed(kept, Some(_)) if now >= kept.expires_at => {
             Write::Put(Row { state: State::Completed(*kept, None), ..row.clone() })
         }

@@ -8,7 +8,7 @@ use crate::budget::Place;
 use crate::content::{Content, Gathered, Resumed};
 use crate::context::IdempotencyContext;
 use crate::door::{Door, Inside, budget_problem, store_problem};
-use crate::observe::What;
+use crate::observe::{FoundBy, What};
 use crate::policy::{Attached, Mode, Policy};
 use crate::problem::{Problem, Reason};
 use crate::record::{Claim, Claimed, Completion, Ending, Grant, Holding, Record, Standing, Takeover};
@@ -85,6 +85,10 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
     let began = Instant::now();
     match claim_patiently(&door, &claim).await {
         Ok(Claimed::Found(record)) => Step::Found(Box::new((record, unrun))),
+        Ok(Claimed::Lapsed(record)) => {
+            door.tell_lapsed(asked.route.label.clone(), asked.operation, FoundBy::Claim);
+            Step::Found(Box::new((record, unrun)))
+        }
         Ok(Claimed::Granted(grant)) => {
             let (deadline, _) = watch::channel(deadline_after(began, policy));
             let (parts, content) = unrun.request.into_parts();
@@ -169,6 +173,7 @@ async fn undo_once(door: &Door, claim: &Claim) -> Result<(), StoreError> {
     };
     match door.store.claim(claim).await? {
         Claimed::Found(_) => {}
+        Claimed::Lapsed(_) => door.tell_lapsed("".into(), operation, FoundBy::Claim),
         // Somebody began before: released, it would seem that nobody did, and the work would be begun again.
         Claimed::Granted(Grant { epoch, taken_over: true, .. }) => {
             let completion = Completion { operation, epoch, ending: Ending::Unknown, keep };

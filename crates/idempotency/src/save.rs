@@ -56,7 +56,8 @@ impl Run {
                 Response::from_parts(parts, Content::Flowing(body))
             }
             Finished::Produced(Produced::StillRunning) => {
-                return self.unknown(false, Err(wait::in_progress(&self.asked))).await;
+                let goes_on = What::GoesOn { epoch: self.grant.epoch };
+                return self.unended(goes_on, Err(wait::in_progress(&self.asked))).await;
             }
             Finished::Produced(Produced::Unknown) => {
                 // Who could have told cannot, so that there is nothing to ask again for.
@@ -282,13 +283,17 @@ impl Run {
 
     /// Records that it is not known what was done, and answers `told` to the one whose request it was.
     async fn unknown(self: &Arc<Self>, panicked: bool, told: Answered) -> Answered {
-        let unknown = What::Unknown { epoch: self.grant.epoch, panicked };
+        self.unended(What::Unknown { epoch: self.grant.epoch, panicked }, told).await
+    }
+
+    /// Records that there is no end to tell, for what the observers are told.
+    async fn unended(self: &Arc<Self>, what: What, told: Answered) -> Answered {
         let ending = match self.policy().mode {
             // Only one that ended its transaction by itself comes here: unlike after a crash, it must not be run again.
             Mode::Transactional => Ending::Answered(self.bare(StatusCode::INTERNAL_SERVER_ERROR)),
             Mode::Exempt | Mode::AtMostOnce | Mode::Durable(_) => Ending::Unknown,
         };
-        match self.save(End::Completed(self.completion(ending), unknown)).await? {
+        match self.save(End::Completed(self.completion(ending), what)).await? {
             Holding::Held => told,
             Holding::Lost => self.winner().await,
         }

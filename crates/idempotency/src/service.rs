@@ -9,7 +9,7 @@ use crate::door::{Door, STORE_BACK_AFTER, budget_problem, store_problem};
 use crate::observe::What;
 use crate::policy::Mode;
 use crate::problem::{Next, Problem, Reason};
-use crate::record::{Record, Standing};
+use crate::record::{Record, Standing, Takeover};
 use crate::route::{Route, RouteTable};
 use crate::run::{Step, Unrun, claim_and_run};
 use crate::scope::ResultRead;
@@ -153,7 +153,8 @@ async fn authorise_again<S>(door: &Door, asked: &Asked, unrun: Unrun<S>) -> Resu
     Ok(Unrun { request: http::Request::from_parts(parts, content), ..unrun })
 }
 
-/// What a record says to a request; `None`: it runs. What was asked is compared before anything else is told.
+/// What a record says to a request; `None`: it runs, or may be run. What was asked is compared before anything else is
+/// told.
 pub(crate) async fn found(
     door: &Door,
     asked: &Asked,
@@ -165,6 +166,8 @@ pub(crate) async fn found(
     let problem = |reason| Err(Problem::new(reason).about(asked.operation));
     match &record.standing {
         Standing::Running { .. } => Ok(None),
+        // Where it may be taken over, the next request does that.
+        Standing::Unknown { .. } if asked.route.policy.mode.takeover() == Takeover::Allowed => Ok(None),
         Standing::Unknown { .. } => Err(outcome_unknown(asked)),
         Standing::Expired { .. } => problem(Reason::ResultExpired),
         Standing::Completed { answer, .. } => replay(door, asked, record, answer).await.map(Some),

@@ -23,7 +23,8 @@ pub use redis::Redis;
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 
-use crate::record::{Claim, Claimed, Completion, Epoch, Grant, Holding, OperationId, Record};
+use crate::record::{Claim, Claimed, Completion, Epoch, Grant, Holding, Keep, OperationId, Record};
+use crate::rule::{Row, State, Write};
 use http::Extensions;
 use std::future::Future;
 use std::pin::Pin;
@@ -55,13 +56,40 @@ pub enum StoreError {
     Unfit(String),
 }
 
-/// What was removed by one sweep.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What was done by one sweep.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Answers that were removed.
     pub answers: u64,
     /// Records that were removed.
     pub records: u64,
+    /// Operations whose lease had run out, and whose outcome is unknown since this sweep.
+    pub lapsed: Vec<OperationId>,
+}
+
+impl Swept {
+    /// How many records it was about.
+    pub fn count(&self) -> u64 {
+        self.answers + self.records + self.lapsed.len() as u64
+    }
+
+    /// Counts what another part of the same sweep did.
+    #[cfg(any(feature = "redis", feature = "sqlite"))]
+    pub(crate) fn add(&mut self, other: Self) {
+        self.answers += other.answers;
+        self.records += other.records;
+        self.lapsed.extend(other.lapsed);
+    }
+
+    /// Counts what [`rule::sweep`](crate::rule::sweep) leaves of a record.
+    pub(crate) fn note(&mut self, operation: OperationId, write: &Write) {
+        match write {
+            Write::Nothing => {}
+            Write::Remove => self.records += 1,
+            Write::Put(Row { state: State::Unknown(_), .. }) => self.lapsed.push(operation),
+            Write::Put(Row { state: State::Running { .. } | State::Completed(..), .. }) => self.answers += 1,
+        }
+    }
 }
 
 /// Where operations are remembered.
@@ -102,8 +130,14 @@ pub trait Store: Send + Sync + 'static {
     /// Removes a stored answer and keeps the rest, as if the answer had expired. `false`: there was none.
     fn erase(&self, operation: OperationId) -> Pending<'_, Result<bool, StoreError>>;
 
-    /// Removes what expired, at most so many records. Who sweeps late changes no answer.
-    fn sweep(&self, records_max: u32) -> Pending<'_, Result<Swept, StoreError>>;
+    /// Removes what expired, and finds what was begun and not ended: where a lease ran out, the outcome is unknown from
+    /// now on, for as long as `keep` says, as if a claim had found it so. Those who wait for it are woken. At most so many
+    /// records in all; what was done is told, also where the rest could not be.
+    fn sweep(&self, records_max: u32, keep: Keep) -> Pending<'_, Result<Swept, StoreError>>;
+
+    /// The operations whose outcome is unknown, at most so many, those first that have been for longest. Records past
+    /// their retention are not there, damaged ones are logged and left out.
+    fn unknown(&self, limit: u32) -> Pending<'_, Result<Vec<(OperationId, Record)>, StoreError>>;
 
     /// Ends when the record may have changed. A hint: it may come for nothing, and it may not come at all.
     fn changed(&self, operation: OperationId) -> Pending<'static, ()>;

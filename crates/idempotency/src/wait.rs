@@ -3,8 +3,9 @@
 use crate::asked::{Asked, random};
 use crate::door::{Door, store_problem};
 use crate::observe::What;
+use crate::policy::Mode;
 use crate::problem::{Problem, Reason};
-use crate::record::{Standing, Takeover};
+use crate::record::Standing;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
@@ -44,10 +45,10 @@ pub(crate) async fn for_change(
         match door.store.look(operation).await.map_err(|error| store_problem(&error))? {
             Some(record) if record.standing.is_running() => {}
             Some(record) => {
-                break match (record.standing, asked.route.policy.mode.takeover()) {
-                    (Standing::Unknown { .. }, Takeover::Allowed) => Waited::Unknown,
-                    (Standing::Unknown { .. }, Takeover::Never)
-                    | (Standing::Running { .. } | Standing::Completed { .. } | Standing::Expired { .. }, _) => {
+                let is_unknown = matches!(record.standing, Standing::Unknown { .. });
+                break match asked.route.policy.mode {
+                    Mode::Durable(_) if is_unknown => Waited::Unknown,
+                    Mode::Exempt | Mode::AtMostOnce | Mode::Transactional | Mode::Durable(_) => {
                         Waited::Changed
                     }
                 };

@@ -148,6 +148,8 @@ impl Observer for Plug {
             What::SaveFailed { .. }
             | What::Released { .. }
             | What::Unknown { .. }
+            | What::GoesOn { .. }
+            | What::Lapsed { .. }
             | What::LeaseLost { .. }
             | What::Waiting
             | What::Waited { .. }

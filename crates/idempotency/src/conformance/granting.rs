@@ -38,7 +38,9 @@ pub async fn a_claim_is_granted_once_among_many(bench: &dyn Bench) {
         for answer in answers {
             match answer {
                 Claimed::Granted(_) => grants += 1,
-                Claimed::Found(record) => assert!(matches!(record.standing, Standing::Running { .. })),
+                Claimed::Found(record) | Claimed::Lapsed(record) => {
+                    assert!(matches!(record.standing, Standing::Running { .. }));
+                }
             }
         }
         assert_eq!(grants, 1, "in round {round}");

@@ -1,7 +1,8 @@
 //! How long what is known is kept, and what goes when.
 
 use super::{ANSWER_FOR, Bench, Desk, KEEP, NEAR, TOMBSTONE_FOR, answered, claim, operation, take, unknown};
-use crate::record::{Completion, Holding, Keep, Standing};
+use crate::record::{Claim, Completion, Holding, Keep, Standing};
+use crate::store::Swept;
 use std::time::Duration;
 
 /// The answer, then a tombstone.
@@ -157,12 +158,10 @@ pub async fn a_sweep_is_bounded(bench: &dyn Bench) {
     bench.pass(ANSWER_FOR + NEAR).await;
     let mut swept_in_all = 0;
     for _ in 0..12 {
-        let swept = desk.0.sweep(5).await.expect("sweeping");
-        assert!(swept.answers.max(swept.records) <= 5, "{swept:?}");
-        swept_in_all += swept.answers + swept.records;
+        swept_in_all += desk.sweep(5).await.count();
     }
     assert!(swept_in_all <= 24, "nothing is swept twice: {swept_in_all}");
-    assert_eq!(desk.0.sweep(5).await.expect("sweeping"), crate::store::Swept::default());
+    assert_eq!(desk.sweep(5).await, Swept::default());
     for n in 0..12 {
         assert_eq!(desk.look(operation(n)).await.is_some(), n % 2 == 1);
     }
@@ -172,11 +171,11 @@ pub async fn a_sweep_is_bounded(bench: &dyn Bench) {
 pub async fn a_sweep_leaves_what_is_kept(bench: &dyn Bench) {
     let desk = Desk::of(bench);
     desk.completed(operation(1), "kept", KEEP).await;
-    let running = desk.granted(&claim(operation(2), 1)).await;
+    let running = desk.granted(&Claim { lease_for: ANSWER_FOR, ..claim(operation(2), 1) }).await;
     let third = desk.granted(&claim(operation(3), 1)).await;
     assert_eq!(desk.complete(&unknown(operation(3), third.epoch)).await, Holding::Held);
     bench.pass(ANSWER_FOR.saturating_sub(NEAR)).await;
-    assert_eq!(desk.0.sweep(100).await.expect("sweeping"), crate::store::Swept::default());
+    assert_eq!(desk.sweep(100).await, Swept::default());
     assert_eq!(desk.answer(&claim(operation(1), 2)).await, "kept");
     assert_eq!(desk.renew(operation(2), running.epoch).await, Holding::Held);
     assert!(matches!(desk.standing(operation(3)).await, Standing::Unknown { .. }));
@@ -187,8 +186,7 @@ pub async fn retention_without_end_is_kept(bench: &dyn Bench) {
     let desk = Desk::of(bench);
     let keep = Keep { answer_for: Duration::MAX, tombstone_for: Duration::MAX };
     desk.completed(operation(1), "for ever", keep).await;
-    let grant =
-        desk.granted(&crate::record::Claim { lease_for: Duration::MAX, ..claim(operation(2), 1) }).await;
+    let grant = desk.granted(&Claim { lease_for: Duration::MAX, ..claim(operation(2), 1) }).await;
     bench.pass(Duration::from_hours(365 * 24)).await;
     desk.sweep_all().await;
     assert_eq!(desk.answer(&claim(operation(1), 2)).await, "for ever");

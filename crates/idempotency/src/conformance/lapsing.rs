@@ -1,7 +1,7 @@
 //! What becomes of a lease that ran out, and of a holder that comes late.
 
 use super::{Bench, Desk, LEASE_FOR, NEAR, answered, claim, operation, take, unknown};
-use crate::record::{Epoch, Holding, Standing};
+use crate::record::{Claim, Claimed, Epoch, Holding, Standing};
 use std::time::Duration;
 
 const OPERATION: u64 = 1;
@@ -20,14 +20,15 @@ pub async fn a_lapsed_lease_is_an_unknown_outcome(bench: &dyn Bench) {
     let desk = Desk::of(bench);
     let grant = desk.granted(&claim(operation(OPERATION), 1)).await;
     bench.pass(LEASE_FOR + NEAR).await;
-    let found = desk.found(&claim(operation(OPERATION), 2)).await;
+    let found = desk.lapsed(&claim(operation(OPERATION), 2)).await;
     assert_eq!((found.epoch, found.first_at), (grant.epoch, grant.first_at));
     let Standing::Unknown { at, expires_at } = found.standing else { panic!("is unknown: {found:?}") };
     super::assert_apart(grant.first_at, at, LEASE_FOR + NEAR);
     super::assert_apart(at, expires_at, super::ANSWER_FOR);
     assert_eq!(desk.standing(operation(OPERATION)).await, found.standing);
     for claimant in [1, 2, 3] {
-        assert_eq!(desk.found(&claim(operation(OPERATION), claimant)).await.standing, found.standing);
+        let again = desk.claim(&claim(operation(OPERATION), claimant)).await;
+        assert_eq!(again, Claimed::Found(found.clone()), "it lapsed once");
     }
     assert_eq!(desk.renew(operation(OPERATION), grant.epoch).await, Holding::Lost);
 }
@@ -141,15 +142,17 @@ pub async fn a_renewed_lease_holds_from_then_on(bench: &dyn Bench) {
     assert_eq!(desk.renew(operation(OPERATION), grant.epoch).await, Holding::Lost);
 }
 
-/// Two days of running, with and without renewal, and sweeps in between.
+/// Two days of running, with one long lease and with renewals, and sweeps in between.
 pub async fn nothing_expires_while_it_runs(bench: &dyn Bench) {
     let desk = Desk::of(bench);
-    let first = desk.granted(&claim(operation(OPERATION), 1)).await;
-    let second = desk.granted(&claim(operation(2), 1)).await;
+    let (half_a_day, two_days) = (Duration::from_hours(12), Duration::from_hours(48));
+    let first = desk.granted(&Claim { lease_for: two_days + NEAR, ..claim(operation(OPERATION), 1) }).await;
+    let second = desk.granted(&Claim { lease_for: half_a_day + NEAR, ..claim(operation(2), 1) }).await;
     for _ in 0..4 {
-        bench.pass(Duration::from_hours(12)).await;
+        bench.pass(half_a_day).await;
         desk.sweep_all().await;
-        assert_eq!(desk.renew(operation(2), second.epoch).await, Holding::Held);
+        let renewed = desk.0.renew(operation(2), second.epoch, half_a_day + NEAR).await.expect("renewing");
+        assert_eq!(renewed, Holding::Held);
     }
     assert!(matches!(desk.standing(operation(OPERATION)).await, Standing::Running { .. }));
     assert_eq!(desk.complete(&answered(operation(OPERATION), first.epoch, "a")).await, Holding::Held);
@@ -157,7 +160,7 @@ pub async fn nothing_expires_while_it_runs(bench: &dyn Bench) {
     let found = desk.found(&claim(operation(OPERATION), 2)).await;
     assert_eq!(found.first_at, first.first_at);
     let Standing::Completed { at, .. } = found.standing else { panic!("is completed: {found:?}") };
-    super::assert_apart(first.first_at, at, Duration::from_hours(48));
+    super::assert_apart(first.first_at, at, two_days);
 }
 
 /// An epoch that was never given holds nothing.

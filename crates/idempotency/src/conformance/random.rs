@@ -9,8 +9,8 @@ use crate::record::{
     Claim, Claimed, Completion, Ending, Epoch, Holding, Keep, OperationId, Record, ScopeTag, Standing,
     Takeover,
 };
-use crate::rule::{self, Row, Write};
-use crate::store::Store;
+use crate::rule::{self, Row, State, Write};
+use crate::store::{Store, Swept};
 use bytes::Bytes;
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -74,7 +74,7 @@ impl Model {
     fn claim(&mut self, claim: &Claim, told: &Claimed) -> Claimed {
         let next = match told {
             Claimed::Granted(grant) if grant.epoch > self.newest => grant.epoch,
-            Claimed::Granted(_) | Claimed::Found(_) => Epoch(self.newest.0 + 1),
+            Claimed::Granted(_) | Claimed::Found(_) | Claimed::Lapsed(_) => Epoch(self.newest.0 + 1),
         };
         let (claimed, write) = rule::claim(self.rows.get(&claim.operation), claim, next, self.now);
         self.write(claim.operation, write);
@@ -87,6 +87,29 @@ impl Model {
     fn holding(&mut self, operation: OperationId, (holding, write): (Holding, Write)) -> Holding {
         self.write(operation, write);
         holding
+    }
+
+    /// What a sweep should do, if it takes those that the store took: all that lapsed, unless it was told to stop before.
+    fn sweep(&mut self, swept: &Swept, records_max: u32, keep: Keep) {
+        let is_due = |row: &Row| matches!(row.state, State::Running { until } if until <= self.now);
+        let due: Vec<_> = self.rows.iter().filter(|(_, row)| is_due(row)).map(|(id, _)| *id).collect();
+        for operation in &due {
+            if swept.lapsed.contains(operation) {
+                let write = rule::sweep(&self.rows[operation], keep, self.now);
+                self.write(*operation, write);
+            } else {
+                assert!(swept.count() == u64::from(records_max), "{operation} lapsed: {swept:?}");
+            }
+        }
+        let ours = swept.lapsed.iter().filter(|operation| self.rows.contains_key(operation));
+        assert_eq!(ours.filter(|operation| !due.contains(operation)).count(), 0, "{swept:?} has not lapsed");
+    }
+
+    /// What is unknown, in no order.
+    fn unknown(&self) -> BTreeMap<OperationId, Record> {
+        let is_unknown = |row: &&Row| row.is_there(self.now) && matches!(row.state, State::Unknown(_));
+        let unknown = self.rows.iter().filter(|(_, row)| is_unknown(row));
+        unknown.map(|(operation, row)| (*operation, row.record(self.now))).collect()
     }
 
     fn look(&self, operation: OperationId) -> Option<Record> {
@@ -102,6 +125,7 @@ struct Told {
     granted: Option<bool>,
     asked: Option<(ScopeTag, [u8; 32])>,
     standing: Option<(&'static str, [i64; 2], Option<Bytes>)>,
+    lapsed: bool,
 }
 
 /// Instants of a store are read relative to when the sequence began on its clock.
@@ -134,6 +158,7 @@ impl Since {
             granted: None,
             asked: Some((record.scope, record.request.0)),
             standing: Some(standing),
+            lapsed: false,
         }
     }
 
@@ -145,8 +170,10 @@ impl Since {
                 granted: Some(grant.taken_over),
                 asked: None,
                 standing: None,
+                lapsed: false,
             },
             Claimed::Found(record) => self.record(record),
+            Claimed::Lapsed(record) => Told { lapsed: true, ..self.record(record) },
         }
     }
 }
@@ -169,11 +196,12 @@ async fn sequence(bench: &dyn Bench, seed: u64) {
     let begun = begin(&stores[0], operation(u64::MAX - seed)).await;
     let start = Timestamp::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     let (real, modelled) = (Since(begun), Since(start));
+    let ours: Vec<_> = (0..OPERATIONS).map(|n| operation(seed * OPERATIONS + n)).collect();
     let mut model = Model { rows: BTreeMap::new(), now: start, newest: Epoch(0) };
     for step in 0..STEPS {
         let at = format!("seed {seed}, step {step}");
         let store = &stores[dice.below(2) as usize];
-        let operation = operation(seed * OPERATIONS + dice.below(OPERATIONS));
+        let operation = dice.pick(&ours);
         // Mostly the newest epoch of the operation, sometimes one that is past.
         let newest = model.rows.get(&operation).map_or(model.newest, |row| row.epoch);
         let epoch = if dice.below(4) == 0 { Epoch(newest.0.saturating_sub(dice.below(3))) } else { newest };
@@ -181,7 +209,7 @@ async fn sequence(bench: &dyn Bench, seed: u64) {
             answer_for: ending_in(dice.pick(&[1, 6, 30])),
             tombstone_for: Duration::from_secs(10 * dice.pick(&[0, 0, 5, 40])),
         };
-        match dice.below(12) {
+        match dice.below(14) {
             0..=3 => {
                 let claim = Claim {
                     operation,
@@ -222,7 +250,20 @@ async fn sequence(bench: &dyn Bench, seed: u64) {
                 model.write(operation, write);
                 assert_eq!(told, expected, "{at}: erasing {operation}");
             }
-            9 => drop(store.sweep(dice.pick(&[1, 100])).await.expect("sweeping")),
+            9 => {
+                let records_max = dice.pick(&[1, 1_000]);
+                let swept = store.sweep(records_max, keep).await.expect("sweeping");
+                model.sweep(&swept, records_max, keep);
+            }
+            10 => {
+                let listed = store.unknown(u32::MAX).await.expect("listing");
+                assert!(listed.is_sorted_by_key(|(_, record)| unknown_at(record)), "{at}: {listed:?}");
+                let told = listed.iter().filter(|(operation, _)| ours.contains(operation));
+                let told: BTreeMap<_, _> = told.map(|(id, record)| (*id, real.record(record))).collect();
+                let expected = model.unknown();
+                let expected = expected.iter().map(|(id, record)| (*id, modelled.record(record))).collect();
+                assert_eq!(told, expected, "{at}: what is unknown");
+            }
             _ => {
                 let time = NEAR * dice.pick(&[1, 1, 2, 5, 12, 40]);
                 bench.pass(time).await;
@@ -243,6 +284,16 @@ async fn sequence(bench: &dyn Bench, seed: u64) {
 async fn begin(store: &Arc<dyn Store>, operation: OperationId) -> Timestamp {
     match store.claim(&super::claim(operation, 1)).await.expect("claiming") {
         Claimed::Granted(grant) => grant.first_at,
-        Claimed::Found(record) => panic!("nobody had {operation}: {record:?}"),
+        Claimed::Found(record) | Claimed::Lapsed(record) => panic!("nobody had {operation}: {record:?}"),
+    }
+}
+
+/// Since when it is unknown.
+fn unknown_at(record: &Record) -> Timestamp {
+    match record.standing {
+        Standing::Unknown { at, .. } => at,
+        Standing::Running { .. } | Standing::Completed { .. } | Standing::Expired { .. } => {
+            panic!("only what is unknown is listed: {record:?}")
+        }
     }
 }

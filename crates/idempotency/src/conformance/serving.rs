@@ -29,7 +29,7 @@ pub async fn what_is_not_there_is_not_found(bench: &dyn Bench) {
     assert!(!desk.0.name().is_empty());
 }
 
-/// Also not at a lease that ran out: only a claim marks it.
+/// Also not at a lease that ran out: only a claim or a sweep marks it.
 pub async fn looking_changes_nothing(bench: &dyn Bench) {
     let desk = Desk::of(bench);
     let grant = desk.granted(&claim(operation(1), 1)).await;
@@ -42,13 +42,13 @@ pub async fn looking_changes_nothing(bench: &dyn Bench) {
     assert_eq!(desk.renew(operation(1), grant.epoch).await, Holding::Held);
 }
 
-async fn woken(waiting: Pending<'static, ()>, by: &str) {
+pub(super) async fn woken(waiting: Pending<'static, ()>, by: &str) {
     let woken = tokio::time::timeout(WOKEN_WITHIN, waiting).await;
     assert!(woken.is_ok(), "{by} wakes who waits");
 }
 
 /// Asks for the bell and begins to listen.
-async fn waiting(store: &Arc<dyn Store>, operation: OperationId) -> Pending<'static, ()> {
+pub(super) async fn waiting(store: &Arc<dyn Store>, operation: OperationId) -> Pending<'static, ()> {
     let mut waiting = store.changed(operation);
     let early = tokio::time::timeout(Duration::ZERO, &mut waiting).await;
     // It may come for nothing; then the next one is waited for.

@@ -98,7 +98,7 @@ fn value(samples: &[Sample], name: &str, labels: &[(&str, &str)]) -> Option<f64>
 #[test]
 fn each_happening_raises_its_own_number() {
     let second = Duration::from_secs(1);
-    let table: [(What, &[&str], &[&str]); 19] = [
+    let table: [(What, &[&str], &[&str]); 20] = [
         (What::Arrived, &["arrived"], &[]),
         (What::Claimed { epoch: EPOCH, taken_over: false }, &["claims"], &[]),
         (What::Claimed { epoch: EPOCH, taken_over: true }, &["claims", "takeovers"], &[]),
@@ -110,6 +110,7 @@ fn each_happening_raises_its_own_number() {
         (What::Released { epoch: EPOCH }, &[], &["released"]),
         (What::Unknown { epoch: EPOCH, panicked: false }, &["unknown_outcomes"], &["unknown"]),
         (What::Unknown { epoch: EPOCH, panicked: true }, &["unknown_outcomes", "panics"], &["unknown"]),
+        (What::GoesOn { epoch: EPOCH }, &["still_running"], &[]),
         (What::LeaseLost { epoch: EPOCH }, &["lease_losses"], &[]),
         (What::Waiting, &["waits"], &[]),
         (What::Waited { waited_for: second }, &[], &[]),
@@ -205,9 +206,23 @@ fn routes_beyond_the_bound_are_counted_together_and_long_names_are_cut() {
 #[test]
 fn clones_count_together_and_sweeping_is_counted() {
     let metrics = Metrics::new();
-    tell(&metrics.clone(), "", What::Swept(Swept { answers: 3, records: 5 }));
-    tell(&metrics, "", What::Swept(Swept { answers: 1, records: 0 }));
+    tell(&metrics.clone(), "", What::Swept(Swept { answers: 3, records: 5, lapsed: Vec::new() }));
+    tell(&metrics, "", What::Swept(Swept { answers: 1, ..Swept::default() }));
     let samples = parse(&metrics.render());
     assert_eq!(value(&samples, "swept_answers_total", &[]), Some(4.0));
     assert_eq!(value(&samples, "swept_records_total", &[]), Some(5.0));
+}
+
+#[test]
+fn a_lapse_is_counted_by_who_found_out_and_names_no_route() {
+    let metrics = Metrics::new();
+    for (by, route) in [(FoundBy::Sweep, ""), (FoundBy::Claim, "POST /payments"), (FoundBy::Sweep, "")] {
+        tell(&metrics, route, What::Lapsed { by });
+    }
+    let samples = parse(&metrics.render());
+    for (by, count) in [("sweep", 2.0), ("claim", 1.0)] {
+        assert_eq!(value(&samples, "lease_expiries_total", &[("by", by)]), Some(count), "{by}");
+    }
+    let routes = samples.iter().filter(|(_, labels, _)| labels.iter().any(|(label, _)| label == "route"));
+    assert_eq!(routes.count(), 0, "there is no route without a request");
 }

@@ -124,6 +124,10 @@ fn claimed(row: Option<&Row>, wish: &Claim) -> String {
         Claimed::Granted(Grant { epoch: NEXT, taken_over: true, first_at }) if first_at == at(0) => "taken",
         Claimed::Granted(Grant { epoch: HELD, taken_over: false, first_at }) if first_at == at(0) => "same",
         Claimed::Granted(grant) => panic!("no such grant: {grant:?}"),
+        Claimed::Lapsed(record) => {
+            assert_eq!((record.epoch, standing(&record.standing)), (HELD, "unknown"));
+            "lapsed"
+        }
         Claimed::Found(record) => {
             assert_eq!((record.epoch, record.first_at, record.request), (HELD, at(0), RequestTag([1; 32])));
             standing(&record.standing)
@@ -137,8 +141,8 @@ fn a_claim_at_most_once() {
     let table = [
         ("no row", "new runs"),
         ("held", "running -"),
-        ("lapsed now", "unknown unknown"),
-        ("lapsed", "unknown unknown"),
+        ("lapsed now", "lapsed unknown"),
+        ("lapsed", "lapsed unknown"),
         ("unknown", "unknown -"),
         ("unknown, buried", "unknown -"),
         ("unknown, gone", "new runs"),
@@ -348,12 +352,12 @@ fn an_answer_is_erased_where_one_would_be_given() {
 }
 
 #[test]
-fn a_sweep_takes_what_nobody_is_given_any_more() {
+fn a_sweep_takes_what_nobody_is_given_any_more_and_finds_what_lapsed() {
     let table = [
         ("no row", "-"),
         ("held", "-"),
-        ("lapsed now", "-"),
-        ("lapsed", "-"),
+        ("lapsed now", "unknown"),
+        ("lapsed", "unknown"),
         ("unknown", "-"),
         ("unknown, buried", "-"),
         ("unknown, gone", "removed"),
@@ -364,20 +368,20 @@ fn a_sweep_takes_what_nobody_is_given_any_more() {
         ("gone", "removed"),
         ("gone, swept", "removed"),
     ];
-    check(&table, |row| written(row, &row.map_or(Write::Nothing, |row| sweep(row, now()))).to_owned());
+    check(&table, |row| written(row, &row.map_or(Write::Nothing, |row| sweep(row, KEEP, now()))).to_owned());
     for (place, row) in places() {
         let Some(row) = row else { continue };
-        let is_due = row.sweep_at().is_some_and(|at| at <= now());
-        assert_eq!(is_due, sweep(&row, now()) != Write::Nothing, "at {place}");
+        let is_due = row.sweep_at() <= now();
+        assert_eq!(is_due, sweep(&row, KEEP, now()) != Write::Nothing, "at {place}");
     }
 }
 
 #[test]
-fn a_sweep_changes_no_answer_now_or_later() {
+fn a_sweep_of_what_ended_changes_no_answer_now_or_later() {
     let wishes = [wish(Takeover::Never), wish(Takeover::Allowed)];
     for (place, row) in places() {
-        let Some(row) = row else { continue };
-        let swept = match sweep(&row, now()) {
+        let Some(row) = row.filter(|row| !matches!(row.state, State::Running { .. })) else { continue };
+        let swept = match sweep(&row, KEEP, now()) {
             Write::Nothing => Some(row.clone()),
             Write::Put(row) => Some(row),
             Write::Remove => None,
@@ -389,6 +393,20 @@ fn a_sweep_changes_no_answer_now_or_later() {
             assert_eq!(before, claim(swept.as_ref(), wish, NEXT, when).0, "at {place}, claimed at {when}");
         }
     }
+}
+
+#[test]
+fn a_sweep_leaves_a_lapsed_lease_as_a_claim_does_and_takes_no_rights() {
+    let lapsed = row(State::Running { until: at(1) });
+    let Write::Put(swept) = sweep(&lapsed, KEEP, now()) else { panic!("it has lapsed") };
+    assert_eq!(claim(Some(&lapsed), &wish(Takeover::Never), NEXT, now()).1, Write::Put(swept.clone()));
+    let (taken, write) = claim(Some(&swept), &wish(Takeover::Allowed), NEXT, now());
+    assert_eq!((taken, write), claim(Some(&lapsed), &wish(Takeover::Allowed), NEXT, now()));
+    let ends = [Ending::Answered(answer()), Ending::Unknown];
+    for ending in ends {
+        assert_eq!(complete(Some(&swept), HELD, &ending, KEEP, now()).0, Holding::Held, "its holder, late");
+    }
+    assert_eq!(renew(Some(&swept), HELD, KEEP.answer_for, now()), (Holding::Lost, Write::Nothing));
 }
 
 #[test]

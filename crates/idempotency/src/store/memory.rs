@@ -7,7 +7,7 @@
 use super::clock::{self, Clock};
 use super::wake::Bells;
 use super::{Pending, Store, StoreError, Swept, Transaction};
-use crate::record::{Claim, Claimed, Completion, Epoch, Grant, Holding, OperationId, Record};
+use crate::record::{Claim, Claimed, Completion, Epoch, Grant, Holding, Keep, OperationId, Record};
 use crate::rule::{self, Row, Write};
 use http::Extensions;
 use jiff::Timestamp;
@@ -27,8 +27,10 @@ pub struct Memory {
 #[derive(Default)]
 struct Shelf {
     rows: HashMap<OperationId, Row>,
-    /// When a sweep has something to do at a row; running rows are not here.
+    /// When a sweep has something to do at a row.
     due: BTreeSet<(Timestamp, OperationId)>,
+    /// Since when outcomes are unknown, where they are.
+    unknown: BTreeSet<(Timestamp, OperationId)>,
     /// The newest epoch that was given.
     epoch: u64,
     check: Option<[u8; 16]>,
@@ -36,17 +38,23 @@ struct Shelf {
 
 impl Shelf {
     fn write(&mut self, operation: OperationId, write: Write) {
-        let before = match write {
+        let (before, after) = match write {
             Write::Nothing => return,
             Write::Put(row) => {
-                self.due.extend(row.sweep_at().map(|at| (at, operation)));
-                let after = row.sweep_at();
-                self.rows.insert(operation, row).filter(|before| before.sweep_at() != after)
+                let after = (row.sweep_at(), row.unknown_at());
+                (self.rows.insert(operation, row), Some(after))
             }
-            Write::Remove => self.rows.remove(&operation),
+            Write::Remove => (self.rows.remove(&operation), None),
         };
-        if let Some(at) = before.and_then(|before| before.sweep_at()) {
-            self.due.remove(&(at, operation));
+        if let Some(before) = before {
+            self.due.remove(&(before.sweep_at(), operation));
+            if let Some(at) = before.unknown_at() {
+                self.unknown.remove(&(at, operation));
+            }
+        }
+        if let Some((sweep_at, unknown_at)) = after {
+            self.due.insert((sweep_at, operation));
+            self.unknown.extend(unknown_at.map(|at| (at, operation)));
         }
     }
 }
@@ -106,20 +114,16 @@ impl Store for Memory {
 
     fn claim<'a>(&'a self, claim: &'a Claim) -> Pending<'a, Result<Claimed, StoreError>> {
         Box::pin(async move {
-            let (claimed, lapsed) = self.on_shelf(|shelf, now| {
+            let claimed = self.on_shelf(|shelf, now| {
                 let next = Epoch(shelf.epoch + 1);
                 let (claimed, write) = rule::claim(shelf.rows.get(&claim.operation), claim, next, now);
-                let lapsed = match (&claimed, &write) {
-                    (Claimed::Granted(grant), _) => {
-                        shelf.epoch = shelf.epoch.max(grant.epoch.0);
-                        false
-                    }
-                    (Claimed::Found(_), write) => *write != Write::Nothing,
-                };
+                if let Claimed::Granted(grant) = &claimed {
+                    shelf.epoch = shelf.epoch.max(grant.epoch.0);
+                }
                 shelf.write(claim.operation, write);
-                (claimed, lapsed)
+                claimed
             });
-            if lapsed {
+            if matches!(claimed, Claimed::Lapsed(_)) {
                 self.bells.ring(claim.operation);
             }
             Ok(claimed)
@@ -172,9 +176,9 @@ impl Store for Memory {
         })
     }
 
-    fn sweep(&self, records_max: u32) -> Pending<'_, Result<Swept, StoreError>> {
+    fn sweep(&self, records_max: u32, keep: Keep) -> Pending<'_, Result<Swept, StoreError>> {
         Box::pin(async move {
-            Ok(self.on_shelf(|shelf, now| {
+            let swept = self.on_shelf(|shelf, now| {
                 let due: Vec<OperationId> = shelf
                     .due
                     .iter()
@@ -185,15 +189,27 @@ impl Store for Memory {
                 let mut swept = Swept::default();
                 for operation in due {
                     let Some(row) = shelf.rows.get(&operation) else { continue };
-                    let write = rule::sweep(row, now);
-                    match &write {
-                        Write::Nothing => {}
-                        Write::Put(_) => swept.answers += 1,
-                        Write::Remove => swept.records += 1,
-                    }
+                    let write = rule::sweep(row, keep, now);
+                    swept.note(operation, &write);
                     shelf.write(operation, write);
                 }
                 swept
+            });
+            for operation in &swept.lapsed {
+                self.bells.ring(*operation);
+            }
+            Ok(swept)
+        })
+    }
+
+    fn unknown(&self, limit: u32) -> Pending<'_, Result<Vec<(OperationId, Record)>, StoreError>> {
+        Box::pin(async move {
+            Ok(self.on_shelf(|shelf, now| {
+                let rows = shelf.unknown.iter().filter_map(|(_, operation)| {
+                    let row = shelf.rows.get(operation).filter(|row| row.is_there(now))?;
+                    Some((*operation, row.record(now)))
+                });
+                rows.take(limit as usize).collect()
             }))
         })
     }
@@ -213,5 +229,60 @@ impl Store for Memory {
 
     fn shares_transactions(&self) -> bool {
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Memory;
+    use crate::record::{
+        Claim, Claimed, Completion, Ending, Keep, OperationId, RequestTag, ScopeTag, Takeover,
+    };
+    use crate::store::Store;
+    use jiff::Timestamp;
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+    use uuid::Uuid;
+
+    const KEEP: Keep = Keep { answer_for: Duration::from_hours(2), tombstone_for: Duration::from_hours(1) };
+
+    /// However an operation goes on after it lapsed: what is due is what is there, and what is unknown goes with it.
+    #[tokio::test]
+    async fn nothing_stays_in_the_orders_that_is_not_on_the_shelf() {
+        let now = Arc::new(Mutex::new(Timestamp::UNIX_EPOCH));
+        let clock = Arc::clone(&now);
+        let memory = Memory::with_clock(Arc::new(move || *clock.lock().unwrap()));
+        let pass = |hours| *now.lock().unwrap() += Duration::from_hours(hours);
+        let kept = || memory.on_shelf(|shelf, _| (shelf.rows.len(), shelf.due.len(), shelf.unknown.len()));
+        let claim = |n, takeover| Claim {
+            operation: OperationId::from_hash([n; 16]),
+            scope: ScopeTag([0; 16]),
+            request: RequestTag([0; 32]),
+            claimant: Uuid::from_bytes([n; 16]),
+            lease_for: Duration::from_secs(30),
+            takeover,
+            keep: KEEP,
+        };
+        for n in 0..4 {
+            memory.claim(&claim(n, Takeover::Never)).await.unwrap();
+        }
+        assert_eq!(kept(), (4, 4, 0));
+        pass(1);
+        assert_eq!(memory.sweep(10, KEEP).await.unwrap().lapsed.len(), 4);
+        assert_eq!(kept(), (4, 4, 4));
+        for n in 0..3 {
+            let wish = Claim { claimant: Uuid::nil(), ..claim(n, Takeover::Allowed) };
+            let Claimed::Granted(grant) = memory.claim(&wish).await.unwrap() else { panic!("it lapsed") };
+            let (operation, epoch, keep) = (wish.operation, grant.epoch, KEEP);
+            let ending = if n == 0 { Ending::Unknown } else { Ending::Answered("done".into()) };
+            match n {
+                0 | 1 => drop(memory.complete(&Completion { operation, epoch, ending, keep }).await.unwrap()),
+                _ => drop(memory.release(operation, epoch).await.unwrap()),
+            }
+        }
+        assert_eq!(kept(), (3, 3, 2));
+        pass(4);
+        memory.sweep(10, KEEP).await.unwrap();
+        assert_eq!(kept(), (0, 0, 0));
     }
 }

@@ -18,8 +18,8 @@ pub use transaction::{NoTransaction, Transaction, TransactionGuard};
 use super::wake::Bells;
 use super::{Pending, Store, StoreError, Swept};
 use crate::record::{
-    Claim, Claimed, Completion, Ending, Epoch, Grant, Holding, OperationId, Record, RequestTag, ScopeTag,
-    Standing, Takeover,
+    Claim, Claimed, Completion, Ending, Epoch, Grant, Holding, Keep, OperationId, Record, RequestTag,
+    ScopeTag, Standing, Takeover,
 };
 use bytes::Bytes;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
@@ -33,6 +33,7 @@ use tokio::sync::Semaphore;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Config, NoTls, Row, Socket};
+use uuid::Uuid;
 
 /// How the store uses its server.
 #[derive(Clone, Debug)]
@@ -97,6 +98,7 @@ struct Statements {
     look: String,
     erase: String,
     sweep: String,
+    unknown: String,
 }
 
 impl Statements {
@@ -112,7 +114,8 @@ impl Statements {
             release: call("release($1, $2)"),
             look: call("look($1)"),
             erase: call("erase($1)"),
-            sweep: call("sweep($1)"),
+            sweep: call("sweep($1, $2, $3)"),
+            unknown: format!("SELECT operation, (stands).* FROM {schema}.idempotency_unknown($1)"),
         }
     }
 }
@@ -215,6 +218,18 @@ impl Inner {
         .await
     }
 
+    /// The same, of any number of rows.
+    async fn list(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, StoreError> {
+        within(self.options.timeout_for, async {
+            let client = Lent::from(&self.pool).await?;
+            let statement = client.prepare_cached(sql).await.map_err(unavailable)?;
+            let rows = client.query(&statement, parameters).await.map_err(unavailable)?;
+            client.give_back();
+            Ok(rows)
+        })
+        .await
+    }
+
     /// What the holder of an epoch asks for.
     async fn held(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Holding, StoreError> {
         let held: bool = self.ask(sql, parameters).await?.get(0);
@@ -277,20 +292,15 @@ impl Store for Postgres {
             ];
             let row = self.0.ask(&self.0.statements.claim, &parameters).await?;
             let told = Told::read(claim.operation, &row)?;
-            match (told.granted, told.record.standing) {
-                (true, _) => Ok(Claimed::Granted(Grant {
-                    epoch: told.record.epoch,
-                    taken_over: told.taken_over,
-                    first_at: told.record.first_at,
-                })),
-                (false, standing) => {
-                    // Nobody is told of a lapse that was found out before; a bell for nothing is allowed.
-                    if matches!(standing, Standing::Unknown { .. }) {
-                        self.0.bells.ring(claim.operation);
-                    }
-                    Ok(Claimed::Found(Record { standing, ..told.record }))
-                }
+            if told.granted {
+                let Record { epoch, first_at, .. } = told.record;
+                return Ok(Claimed::Granted(Grant { epoch, taken_over: told.taken_over, first_at }));
             }
+            // Nobody is told of a lapse that was found out before; a bell for nothing is allowed.
+            if matches!(told.record.standing, Standing::Unknown { .. }) {
+                self.0.bells.ring(claim.operation);
+            }
+            Ok(if told.lapsed { Claimed::Lapsed(told.record) } else { Claimed::Found(told.record) })
         })
     }
 
@@ -334,11 +344,34 @@ impl Store for Postgres {
         Box::pin(async move { Ok(self.0.ask(&self.0.statements.erase, &[&operation.0]).await?.get(0)) })
     }
 
-    fn sweep(&self, records_max: u32) -> Pending<'_, Result<Swept, StoreError>> {
+    fn sweep(&self, records_max: u32, keep: Keep) -> Pending<'_, Result<Swept, StoreError>> {
         Box::pin(async move {
-            let row = self.0.ask(&self.0.statements.sweep, &[&i64::from(records_max)]).await?;
+            let parameters: [&(dyn ToSql + Sync); 3] =
+                [&i64::from(records_max), &micros(keep.answer_for), &micros(keep.tombstone_for)];
+            let row = self.0.ask(&self.0.statements.sweep, &parameters).await?;
             let (answers, records) = (row.get::<_, i64>("answers"), row.get::<_, i64>("records"));
-            Ok(Swept { answers: answers.cast_unsigned(), records: records.cast_unsigned() })
+            let lapsed: Vec<_> = row.get::<_, Vec<Uuid>>("lapsed").into_iter().map(OperationId).collect();
+            for operation in &lapsed {
+                self.0.bells.ring(*operation);
+            }
+            Ok(Swept { answers: answers.cast_unsigned(), records: records.cast_unsigned(), lapsed })
+        })
+    }
+
+    fn unknown(&self, limit: u32) -> Pending<'_, Result<Vec<(OperationId, Record)>, StoreError>> {
+        Box::pin(async move {
+            let rows = self.0.list(&self.0.statements.unknown, &[&i64::from(limit)]).await?;
+            let told = rows.iter().filter_map(|row| {
+                let operation = OperationId(row.get("operation"));
+                match Told::read(operation, row) {
+                    Ok(told) => Some((operation, told.record)),
+                    Err(error) => {
+                        tracing::error!(%error, "left out of a list");
+                        None
+                    }
+                }
+            });
+            Ok(told.collect())
         })
     }
 
@@ -369,6 +402,8 @@ impl Store for Postgres {
 struct Told {
     granted: bool,
     taken_over: bool,
+    /// It was this claim that found its lease to have run out.
+    lapsed: bool,
     record: Record,
 }
 
@@ -385,7 +420,7 @@ impl Told {
                 let left = left.ok_or_else(|| corrupt("the lease is missing"))?;
                 Standing::Running { lease_left: Duration::from_micros(left) }
             }
-            "unknown" => Standing::Unknown { at: at("ended_at")?, expires_at: at("expires_at")? },
+            "unknown" | "lapsed" => Standing::Unknown { at: at("ended_at")?, expires_at: at("expires_at")? },
             "completed" => {
                 let answer =
                     row.get::<_, Option<&[u8]>>("answer").ok_or_else(|| corrupt("the answer is missing"))?;
@@ -401,6 +436,7 @@ impl Told {
         Ok(Self {
             granted: row.get("granted"),
             taken_over: row.get("taken_over"),
+            lapsed: row.get::<_, &str>("standing") == "lapsed",
             record: Record {
                 scope: ScopeTag(scope.try_into().map_err(|_| corrupt("its scope is not of 16 bytes"))?),
                 request: RequestTag(

@@ -2,8 +2,9 @@
 //!
 //! Each verb is one script, so it is atomic, takes one round trip and reads the server's clock. A record is a hash; it
 //! has no time to live while it runs, and goes by itself when its retention is over. Its answer is a key of its own,
-//! because it may have to go before the record does. All keys of a store carry one hash tag: they live in one slot,
-//! on one node, and that node is the one to connect to.
+//! because it may have to go before the record does. What runs and what is unknown is also in two sorted sets, by which a
+//! sweep and a list find it. All keys of a store carry one hash tag: they live in one slot, on one node, and that node is
+//! the one to connect to.
 //!
 //! What Redis acknowledged is only kept by a server that writes each command to disk (`appendonly yes`, `appendfsync
 //! always`) and never evicts (`maxmemory-policy noeviction`); others are refused, unless the program says that it
@@ -15,8 +16,8 @@ mod subscriber;
 use super::wake::Bells;
 use super::{Pending, Store, StoreError, Swept, Transaction};
 use crate::record::{
-    Claim, Claimed, Completion, Ending, Epoch, Grant, Holding, OperationId, Record, RequestTag, ScopeTag,
-    Standing, Takeover,
+    Claim, Claimed, Completion, Ending, Epoch, Grant, Holding, Keep, OperationId, Record, RequestTag,
+    ScopeTag, Standing, Takeover,
 };
 use ::redis::{Client, Script, ScriptInvocation};
 use bytes::Bytes;
@@ -74,6 +75,9 @@ struct Scripts {
     release: Script,
     look: Script,
     erase: Script,
+    due: Script,
+    sweep: Script,
+    unknown: Script,
 }
 
 impl Scripts {
@@ -87,6 +91,9 @@ impl Scripts {
             release: verb(include_str!("redis/release.lua")),
             look: verb(include_str!("redis/look.lua")),
             erase: verb(include_str!("redis/erase.lua")),
+            due: Script::new(include_str!("redis/due.lua")),
+            sweep: verb(include_str!("redis/sweep.lua")),
+            unknown: Script::new(include_str!("redis/unknown.lua")),
         }
     }
 }
@@ -125,14 +132,44 @@ impl Redis {
 }
 
 impl Inner {
-    /// The script, with the keys that all verbs have.
+    /// The script, with the keys and the argument that all verbs of one operation have.
     fn call<'a>(&self, script: &'a Script, operation: OperationId) -> ScriptInvocation<'a> {
         let prefix = &self.prefix;
         let mut call = script.key(format!("{{{prefix}}}:record:{operation}"));
         call.key(format!("{{{prefix}}}:answer:{operation}"))
             .key(format!("{{{prefix}}}:epoch"))
-            .key(format!("{{{prefix}}}:changed"));
+            .key(format!("{{{prefix}}}:changed"))
+            .key(self.due())
+            .key(self.unknown())
+            .arg(operation.to_string());
         call
+    }
+
+    /// The key of what a sweep has to do with.
+    fn due(&self) -> String {
+        format!("{{{}}}:due", self.prefix)
+    }
+
+    /// The key of what is unknown.
+    fn unknown(&self) -> String {
+        format!("{{{}}}:unknown", self.prefix)
+    }
+
+    /// What a sweep does with one operation that was due.
+    async fn sweep(&self, operation: OperationId, keep: Keep) -> Result<Swept, StoreError> {
+        let mut call = self.call(&self.scripts.sweep, operation);
+        call.arg(micros(keep.answer_for)).arg(micros(keep.tombstone_for));
+        let did: String = self.line.ask(&call, Repeat::Never).await?;
+        let mut swept = Swept::default();
+        match did.as_str() {
+            "lapsed" => {
+                self.bells.ring(operation);
+                swept.lapsed.push(operation);
+            }
+            "gone" => swept.records += 1,
+            _ => {}
+        }
+        Ok(swept)
     }
 
     async fn held(&self, call: &ScriptInvocation<'_>, repeat: Repeat) -> Result<Holding, StoreError> {
@@ -166,8 +203,7 @@ impl Store for Redis {
                 Takeover::Never => "0",
             };
             let mut call = self.0.call(&self.0.scripts.claim, claim.operation);
-            call.arg(claim.operation.to_string())
-                .arg(&claim.scope.0[..])
+            call.arg(&claim.scope.0[..])
                 .arg(&claim.request.0[..])
                 .arg(&claim.claimant.as_bytes()[..])
                 .arg(micros(claim.lease_for))
@@ -187,13 +223,14 @@ impl Store for Redis {
             if matches!(standing, Standing::Unknown { .. }) {
                 self.0.bells.ring(claim.operation);
             }
-            Ok(Claimed::Found(Record {
+            let record = Record {
                 scope: told.scope,
                 request: told.request,
                 epoch: told.epoch,
                 first_at: told.first_at,
                 standing,
-            }))
+            };
+            Ok(if told.lapsed { Claimed::Lapsed(record) } else { Claimed::Found(record) })
         })
     }
 
@@ -214,7 +251,6 @@ impl Store for Redis {
         Box::pin(async move {
             let mut call = self.0.call(&self.0.scripts.complete, completion.operation);
             call.arg(completion.epoch.0)
-                .arg(completion.operation.to_string())
                 .arg(micros(completion.keep.answer_for))
                 .arg(micros(completion.keep.tombstone_for));
             match &completion.ending {
@@ -232,7 +268,7 @@ impl Store for Redis {
     fn release(&self, operation: OperationId, epoch: Epoch) -> Pending<'_, Result<Holding, StoreError>> {
         Box::pin(async move {
             let mut call = self.0.call(&self.0.scripts.release, operation);
-            call.arg(epoch.0).arg(operation.to_string());
+            call.arg(epoch.0);
             let holding = self.0.held(&call, Repeat::Never).await?;
             self.0.bells.ring(operation);
             Ok(holding)
@@ -263,9 +299,56 @@ impl Store for Redis {
         })
     }
 
-    /// Redis removes what expired by itself.
-    fn sweep(&self, _: u32) -> Pending<'_, Result<Swept, StoreError>> {
-        Box::pin(ready(Ok(Swept::default())))
+    /// Redis removes what expired by itself. What is left is where it was noted, and what was begun and not ended: each is
+    /// one script, so that a sweep of many holds nobody up.
+    fn sweep(&self, records_max: u32, keep: Keep) -> Pending<'_, Result<Swept, StoreError>> {
+        Box::pin(async move {
+            let mut call = self.0.scripts.due.key(self.0.due());
+            call.arg(records_max);
+            let due: Vec<String> = self.0.line.ask(&call, Repeat::Once).await?;
+            let mut swept = Swept::default();
+            for operation in due.iter().filter_map(|id| OperationId::parse(id)) {
+                match self.0.sweep(operation, keep).await {
+                    Ok(more) => swept.add(more),
+                    Err(error) if swept == Swept::default() => return Err(error),
+                    Err(error) => {
+                        tracing::warn!(%error, "a sweep broke off");
+                        break;
+                    }
+                }
+            }
+            Ok(swept)
+        })
+    }
+
+    /// Those that expired and were not swept yet are passed over.
+    fn unknown(&self, limit: u32) -> Pending<'_, Result<Vec<(OperationId, Record)>, StoreError>> {
+        Box::pin(async move {
+            let (mut unknown, mut passed) = (Vec::new(), 0);
+            while unknown.len() < limit as usize {
+                let left = limit as usize - unknown.len();
+                let mut call = self.0.scripts.unknown.key(self.0.unknown());
+                call.arg(passed).arg(left);
+                let found: Vec<String> = self.0.line.ask(&call, Repeat::Once).await?;
+                for operation in found.iter().filter_map(|id| OperationId::parse(id)) {
+                    match self.look(operation).await {
+                        Ok(Some(record)) if matches!(record.standing, Standing::Unknown { .. }) => {
+                            unknown.push((operation, record));
+                        }
+                        Ok(Some(_) | None) => {}
+                        Err(error @ StoreError::Corrupt { .. }) => {
+                            tracing::error!(%error, "left out of a list");
+                        }
+                        Err(error) => return Err(error),
+                    }
+                }
+                if found.len() < left {
+                    break;
+                }
+                passed += found.len();
+            }
+            Ok(unknown)
+        })
     }
 
     fn changed(&self, operation: OperationId) -> Pending<'static, ()> {
@@ -293,6 +376,8 @@ struct Told {
     epoch: Epoch,
     first_at: Timestamp,
     taken_over: bool,
+    /// It was this claim that found its lease to have run out.
+    lapsed: bool,
     /// None: it is granted.
     standing: Option<Standing>,
 }
@@ -314,7 +399,7 @@ impl Told {
                 let left = number(6)?.try_into().map_err(|_| corrupt("the lease is negative"))?;
                 Some(Standing::Running { lease_left: Duration::from_micros(left) })
             }
-            b"unknown" => Some(Standing::Unknown { at: at(6)?, expires_at: at(7)? }),
+            b"unknown" | b"lapsed" => Some(Standing::Unknown { at: at(6)?, expires_at: at(7)? }),
             b"completed" => {
                 Some(Standing::Completed { at: at(6)?, expires_at: at(7)?, answer: field(8)?.clone() })
             }
@@ -329,6 +414,7 @@ impl Told {
             epoch: Epoch(number(1)?.cast_unsigned()),
             first_at: at(2)?,
             taken_over: &field(3)?[..] == b"1",
+            lapsed: &field(0)?[..] == b"lapsed",
             standing,
         })
     }

@@ -16,7 +16,7 @@ pub use transaction::{NoTransaction, Transaction, TransactionError};
 use super::clock::{self, Clock};
 use super::wake::Bells;
 use super::{Pending, Store, StoreError, Swept};
-use crate::record::{Claim, Claimed, Completion, Epoch, Grant, Holding, OperationId, Record};
+use crate::record::{Claim, Claimed, Completion, Epoch, Grant, Holding, Keep, OperationId, Record, Standing};
 use http::Extensions;
 use rusqlite::Connection;
 use std::path::Path;
@@ -28,6 +28,8 @@ use writer::{Desk, Writer};
 
 /// A sweep takes so many records per commit: whoever else writes comes in between.
 const SWEEP_BATCH: u32 = 100;
+/// So many new rows are read at once on the caller's thread, to find what still runs: some milliseconds.
+const NOTE_BATCH: u64 = 5_000;
 
 /// How the file is used.
 #[derive(Clone, Debug)]
@@ -97,6 +99,22 @@ impl Sqlite {
         let now = group::now(&self.0.clock);
         let row = self.0.readers.with(|connection| rows::read(connection, operation))?;
         Ok(row.filter(|row| row.is_there(now)).map(|row| row.record(now)))
+    }
+
+    /// Looks at all rows that are new, so that a sweep knows what still runs. What begins meanwhile is seen the next time.
+    async fn note_running(&self) -> Result<(), StoreError> {
+        let (mut looked_at, newest) = self.0.readers.with(rows::looked_at)?;
+        while looked_at < newest {
+            let up_to = newest.min(looked_at + NOTE_BATCH);
+            let running = self.0.readers.with(|connection| rows::unnoted(connection, looked_at, up_to))?;
+            if !running.is_empty() || up_to == newest {
+                self.0.writer.ask(move |group| group.note(&running, up_to)).await?;
+            } else {
+                tokio::task::yield_now().await;
+            }
+            looked_at = up_to;
+        }
+        Ok(())
     }
 }
 
@@ -175,21 +193,50 @@ impl Store for Sqlite {
         Box::pin(self.0.writer.ask(move |group| group.erase(operation)))
     }
 
-    fn sweep(&self, records_max: u32) -> Pending<'_, Result<Swept, StoreError>> {
+    fn sweep(&self, records_max: u32, keep: Keep) -> Pending<'_, Result<Swept, StoreError>> {
         Box::pin(async move {
+            self.note_running().await?;
             let mut swept = Swept::default();
             let mut left = records_max;
             while left > 0 {
                 let batch = left.min(SWEEP_BATCH);
-                let Swept { answers, records } = self.0.writer.ask(move |group| group.sweep(batch)).await?;
-                swept.answers += answers;
-                swept.records += records;
-                if answers + records < u64::from(batch) {
-                    break;
+                match self.0.writer.ask(move |group| group.sweep(batch, keep)).await {
+                    Ok(more) => {
+                        let is_all = more.count() < u64::from(batch);
+                        swept.add(more);
+                        if is_all {
+                            break;
+                        }
+                    }
+                    Err(error) if swept == Swept::default() => return Err(error),
+                    Err(error) => {
+                        tracing::warn!(%error, "a sweep broke off");
+                        break;
+                    }
                 }
                 left -= batch;
             }
             Ok(swept)
+        })
+    }
+
+    fn unknown(&self, limit: u32) -> Pending<'_, Result<Vec<(OperationId, Record)>, StoreError>> {
+        Box::pin(async move {
+            let now = group::now(&self.0.clock);
+            let found = self.0.readers.with(|connection| rows::unknown(connection, limit, now))?;
+            let mut unknown = Vec::new();
+            for operation in found {
+                match self.record(operation) {
+                    Ok(Some(record)) if matches!(record.standing, Standing::Unknown { .. }) => {
+                        unknown.push((operation, record));
+                    }
+                    // It has changed since it was found.
+                    Ok(Some(_) | None) => {}
+                    Err(error @ StoreError::Corrupt { .. }) => tracing::error!(%error, "left out of a list"),
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(unknown)
         })
     }
 

@@ -1,7 +1,9 @@
 //! A store whose answers get lost when a test says so.
 
 use http::Extensions;
-use perdura_idempotency::record::{Claim, Claimed, Completion, Epoch, Grant, Holding, OperationId, Record};
+use perdura_idempotency::record::{
+    Claim, Claimed, Completion, Epoch, Grant, Holding, Keep, OperationId, Record,
+};
 use perdura_idempotency::store::{Memory, Pending, Store, StoreError, Swept, Transaction};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -120,8 +122,12 @@ impl Store for Lossy {
         self.inner.erase(operation)
     }
 
-    fn sweep(&self, records_max: u32) -> Pending<'_, Result<Swept, StoreError>> {
-        self.inner.sweep(records_max)
+    fn sweep(&self, records_max: u32, keep: Keep) -> Pending<'_, Result<Swept, StoreError>> {
+        self.inner.sweep(records_max, keep)
+    }
+
+    fn unknown(&self, limit: u32) -> Pending<'_, Result<Vec<(OperationId, Record)>, StoreError>> {
+        self.inner.unknown(limit)
     }
 
     fn changed(&self, operation: OperationId) -> Pending<'static, ()> {

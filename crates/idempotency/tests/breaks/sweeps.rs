@@ -46,7 +46,7 @@ async fn a_large_sweep_lets_others_have_the_thread() {
     let swept = Arc::new(AtomicU64::new(0));
     let counted = swept.clone();
     let observer = move |happening: &Happening| {
-        if let What::Swept(batch) = happening.what {
+        if let What::Swept(batch) = &happening.what {
             counted.fetch_add(batch.records, Ordering::SeqCst);
         }
     };

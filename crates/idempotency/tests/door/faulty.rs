@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::Extensions;
 use perdura_idempotency::record::{
-    Claim, Claimed, Completion, Ending, Epoch, Grant, Holding, OperationId, Record, Standing,
+    Claim, Claimed, Completion, Ending, Epoch, Grant, Holding, Keep, OperationId, Record, Standing,
 };
 use perdura_idempotency::store::{Pending, Store, StoreError, Swept, Transaction};
 use std::collections::HashMap;
@@ -210,8 +210,12 @@ impl Store for Faulty {
         self.inner.erase(operation)
     }
 
-    fn sweep(&self, records_max: u32) -> Pending<'_, Result<Swept, StoreError>> {
-        self.inner.sweep(records_max)
+    fn sweep(&self, records_max: u32, keep: Keep) -> Pending<'_, Result<Swept, StoreError>> {
+        self.inner.sweep(records_max, keep)
+    }
+
+    fn unknown(&self, limit: u32) -> Pending<'_, Result<Vec<(OperationId, Record)>, StoreError>> {
+        self.inner.unknown(limit)
     }
 
     fn changed(&self, operation: OperationId) -> Pending<'static, ()> {

@@ -5,9 +5,13 @@ use crate::grounds::on_each_store;
 use crate::shop::{Plan, Shop};
 use jiff::{SignedDuration, Timestamp};
 use perdura_idempotency::observe::What;
+use perdura_idempotency::record::Keep;
 use perdura_idempotency::store::Store;
 use perdura_idempotency::{Builder, Policy};
 use std::time::Duration;
+
+/// How long a sweep keeps what it finds to have lapsed.
+const KEEP: Keep = Keep { answer_for: hours(2), tombstone_for: Duration::ZERO };
 
 const fn hours(hours: u64) -> Duration {
     Duration::from_hours(hours)
@@ -50,7 +54,7 @@ on_each_store! {
         let first = shop.send(&ask);
         shop.till.began(1).await;
         ground.pass(hours(48)).await;
-        shop.store.sweep(1_000).await.unwrap();
+        shop.store.sweep(1_000, KEEP).await.unwrap();
         shop.ask(&ask).await.is_refused(409, "OUTCOME_UNKNOWN");
         shop.till.open(1);
         first.await.unwrap().is_payment(1);
@@ -68,7 +72,7 @@ on_each_store! {
             told.is_refused(409, "RESULT_EXPIRED");
             assert_eq!(told.member("next").as_deref(), Some("stop"));
             shop.ask(&ask.clone().body("{}")).await.is_refused(409, "CONFLICTING_IDEMPOTENT_REQUEST");
-            shop.store.sweep(1_000).await.unwrap();
+            shop.store.sweep(1_000, KEEP).await.unwrap();
         }
         ground.pass(hours(24)).await;
         shop.ask(&ask).await.is_payment(2);

@@ -21,6 +21,7 @@ mod misplaced;
 mod modes;
 mod named;
 mod numbers;
+mod operators;
 mod outages;
 mod outcomes;
 #[allow(dead_code, reason = "it is shared with the tests of the stores in servers")]

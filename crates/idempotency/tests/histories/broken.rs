@@ -1,5 +1,6 @@
 //! Stores that each break one promise, as existing implementations do. The checker objects to every one of them.
 
+use crate::client::{KEYS, operation};
 use crate::world::pause;
 use bytes::Bytes;
 use http::Extensions;
@@ -36,10 +37,12 @@ pub(crate) enum How {
     TellsWhatItSawOnce,
     /// Does not compare what is asked.
     IgnoresTheRequest,
+    /// Looks for leases that ran out, and then sweeps what it saw, whatever came in between.
+    SweepsWhatItSaw,
 }
 
 impl How {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::CompletesWithoutFence,
         Self::ReleasesWithoutFence,
         Self::RenewsWithoutFence,
@@ -51,6 +54,7 @@ impl How {
         Self::ForgetsEarly,
         Self::TellsWhatItSawOnce,
         Self::IgnoresTheRequest,
+        Self::SweepsWhatItSaw,
     ];
 }
 
@@ -138,6 +142,22 @@ impl Broken {
     }
 }
 
+impl Broken {
+    async fn sweep_what_it_saw(&self, keep: Keep) -> Result<Swept, StoreError> {
+        let mut lapsed = Vec::new();
+        for operation in (0..KEYS).map(operation) {
+            let Some(record) = self.inner.look(operation).await? else { continue };
+            if matches!(record.standing, Standing::Running { lease_left: Duration::ZERO }) {
+                pause().await;
+                let (epoch, ending) = (record.epoch, Ending::Unknown);
+                self.inner.complete(&Completion { operation, epoch, ending, keep }).await?;
+                lapsed.push(operation);
+            }
+        }
+        Ok(Swept { lapsed, ..Swept::default() })
+    }
+}
+
 impl Store for Broken {
     fn name(&self) -> &'static str {
         "broken"
@@ -171,6 +191,7 @@ impl Store for Broken {
             Ok(match claimed {
                 Claimed::Granted(grant) => Claimed::Granted(self.told_grant(claim.operation, grant)),
                 Claimed::Found(record) => Claimed::Found(self.told_record(claim.operation, record)),
+                Claimed::Lapsed(record) => Claimed::Lapsed(self.told_record(claim.operation, record)),
             })
         })
     }
@@ -236,8 +257,17 @@ impl Store for Broken {
         self.inner.erase(operation)
     }
 
-    fn sweep(&self, records_max: u32) -> Pending<'_, Result<Swept, StoreError>> {
-        self.inner.sweep(records_max)
+    fn sweep(&self, records_max: u32, keep: Keep) -> Pending<'_, Result<Swept, StoreError>> {
+        Box::pin(async move {
+            match self.how {
+                How::SweepsWhatItSaw => self.sweep_what_it_saw(keep).await,
+                _ => self.inner.sweep(records_max, keep).await,
+            }
+        })
+    }
+
+    fn unknown(&self, limit: u32) -> Pending<'_, Result<Vec<(OperationId, Record)>, StoreError>> {
+        self.inner.unknown(limit)
     }
 
     fn changed(&self, operation: OperationId) -> Pending<'static, ()> {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 /// The keys; nobody may take over the first, anybody the second.
-const KEYS: usize = 2;
+pub(crate) const KEYS: usize = 2;
 
 /// What clients of a history do.
 #[derive(Clone, Copy)]
@@ -27,7 +27,7 @@ pub(crate) struct Habits {
     pub(crate) impatient: bool,
 }
 
-fn operation(nth: u32, key: usize) -> OperationId {
+pub(crate) fn operation(nth: u32, key: usize) -> OperationId {
     OperationId::parse(&format!("{nth:08x}-0000-8000-8000-00000000000{key}")).expect("an id of ours")
 }
 
@@ -73,15 +73,29 @@ impl Client {
                 let call = if what == 12 { Call::Look } else { Call::Erase };
                 self.make(key, call).await;
             }
-            14 if habits.sweeps => {
-                let store = &self.world.instances[self.number as usize % 2];
-                store.sweep(self.dice.pick(&[1, 10])).await.expect("sweeping");
-            }
+            14 if habits.sweeps => self.sweep().await,
             _ => {
                 let by = self.dice.pick(&[5, 20, 40, 40, 60, 130, 200]);
                 let by = if habits.clock_goes_back && self.dice.below(3) == 0 { -by / 2 } else { by };
                 self.world.tape.jump(by, || (self.world.jump)(by));
             }
+        }
+    }
+
+    /// One call on all keys, of which each is told whether it was found to have lapsed.
+    async fn sweep(&mut self) {
+        let (records_max, kept) = (self.dice.pick(&[1, 10]), self.kept());
+        let entries: Vec<usize> =
+            (0..KEYS).map(|key| self.world.tape.invoke(Some(key), Call::Sweep { kept })).collect();
+        for _ in 0..self.dice.below(3) {
+            pause().await;
+        }
+        let store = &self.world.instances[self.number as usize % 2];
+        let swept = store.sweep(records_max, keep(kept)).await.expect("sweeping");
+        for (key, entry) in entries.into_iter().enumerate() {
+            self.world
+                .tape
+                .returned(entry, Reply::Lapsed(swept.lapsed.contains(&operation(self.world.nth, key))));
         }
     }
 
@@ -167,7 +181,7 @@ impl Client {
                     Claimed::Granted(grant) => {
                         Reply::Granted { epoch: grant.epoch.0, taken_over: grant.taken_over }
                     }
-                    Claimed::Found(record) => Reply::Found(Some(seen(&record))),
+                    Claimed::Found(record) | Claimed::Lapsed(record) => Reply::Found(Some(seen(&record))),
                 }
             }
             Call::Renew { epoch, lease_for } => {
@@ -184,6 +198,7 @@ impl Client {
                 Reply::Found(store.look(operation).await.expect("looking").map(|record| seen(&record)))
             }
             Call::Erase => Reply::Erased(store.erase(operation).await.expect("erasing")),
+            Call::Sweep { .. } => unreachable!("a sweep is of all keys"),
             Call::Jump { .. } => unreachable!("the clock is nobody's key"),
         }
     }

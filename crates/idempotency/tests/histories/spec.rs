@@ -65,6 +65,11 @@ impl Register {
                 let erased = next.erase();
                 reply.is_none_or(|reply| *reply == Reply::Erased(erased))
             }
+            (Call::Sweep { kept }, reply) => {
+                // What it does not find is not due, or beyond its bound.
+                let finds = reply == Some(&Reply::Lapsed(true));
+                !finds || next.lapse(*kept)
+            }
             (Call::Renew { epoch, lease_for }, reply) => {
                 let until = self.now + lease_for;
                 let held = next.change(*epoch, |end| match end {
@@ -123,6 +128,18 @@ impl Register {
         }
     }
 
+    /// Whether there is a lease that ran out; what came of it is unknown from now on.
+    fn lapse(&mut self, kept: Kept) -> bool {
+        let (now, unknown) = (self.now, self.ended(None, kept));
+        match &mut self.holds {
+            Some(Grant { end, .. }) if matches!(*end, End::NotYet { until } if until <= now) => {
+                *end = unknown;
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
     fn claim(&mut self, call: &Call, reply: Option<&Reply>) -> bool {
         let Call::Claim { claimant, request, takes_over, lease_for, kept } = call else { return false };
         let until = self.now + lease_for;
@@ -178,7 +195,9 @@ impl Register {
                 self.holds.as_ref().is_some_and(|grant| grant.taken_over == *taken_over)
                     && self.is_epoch(*epoch)
             }
-            Some(Reply::Found(_) | Reply::Held(_) | Reply::Erased(_) | Reply::Jumped) => false,
+            Some(Reply::Found(_) | Reply::Held(_) | Reply::Erased(_) | Reply::Lapsed(_) | Reply::Jumped) => {
+                false
+            }
         }
     }
 

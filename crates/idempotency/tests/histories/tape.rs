@@ -39,6 +39,10 @@ pub(crate) enum Call {
     },
     Look,
     Erase,
+    /// As far as this key is concerned.
+    Sweep {
+        kept: Kept,
+    },
     Jump {
         by: i64,
     },
@@ -53,10 +57,15 @@ pub(crate) struct Kept {
 /// What was answered.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reply {
-    Granted { epoch: u64, taken_over: bool },
+    Granted {
+        epoch: u64,
+        taken_over: bool,
+    },
     Found(Option<Seen>),
     Held(bool),
     Erased(bool),
+    /// Whether its lease was found to have run out.
+    Lapsed(bool),
     Jumped,
 }
 
@@ -134,6 +143,7 @@ pub(crate) struct Counts {
     pub(crate) unknown: u32,
     pub(crate) held: u32,
     pub(crate) lost: u32,
+    pub(crate) swept: u32,
 }
 
 impl Counts {
@@ -157,6 +167,7 @@ impl Counts {
                 },
                 Some((_, Reply::Held(true))) => self.held += 1,
                 Some((_, Reply::Held(false))) => self.lost += 1,
+                Some((_, Reply::Lapsed(lapsed))) => self.swept += u32::from(*lapsed),
                 Some((_, Reply::Found(None) | Reply::Erased(_) | Reply::Jumped)) => {}
             }
         }
@@ -164,7 +175,7 @@ impl Counts {
 
     /// So many calls are of each kind.
     pub(crate) fn assert_each_at_least(&self, least: u32) {
-        let Self { overlapping, pending, granted, taken_over, replayed, unknown, held, lost } = *self;
+        let Self { overlapping, pending, granted, taken_over, replayed, unknown, held, lost, swept } = *self;
         for (what, count) in [
             ("overlapping", overlapping),
             ("pending", pending),
@@ -174,6 +185,7 @@ impl Counts {
             ("unknown", unknown),
             ("held", held),
             ("lost", lost),
+            ("swept", swept),
         ] {
             assert!(count >= least, "only {count} calls are {what}");
         }

@@ -103,7 +103,9 @@ async fn work(
                     Err(error) => assert!(matches!(error, StoreError::Unavailable(_)), "{error}"),
                 }
             }
-            Ok(Claimed::Found(record)) => panic!("nobody else claims it: {record:?}"),
+            Ok(Claimed::Found(record) | Claimed::Lapsed(record)) => {
+                panic!("nobody else claims it: {record:?}")
+            }
             Err(error) => {
                 assert!(matches!(error, StoreError::Unavailable(_)), "{error}");
                 a_moment().await;

@@ -48,7 +48,7 @@ pub(crate) async fn granted(store: &dyn Store, claim: &Claim) -> Grant {
 
 pub(crate) async fn found(store: &dyn Store, claim: &Claim) -> Record {
     match store.claim(claim).await {
-        Ok(Claimed::Found(record)) => record,
+        Ok(Claimed::Found(record) | Claimed::Lapsed(record)) => record,
         other => panic!("should be found: {other:?}"),
     }
 }

@@ -39,7 +39,7 @@ async fn claim_at_once(here: &Arc<dyn Store>, there: &Arc<dyn Store>, from: u128
                                 assert_eq!(grant.taken_over, from > 0);
                                 grants.push((key, grant.epoch));
                             }
-                            Claimed::Found(record) => {
+                            Claimed::Found(record) | Claimed::Lapsed(record) => {
                                 assert!(matches!(record.standing, Standing::Running { .. }), "{record:?}");
                             }
                         }

@@ -40,3 +40,14 @@ impl Bench for RedisBench {
 }
 
 perdura_idempotency::store_conformance!(bench);
+
+/// No member of a set outlives what it is about.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_ended_leaves_no_keys() {
+    let bench = bench().await;
+    perdura_idempotency::conformance::sweeping::after_everything_ended_nothing_is_left(&bench).await;
+    let mut connection = redis::Client::open(bench.server.url()).and_then(|client| client.get_connection());
+    let connection = connection.as_mut().expect("Redis answers");
+    let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(connection).expect("a list");
+    assert!(matches!(&keys[..], [key] if key.ends_with(":epoch")), "{keys:?}");
+}

@@ -9,7 +9,7 @@ use perdura_idempotency::record::{
     Takeover,
 };
 use perdura_idempotency::store::sqlite::{Options, Sqlite};
-use perdura_idempotency::store::{Pending, Store, StoreError};
+use perdura_idempotency::store::{Pending, Store, StoreError, Swept};
 use rusqlite::Connection;
 use std::future::{Ready, ready};
 use std::path::{Path, PathBuf};
@@ -106,7 +106,7 @@ pub(crate) fn answered(n: u8, grant: Grant, answer: impl Into<Vec<u8>>) -> Compl
 pub(crate) async fn granted(store: &Sqlite, n: u8) -> Grant {
     match store.claim(&claim(n)).await.expect("claiming") {
         Claimed::Granted(grant) => grant,
-        Claimed::Found(record) => panic!("should be granted: {record:?}"),
+        Claimed::Found(record) | Claimed::Lapsed(record) => panic!("should be granted: {record:?}"),
     }
 }
 
@@ -254,12 +254,12 @@ async fn a_sweep_counts_what_it_removes() {
         assert_eq!(store.complete(&completion).await.expect("completing"), Holding::Held);
     }
     clock.pass(Duration::from_hours(2));
-    let first = store.sweep(130).await.expect("sweeping");
+    let first = store.sweep(130, KEEP).await.expect("sweeping");
     assert_eq!(first.answers + first.records, 130);
-    let second = store.sweep(u32::MAX).await.expect("sweeping");
+    let second = store.sweep(u32::MAX, KEEP).await.expect("sweeping");
     assert_eq!((first.answers + second.answers, first.records + second.records), (125, 126));
     clock.pass(Duration::from_hours(1));
-    let third = store.sweep(u32::MAX).await.expect("sweeping");
+    let third = store.sweep(u32::MAX, KEEP).await.expect("sweeping");
     assert_eq!((third.answers, third.records), (0, 125));
 }
 
@@ -275,7 +275,7 @@ async fn a_damaged_record_does_not_stop_the_sweep_and_stays() {
     clock.pass(Duration::from_hours(2));
     let mut records = 0;
     for _ in 0..4 {
-        records += store.sweep(2).await.expect("sweeping").records;
+        records += store.sweep(2, KEEP).await.expect("sweeping").records;
     }
     assert_eq!(records, 3);
     assert!(matches!(store.claim(&claim(0)).await, Err(StoreError::Corrupt { .. })), "it is not run again");
@@ -297,4 +297,53 @@ async fn a_stepped_clock_makes_no_second_holder() {
     let (folder, clock) = (Folder::new(), StandingClock::new());
     let store = Sqlite::open_with_clock(folder.file(), &Options::default(), clock.clock()).expect("opening");
     one_holder_whatever_the_clock_says(&store, async |seconds| clock.step(seconds)).await;
+}
+
+/// What ends before a sweep comes by was never in an order that has to be kept; what still runs is given its place.
+#[tokio::test]
+async fn a_sweep_notes_what_still_runs() {
+    let (folder, clock) = (Folder::new(), StandingClock::new());
+    let open =
+        || Sqlite::open_with_clock(folder.file(), &Options::default(), clock.clock()).expect("opening");
+    let (store, another) = (open(), open());
+    let file = Connection::open(folder.file()).expect("opening");
+    let noted = || {
+        let count = "SELECT count(*) FROM idempotency_record WHERE state = 0 AND sweep_at = until_at";
+        file.query_row(count, [], |row| row.get::<_, i64>(0)).expect("counting")
+    };
+    granted(&store, 1).await;
+    completed(&store, 2, b"soon").await;
+    assert_eq!(noted(), 0);
+    assert_eq!(store.sweep(100, KEEP).await.expect("sweeping"), Swept::default());
+    assert_eq!(noted(), 1);
+    // As if many more had come and gone than are looked at in one go.
+    granted(&another, 3).await;
+    file.execute("UPDATE idempotency_record SET epoch = 12001 WHERE epoch = 3", []).expect("renumbering");
+    granted(&another, 4).await;
+    assert_eq!(noted(), 1);
+    clock.pass(Duration::from_mins(1));
+    let lapsed = store.sweep(100, KEEP).await.expect("sweeping").lapsed;
+    assert_eq!(lapsed, [1, 3, 4].map(operation));
+    assert_eq!(noted(), 0);
+}
+
+#[tokio::test]
+async fn an_epoch_is_not_given_again_after_its_row_is_gone() {
+    let (folder, clock) = (Folder::new(), StandingClock::new());
+    let open =
+        || Sqlite::open_with_clock(folder.file(), &Options::default(), clock.clock()).expect("opening");
+    let mut newest = 0;
+    for n in 0..6 {
+        // Released or swept, by an instance that is gone.
+        let store = open();
+        let grant = if n % 2 == 0 { granted(&store, n).await } else { completed(&store, n, b"old").await };
+        assert!(grant.epoch.0 > newest, "{} is not after {newest}", grant.epoch);
+        newest = grant.epoch.0;
+        if n % 2 == 0 {
+            assert_eq!(store.release(operation(n), grant.epoch).await.expect("releasing"), Holding::Held);
+        } else {
+            clock.pass(Duration::from_hours(2));
+            assert_eq!(store.sweep(100, KEEP).await.expect("sweeping").records, 1);
+        }
+    }
 }

@@ -26,8 +26,9 @@ CREATE SEQUENCE idempotency_epoch AS bigint CACHE 1;
 
 -- Answers stand in the same table. A row is narrow for as long as it is rewritten, while it runs; completing it is the
 -- last write, and one table makes that one write and a replay one probe. Large answers are moved out by PostgreSQL
--- itself, uncompressed because sealed bytes do not compress. The free space on each page lets renewals stay on it,
--- without touching an index; the second index knows only rows that have ended.
+-- itself, uncompressed because sealed bytes do not compress. The free space on each page lets a row that is rewritten
+-- stay on it. One index has everything in the order in which a sweep has to do with it, so that what runs is in it too;
+-- the last has only the few whose outcome is unknown.
 CREATE TABLE idempotency_record (
     operation  uuid PRIMARY KEY,
     claimant   uuid NOT NULL,
@@ -37,7 +38,7 @@ CREATE TABLE idempotency_record (
     ended_at   timestamptz,
     expires_at timestamptz,
     gone_at    timestamptz,
-    sweep_at   timestamptz,
+    sweep_at   timestamptz NOT NULL,
     state      idempotency_state NOT NULL,
     taken_over boolean NOT NULL,
     waited     boolean NOT NULL,
@@ -52,12 +53,13 @@ CREATE TABLE idempotency_record (
     autovacuum_vacuum_threshold = 1000
 );
 ALTER TABLE idempotency_record ALTER COLUMN answer SET STORAGE EXTERNAL;
-CREATE INDEX idempotency_record_sweep ON idempotency_record (sweep_at) WHERE sweep_at IS NOT NULL;
+CREATE INDEX idempotency_record_sweep ON idempotency_record (sweep_at);
+CREATE INDEX idempotency_record_unknown ON idempotency_record (ended_at) WHERE state = 'unknown';
 
 COMMENT ON COLUMN idempotency_record.until_at IS 'while it runs: when the lease runs out';
 COMMENT ON COLUMN idempotency_record.waited IS 'somebody waits for it to change: tell the channel';
 COMMENT ON COLUMN idempotency_record.gone_at IS 'from then on the record counts as not there';
-COMMENT ON COLUMN idempotency_record.sweep_at IS 'when there is something to remove: the answer, then the record';
+COMMENT ON COLUMN idempotency_record.sweep_at IS 'when the lease runs out, then the answer expires, then the record is gone';
 
 -- Tells those who wait. Only when somebody does: commits that notify are made one after the other by the server.
 CREATE FUNCTION idempotency_tell(p_operation uuid) RETURNS void
@@ -122,6 +124,7 @@ LANGUAGE plpgsql VOLATILE SET search_path FROM CURRENT AS $$
 DECLARE
     r idempotency_record;
     n idempotency_record;
+    s idempotency_standing;
     v_now timestamptz;
     v_alone boolean := false;
 BEGIN
@@ -136,10 +139,10 @@ BEGIN
                 v_alone := true;
                 CONTINUE;
             END IF;
-            INSERT INTO idempotency_record (operation, claimant, epoch, first_at, until_at, state, taken_over, waited,
-                                            scope, request)
+            INSERT INTO idempotency_record (operation, claimant, epoch, first_at, until_at, sweep_at, state,
+                                            taken_over, waited, scope, request)
             VALUES (p_operation, p_claimant, nextval('idempotency_epoch'), v_now, idempotency_later(v_now, p_lease),
-                    'running', false, false, p_scope, p_request)
+                    idempotency_later(v_now, p_lease), 'running', false, false, p_scope, p_request)
             ON CONFLICT (operation) DO NOTHING
             RETURNING * INTO n;
             IF FOUND THEN
@@ -153,8 +156,8 @@ BEGIN
             UPDATE idempotency_record
             SET claimant = p_claimant, epoch = nextval('idempotency_epoch'), first_at = v_now,
                 until_at = idempotency_later(v_now, p_lease), ended_at = NULL, expires_at = NULL, gone_at = NULL,
-                sweep_at = NULL, state = 'running', taken_over = false, waited = false, scope = p_scope,
-                request = p_request, answer = NULL
+                sweep_at = idempotency_later(v_now, p_lease), state = 'running', taken_over = false, waited = false,
+                scope = p_scope, request = p_request, answer = NULL
             WHERE operation = p_operation AND epoch = r.epoch AND state = r.state AND gone_at = r.gone_at
             RETURNING * INTO n;
             IF FOUND THEN
@@ -187,7 +190,7 @@ BEGIN
             UPDATE idempotency_record
             SET claimant = p_claimant, epoch = nextval('idempotency_epoch'),
                 until_at = idempotency_later(v_now, p_lease), ended_at = NULL, expires_at = NULL, gone_at = NULL,
-                sweep_at = NULL, state = 'running', taken_over = true, scope = p_scope
+                sweep_at = idempotency_later(v_now, p_lease), state = 'running', taken_over = true, scope = p_scope
             WHERE operation = p_operation AND epoch = r.epoch AND state = r.state AND until_at = r.until_at
             RETURNING * INTO n;
             IF FOUND THEN
@@ -206,7 +209,9 @@ BEGIN
             IF r.waited THEN
                 PERFORM idempotency_tell(p_operation);
             END IF;
-            RETURN idempotency_stands(n, false, v_now);
+            s := idempotency_stands(n, false, v_now);
+            s.standing := 'lapsed';
+            RETURN s;
         END IF;
     END LOOP;
 END
@@ -241,8 +246,10 @@ $$;
 
 CREATE FUNCTION idempotency_renew(p_operation uuid, p_epoch bigint, p_lease bigint) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path FROM CURRENT AS $$
+DECLARE
+    v_until timestamptz := idempotency_later(idempotency_now(), p_lease);
 BEGIN
-    UPDATE idempotency_record SET until_at = idempotency_later(idempotency_now(), p_lease)
+    UPDATE idempotency_record SET until_at = v_until, sweep_at = v_until
     WHERE operation = p_operation AND epoch = p_epoch AND state = 'running';
     RETURN FOUND;
 END
@@ -338,14 +345,20 @@ BEGIN
 END
 $$;
 
--- Rows that somebody else works on are left for the next time.
-CREATE FUNCTION idempotency_sweep(p_max bigint, OUT answers bigint, OUT records bigint)
+-- Rows that somebody else works on are left for the next time. A row that is due is locked as it stands by now, so that
+-- a renewal came before and it is not due, or comes after and is lost. While it runs a row has no time to be gone at.
+CREATE FUNCTION idempotency_sweep(
+    p_max bigint, p_answer bigint, p_tombstone bigint, OUT answers bigint, OUT records bigint, OUT lapsed uuid[]
+)
 LANGUAGE plpgsql VOLATILE SET search_path FROM CURRENT AS $$
 DECLARE
     v_now timestamptz := idempotency_now();
+    v_expires timestamptz := idempotency_later(v_now, p_answer);
+    v_gone timestamptz := idempotency_later(v_expires, p_tombstone);
+    v_waited uuid[];
 BEGIN
     WITH due AS MATERIALIZED (
-        SELECT operation, gone_at <= v_now AS is_gone
+        SELECT operation, epoch, until_at, waited, state = 'running' AS is_lapsed, gone_at <= v_now AS is_gone
         FROM idempotency_record WHERE sweep_at <= v_now
         ORDER BY sweep_at LIMIT p_max FOR UPDATE SKIP LOCKED
     ), gone AS (
@@ -353,8 +366,31 @@ BEGIN
     ), bared AS (
         UPDATE idempotency_record r SET answer = NULL, sweep_at = r.gone_at
         FROM due WHERE r.operation = due.operation AND NOT due.is_gone
+    ), unended AS (
+        UPDATE idempotency_record r
+        SET state = 'unknown', ended_at = v_now, expires_at = v_expires, gone_at = v_gone, sweep_at = v_gone
+        FROM due
+        WHERE r.operation = due.operation AND due.is_lapsed
+          AND r.epoch = due.epoch AND r.state = 'running' AND r.until_at = due.until_at
+        RETURNING r.operation, r.waited
     )
-    SELECT count(*) FILTER (WHERE NOT is_gone), count(*) FILTER (WHERE is_gone) INTO answers, records FROM due;
+    SELECT (SELECT count(*) FROM due WHERE NOT is_gone), (SELECT count(*) FROM due WHERE is_gone),
+           COALESCE(array_agg(operation), '{}'), COALESCE(array_agg(operation) FILTER (WHERE waited), '{}')
+    INTO answers, records, lapsed, v_waited FROM unended;
+    PERFORM idempotency_tell(operation) FROM unnest(v_waited) AS operation;
+END
+$$;
+
+-- Those first that have been unknown for longest.
+CREATE FUNCTION idempotency_unknown(p_max bigint) RETURNS TABLE (operation uuid, stands idempotency_standing)
+LANGUAGE plpgsql VOLATILE SET search_path FROM CURRENT AS $$
+DECLARE
+    v_now timestamptz := idempotency_now();
+BEGIN
+    RETURN QUERY
+    SELECT r.operation, idempotency_stands(r, false, v_now) FROM idempotency_record r
+    WHERE r.state = 'unknown' AND r.gone_at > v_now
+    ORDER BY r.ended_at LIMIT p_max;
 END
 $$;
 

@@ -1,5 +1,5 @@
 -- ARGV: operation, scope, request, claimant, lease, takeover, answer_for, tombstone_for.
-local operation, scope, request, claimant, lease = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local scope, request, claimant, lease = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local takeover = ARGV[6] == '1'
 local row = load()
 
@@ -15,6 +15,8 @@ local function grant(taken_over, first_at, waited)
         request = request, until_at = text(later(now, lease)),
     }
     redis.call('DEL', RECORD, ANSWER)
+    redis.call('ZREM', UNKNOWN, OPERATION)
+    redis.call('ZADD', DUE, row.until_at, OPERATION)
     redis.call('HSET', RECORD, 'state', 'running', 'epoch', row.epoch, 'claimant', claimant, 'first_at', first_at,
         'taken_over', taken_over, 'scope', scope, 'request', request, 'until_at', row.until_at, 'waited', waited)
     return stands(row, true)
@@ -39,5 +41,6 @@ if takeover then
     return grant('1', row.first_at, row.waited)
 end
 finish(row, 'unknown', ARGV[7], ARGV[8])
-tell(row, operation)
+tell(row)
+row.state = 'lapsed'
 return stands(row)

@@ -1,8 +1,12 @@
--- What every verb has in common. KEYS: the record, its answer, the newest epoch, the channel. Instants are microseconds
--- of the server's clock, kept as decimal text: as numbers they are exact until the year 2255, where time ends here.
--- The verbs say in Lua what rule.rs says in Rust.
+-- What every verb has in common. KEYS: the record, its answer, the newest epoch, the channel, what is due, what is
+-- unknown; the first of ARGV is the operation. Instants are microseconds of the server's clock, kept as decimal text: as
+-- numbers they are exact until the year 2255, where time ends here. The verbs say in Lua what rule.rs says in Rust.
+--
+-- What a sweep has to do with is in DUE, by when: what runs, when its lease runs out; what is unknown, when it is gone.
+-- What is unknown is in UNKNOWN too, by since when. What has an answer is in neither, and goes by itself.
 
-local RECORD, ANSWER, EPOCH, CHANNEL = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local RECORD, ANSWER, EPOCH, CHANNEL, DUE, UNKNOWN = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local OPERATION = ARGV[1]
 local END_OF_TIME = 9007199254740991
 
 local clock = redis.call('TIME')
@@ -68,9 +72,17 @@ local function expire(key, at)
 end
 
 -- Only where somebody waits.
-local function tell(row, operation)
+local function tell(row)
     if row.waited == '1' then
-        redis.call('PUBLISH', CHANNEL, operation)
+        redis.call('PUBLISH', CHANNEL, OPERATION)
+    end
+end
+
+-- It no longer stands where it stood.
+local function leave(row)
+    redis.call('ZREM', DUE, OPERATION)
+    if row.state == 'unknown' then
+        redis.call('ZREM', UNKNOWN, OPERATION)
     end
 end
 
@@ -78,6 +90,12 @@ end
 local function finish(row, state, answer_for, tombstone_for, answer)
     local expires_at = later(now, answer_for)
     local gone_at = later(expires_at, tombstone_for)
+    if state == 'unknown' then
+        redis.call('ZADD', DUE, text(gone_at), OPERATION)
+        redis.call('ZADD', UNKNOWN, text(now), OPERATION)
+    else
+        leave(row)
+    end
     row.state, row.ended_at, row.expires_at, row.gone_at = state, text(now), text(expires_at), text(gone_at)
     redis.call('HSET', RECORD, 'state', state, 'ended_at', row.ended_at, 'expires_at', row.expires_at,
         'gone_at', row.gone_at)

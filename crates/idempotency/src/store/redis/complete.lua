@@ -1,5 +1,5 @@
--- ARGV: epoch, operation, answer_for, tombstone_for, and the answer unless the outcome is unknown.
-local row = held(ARGV[1])
+-- ARGV: operation, epoch, answer_for, tombstone_for, and the answer unless the outcome is unknown.
+local row = held(ARGV[2])
 if not row then
     return 0
 end
@@ -7,5 +7,5 @@ if row.state == 'completed' then
     return 1
 end
 finish(row, ARGV[5] and 'completed' or 'unknown', ARGV[3], ARGV[4], ARGV[5])
-tell(row, ARGV[2])
+tell(row)
 return 1

@@ -1,8 +1,9 @@
--- ARGV: epoch, operation.
-local row = held(ARGV[1])
+-- ARGV: operation, epoch.
+local row = held(ARGV[2])
 if not row or row.state == 'completed' then
     return 0
 end
 redis.call('DEL', RECORD, ANSWER)
-tell(row, ARGV[2])
+leave(row)
+tell(row)
 return 1

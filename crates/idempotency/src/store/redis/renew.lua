@@ -1,7 +1,9 @@
--- ARGV: epoch, lease.
-local row = held(ARGV[1])
+-- ARGV: operation, epoch, lease.
+local row = held(ARGV[2])
 if not row or row.state ~= 'running' then
     return 0
 end
-redis.call('HSET', RECORD, 'until_at', text(later(now, ARGV[2])))
+local until_at = text(later(now, ARGV[3]))
+redis.call('HSET', RECORD, 'until_at', until_at)
+redis.call('ZADD', DUE, until_at, OPERATION)
 return 1

@@ -2,7 +2,7 @@
 
 use super::rows;
 use super::trouble::Trouble;
-use crate::record::{Claim, Claimed, Completion, Epoch, Holding, OperationId};
+use crate::record::{Claim, Claimed, Completion, Epoch, Holding, Keep, OperationId};
 use crate::rule::{self, Row, Write};
 use crate::store::{Clock, Swept};
 use jiff::Timestamp;
@@ -13,8 +13,10 @@ use std::time::Duration;
 pub(super) struct Group<'c> {
     connection: &'c Connection,
     clock: &'c Clock,
-    /// The newest epoch that was given, once it was read; the row is written when the group closes.
+    /// The newest epoch that was given, once it was read.
     epoch: Option<u64>,
+    /// The newest epoch whose row was removed; it is noted when the group closes.
+    removed: Option<u64>,
     /// Whose waiters are to be woken after the commit.
     pub(super) changed: Vec<OperationId>,
 }
@@ -26,57 +28,68 @@ pub(super) fn now(clock: &Clock) -> Timestamp {
 
 impl<'c> Group<'c> {
     pub(super) fn new(connection: &'c Connection, clock: &'c Clock) -> Self {
-        Self { connection, clock, epoch: None, changed: Vec::new() }
+        Self { connection, clock, epoch: None, removed: None, changed: Vec::new() }
     }
 
     /// The last to be done before the commit.
     pub(super) fn close(&self) -> Result<(), Trouble> {
-        if let Some(epoch) = self.epoch {
-            let write = "UPDATE idempotency_meta SET value = ?1 WHERE key = 'epoch'";
+        if let Some(epoch) = self.removed {
+            let write = "UPDATE idempotency_meta SET value = ?1 WHERE key = 'epoch' AND value < ?1";
             self.connection.prepare_cached(write)?.execute([epoch as i64])?;
         }
         Ok(())
     }
 
-    /// The epoch that the next grant carries.
+    /// The epoch that the next grant carries: after that of the newest row, and of the newest that was removed. So a grant
+    /// writes no counter, only the row itself.
     fn next(&self) -> Result<Epoch, Trouble> {
-        let newest = match self.epoch {
-            Some(epoch) => epoch,
-            None => self
-                .connection
-                .prepare_cached("SELECT value FROM idempotency_meta WHERE key = 'epoch'")?
-                .query_row([], |row| row.get::<_, i64>(0))? as u64,
-        };
-        Ok(Epoch(newest + 1))
+        const NEWEST: &str = "
+            SELECT max(value, ifnull((SELECT max(epoch) FROM idempotency_record), 0))
+            FROM idempotency_meta WHERE key = 'epoch'";
+        if let Some(epoch) = self.epoch {
+            return Ok(Epoch(epoch + 1));
+        }
+        let kept: i64 = self.connection.prepare_cached(NEWEST)?.query_row([], |row| row.get(0))?;
+        Ok(Epoch((kept as u64).max(self.removed.unwrap_or(0)) + 1))
+    }
+
+    /// Leaves what a rule says in place of `before`.
+    fn write(&mut self, operation: OperationId, before: Option<&Row>, write: &Write) -> Result<(), Trouble> {
+        rows::write(self.connection, operation, before, write)?;
+        match (write, before) {
+            (Write::Remove, Some(before)) => self.removed = self.removed.max(Some(before.epoch.0)),
+            // What is put in its place has a newer epoch, or the same.
+            (Write::Nothing | Write::Put(_) | Write::Remove, _) => {}
+        }
+        Ok(())
     }
 
     pub(super) fn claim(&mut self, claim: &Claim) -> Result<Claimed, Trouble> {
         let next = self.next()?;
         let row = rows::read(self.connection, claim.operation)?;
         let (claimed, write) = rule::claim(row.as_ref(), claim, next, now(self.clock));
-        rows::write(self.connection, claim.operation, row.as_ref(), &write)?;
+        self.write(claim.operation, row.as_ref(), &write)?;
         match &claimed {
             Claimed::Granted(grant) if grant.epoch == next => self.epoch = Some(next.0),
-            Claimed::Granted(_) => {}
-            Claimed::Found(_) if write == Write::Nothing => {}
-            Claimed::Found(_) => self.changed.push(claim.operation),
+            Claimed::Granted(_) | Claimed::Found(_) => {}
+            Claimed::Lapsed(_) => self.changed.push(claim.operation),
         }
         Ok(claimed)
     }
 
     fn held(
-        &self,
+        &mut self,
         operation: OperationId,
         verb: impl FnOnce(Option<&Row>, Timestamp) -> (Holding, Write),
     ) -> Result<Holding, Trouble> {
         let row = rows::read(self.connection, operation)?;
         let (holding, write) = verb(row.as_ref(), now(self.clock));
-        rows::write(self.connection, operation, row.as_ref(), &write)?;
+        self.write(operation, row.as_ref(), &write)?;
         Ok(holding)
     }
 
     pub(super) fn renew(
-        &self,
+        &mut self,
         operation: OperationId,
         epoch: Epoch,
         lease_for: Duration,
@@ -96,12 +109,12 @@ impl<'c> Group<'c> {
     }
 
     /// The bytes are overwritten where they lay, not only unlinked.
-    pub(super) fn erase(&self, operation: OperationId) -> Result<bool, Trouble> {
+    pub(super) fn erase(&mut self, operation: OperationId) -> Result<bool, Trouble> {
         let row = rows::read(self.connection, operation)?;
         let (erased, write) = rule::erase(row.as_ref(), now(self.clock));
         if write != Write::Nothing {
             self.secure_delete(true)?;
-            let written = rows::write(self.connection, operation, row.as_ref(), &write);
+            let written = self.write(operation, row.as_ref(), &write);
             self.secure_delete(false)?;
             written?;
         }
@@ -112,7 +125,7 @@ impl<'c> Group<'c> {
         Ok(self.connection.pragma_update_and_check(None, "secure_delete", on, |_| Ok(()))?)
     }
 
-    pub(super) fn sweep(&self, records_max: u32) -> Result<Swept, Trouble> {
+    pub(super) fn sweep(&mut self, records_max: u32, keep: Keep) -> Result<Swept, Trouble> {
         const DUE: &str = "
             SELECT operation FROM idempotency_record WHERE sweep_at <= ?1 ORDER BY sweep_at LIMIT ?2";
         let now = now(self.clock);
@@ -133,15 +146,17 @@ impl<'c> Group<'c> {
                 }
                 Err(trouble @ Trouble::Sqlite(_)) => return Err(trouble),
             };
-            let write = rule::sweep(&row, now);
-            match &write {
-                Write::Nothing => {}
-                Write::Put(_) => swept.answers += 1,
-                Write::Remove => swept.records += 1,
-            }
-            rows::write(self.connection, operation, Some(&row), &write)?;
+            let write = rule::sweep(&row, keep, now);
+            swept.note(operation, &write);
+            self.write(operation, Some(&row), &write)?;
         }
+        self.changed.extend(&swept.lapsed);
         Ok(swept)
+    }
+
+    /// What still runs is swept when its time comes.
+    pub(super) fn note(&self, epochs: &[i64], up_to: u64) -> Result<(), Trouble> {
+        rows::note(self.connection, epochs, up_to)
     }
 
     /// Not swept from now on: enough of them would stand before everything else that is due.
@@ -162,5 +177,54 @@ impl<'c> Group<'c> {
         let write = "INSERT INTO idempotency_meta VALUES ('check', ?1)";
         self.connection.prepare_cached(write)?.execute([check])?;
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Group;
+    use crate::record::{Claim, Claimed, Grant, Holding, Keep, OperationId, RequestTag, ScopeTag, Takeover};
+    use crate::store::clock;
+    use crate::store::sqlite::schema;
+    use rusqlite::Connection;
+    use std::time::Duration;
+
+    fn operation(n: u8) -> OperationId {
+        OperationId::from_hash([n; 16])
+    }
+
+    fn granted(group: &mut Group<'_>, n: u8) -> Grant {
+        let claim = Claim {
+            operation: operation(n),
+            scope: ScopeTag([0; 16]),
+            request: RequestTag([0; 32]),
+            claimant: uuid::Uuid::nil(),
+            lease_for: Duration::from_secs(30),
+            takeover: Takeover::Never,
+            keep: Keep { answer_for: Duration::ZERO, tombstone_for: Duration::ZERO },
+        };
+        match group.claim(&claim).expect("claiming") {
+            Claimed::Granted(grant) => grant,
+            found @ (Claimed::Found(_) | Claimed::Lapsed(_)) => panic!("should be granted: {found:?}"),
+        }
+    }
+
+    /// The newest row is gone before its number was noted anywhere.
+    #[test]
+    fn an_epoch_is_not_given_again_within_a_group() {
+        let connection = Connection::open_in_memory().expect("opening");
+        schema::migrate(&connection).expect("making the tables");
+        let clock = clock::system();
+        let mut group = Group::new(&connection, &clock);
+        let first = granted(&mut group, 1);
+        group.close().expect("closing");
+        let mut group = Group::new(&connection, &clock);
+        assert_eq!(group.release(operation(1), first.epoch).expect("releasing"), Holding::Held);
+        let second = granted(&mut group, 2);
+        assert_eq!(group.release(operation(2), second.epoch).expect("releasing"), Holding::Held);
+        group.close().expect("closing");
+        let mut group = Group::new(&connection, &clock);
+        let third = granted(&mut group, 3);
+        assert_eq!([first, second, third].map(|grant| grant.epoch.0), [1, 2, 3]);
     }
 }

@@ -38,6 +38,20 @@ pub(super) fn read(connection: &Connection, operation: OperationId) -> Result<Op
     raw.map(|raw| raw.understood().map_err(|what| Trouble::Corrupt(operation, what))).transpose()
 }
 
+/// The operations whose outcome is unknown and that are still there, those first that have been for longest.
+pub(super) fn unknown(
+    connection: &Connection,
+    limit: u32,
+    now: Timestamp,
+) -> Result<Vec<OperationId>, Trouble> {
+    // The state as it is, not as a parameter: so the index over these is used.
+    const FIND: &str = "
+        SELECT operation FROM idempotency_record WHERE state = 1 AND gone_at > ?1 ORDER BY ended_at LIMIT ?2";
+    let mut find = connection.prepare_cached(FIND)?;
+    let found = find.query_map((now.as_microsecond(), limit), |row| row.get(0))?;
+    found.map(|bytes| Ok(OperationId::from_hash(bytes?))).collect()
+}
+
 /// A row as it lies in the file.
 struct Raw {
     epoch: i64,
@@ -114,10 +128,11 @@ pub(super) fn write(
     Ok(())
 }
 
+/// A grant is given no place in the order of sweeps: see [`note`].
 const INSERT: &str = "
     INSERT INTO idempotency_record (epoch, operation, scope, request, claimant, taken_over, first_at, state, until_at,
-        ended_at, expires_at, gone_at, sweep_at, answer)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
+        ended_at, expires_at, gone_at, answer)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?14)";
 
 /// The parameters of both statements are the same; what a grant fixed stays as it is.
 const UPDATE: &str = "
@@ -145,10 +160,42 @@ fn put(connection: &Connection, statement: &str, operation: OperationId, row: &R
         kept.map(|kept| micros(kept.at)),
         kept.map(|kept| micros(kept.expires_at)),
         kept.map(|kept| micros(kept.gone_at)),
-        row.sweep_at().map(micros),
+        micros(row.sweep_at()),
         answer.map(AsRef::<[u8]>::as_ref),
     ])?;
     if written == 1 { Ok(()) } else { Err(Trouble::Corrupt(operation, "it is not the row that was read")) }
+}
+
+/// Up to which epoch every row has been looked at, and which is the newest.
+pub(super) fn looked_at(connection: &Connection) -> Result<(u64, u64), Trouble> {
+    const READ: &str = "
+        SELECT value, ifnull((SELECT max(epoch) FROM idempotency_record), 0)
+        FROM idempotency_meta WHERE key = 'noted'";
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64));
+    Ok(connection.prepare_cached(READ)?.query_row([], read)?)
+}
+
+/// The epochs after one and up to another under which something runs that was not noted yet.
+pub(super) fn unnoted(connection: &Connection, after: u64, up_to: u64) -> Result<Vec<i64>, Trouble> {
+    const FIND: &str = "
+        SELECT epoch FROM idempotency_record
+        WHERE epoch > ?1 AND epoch <= ?2 AND state = 0 AND sweep_at IS NULL";
+    let mut find = connection.prepare_cached(FIND)?;
+    let found = find.query_map((after as i64, up_to as i64), |row| row.get(0))?;
+    Ok(found.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Gives what runs under these epochs its place in the order of sweeps. A claim does not: it would cost every operation
+/// two writes to an index, and most have ended before a sweep comes by.
+pub(super) fn note(connection: &Connection, epochs: &[i64], up_to: u64) -> Result<(), Trouble> {
+    const NOTE: &str = "UPDATE idempotency_record SET sweep_at = until_at WHERE epoch = ?1 AND state = 0";
+    let mut note = connection.prepare_cached(NOTE)?;
+    for epoch in epochs {
+        note.execute([epoch])?;
+    }
+    let looked = "UPDATE idempotency_meta SET value = ?1 WHERE key = 'noted' AND value < ?1";
+    connection.prepare_cached(looked)?.execute([up_to as i64])?;
+    Ok(())
 }
 
 fn remove(connection: &Connection, epoch: Epoch) -> Result<(), Trouble> {

@@ -5,6 +5,10 @@
 //! million answers of 1 KiB against the record keyed by its id, and against answers in a table of their own, this was
 //! the fastest to claim, to complete, to read and to sweep, and the smallest.
 //!
+//! A claim writes the row and the index over ids, and nothing else: no counter, because epochs go on from the newest row,
+//! and no place in the order of sweeps, because what still runs when a sweep comes by is given one then. Sweeps find it
+//! by reading the rows that are new since the last one.
+//!
 //! The names are prefixed and the version is a row of ours, because the file may hold the user's own tables too.
 
 use super::Options;
@@ -38,11 +42,14 @@ const TABLES: &str = "
         ended_at INTEGER,
         expires_at INTEGER,
         gone_at INTEGER,
-        sweep_at INTEGER,       -- when a sweep has something to remove here
+        sweep_at INTEGER,       -- when a sweep has something to do here; null before it was noted, and where it is damaged
         answer BLOB             -- last, so that what is looked at first is never on another page
     ) STRICT;
     CREATE INDEX idempotency_sweep ON idempotency_record (sweep_at) WHERE sweep_at IS NOT NULL;
-    INSERT INTO idempotency_meta VALUES ('version', 1), ('epoch', 0);
+    CREATE INDEX idempotency_unknown ON idempotency_record (ended_at) WHERE state = 1;
+    INSERT INTO idempotency_meta VALUES ('version', 1),
+        ('epoch', 0),           -- the newest of a row that was removed
+        ('noted', 0);           -- up to this epoch, whatever still runs has its sweep_at
 ";
 
 /// A connection for the writer.

@@ -153,6 +153,7 @@ fn complete(desk: &Desk, completion: &Completion) -> Result<Holding, Trouble> {
     let holding = group.complete(completion)?;
     match holding {
         Holding::Held => {
+            group.close()?;
             desk.execute("COMMIT")?;
             desk.bells.ring(completion.operation);
         }

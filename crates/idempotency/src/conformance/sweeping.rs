@@ -1,0 +1,275 @@
+//! What was begun and not ended is found without anybody asking for it, and told to whoever has to decide it.
+
+use super::serving::{waiting, woken};
+use super::{
+    ANSWER_FOR, Bench, Desk, KEEP, LEASE_FOR, NEAR, TOMBSTONE_FOR, answered, claim, operation, take, unknown,
+};
+use crate::record::{Claimed, Completion, Holding, Keep, OperationId, Record, Standing};
+use crate::store::Swept;
+use std::time::Duration;
+
+/// The ids alone.
+fn ids(listed: &[(OperationId, Record)]) -> Vec<OperationId> {
+    listed.iter().map(|(operation, _)| *operation).collect()
+}
+
+/// What a sweep does that only finds this.
+fn lapsed(operation: OperationId) -> Swept {
+    Swept { lapsed: vec![operation], ..Swept::default() }
+}
+
+/// The outcome is unknown, from the sweep on and under the same epoch, also where somebody may take over.
+pub async fn a_sweep_finds_what_lapsed(bench: &dyn Bench) {
+    let desk = Desk::of(bench);
+    for (n, wish) in [(1, claim(operation(1), 1)), (2, take(operation(2), 1))] {
+        let grant = desk.granted(&wish).await;
+        assert_eq!(desk.sweep(100).await, Swept::default(), "its lease holds");
+        bench.pass(LEASE_FOR + NEAR).await;
+        assert_eq!(desk.sweep(100).await, lapsed(operation(n)));
+        let found = desk.look(operation(n)).await.expect("is there");
+        assert_eq!((found.epoch, found.first_at), (grant.epoch, grant.first_at));
+        assert_eq!((found.scope, found.request), (wish.scope, wish.request));
+        let Standing::Unknown { at, expires_at } = found.standing else { panic!("is unknown: {found:?}") };
+        super::assert_apart(grant.first_at, at, LEASE_FOR + NEAR);
+        super::assert_apart(at, expires_at, ANSWER_FOR);
+        assert_eq!(desk.renew(operation(n), grant.epoch).await, Holding::Lost);
+        assert_eq!(desk.sweep(100).await, Swept::default(), "it is found once");
+        assert_eq!(desk.look(operation(n)).await.expect("is there").standing, found.standing);
+    }
+}
+
+/// Whoever is first; the other finds what it left.
+pub async fn a_sweep_and_a_claim_find_a_lapse_once(bench: &dyn Bench) {
+    let (here, there) = (Desk::of(bench), Desk(bench.another()));
+    for n in [1, 2] {
+        here.granted(&claim(operation(n), 1)).await;
+    }
+    bench.pass(LEASE_FOR + NEAR).await;
+    let found = here.lapsed(&claim(operation(1), 2)).await;
+    assert_eq!(there.sweep(100).await, lapsed(operation(2)));
+    assert_eq!(here.sweep(100).await, Swept::default());
+    assert_eq!(there.claim(&claim(operation(1), 3)).await, Claimed::Found(found));
+    let Claimed::Found(found) = here.claim(&claim(operation(2), 2)).await else { panic!("was found before") };
+    assert!(matches!(found.standing, Standing::Unknown { .. }));
+}
+
+/// Late, but before anybody noticed.
+pub async fn a_renewal_before_the_sweep_wins(bench: &dyn Bench) {
+    let desk = Desk::of(bench);
+    let grant = desk.granted(&claim(operation(1), 1)).await;
+    for _ in 0..2 {
+        bench.pass(LEASE_FOR + NEAR).await;
+        assert_eq!(desk.renew(operation(1), grant.epoch).await, Holding::Held);
+        assert_eq!(desk.sweep(100).await, Swept::default());
+        assert!(desk.standing(operation(1)).await.is_running());
+    }
+    bench.pass(LEASE_FOR + NEAR).await;
+    assert_eq!(desk.sweep(100).await, lapsed(operation(1)), "the last lease ran out too");
+}
+
+/// One of both, on two instances, and the record says which.
+pub async fn a_renewal_at_the_same_time_wins_or_loses(bench: &dyn Bench) {
+    let (here, there) = (Desk::of(bench), Desk(bench.another()));
+    for n in 0..20 {
+        let grant = here.granted(&claim(operation(n), 1)).await;
+        bench.pass(LEASE_FOR + NEAR).await;
+        let (renewed, swept) = tokio::join!(here.renew(operation(n), grant.epoch), there.sweep(1_000));
+        let standing = here.standing(operation(n)).await;
+        match renewed {
+            Holding::Held => {
+                assert!(!swept.lapsed.contains(&operation(n)) && standing.is_running(), "{standing:?}");
+                assert_eq!(here.release(operation(n), grant.epoch).await, Holding::Held);
+            }
+            Holding::Lost => {
+                assert_eq!(swept, lapsed(operation(n)));
+                assert!(matches!(standing, Standing::Unknown { .. }), "{standing:?}");
+            }
+        }
+    }
+}
+
+/// Nobody else ran: an answer, or that nothing was done, is still the truth.
+pub async fn a_late_end_after_a_sweep_counts(bench: &dyn Bench) {
+    let desk = Desk::of(bench);
+    let answers = desk.granted(&claim(operation(1), 1)).await;
+    let releases = desk.granted(&claim(operation(2), 1)).await;
+    bench.pass(LEASE_FOR + NEAR).await;
+    assert_eq!(desk.sweep(100).await.lapsed.len(), 2);
+    assert_eq!(desk.complete(&answered(operation(1), answers.epoch, "late")).await, Holding::Held);
+    assert_eq!(desk.answer(&claim(operation(1), 2)).await, "late");
+    assert_eq!(desk.release(operation(2), releases.epoch).await, Holding::Held);
+    assert_eq!(desk.look(operation(2)).await, None);
+    assert_eq!(desk.unknown(100).await, []);
+}
+
+/// A second run is safe: the next claim gets it, is told that somebody began before, and the first holder is out.
+pub async fn what_a_sweep_found_is_taken_over_where_that_is_allowed(bench: &dyn Bench) {
+    let desk = Desk::of(bench);
+    let first = desk.granted(&take(operation(1), 1)).await;
+    bench.pass(LEASE_FOR + NEAR).await;
+    assert_eq!(desk.sweep(100).await, lapsed(operation(1)));
+    let second = desk.granted(&take(operation(1), 2)).await;
+    assert!(second.taken_over && second.epoch > first.epoch);
+    assert_eq!(second.first_at, first.first_at);
+    assert_eq!(desk.unknown(100).await, [], "somebody works on it");
+    assert_eq!(desk.complete(&answered(operation(1), first.epoch, "late")).await, Holding::Lost);
+    bench.pass(LEASE_FOR + NEAR).await;
+    assert_eq!(desk.sweep(100).await, lapsed(operation(1)), "the second died too");
+    assert_eq!(desk.complete(&answered(operation(1), second.epoch, "second")).await, Holding::Held);
+    assert_eq!(desk.answer(&take(operation(1), 3)).await, "second");
+}
+
+/// Here, and on other instances where the store can.
+pub async fn a_sweep_wakes_who_waits(bench: &dyn Bench) {
+    let (here, there) = (Desk::of(bench), Desk(bench.another()));
+    for (n, sweeper, is_heard) in [(1, &here, true), (2, &there, bench.hears_others())] {
+        here.granted(&claim(operation(n), 1)).await;
+        let heard = waiting(&here.0, operation(n)).await;
+        assert!(here.found(&claim(operation(n), 2)).await.standing.is_running());
+        bench.pass(LEASE_FOR + NEAR).await;
+        assert_eq!(sweeper.sweep(100).await, lapsed(operation(n)));
+        if is_heard {
+            woken(heard, "a sweep").await;
+        }
+    }
+}
+
+/// Also its tombstone; then the operation is a new one.
+pub async fn what_lapsed_is_kept_as_long_as_the_sweep_said(bench: &dyn Bench) {
+    let desk = Desk::of(bench);
+    let keep = Keep { answer_for: Duration::from_hours(5), tombstone_for: TOMBSTONE_FOR };
+    desk.granted(&claim(operation(1), 1)).await;
+    bench.pass(LEASE_FOR + NEAR).await;
+    assert_eq!(desk.0.sweep(100, keep).await.expect("sweeping"), lapsed(operation(1)));
+    let before = desk.standing(operation(1)).await;
+    let Standing::Unknown { at, expires_at } = before else { panic!("is unknown: {before:?}") };
+    super::assert_apart(at, expires_at, keep.answer_for);
+    bench.pass(keep.answer_for + keep.tombstone_for.saturating_sub(NEAR)).await;
+    assert_eq!(desk.sweep(100).await, Swept::default());
+    assert_eq!(desk.standing(operation(1)).await, before);
+    assert_eq!(ids(&desk.unknown(100).await), [operation(1)]);
+    bench.pass(NEAR + NEAR).await;
+    assert_eq!(desk.look(operation(1)).await, None);
+    assert_eq!(desk.unknown(100).await, [], "swept or not");
+    assert_eq!(desk.sweep(100).await, Swept { records: 1, ..Swept::default() });
+    assert!(!desk.granted(&claim(operation(1), 2)).await.taken_over);
+}
+
+/// Those that lapsed count like those that expired; enough sweeps find all, each once.
+pub async fn a_sweep_bounds_lapses_and_the_rest_together(bench: &dyn Bench) {
+    let desk = Desk::of(bench);
+    for n in 0..6 {
+        desk.completed(operation(n), "old", KEEP).await;
+        let grant = desk.granted(&claim(operation(10 + n), 1)).await;
+        assert_eq!(desk.complete(&unknown(operation(10 + n), grant.epoch)).await, Holding::Held);
+    }
+    bench.pass(ANSWER_FOR).await;
+    for n in 20..32 {
+        desk.granted(&claim(operation(n), 1)).await;
+    }
+    bench.pass(LEASE_FOR + NEAR).await;
+    assert_eq!(desk.sweep(0).await, Swept::default());
+    let mut found = Vec::new();
+    for _ in 0..12 {
+        found.extend(desk.sweep(5).await.lapsed);
+    }
+    found.sort();
+    let mut expected: Vec<_> = (20..32).map(operation).collect();
+    expected.sort();
+    assert_eq!(found, expected);
+    assert_eq!(desk.sweep(5).await, Swept::default());
+}
+
+/// By since when, not by when they go, and no more than were asked for.
+pub async fn unknown_outcomes_are_listed_in_order(bench: &dyn Bench) {
+    let desk = Desk::of(bench);
+    assert_eq!(desk.unknown(100).await, []);
+    let (told, found, swept) = (operation(3), operation(1), operation(2));
+    let grant = desk.granted(&claim(told, 1)).await;
+    let keep = Keep { answer_for: Duration::from_hours(72), tombstone_for: TOMBSTONE_FOR };
+    assert_eq!(desk.complete(&Completion { keep, ..unknown(told, grant.epoch) }).await, Holding::Held);
+    desk.granted(&claim(found, 1)).await;
+    bench.pass(LEASE_FOR + NEAR).await;
+    desk.lapsed(&claim(found, 2)).await;
+    desk.granted(&claim(swept, 1)).await;
+    bench.pass(LEASE_FOR + NEAR).await;
+    assert_eq!(desk.sweep(100).await, lapsed(swept));
+    for desk in [&desk, &Desk(bench.another())] {
+        let listed = desk.unknown(100).await;
+        assert_eq!(ids(&listed), [told, found, swept]);
+        for (operation, record) in &listed {
+            assert_eq!(desk.look(*operation).await.as_ref(), Some(record), "as it is told by itself");
+        }
+        for limit in 0..=3 {
+            assert_eq!(desk.unknown(limit).await, listed[..limit as usize]);
+        }
+    }
+    bench.pass(NEAR).await;
+    assert_eq!(desk.complete(&unknown(told, grant.epoch)).await, Holding::Held);
+    assert_eq!(ids(&desk.unknown(100).await), [found, swept, told], "told again, it is unknown from then on");
+}
+
+/// Not what runs, also with a lease that nobody noticed to have run out; not what has an answer, is taken over, forgotten
+/// or past its retention. Those that are past take no place of others.
+pub async fn only_what_is_unknown_is_listed(bench: &dyn Bench) {
+    let desk = Desk::of(bench);
+    let keep = Keep { answer_for: Duration::from_hours(1), tombstone_for: Duration::ZERO };
+    for n in 0..5 {
+        let grant = desk.granted(&claim(operation(n), 1)).await;
+        let completion = Completion { keep, ..unknown(operation(n), grant.epoch) };
+        assert_eq!(desk.complete(&completion).await, Holding::Held);
+    }
+    for n in 5..9 {
+        let grant = desk.granted(&claim(operation(n), 1)).await;
+        assert_eq!(desk.complete(&unknown(operation(n), grant.epoch)).await, Holding::Held);
+        match n {
+            5 => {
+                assert_eq!(desk.complete(&answered(operation(n), grant.epoch, "known")).await, Holding::Held);
+            }
+            6 => assert_eq!(desk.release(operation(n), grant.epoch).await, Holding::Held),
+            7 => assert!(desk.granted(&take(operation(n), 2)).await.taken_over),
+            _ => {}
+        }
+    }
+    desk.granted(&claim(operation(9), 1)).await;
+    desk.completed(operation(10), "known", KEEP).await;
+    assert_eq!(desk.unknown(100).await.len(), 6);
+    bench.pass(keep.answer_for + NEAR).await;
+    for limit in [1, 2, 100] {
+        assert_eq!(ids(&desk.unknown(limit).await), [operation(8)], "of at most {limit}");
+    }
+    assert!(!desk.granted(&claim(operation(0), 3)).await.taken_over, "a new one under an old id");
+    assert_eq!(ids(&desk.unknown(100).await), [operation(8)]);
+}
+
+/// However an operation ended, no sweep and no list comes back to it once it is gone.
+pub async fn after_everything_ended_nothing_is_left(bench: &dyn Bench) {
+    let desk = Desk::of(bench);
+    for n in 0..24 {
+        let grant = desk.granted(&take(operation(n), 1)).await;
+        match n % 4 {
+            0 => assert_eq!(desk.complete(&answered(operation(n), grant.epoch, "a")).await, Holding::Held),
+            1 => assert_eq!(desk.complete(&unknown(operation(n), grant.epoch)).await, Holding::Held),
+            2 => assert_eq!(desk.release(operation(n), grant.epoch).await, Holding::Held),
+            _ => {}
+        }
+    }
+    bench.pass(LEASE_FOR + NEAR).await;
+    desk.sweep_all().await;
+    assert_eq!(desk.unknown(100).await.len(), 12);
+    for n in (0..24).filter(|n| n % 4 == 3 || n % 8 == 1) {
+        let grant = desk.granted(&take(operation(n), 2)).await;
+        assert!(grant.taken_over);
+        if n % 3 == 0 {
+            assert_eq!(desk.complete(&answered(operation(n), grant.epoch, "b")).await, Holding::Held);
+        }
+    }
+    bench.pass(LEASE_FOR + NEAR).await;
+    desk.sweep_all().await;
+    bench.pass(ANSWER_FOR + NEAR).await;
+    desk.sweep_all().await;
+    assert_eq!((desk.unknown(100).await, desk.sweep(100).await), (Vec::new(), Swept::default()));
+    for n in 0..24 {
+        assert_eq!(desk.look(operation(n)).await, None);
+    }
+}
