@@ -72,13 +72,16 @@ pub(crate) struct Told {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    /// What came behind it.
+    pub(crate) trailers: HeaderMap,
 }
 
 impl Told {
     pub(crate) async fn read(response: Response<Body>) -> Self {
         let (parts, body) = response.into_parts();
-        let body = body.collect().await.expect("a whole answer").to_bytes();
-        Self { status: parts.status, headers: parts.headers, body }
+        let collected = body.collect().await.expect("a whole answer");
+        let trailers = collected.trailers().cloned().unwrap_or_default();
+        Self { status: parts.status, headers: parts.headers, body: collected.to_bytes(), trailers }
     }
 
     pub(crate) fn is_replayed(&self) -> bool {

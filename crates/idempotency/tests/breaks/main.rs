@@ -1,6 +1,7 @@
 //! What was found by trying to break the layer: each a way in which something once ran twice, was forgotten, or was given
 //! to the wrong one.
 
+mod bodies;
 mod budgets;
 mod claims;
 mod ends;
