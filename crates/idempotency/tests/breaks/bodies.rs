@@ -1,11 +1,12 @@
 //! Contents that come in pieces, and what comes behind them.
 
-use crate::kit::{ask, in_memory, key, post};
+use crate::kit::{Count, ask, in_memory, key, post};
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body::Frame;
+use http_body_util::{BodyExt, Full};
 use perdura_idempotency::{CONTENT_DIGEST, Policy, Routes, digest, routes};
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -47,4 +48,32 @@ async fn content_that_has_ended_is_not_asked_again() {
         assert_eq!((told.status, &told.body[..]), (StatusCode::OK, &b"hello world"[..]), "{path}");
         assert_eq!(told.trailers[CONTENT_DIGEST], digest::content_digest(b"hello world"), "{path}");
     }
+}
+
+/// RFC 9530 lets a digest come behind the content that it describes.
+#[tokio::test]
+async fn a_digest_behind_the_content_is_verified_too() {
+    let layer = in_memory().build().await.expect("a layer");
+    let count = Count::default();
+    let handler = {
+        let count = count.clone();
+        move || async move { count.once_more().to_string() }
+    };
+    let app: Router = Routes::new().route("/pay", routes::post(handler)).guarded_by(&layer).expect("fit");
+    let wrong = digest::content_digest(b"nine");
+    for (n, name, value, reason) in [
+        (1, "content-digest", digest::content_digest(b"ten"), ""),
+        (2, "content-digest", wrong.clone(), "CONTENT_DIGEST_MISMATCHED"),
+        (3, "repr-digest", wrong.clone(), "CONTENT_DIGEST_MISMATCHED"),
+        (4, "content-digest", HeaderValue::from_static("sha-256=:AAAA:"), "CONTENT_DIGEST_MALFORMED"),
+        (5, "content-digest", HeaderValue::from_static("md5=:AAAA:"), "CONTENT_DIGEST_UNSUPPORTED"),
+        (6, "x-other", wrong, ""),
+    ] {
+        let behind = HeaderMap::from_iter([(HeaderName::from_static(name), value)]);
+        let content =
+            Full::new(Bytes::from_static(b"ten")).with_trailers(std::future::ready(Some(Ok(behind))));
+        let request = post("/pay", &key(n)).map(|_| Body::new(content));
+        assert_eq!(ask(&app, request).await.reason(), reason, "{n}: {name}");
+    }
+    assert_eq!(count.so_far(), 2);
 }
