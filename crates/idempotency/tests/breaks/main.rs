@@ -3,6 +3,7 @@
 
 mod bodies;
 mod budgets;
+mod callers;
 mod claims;
 mod ends;
 mod kit;
