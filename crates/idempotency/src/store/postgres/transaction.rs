@@ -223,9 +223,8 @@ impl store::Transaction for Lending {
             })
             .await?;
             let end = if held { "COMMIT" } else { "ROLLBACK" };
-            if let Err(error) =
-                within(time, async { client.batch_execute(end).await.map_err(unavailable) }).await
-            {
+            let ended = async { client.batch_execute(&format!("{end}; {}", store.clean)).await };
+            if let Err(error) = within(time, async { ended.await.map_err(unavailable) }).await {
                 drop(client);
                 return if held { self.settle(error).await } else { Ok(Holding::Lost) };
             }
@@ -242,7 +241,8 @@ impl store::Transaction for Lending {
             if let State::Open(client, _place) = self.0.end().await? {
                 let time = self.0.store.options.timeout_for;
                 // Where this fails the connection is closed, and that rolls back too.
-                let undone = async { client.batch_execute("ROLLBACK").await.map_err(unavailable) };
+                let undo = format!("ROLLBACK; {}", self.0.store.clean);
+                let undone = async { client.batch_execute(&undo).await.map_err(unavailable) };
                 match within(time, undone).await {
                     Ok(()) => client.give_back(),
                     Err(error) => tracing::debug!(%error, "rolled back by closing the connection"),
