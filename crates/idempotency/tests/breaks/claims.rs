@@ -64,6 +64,29 @@ async fn what_was_run_without_protection_is_not_given_back() {
     assert_eq!((told.reason().as_str(), count.so_far()), ("IDEMPOTENT_REQUEST_IN_PROGRESS", 1));
 }
 
+/// Who was told that nothing was done comes again after the outage, however long that took.
+#[tokio::test(start_paused = true)]
+async fn a_claim_is_given_back_also_after_an_outage_that_outlasts_its_lease() {
+    let (passed, store) = clocked();
+    let store = Lossy::before(store);
+    let layer = over(store.clone()).build().await.expect("a layer");
+    let count = Count::default();
+    let handler = {
+        let count = count.clone();
+        move || async move { count.once_more().to_string() }
+    };
+    let app: Router = Routes::new().route("/pay", routes::post(handler)).guarded_by(&layer).expect("fit");
+    store.becomes(Way::LosesClaims);
+    assert_eq!(ask(&app, post("/pay", &key(1))).await.reason(), UNAVAILABLE);
+    store.becomes(Way::Cut);
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    passed.store(600, Ordering::SeqCst);
+    store.becomes(Way::Good);
+    layer.drain().await;
+    let told = ask(&app, post("/pay", &key(1))).await;
+    assert_eq!((&told.body[..], count.so_far()), (&b"1"[..], 1), "{}", told.reason());
+}
+
 #[tokio::test(start_paused = true)]
 async fn claims_that_wait_to_be_given_back_are_bounded_for_each_caller() {
     let store = Lossy::default();

@@ -34,6 +34,11 @@ fn lost<T>() -> Result<T, StoreError> {
 }
 
 impl Lossy {
+    /// The way to this memory.
+    pub(crate) fn before(inner: Memory) -> Self {
+        Self { inner, ..Self::default() }
+    }
+
     /// This memory; after each look at it, something happens.
     pub(crate) fn after_looks(inner: Memory, happens: impl Fn() + Send + Sync + 'static) -> Self {
         Self { inner, looked: Some(Arc::new(happens)), ..Self::default() }
