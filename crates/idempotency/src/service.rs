@@ -11,6 +11,7 @@ use crate::policy::Mode;
 use crate::problem::{Problem, Reason};
 use crate::record::{Record, Standing};
 use crate::route::{Route, RouteTable};
+use crate::rule;
 use crate::run::{Step, Unrun, claim_and_run};
 use crate::scope::ResultRead;
 use crate::self_test::Probe;
@@ -250,7 +251,7 @@ fn conflict(door: &Door, asked: &Asked) -> Problem {
 pub(crate) fn is_stale(door: &Door, asked: &Asked) -> bool {
     let keep = asked.route.policy.keep;
     let minted_at = asked.key.minted_at().filter(|_| door.refuse_stale_keys);
-    let kept_until = |at| crate::rule::later(at, keep.answer_for + keep.tombstone_for);
+    let kept_until = |at| rule::later(rule::later(at, keep.answer_for), keep.tombstone_for);
     minted_at.is_some_and(|at| kept_until(at) < Timestamp::now())
 }
 

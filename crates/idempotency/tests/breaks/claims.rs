@@ -5,6 +5,7 @@ use crate::lossy::{Lossy, Way};
 use axum::Router;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
+use perdura_idempotency::store::Memory;
 use perdura_idempotency::{Attached, Policy, Routes, routes};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -104,6 +105,17 @@ async fn claims_that_wait_to_be_given_back_are_bounded_for_each_caller() {
     store.becomes(Way::Good);
     layer.drain().await;
     assert_eq!(ask(&app, post("/pay", &key(0))).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_tombstone_that_stays_for_ever_goes_with_the_refusal_of_stale_keys() {
+    let policy = Policy::at_most_once().tombstone_for(Duration::MAX);
+    let layer = over(Memory::new()).refuse_stale_keys().build().await.expect("a layer");
+    let handler = || async { StatusCode::CREATED };
+    let app: Router =
+        Routes::new().route("/pay", routes::post(handler).with(policy)).guarded_by(&layer).expect("fit");
+    let told = ask(&app, post("/pay", "017f22e2-79b0-7cc3-98c4-dc0c0c07398f")).await;
+    assert_eq!(told.status, StatusCode::CREATED, "no key is older than for ever");
 }
 
 /// A record that is there when the key's age is looked at, and gone when it is claimed.
