@@ -8,6 +8,7 @@ use crate::budget::Place;
 use crate::content::{Content, Gathered, Resumed};
 use crate::context::IdempotencyContext;
 use crate::door::{Door, Inside, budget_problem, store_problem};
+use crate::ending::AttachedMark;
 use crate::observe::What;
 use crate::policy::{Attached, Mode, Policy};
 use crate::problem::{Problem, Reason};
@@ -244,7 +245,10 @@ impl Run {
         let work = context.clone().within(async move {
             match &policy.mode {
                 Mode::Durable(attach) if taken_over => match attach.attach(context).await {
-                    Attached::Answer(response) => collect(response, &policy).await,
+                    Attached::Answer(mut response) => {
+                        response.extensions_mut().insert(AttachedMark);
+                        collect(response, &policy).await
+                    }
                     Attached::NotBegun => produce(inner, request, &policy).await,
                     Attached::StillRunning => Produced::StillRunning,
                     Attached::Unknown => Produced::Unknown,

@@ -7,7 +7,7 @@ use crate::answer::{Answer, Kept, retained_headers};
 use crate::asked::CONTENT_DIGEST;
 use crate::content::Content;
 use crate::door::store_problem;
-use crate::ending::{Ended, NotAppliedMark, Verdict, verdict};
+use crate::ending::{Ended, Verdict, verdict};
 use crate::observe::What;
 use crate::policy::Mode;
 use crate::problem::{Next, Problem, Reason};
@@ -72,8 +72,7 @@ impl Run {
                 return self.winner().await;
             }
         };
-        let not_applied = response.extensions().get::<NotAppliedMark>().is_some();
-        match verdict(&self.policy().mode, Ended::Answered { status: response.status(), not_applied }) {
+        match verdict(&self.policy().mode, Ended::with(&response)) {
             Verdict::Keep => self.keep(response, transaction).await,
             Verdict::Unknown => self.unknown(false, Ok(response)).await,
             Verdict::Release => {

@@ -2,10 +2,14 @@
 
 use crate::kit::{Count, ask, in_memory, key, post};
 use axum::Router;
+use axum::response::IntoResponse;
 use http::StatusCode;
+use perdura_idempotency::observe::{Happening, Observer};
 use perdura_idempotency::vault::{DataKey, KeyId};
-use perdura_idempotency::{Budgets, DataKeys, Policy, Routes, routes};
+use perdura_idempotency::{Attached, Budgets, DataKeys, NotApplied, Policy, Routes, routes};
 use std::time::Duration;
+
+const TOO_MANY: StatusCode = StatusCode::TOO_MANY_REQUESTS;
 
 struct Spoilt;
 
@@ -45,6 +49,44 @@ async fn a_time_without_end_is_refused_at_the_start_and_not_with_each_request() 
         let refused = refused.unwrap_or_else(|| panic!("{what} without end is refused"));
         assert!(refused.to_string().contains("longer than"), "{what}: {refused}");
     }
+}
+
+/// Work that goes on by itself, begun by a handler that then breaks, and found by a hook that says this of it.
+async fn durable(attached: fn() -> Attached, observer: impl Observer) -> (Router, Count) {
+    let begun = Count::default();
+    let handler = {
+        let begun = begun.clone();
+        move || async move {
+            begun.once_more();
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+    };
+    let policy = Policy::durable(move |_| async move { attached() });
+    let layer = in_memory().observe(observer).build().await.expect("a layer");
+    let routes = Routes::new().route("/work", routes::post(handler).with(policy));
+    (routes.guarded_by(&layer).expect("fit"), begun)
+}
+
+/// A handler that answers 429 did nothing. Work that has ended with it did.
+#[tokio::test]
+async fn work_that_has_ended_is_not_begun_again_whatever_it_ended_with() {
+    let (app, begun) = durable(|| Attached::Answer(TOO_MANY.into_response()), |_: &Happening| {}).await;
+    assert_eq!(ask(&app, post("/work", &key(1))).await.status, StatusCode::INTERNAL_SERVER_ERROR);
+    for replayed in [false, true, true] {
+        let told = ask(&app, post("/work", &key(1))).await;
+        assert_eq!((told.status, told.is_replayed(), begun.so_far()), (TOO_MANY, replayed, 1));
+    }
+}
+
+#[tokio::test]
+async fn the_hook_can_say_that_nothing_was_done_and_the_work_is_begun_again() {
+    let not_applied = || Attached::Answer(NotApplied(TOO_MANY).into_response());
+    let (app, begun) = durable(not_applied, |_: &Happening| {}).await;
+    for (status, runs) in [(StatusCode::INTERNAL_SERVER_ERROR, 1), (TOO_MANY, 1)] {
+        assert_eq!((ask(&app, post("/work", &key(1))).await.status, begun.so_far()), (status, runs));
+    }
+    assert_eq!(ask(&app, post("/work", &key(1))).await.status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(begun.so_far(), 2);
 }
 
 #[tokio::test]
