@@ -53,9 +53,7 @@ impl Run {
             Finished::Produced(Produced::Flowing(parts, body)) => {
                 Response::from_parts(parts, Content::Flowing(body))
             }
-            Finished::Produced(Produced::StillRunning) => {
-                return self.unknown(false, Err(wait::in_progress(&self.asked))).await;
-            }
+            Finished::Produced(Produced::StillRunning) => return self.goes_on().await,
             Finished::Produced(Produced::Unknown) => {
                 let problem = Problem::new(Reason::OutcomeUnknown).about(self.asked.operation);
                 return self.unknown(false, Err(problem)).await;
@@ -247,6 +245,14 @@ impl Run {
                 self.tell(What::Unknown { epoch: self.grant.epoch, panicked });
                 told
             }
+            Holding::Lost => self.winner().await,
+        }
+    }
+
+    /// The work goes on elsewhere. The next request is attached to it again; nobody has to look after it.
+    async fn goes_on(self: &Arc<Self>) -> Answered {
+        match self.save(End::Completed(self.completion(Ending::Unknown))).await? {
+            Holding::Held => Err(wait::in_progress(&self.asked)),
             Holding::Lost => self.winner().await,
         }
     }

@@ -4,7 +4,7 @@ use crate::kit::{Count, ask, in_memory, key, post};
 use axum::Router;
 use axum::response::IntoResponse;
 use http::StatusCode;
-use perdura_idempotency::observe::{Happening, Observer};
+use perdura_idempotency::observe::{Happening, Observer, What};
 use perdura_idempotency::vault::{DataKey, KeyId};
 use perdura_idempotency::{Attached, Budgets, DataKeys, NotApplied, Policy, Routes, routes};
 use std::time::Duration;
@@ -87,6 +87,24 @@ async fn the_hook_can_say_that_nothing_was_done_and_the_work_is_begun_again() {
     }
     assert_eq!(ask(&app, post("/work", &key(1))).await.status, StatusCode::INTERNAL_SERVER_ERROR);
     assert_eq!(begun.so_far(), 2);
+}
+
+/// Who has an eye on unknown outcomes is not called for work that goes on.
+#[tokio::test]
+async fn work_that_goes_on_is_not_told_as_an_unknown_outcome() {
+    let unknown = Count::default();
+    let counted = unknown.clone();
+    let observer = move |happening: &Happening| {
+        if matches!(happening.what, What::Unknown { .. }) {
+            counted.once_more();
+        }
+    };
+    let (app, begun) = durable(|| Attached::StillRunning, observer).await;
+    ask(&app, post("/work", &key(1))).await;
+    for _ in 0..3 {
+        assert_eq!(ask(&app, post("/work", &key(1))).await.reason(), "IDEMPOTENT_REQUEST_IN_PROGRESS");
+    }
+    assert_eq!((unknown.so_far(), begun.so_far()), (1, 1), "only of the handler that broke");
 }
 
 #[tokio::test]
