@@ -9,8 +9,7 @@ use crate::content::Content;
 use crate::door::store_problem;
 use crate::ending::{Ended, Verdict, verdict};
 use crate::observe::What;
-use crate::policy::Mode;
-use crate::problem::{Next, Problem, Reason};
+use crate::problem::{Problem, Reason};
 use crate::record::{Completion, Ending, Holding};
 use crate::run::{Finished, Produced, Run, SAVE_AGAIN};
 use crate::service;
@@ -225,14 +224,7 @@ impl Run {
                 self.give_back(Err(problem)).await
             }
             Verdict::Unknown | Verdict::Keep => {
-                let problem = Problem::new(Reason::OutcomeUnknown).about(operation).with_status(status);
-                let problem = match self.policy().mode {
-                    Mode::Exempt | Mode::AtMostOnce | Mode::Transactional => problem,
-                    Mode::Durable(_) => problem
-                        .with_next(Next::SameKey)
-                        .detail("Sent again with the same key, it is attached to the work that was begun"),
-                };
-                self.unknown(panicked, Err(problem)).await
+                self.unknown(panicked, Err(service::unknown(&self.asked).with_status(status))).await
             }
         }
     }
@@ -267,9 +259,14 @@ impl Run {
         }
     }
 
-    /// What the record says by now: the answer of whoever holds or held it last, never one's own.
+    /// What the record says by now: the answer of whoever holds or held it last, never one's own. Where there is none, what
+    /// was done in a transaction is undone: with it there would be a record.
     async fn winner(&self) -> Answered {
-        self.winner_or(Err(Problem::new(Reason::OutcomeUnknown).about(self.asked.operation))).await
+        let nobody = match verdict(&self.policy().mode, Ended::Broke) {
+            Verdict::Release => Reason::HandlerFailed,
+            Verdict::Unknown | Verdict::Keep => Reason::OutcomeUnknown,
+        };
+        self.winner_or(Err(Problem::new(nobody).about(self.asked.operation))).await
     }
 
     /// The same, or this where there is no record.

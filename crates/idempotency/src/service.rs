@@ -8,7 +8,7 @@ use crate::context::IdempotencyContext;
 use crate::door::{Door, budget_problem, store_problem};
 use crate::observe::What;
 use crate::policy::Mode;
-use crate::problem::{Problem, Reason};
+use crate::problem::{Next, Problem, Reason};
 use crate::record::{Record, Standing};
 use crate::route::{Route, RouteTable};
 use crate::rule;
@@ -164,9 +164,21 @@ pub(crate) async fn found(
     let problem = |reason| Err(Problem::new(reason).about(asked.operation));
     match &record.standing {
         Standing::Running { .. } => Ok(None),
-        Standing::Unknown { .. } => problem(Reason::OutcomeUnknown),
+        Standing::Unknown { .. } => Err(unknown(asked)),
         Standing::Expired { .. } => problem(Reason::ResultExpired),
         Standing::Completed { answer, .. } => replay(door, asked, record, answer).await.map(Some),
+    }
+}
+
+/// It is not known what came of it. Where a retry may take over, that finds out.
+pub(crate) fn unknown(asked: &Asked) -> Problem {
+    let problem = Problem::new(Reason::OutcomeUnknown).about(asked.operation);
+    match asked.route.policy.mode {
+        Mode::Exempt | Mode::AtMostOnce => problem,
+        Mode::Transactional => problem.with_next(Next::SameKey),
+        Mode::Durable(_) => problem
+            .with_next(Next::SameKey)
+            .detail("Sent again with the same key, it is attached to the work that was begun"),
     }
 }
 

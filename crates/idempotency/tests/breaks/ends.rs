@@ -1,6 +1,7 @@
 //! What a program's own parts can do to the end of an operation.
 
-use crate::kit::{Count, ask, in_memory, key, post};
+use crate::kit::{Count, ask, in_memory, key, over, post};
+use crate::lossy::{Lossy, Way};
 use axum::Router;
 use axum::response::IntoResponse;
 use http::StatusCode;
@@ -49,6 +50,19 @@ async fn a_time_without_end_is_refused_at_the_start_and_not_with_each_request() 
         let refused = refused.unwrap_or_else(|| panic!("{what} without end is refused"));
         assert!(refused.to_string().contains("longer than"), "{what}: {refused}");
     }
+}
+
+/// The commit got nowhere, and of the release that finds this out the answer is lost too.
+#[tokio::test(start_paused = true)]
+async fn who_lost_a_transaction_without_a_trace_is_told_that_nothing_was_done() {
+    let store = Lossy::default();
+    let layer = over(store.clone()).build().await.expect("a layer");
+    let handler = || async { StatusCode::CREATED };
+    let routes = Routes::new().route("/pay", routes::post(handler).with(Policy::transactional()));
+    let app: Router = routes.guarded_by(&layer).expect("fit");
+    store.becomes(Way::LosesARelease);
+    let told = ask(&app, post("/pay", &key(1))).await;
+    assert_eq!((told.reason().as_str(), told.next().as_str()), ("HANDLER_FAILED", "same_key"));
 }
 
 /// Work that goes on by itself, begun by a handler that then breaks, and found by a hook that says this of it.

@@ -90,8 +90,17 @@ impl Told {
 
     /// The `reason` of a problem.
     pub(crate) fn reason(&self) -> String {
+        self.member("reason")
+    }
+
+    /// What a problem says is to be done `next`.
+    pub(crate) fn next(&self) -> String {
+        self.member("next")
+    }
+
+    fn member(&self, name: &str) -> String {
         let problem: serde_json::Value = serde_json::from_slice(&self.body).unwrap_or_default();
-        problem["reason"].as_str().unwrap_or_default().to_owned()
+        problem[name].as_str().unwrap_or_default().to_owned()
     }
 }
 

@@ -17,6 +17,8 @@ pub(crate) enum Way {
     LosesClaims,
     /// Renewals are not answered.
     HoldsRenewals,
+    /// What is released is, and the first answer to it is lost.
+    LosesARelease,
     /// Nothing gets there.
     Cut,
 }
@@ -79,7 +81,7 @@ impl Store for Lossy {
                 seen.0
             };
             match way {
-                Way::Good | Way::HoldsRenewals => self.inner.claim(claim).await,
+                Way::Good | Way::HoldsRenewals | Way::LosesARelease => self.inner.claim(claim).await,
                 Way::LosesClaims => {
                     self.inner.claim(claim).await?;
                     lost()
@@ -108,7 +110,15 @@ impl Store for Lossy {
     }
 
     fn release(&self, operation: OperationId, epoch: Epoch) -> Pending<'_, Result<Holding, StoreError>> {
-        Box::pin(self.unless_cut(self.inner.release(operation, epoch)))
+        Box::pin(async move {
+            let released = self.unless_cut(self.inner.release(operation, epoch)).await;
+            let way = &mut self.seen.lock().unwrap().0;
+            if *way == Way::LosesARelease {
+                *way = Way::Good;
+                return lost();
+            }
+            released
+        })
     }
 
     fn look(&self, operation: OperationId) -> Pending<'_, Result<Option<Record>, StoreError>> {
@@ -135,14 +145,27 @@ impl Store for Lossy {
 
     fn begin<'a>(
         &'a self,
-        operation: OperationId,
-        grant: Grant,
-        extensions: &'a mut Extensions,
+        _: OperationId,
+        _: Grant,
+        _: &'a mut Extensions,
     ) -> Pending<'a, Result<Option<Box<dyn Transaction>>, StoreError>> {
-        self.inner.begin(operation, grant, extensions)
+        Box::pin(async { Ok(Some(Box::new(Uncommitted) as Box<dyn Transaction>)) })
     }
 
     fn shares_transactions(&self) -> bool {
-        false
+        true
+    }
+}
+
+/// A transaction whose commit gets neither there nor an answer.
+struct Uncommitted;
+
+impl Transaction for Uncommitted {
+    fn complete(self: Box<Self>, _: Completion) -> Pending<'static, Result<Holding, StoreError>> {
+        Box::pin(async { lost() })
+    }
+
+    fn roll_back(self: Box<Self>) -> Pending<'static, Result<(), StoreError>> {
+        Box::pin(async { Ok(()) })
     }
 }
