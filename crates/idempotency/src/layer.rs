@@ -8,7 +8,7 @@ use crate::budget::{Budgets, Spending};
 use crate::door::{Door, Places};
 use crate::key::Versions;
 use crate::observe::Observer;
-use crate::policy::Policy;
+use crate::policy::{Mode, Policy};
 use crate::problem::Profile;
 use crate::route::{Policies, RouteTable};
 use crate::routes::Table;
@@ -109,8 +109,13 @@ impl IdempotencyLayer {
 
 fn check(store: &dyn Store, table: &Table) -> Result<(), StartError> {
     table.0.iter().try_for_each(|((template, method), policy)| {
-        fits(store, policy)
-            .map_err(|fault| StartError::Policy { route: format!("{method} {template}"), fault })
+        let only_reads = Method::from_bytes(method.as_bytes()).is_ok_and(|method| method.is_safe());
+        let fitting = if only_reads && !matches!(policy.mode, Mode::Exempt) {
+            Err(format!("{method} only reads and is never protected; declare nothing for it"))
+        } else {
+            fits(store, policy)
+        };
+        fitting.map_err(|fault| StartError::Policy { route: format!("{method} {template}"), fault })
     })
 }
 
@@ -244,6 +249,7 @@ impl Builder {
     }
 
     /// Declares a route of a plain `Router`, by the template that it was added with; `*` is what has none, as the fallback.
+    /// GET, HEAD, OPTIONS and TRACE are never protected.
     pub fn route(mut self, method: &Method, template: &str, policy: Policy) -> Self {
         self.declared.0.insert((template.to_owned(), method.to_string()), policy);
         self
