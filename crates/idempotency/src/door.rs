@@ -7,7 +7,7 @@ use crate::observe::{Happening, Observer, What};
 use crate::policy::Mode;
 use crate::problem::{Problem, Profile, Reason};
 use crate::record::{OperationId, ScopeTag};
-use crate::route::Route;
+use crate::route::{NO_TEMPLATE, Route};
 use crate::routes::Table;
 use crate::scope::{Audit, Authorise, ScopeOf};
 use crate::store::{Store, StoreError};
@@ -53,8 +53,9 @@ impl Door {
     /// Notes which routes the layer stands before.
     pub(crate) fn guards(&self, table: &Table) {
         self.declared.lock().unwrap_or_else(PoisonError::into_inner).0.extend(table.0.clone());
-        let protected = table.0.iter().find(|(_, policy)| !matches!(policy.mode, Mode::Exempt));
-        if let Some(((template, method), _)) = protected {
+        let mut protected = table.0.iter().filter(|(_, policy)| !matches!(policy.mode, Mode::Exempt));
+        // What has no template has no path either that a self-test could be sent to.
+        if let Some(((template, method), _)) = protected.find(|((template, _), _)| template != NO_TEMPLATE) {
             let method = Method::from_bytes(method.as_bytes()).expect("it was a method");
             self.guarded.get_or_init(|| (method, template.clone()));
         }

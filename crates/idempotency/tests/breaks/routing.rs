@@ -2,9 +2,10 @@
 
 use crate::kit::{Count, ask, in_memory, key, post};
 use axum::Router;
+use axum::body::Body;
 use axum::handler::Handler;
 use axum::routing;
-use http::{Method, StatusCode};
+use http::{HeaderValue, Method, Request, StatusCode, header};
 use perdura_idempotency::{Policy, Routes, routes};
 
 /// Answers with how often it was run.
@@ -117,4 +118,20 @@ async fn what_only_reads_cannot_be_declared_as_protected() {
         assert!(refused.to_string().contains("never protected"), "{refused}");
         assert!(in_memory().route(&method, "/orders", Policy::exempt()).build().await.is_ok(), "{method}");
     }
+}
+
+/// It has no path that a probe could be sent to.
+#[tokio::test]
+async fn the_self_test_does_not_take_a_fallback_for_a_route() {
+    let sign_in = |request: &mut Request<Body>| {
+        request.headers_mut().insert(header::AUTHORIZATION, HeaderValue::from_static("somebody"));
+    };
+    let layer = in_memory()
+        .route(&Method::POST, "*", Policy::at_most_once())
+        .route(&Method::POST, "/pay", Policy::at_most_once())
+        .build()
+        .await
+        .expect("a layer");
+    let app = Router::new().route("/pay", routing::post(|| async {})).layer(layer.clone());
+    assert_eq!(layer.self_test(app, sign_in).await, Ok(()));
 }
