@@ -24,7 +24,7 @@ use tokio::sync::watch;
 /// How many records one sweep takes at most, so that it holds nobody up.
 const SWEEP_AT_ONCE: u32 = 1_000;
 /// When to come again while the store is down.
-const STORE_BACK_AFTER: Duration = Duration::from_secs(2);
+pub(crate) const STORE_BACK_AFTER: Duration = Duration::from_secs(2);
 
 pub(crate) struct Door {
     pub(crate) store: Arc<dyn Store>,

@@ -5,7 +5,7 @@ use crate::asked::{self, Asked, CONTENT_DIGEST, Echo, IDEMPOTENCY_REPLAYED, Refu
 use crate::carried::carried;
 use crate::content::{Content, with_digest};
 use crate::context::IdempotencyContext;
-use crate::door::{Door, budget_problem, store_problem};
+use crate::door::{Door, STORE_BACK_AFTER, budget_problem, store_problem};
 use crate::observe::What;
 use crate::policy::Mode;
 use crate::problem::{Next, Problem, Reason};
@@ -202,7 +202,10 @@ async fn replay(
         };
         audit.result_read(&read).await.map_err(|error| {
             tracing::error!(%error, %operation, "idempotency");
-            Problem::new(Reason::StoreUnavailable).about(operation).detail("The read could not be audited")
+            Problem::new(Reason::StoreUnavailable)
+                .about(operation)
+                .detail("The read could not be audited")
+                .retry_after(STORE_BACK_AFTER)
         })?;
     }
     let sealing = Sealing {

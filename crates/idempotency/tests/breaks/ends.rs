@@ -4,10 +4,13 @@ use crate::kit::{Count, ask, in_memory, key, over, post};
 use crate::lossy::{Lossy, Way};
 use axum::Router;
 use axum::response::IntoResponse;
-use http::StatusCode;
+use http::{StatusCode, header};
 use perdura_idempotency::observe::{Happening, Observer, What};
+use perdura_idempotency::store::Pending;
 use perdura_idempotency::vault::{DataKey, KeyId};
-use perdura_idempotency::{Attached, Budgets, DataKeys, NotApplied, Policy, Routes, routes};
+use perdura_idempotency::{
+    Attached, Audit, AuditFailed, Budgets, DataKeys, NotApplied, Policy, ResultRead, Routes, routes,
+};
 use std::time::Duration;
 
 const TOO_MANY: StatusCode = StatusCode::TOO_MANY_REQUESTS;
@@ -132,4 +135,24 @@ async fn outcomes_that_are_not_known_are_stored_and_count_as_such() {
         refused += u32::from(ask(&app, post("/pay", &key(n))).await.status == StatusCode::TOO_MANY_REQUESTS);
     }
     assert!(refused > 90, "{refused} of 100 were refused");
+}
+
+/// Keeps no record of anybody.
+struct Deaf;
+
+impl Audit for Deaf {
+    fn result_read<'a>(&'a self, _: &'a ResultRead) -> Pending<'a, Result<(), AuditFailed>> {
+        Box::pin(async { Err(AuditFailed("on purpose".into())) })
+    }
+}
+
+#[tokio::test]
+async fn whose_read_cannot_be_audited_is_told_when_to_come_again() {
+    let layer = in_memory().audit(Deaf).build().await.expect("a layer");
+    let handler = || async { StatusCode::CREATED };
+    let app: Router = Routes::new().route("/pay", routes::post(handler)).guarded_by(&layer).expect("fit");
+    assert_eq!(ask(&app, post("/pay", &key(1))).await.status, StatusCode::CREATED);
+    let told = ask(&app, post("/pay", &key(1))).await;
+    assert_eq!(told.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(told.headers.contains_key(header::RETRY_AFTER), "{told:?}");
 }
