@@ -8,7 +8,7 @@ use crate::digest::{self, DigestFault};
 use crate::door::Door;
 use crate::fingerprint::{Asked as Content, ContentFault, Fingerprint, fingerprint};
 use crate::key::{IdempotencyKey, KeyFault};
-use crate::problem::{Problem, Reason};
+use crate::problem::{Next, Problem, Reason};
 use crate::record::{OperationId, RequestTag, ScopeTag};
 use crate::route::{NO_TEMPLATE, Route};
 use crate::scope::{Denied, Scope};
@@ -187,6 +187,7 @@ async fn read_content(
         let frame = frame.map_err(|error| {
             tracing::debug!(%error, "a request broke off");
             Problem::new(Reason::ContentMalformed)
+                .with_next(Next::SameKey)
                 .detail("The content broke off; send all of it with the same key")
         })?;
         match frame.into_data() {

@@ -77,3 +77,28 @@ async fn a_digest_behind_the_content_is_verified_too() {
     }
     assert_eq!(count.so_far(), 2);
 }
+
+/// Content that breaks off.
+struct BreaksOff;
+
+impl http_body::Body for BreaksOff {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+        Poll::Ready(Some(Err(std::io::Error::other("broke off on purpose"))))
+    }
+}
+
+/// With a new key it would be done twice: the first request with this one may have been whole.
+#[tokio::test]
+async fn who_was_cut_off_is_not_told_to_use_a_new_key() {
+    let layer = in_memory().build().await.expect("a layer");
+    let handler = || async { StatusCode::CREATED };
+    let app: Router = Routes::new().route("/pay", routes::post(handler)).guarded_by(&layer).expect("fit");
+    let told = ask(&app, post("/pay", &key(1)).map(|_| Body::new(BreaksOff))).await;
+    assert_eq!((told.reason().as_str(), told.next().as_str()), ("CONTENT_MALFORMED", "same_key"));
+}
