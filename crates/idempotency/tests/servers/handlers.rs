@@ -158,6 +158,21 @@ async fn what_a_handler_sets_on_the_connection_is_not_there_for_the_next() {
     assert!(pg::connection().await.query_one(&free, &[]).await.expect("it answers").get::<_, bool>(0));
 }
 
+/// Who holds the connection and calls something that asks for it too would otherwise wait for itself, for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_waits_for_itself_is_told_so() {
+    let schema = pg::fresh_schema();
+    let options = Options { transaction_for: Duration::from_secs(1), ..pg::options(&schema) };
+    let store = Postgres::connect(&pg::url(), options).await.expect("the store opens");
+    let grant = granted(&store, &take(operation(1), 1)).await;
+    let (shared, transaction) = pg::begin(&store, operation(1), grant).await;
+    let held = transaction.client().await.expect("the transaction is open");
+    let asked = in_time("being told", transaction.client()).await;
+    assert!(unfit(asked).contains("let go of it"));
+    drop(held);
+    drop(shared);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handler_that_ends_the_transaction_is_found_out() {
     let (schema, store, grant) = scene().await;

@@ -63,9 +63,18 @@ enum State {
 }
 
 impl Transaction {
-    /// The connection, in the open transaction. Waits for whoever else uses it in this request.
+    /// The connection, in the open transaction. Waits for whoever else uses it in this request, for as long as one of its
+    /// statements may take: who holds it and asks again would wait for itself.
     pub async fn client(&self) -> Result<TransactionGuard, StoreError> {
-        let mut state = Arc::clone(&self.0.state).lock_owned().await;
+        let turn = Arc::clone(&self.0.state).lock_owned();
+        let turn = tokio::time::timeout(self.0.store.options.transaction_for, turn).await;
+        let mut state = turn.map_err(|_| {
+            StoreError::Unfit(
+                "the connection of this request's transaction is held elsewhere in the request: let go of it before \
+                 asking for it again"
+                    .into(),
+            )
+        })?;
         if self.0.closed.load(Ordering::SeqCst) {
             *state = State::Ended;
         }
