@@ -163,7 +163,7 @@ impl Builder {
         self
     }
 
-    /// All callers are one: whoever knows a key may see its result.
+    /// All callers are one: whoever knows a key may see its result, and all together have the [budgets](Self::budgets) of one.
     pub fn anonymous(mut self, scope: Scope) -> Self {
         self.is_anonymous = true;
         self.scope(move |_| Some(scope.clone()))
