@@ -14,7 +14,7 @@ use crate::record::{Completion, Ending, Holding};
 use crate::run::{Finished, Produced, Run, SAVE_AGAIN};
 use crate::service;
 use crate::store::{StoreError, Transaction};
-use crate::vault::{SealError, Sealing};
+use crate::vault::Sealing;
 use crate::wait;
 use http::{HeaderMap, Response, StatusCode};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -97,9 +97,7 @@ impl Run {
             request: asked.request,
             epoch: self.grant.epoch,
         };
-        let sealed = catch_unwind(AssertUnwindSafe(|| self.door.vault.seal(&sealing, &stored)));
-        let sealed = sealed.unwrap_or(Err(SealError::Panicked));
-        let (sealed, retained) = match sealed {
+        let (sealed, retained) = match self.door.vault.seal(&sealing, &stored) {
             Ok(sealed) => (sealed, retained),
             // Without a data key nothing of the answer may be kept, but that there was one is.
             Err(error) => {

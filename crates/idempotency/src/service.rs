@@ -190,6 +190,10 @@ async fn replay(
     sealed: &Bytes,
 ) -> Result<http::Response<Content>, Problem> {
     let operation = asked.operation;
+    let later = |detail: &str| {
+        let problem = Problem::new(Reason::StoreUnavailable).about(operation);
+        problem.detail(detail).retry_after(STORE_BACK_AFTER)
+    };
     door.spending
         .replay(asked.scope_tag, Instant::now().into_std())
         .map_err(|exceeded| budget_problem(&exceeded, operation))?;
@@ -202,10 +206,7 @@ async fn replay(
         };
         audit.result_read(&read).await.map_err(|error| {
             tracing::error!(%error, %operation, "idempotency");
-            Problem::new(Reason::StoreUnavailable)
-                .about(operation)
-                .detail("The read could not be audited")
-                .retry_after(STORE_BACK_AFTER)
+            later("The read could not be audited")
         })?;
     }
     let sealing = Sealing {
@@ -220,6 +221,7 @@ async fn replay(
         tracing::error!(%error, %operation, "a stored answer does not open");
         match error {
             OpenError::NoKey => Problem::new(Reason::ResultNotRetained).about(operation),
+            OpenError::Panicked => later("The answer cannot be opened now"),
             OpenError::Damaged => damaged(),
         }
     })?;

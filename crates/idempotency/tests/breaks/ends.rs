@@ -11,6 +11,8 @@ use perdura_idempotency::vault::{DataKey, KeyId};
 use perdura_idempotency::{
     Attached, Audit, AuditFailed, Budgets, DataKeys, NotApplied, Policy, ResultRead, Routes, routes,
 };
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const TOO_MANY: StatusCode = StatusCode::TOO_MANY_REQUESTS;
@@ -40,6 +42,37 @@ async fn data_keys_that_panic_cost_the_stored_answer_and_not_the_outcome() {
     assert_eq!((first.status, &first.body[..]), (StatusCode::OK, &b"1"[..]));
     let again = ask(&app, post("/pay", &key(1))).await;
     assert_eq!((again.reason().as_str(), count.so_far()), ("RESULT_NOT_RETAINED", 1));
+}
+
+/// Data keys that are out of order when a test says so.
+#[derive(Clone, Default)]
+struct Fickle(Arc<AtomicBool>);
+
+impl DataKeys for Fickle {
+    fn newest(&self, tenant: &str) -> Option<(KeyId, DataKey)> {
+        let id = KeyId([1; 8]);
+        self.by_id(tenant, id).map(|key| (id, key))
+    }
+
+    fn by_id(&self, _: &str, _: KeyId) -> Option<DataKey> {
+        assert!(!self.0.load(Ordering::SeqCst), "on purpose");
+        Some(DataKey::new([7; 32]))
+    }
+}
+
+#[tokio::test]
+async fn who_asks_while_the_data_keys_panic_is_told_to_come_again() {
+    let keys = Fickle::default();
+    let layer = in_memory().encrypt_with(keys.clone()).build().await.expect("a layer");
+    let handler = || async { "done" };
+    let app: Router = Routes::new().route("/pay", routes::post(handler)).guarded_by(&layer).expect("fit");
+    assert_eq!(ask(&app, post("/pay", &key(1))).await.body, "done");
+    keys.0.store(true, Ordering::SeqCst);
+    let told = ask(&app, post("/pay", &key(1))).await;
+    assert_eq!((told.status, told.next().as_str()), (StatusCode::SERVICE_UNAVAILABLE, "same_key"));
+    assert!(told.headers.contains_key(header::RETRY_AFTER), "{told:?}");
+    keys.0.store(false, Ordering::SeqCst);
+    assert!(ask(&app, post("/pay", &key(1))).await.is_replayed());
 }
 
 #[tokio::test]
