@@ -148,7 +148,7 @@ async fn undo(door: Arc<Door>, claim: Claim, _inside: Inside, _place: Place) {
     let claim = Claim { takeover: Takeover::Never, ..claim };
     while Instant::now() < until {
         match undo_once(&door, &claim).await {
-            Ok(()) => return,
+            Ok(()) | Err(StoreError::Corrupt { .. }) => return,
             Err(error) => {
                 tracing::debug!(%error, operation = %claim.operation, "a claim is given back later");
             }

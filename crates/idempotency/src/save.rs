@@ -171,6 +171,11 @@ impl Run {
                     }
                     return Ok(holding);
                 }
+                // Offered again, it would be damaged still.
+                Err(error @ StoreError::Corrupt { .. }) => {
+                    self.note_unsaved(&error);
+                    return Err(store_problem(&error).about(self.asked.operation));
+                }
                 Err(error) if Instant::now() < patience_until => self.note_unsaved(&error),
                 Err(error) => {
                     tokio::spawn(self.clone().save_later(end));
@@ -197,7 +202,12 @@ impl Run {
                     self.tell(What::LeaseLost { epoch: self.grant.epoch });
                     return;
                 }
-                Err(error) => self.note_unsaved(&error),
+                Err(error) => {
+                    self.note_unsaved(&error);
+                    if matches!(error, StoreError::Corrupt { .. }) {
+                        return;
+                    }
+                }
             }
         }
     }

@@ -14,6 +14,7 @@ use perdura_idempotency::{
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::time::Instant;
 
 const TOO_MANY: StatusCode = StatusCode::TOO_MANY_REQUESTS;
 
@@ -188,4 +189,19 @@ async fn whose_read_cannot_be_audited_is_told_when_to_come_again() {
     let told = ask(&app, post("/pay", &key(1))).await;
     assert_eq!(told.status, StatusCode::SERVICE_UNAVAILABLE);
     assert!(told.headers.contains_key(header::RETRY_AFTER), "{told:?}");
+}
+
+/// Nothing that is tried again makes a damaged record whole.
+#[tokio::test(start_paused = true)]
+async fn a_damaged_record_holds_up_neither_its_caller_nor_the_end_of_the_program() {
+    let store = Lossy::default();
+    let layer = over(store.clone()).build().await.expect("a layer");
+    let handler = || async { StatusCode::CREATED };
+    let app: Router = Routes::new().route("/pay", routes::post(handler)).guarded_by(&layer).expect("fit");
+    store.becomes(Way::Damaged);
+    let began = Instant::now();
+    assert_eq!(ask(&app, post("/pay", &key(1))).await.reason(), "IDEMPOTENCY_RECORD_DAMAGED");
+    let drained = tokio::time::timeout(Duration::from_mins(1), layer.drain()).await;
+    assert!(drained.is_ok(), "its end is offered again and again");
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
 }

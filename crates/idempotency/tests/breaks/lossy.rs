@@ -19,6 +19,8 @@ pub(crate) enum Way {
     HoldsRenewals,
     /// What is released is, and the first answer to it is lost.
     LosesARelease,
+    /// Records that are to be ended turn out to be damaged.
+    Damaged,
     /// Nothing gets there.
     Cut,
 }
@@ -81,7 +83,9 @@ impl Store for Lossy {
                 seen.0
             };
             match way {
-                Way::Good | Way::HoldsRenewals | Way::LosesARelease => self.inner.claim(claim).await,
+                Way::Good | Way::HoldsRenewals | Way::LosesARelease | Way::Damaged => {
+                    self.inner.claim(claim).await
+                }
                 Way::LosesClaims => {
                     self.inner.claim(claim).await?;
                     lost()
@@ -106,7 +110,13 @@ impl Store for Lossy {
     }
 
     fn complete<'a>(&'a self, completion: &'a Completion) -> Pending<'a, Result<Holding, StoreError>> {
-        Box::pin(self.unless_cut(self.inner.complete(completion)))
+        Box::pin(async move {
+            if self.seen.lock().unwrap().0 == Way::Damaged {
+                let Completion { operation, .. } = *completion;
+                return Err(StoreError::Corrupt { operation, what: "on purpose" });
+            }
+            self.unless_cut(self.inner.complete(completion)).await
+        })
     }
 
     fn release(&self, operation: OperationId, epoch: Epoch) -> Pending<'_, Result<Holding, StoreError>> {
