@@ -141,8 +141,9 @@ async fn claim_patiently(door: &Door, claim: &Claim) -> Result<Claimed, StoreErr
 /// A claim that was given up may have been granted: once the store answers, it is given back, so that the caller who was
 /// told that nothing was done is told the truth. Its lease may run out meanwhile: as long as nobody else asks, the claim is
 /// known again by its claimant. It keeps its place among the caller's running operations, which bounds how many of these
-/// there are while the store is down.
-async fn undo(door: Arc<Door>, claim: Claim, _inside: Inside, _place: Place) {
+/// there are while the store is down. A program that ends waits for it as long as the lease: nothing was run.
+async fn undo(door: Arc<Door>, claim: Claim, inside: Inside, _place: Place) {
+    let (mut inside, leaves_at) = (Some(inside), Instant::now() + claim.lease_for);
     let until = Instant::now() + claim.keep.answer_for;
     // Never to take over: what another holder began meanwhile is not ours to undo.
     let claim = Claim { takeover: Takeover::Never, ..claim };
@@ -154,6 +155,7 @@ async fn undo(door: Arc<Door>, claim: Claim, _inside: Inside, _place: Place) {
             }
         }
         sleep(SAVE_AGAIN.1).await;
+        inside = inside.filter(|_| Instant::now() < leaves_at);
     }
 }
 
