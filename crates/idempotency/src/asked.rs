@@ -8,7 +8,7 @@ use crate::digest::{self, DigestFault};
 use crate::door::Door;
 use crate::fingerprint::{Asked as Content, ContentFault, Fingerprint, fingerprint};
 use crate::key::{IdempotencyKey, KeyFault};
-use crate::problem::{Problem, Reason};
+use crate::problem::{Next, Problem, Reason};
 use crate::record::{OperationId, RequestTag, ScopeTag};
 use crate::route::{NO_TEMPLATE, Route};
 use crate::scope::{Denied, Scope};
@@ -104,8 +104,8 @@ impl Asked {
         let key = IdempotencyKey::from_headers(&parts.headers, door.versions).map_err(key_problem)?;
         authorise(door, parts, &scope).await?;
         let bytes_max = route.policy.body_bytes_max;
-        let content = read_content(&parts.headers, body, bytes_max).await?;
-        digest::verify(&parts.headers, &content).map_err(digest_problem)?;
+        let (content, behind) = read_content(&parts.headers, body, bytes_max).await?;
+        digest::verify(&parts.headers, &behind, &content).map_err(digest_problem)?;
         let fingerprint = self::fingerprint_of(&route, parts, &content).await?;
         echo.fingerprint = Some(fingerprint.header());
 
@@ -169,8 +169,12 @@ fn joined<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<Cow<'a
     Ok(Some(text))
 }
 
-/// All of the content, or a refusal as soon as it is known to be too much.
-async fn read_content(headers: &HeaderMap, mut body: Body, bytes_max: usize) -> Result<Bytes, Problem> {
+/// All of the content and the headers behind it, or a refusal as soon as it is known to be too much.
+async fn read_content(
+    headers: &HeaderMap,
+    mut body: Body,
+    bytes_max: usize,
+) -> Result<(Bytes, HeaderMap), Problem> {
     let too_large =
         || Problem::new(Reason::ContentTooLarge).detail(format!("This route takes up to {bytes_max} bytes"));
     let declared =
@@ -178,21 +182,21 @@ async fn read_content(headers: &HeaderMap, mut body: Body, bytes_max: usize) -> 
     if declared.is_some_and(|declared| declared > bytes_max as u64) {
         return Err(too_large());
     }
-    let mut content = Gathered::default();
+    let (mut content, mut behind) = (Gathered::default(), HeaderMap::new());
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
             tracing::debug!(%error, "a request broke off");
             Problem::new(Reason::ContentMalformed)
+                .with_next(Next::SameKey)
                 .detail("The content broke off; send all of it with the same key")
         })?;
-        if let Ok(data) = frame.into_data() {
-            if content.len() + data.len() > bytes_max {
-                return Err(too_large());
-            }
-            content.add(data);
+        match frame.into_data() {
+            Ok(data) if content.len() + data.len() > bytes_max => return Err(too_large()),
+            Ok(data) => content.add(data),
+            Err(frame) => behind = frame.into_trailers().unwrap_or_default(),
         }
     }
-    Ok(content.whole())
+    Ok((content.whole(), behind))
 }
 
 fn key_problem(fault: KeyFault) -> Problem {

@@ -9,21 +9,27 @@ use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 
 /// A future that goes on after it was dropped.
-pub(crate) struct Carried<F: Future<Output: Send> + Send + 'static>(Option<Pin<Box<F>>>);
+pub(crate) struct Carried<F: Future<Output: Send> + Send + 'static> {
+    /// `None` where there is nothing to go on with: it has ended, or panicked.
+    work: Option<Pin<Box<F>>>,
+    /// Where it goes on. It may be dropped by a thread that knows no runtime.
+    runtime: Option<Handle>,
+}
 
 /// Carries this work to its end.
 pub(crate) fn carried<F: Future<Output: Send> + Send + 'static>(work: F) -> Carried<F> {
-    Carried(Some(Box::pin(work)))
+    Carried { work: Some(Box::pin(work)), runtime: Handle::try_current().ok() }
 }
 
 impl<F: Future<Output: Send> + Send + 'static> Future for Carried<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let work = self.0.as_mut().expect("it is not polled after its end");
+        // Out of reach meanwhile: what unwinds from here is not carried on, and whatever else unwinds stops nothing.
+        let mut work = self.work.take().expect("it is not polled after its end");
         let polled = work.as_mut().poll(cx);
-        if polled.is_ready() {
-            self.0 = None;
+        if polled.is_pending() {
+            self.work = Some(work);
         }
         polled
     }
@@ -31,10 +37,7 @@ impl<F: Future<Output: Send> + Send + 'static> Future for Carried<F> {
 
 impl<F: Future<Output: Send> + Send + 'static> Drop for Carried<F> {
     fn drop(&mut self) {
-        // Unwinding, it may be the work itself that panicked; and without a runtime nothing can go on.
-        if let (Some(work), false, Ok(runtime)) =
-            (self.0.take(), std::thread::panicking(), Handle::try_current())
-        {
+        if let (Some(work), Some(runtime)) = (self.work.take(), &self.runtime) {
             runtime.spawn(work);
         }
     }
@@ -68,6 +71,17 @@ mod tests {
         drop(work);
         go.send(()).unwrap();
         assert_eq!(end.await, Ok("done"));
+    }
+
+    #[tokio::test]
+    async fn work_that_panics_is_not_carried_on() {
+        let (done, end) = oneshot::channel::<()>();
+        let panics = tokio::spawn(carried(async move {
+            let _done = done;
+            panic!("on purpose");
+        }));
+        assert!(panics.await.is_err());
+        assert!(end.await.is_err(), "nothing is left of it");
     }
 
     #[tokio::test]

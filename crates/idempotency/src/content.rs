@@ -97,7 +97,7 @@ impl HttpBody for Resumed {
 /// A body that tells its digest at the end (RFC 9530, section 2).
 struct Digested {
     body: Body,
-    /// `None` once it was told.
+    /// `None` once it was told, or cannot be: nothing comes after that.
     hash: Option<Sha256>,
 }
 
@@ -109,6 +109,10 @@ impl HttpBody for Digested {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        // A body may not be asked again once it has ended, and this one ends later.
+        if self.hash.is_none() {
+            return Poll::Ready(None);
+        }
         let frame = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
             Some(Ok(frame)) => frame,
             Some(Err(error)) => {

@@ -34,8 +34,9 @@ pub enum DigestFault {
     Unsupported,
 }
 
-/// Checks the content, as it came, against all digests that cover it. No digest at all is no fault.
-pub fn verify(headers: &HeaderMap, content: &[u8]) -> Result<(), DigestFault> {
+/// Checks the content, as it came, against all digests that cover it, whether they came before it or in the trailers behind
+/// it. No digest at all is no fault.
+pub fn verify(headers: &HeaderMap, trailers: &HeaderMap, content: &[u8]) -> Result<(), DigestFault> {
     let fields: &[&str] = if headers.contains_key(header::CONTENT_RANGE) {
         &[CONTENT_DIGEST]
     } else {
@@ -43,8 +44,10 @@ pub fn verify(headers: &HeaderMap, content: &[u8]) -> Result<(), DigestFault> {
     };
     let mut listed = Vec::new();
     for field in fields {
-        let lines: Vec<&[u8]> = headers.get_all(*field).iter().map(HeaderValue::as_bytes).collect();
-        listed.extend(dictionary::parse(&lines.join(&b", "[..])).ok_or(DigestFault::Invalid)?);
+        for section in [headers, trailers] {
+            let lines: Vec<&[u8]> = section.get_all(*field).iter().map(HeaderValue::as_bytes).collect();
+            listed.extend(dictionary::parse(&lines.join(&b", "[..])).ok_or(DigestFault::Invalid)?);
+        }
     }
     let known: Vec<(Algorithm, &[u8])> = listed
         .iter()
@@ -120,7 +123,7 @@ mod tests {
         for (name, value) in lines {
             headers.append(*name, value.parse().expect("a field value"));
         }
-        verify(&headers, content)
+        verify(&headers, &HeaderMap::new(), content)
     }
 
     #[test]

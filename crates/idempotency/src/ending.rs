@@ -7,8 +7,9 @@ use http::StatusCode;
 /// How a handler ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// It answered with this status; `not_applied` where it says itself that nothing was done.
-    Answered { status: StatusCode, not_applied: bool },
+    /// It answered with this status; `not_applied` where it says itself that nothing was done, `attached` where this is what
+    /// work that was begun before is found to have ended with.
+    Answered { status: StatusCode, not_applied: bool, attached: bool },
     /// It panicked, ran too long, or its answer broke off.
     Broke,
 }
@@ -34,8 +35,8 @@ pub(crate) fn verdict(mode: &Mode, ended: Ended) -> Verdict {
     match ended {
         Ended::Broke => undone,
         Ended::Answered { not_applied: true, .. } => Verdict::Release,
-        Ended::Answered { status, not_applied: false } => match status.as_u16() {
-            405 | 408 | 425 | 429 => Verdict::Release,
+        Ended::Answered { status, not_applied: false, attached } => match status.as_u16() {
+            405 | 408 | 425 | 429 if !attached => Verdict::Release,
             500.. => undone,
             _ => Verdict::Keep,
         },
@@ -60,7 +61,23 @@ pub struct NotApplied<R>(pub R);
 
 /// The mark that [`NotApplied`] leaves on a response.
 #[derive(Clone, Copy)]
-pub(crate) struct NotAppliedMark;
+struct NotAppliedMark;
+
+/// The mark of an answer that work was found to have ended with.
+#[derive(Clone, Copy)]
+pub(crate) struct AttachedMark;
+
+impl Ended {
+    /// As the marks on a response say.
+    pub(crate) fn with<B>(response: &http::Response<B>) -> Self {
+        let extensions = response.extensions();
+        Self::Answered {
+            status: response.status(),
+            not_applied: extensions.get::<NotAppliedMark>().is_some(),
+            attached: extensions.get::<AttachedMark>().is_some(),
+        }
+    }
+}
 
 impl<R: IntoResponse> IntoResponse for NotApplied<R> {
     fn into_response(self) -> Response {
@@ -80,10 +97,11 @@ mod tests {
     #[test]
     fn what_is_recorded_follows_from_how_it_ended() {
         let durable = Mode::Durable(Arc::new(|_| async { Attached::NotBegun }));
-        let answered = |status, not_applied| Ended::Answered {
-            status: StatusCode::from_u16(status).unwrap(),
-            not_applied,
-        };
+        let status = |status| StatusCode::from_u16(status).unwrap();
+        let answered =
+            |code, not_applied| Ended::Answered { status: status(code), not_applied, attached: false };
+        let attached =
+            |code, not_applied| Ended::Answered { status: status(code), not_applied, attached: true };
         // How it ended, then at most once, transactional, durable.
         let table = [
             (answered(200, false), [Keep, Keep, Keep]),
@@ -102,6 +120,13 @@ mod tests {
             (answered(502, false), [Unknown, Release, Unknown]),
             (answered(503, false), [Unknown, Release, Unknown]),
             (answered(504, false), [Unknown, Release, Unknown]),
+            (attached(200, false), [Keep, Keep, Keep]),
+            (attached(405, false), [Keep, Keep, Keep]),
+            (attached(408, false), [Keep, Keep, Keep]),
+            (attached(425, false), [Keep, Keep, Keep]),
+            (attached(429, false), [Keep, Keep, Keep]),
+            (attached(429, true), [Release, Release, Release]),
+            (attached(500, false), [Unknown, Release, Unknown]),
             (Ended::Broke, [Unknown, Release, Unknown]),
         ];
         for (ended, expected) in table {

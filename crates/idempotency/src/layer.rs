@@ -113,12 +113,13 @@ impl IdempotencyLayer {
 
 fn check(store: &dyn Store, table: &Table) -> Result<(), StartError> {
     table.0.iter().try_for_each(|((template, method), policy)| {
-        let refuse = |fault| StartError::Policy { route: format!("{method} {template}"), fault };
-        let is_safe = matches!(method.as_str(), "GET" | "HEAD" | "OPTIONS" | "TRACE");
-        if is_safe && !matches!(policy.mode, Mode::Exempt) {
-            return Err(refuse(format!("{method} changes nothing, and is never protected")));
-        }
-        fits(store, policy).map_err(refuse)
+        let only_reads = Method::from_bytes(method.as_bytes()).is_ok_and(|method| method.is_safe());
+        let fitting = if only_reads && !matches!(policy.mode, Mode::Exempt) {
+            Err(format!("{method} only reads and is never protected; declare nothing for it"))
+        } else {
+            fits(store, policy)
+        };
+        fitting.map_err(|fault| StartError::Policy { route: format!("{method} {template}"), fault })
     })
 }
 
@@ -167,7 +168,7 @@ impl Builder {
         self
     }
 
-    /// All callers are one: whoever knows a key may see its result.
+    /// All callers are one: whoever knows a key may see its result, and all together have the [budgets](Self::budgets) of one.
     pub fn anonymous(mut self, scope: Scope) -> Self {
         self.is_anonymous = true;
         self.scope(move |_| Some(scope.clone()))
@@ -261,6 +262,7 @@ impl Builder {
     }
 
     /// Declares a route of a plain `Router`, by the template that it was added with; `*` is what has none, as the fallback.
+    /// GET, HEAD, OPTIONS and TRACE are never protected.
     pub fn route(mut self, method: &Method, template: &str, policy: Policy) -> Self {
         self.declared.0.insert((template.to_owned(), method.to_string()), policy);
         self

@@ -79,7 +79,8 @@ where
 /// What became of work that was begun.
 #[derive(Debug)]
 pub enum Attached {
-    /// It has ended with this answer.
+    /// It has ended with this answer. It is kept also where a handler's of the same status would say that nothing was done,
+    /// as 429 does; [`NotApplied`](crate::NotApplied) says that.
     Answer(Response<Body>),
     /// It was never begun: the handler is run.
     NotBegun,

@@ -161,7 +161,8 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
 
     /// The routes under the layer. Each policy is checked, and the list of all POST, PATCH and protected routes is logged.
     ///
-    /// Routes that are merged into the result afterwards are not under the layer.
+    /// Routes that are merged into the result afterwards are not under the layer. Put those under it before, by
+    /// `Router::layer`; around the result it would hold all routes to the policies of its builder.
     pub fn guarded_by(self, layer: &IdempotencyLayer) -> Result<Router<S>, StartError> {
         layer.check(&self.table)?;
         self.table.log();

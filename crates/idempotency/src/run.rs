@@ -8,6 +8,7 @@ use crate::budget::Place;
 use crate::content::{Content, Gathered, Resumed};
 use crate::context::IdempotencyContext;
 use crate::door::{Door, Inside, budget_problem, store_problem};
+use crate::ending::AttachedMark;
 use crate::observe::{FoundBy, What};
 use crate::policy::{Attached, Mode, Policy};
 use crate::problem::{Problem, Reason};
@@ -147,20 +148,23 @@ async fn claim_patiently(door: &Door, claim: &Claim) -> Result<Claimed, StoreErr
 }
 
 /// A claim that was given up may have been granted: once the store answers, it is given back, so that the caller who was
-/// told that nothing was done is told the truth. It keeps its place among the caller's running operations, which bounds
-/// how many of these there are while the store is down.
-async fn undo(door: Arc<Door>, claim: Claim, _inside: Inside, _place: Place) {
-    let until = Instant::now() + claim.lease_for;
+/// told that nothing was done is told the truth. Its lease may run out meanwhile: as long as nobody else asks, the claim is
+/// known again by its claimant. It keeps its place among the caller's running operations, which bounds how many of these
+/// there are while the store is down. A program that ends waits for it as long as the lease: nothing was run.
+async fn undo(door: Arc<Door>, claim: Claim, inside: Inside, _place: Place) {
+    let (mut inside, leaves_at) = (Some(inside), Instant::now() + claim.lease_for);
+    let until = Instant::now() + claim.keep.answer_for;
     // Never to take over: what another holder began meanwhile is not ours to undo.
     let claim = Claim { takeover: Takeover::Never, ..claim };
     while Instant::now() < until {
         sleep(SAVE_AGAIN.1).await;
         match undo_once(&door, &claim).await {
-            Ok(()) => return,
+            Ok(()) | Err(StoreError::Corrupt { .. }) => return,
             Err(error) => {
                 tracing::debug!(%error, operation = %claim.operation, "a claim is given back later");
             }
         }
+        inside = inside.filter(|_| Instant::now() < leaves_at);
     }
 }
 
@@ -260,7 +264,10 @@ impl Run {
         let work = context.clone().within(async move {
             match &policy.mode {
                 Mode::Durable(attach) if taken_over => match attach.attach(context).await {
-                    Attached::Answer(response) => collect(response, &policy).await,
+                    Attached::Answer(mut response) => {
+                        response.extensions_mut().insert(AttachedMark);
+                        collect(response, &policy).await
+                    }
                     Attached::NotBegun => produce(inner, request, &policy).await,
                     Attached::StillRunning => Produced::StillRunning,
                     Attached::Unknown => Produced::Unknown,

@@ -7,7 +7,7 @@ use crate::answer::{Answer, Kept, retained_headers};
 use crate::asked::{CONTENT_DIGEST, Refusal};
 use crate::content::Content;
 use crate::door::store_problem;
-use crate::ending::{Ended, NotAppliedMark, Verdict, verdict};
+use crate::ending::{Ended, Verdict, verdict};
 use crate::observe::What;
 use crate::policy::Mode;
 use crate::problem::{Problem, Reason};
@@ -15,7 +15,7 @@ use crate::record::{Completion, Ending, Holding};
 use crate::run::{Finished, Produced, Run, SAVE_AGAIN};
 use crate::service;
 use crate::store::{StoreError, Transaction};
-use crate::vault::{SealError, Sealing};
+use crate::vault::Sealing;
 use crate::wait;
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
@@ -76,8 +76,7 @@ impl Run {
                 return self.winner().await;
             }
         };
-        let not_applied = response.extensions().get::<NotAppliedMark>().is_some();
-        match verdict(&self.policy().mode, Ended::Answered { status: response.status(), not_applied }) {
+        match verdict(&self.policy().mode, Ended::with(&response)) {
             Verdict::Keep => self.keep(response, transaction).await,
             Verdict::Unknown => self.unknown(false, Ok(response)).await,
             Verdict::Release if self.roll_back(transaction).await => self.give_back(Ok(response)).await,
@@ -96,9 +95,7 @@ impl Run {
             tracing::error!(operation = %asked.operation, "what takes out of answers what is not to be stored panicked");
             return self.broke(transaction, true, StatusCode::INTERNAL_SERVER_ERROR).await;
         };
-        let sealed = catch_unwind(AssertUnwindSafe(|| self.door.vault.seal(&self.sealing(), &stored)));
-        let sealed = sealed.unwrap_or(Err(SealError::Panicked));
-        let (sealed, retained) = match sealed {
+        let (sealed, retained) = match self.door.vault.seal(&self.sealing(), &stored) {
             Ok(sealed) => (sealed, retained),
             // Without a data key nothing of the answer may be kept, but that there was one is.
             Err(error) => {
@@ -203,6 +200,11 @@ impl Run {
                     self.recorded(&end, holding);
                     return Ok(holding);
                 }
+                // Offered again, it would be damaged still.
+                Err(error @ StoreError::Corrupt { .. }) => {
+                    self.note_unsaved(&error);
+                    return Err(store_problem(&error).about(self.asked.operation));
+                }
                 Err(error) if Instant::now() < patience_until => self.note_unsaved(&error),
                 Err(error) => {
                     tokio::spawn(self.clone().save_later(end));
@@ -226,7 +228,12 @@ impl Run {
                     self.recorded(&end, holding);
                     return;
                 }
-                Err(error) => self.note_unsaved(&error),
+                Err(error) => {
+                    self.note_unsaved(&error);
+                    if matches!(error, StoreError::Corrupt { .. }) {
+                        return;
+                    }
+                }
             }
         }
     }
@@ -311,9 +318,14 @@ impl Run {
         }
     }
 
-    /// What the record says by now: the answer of whoever holds or held it last, never one's own.
+    /// What the record says by now: the answer of whoever holds or held it last, never one's own. Where there is none, what
+    /// was done in a transaction is undone: with it there would be a record.
     async fn winner(&self) -> Answered {
-        self.winner_or(Err(service::outcome_unknown(&self.asked))).await
+        let nobody = match verdict(&self.policy().mode, Ended::Broke) {
+            Verdict::Release => Problem::new(Reason::HandlerFailed).about(self.asked.operation),
+            Verdict::Unknown | Verdict::Keep => service::outcome_unknown(&self.asked),
+        };
+        self.winner_or(Err(nobody)).await
     }
 
     /// The same, or this where there is no record.

@@ -11,6 +11,7 @@ use crate::policy::Mode;
 use crate::problem::{Next, Problem, Reason};
 use crate::record::{Record, Standing, Takeover};
 use crate::route::{Route, RouteTable};
+use crate::rule;
 use crate::run::{Step, Unrun, claim_and_run};
 use crate::scope::ResultRead;
 use crate::self_test::Probe;
@@ -193,6 +194,10 @@ async fn replay(
     sealed: &Bytes,
 ) -> Result<http::Response<Content>, Problem> {
     let operation = asked.operation;
+    let later = |detail: &str| {
+        let problem = Problem::new(Reason::StoreUnavailable).about(operation);
+        problem.detail(detail).retry_after(STORE_BACK_AFTER)
+    };
     door.spending
         .replay(asked.scope_tag, Instant::now().into_std())
         .map_err(|exceeded| budget_problem(&exceeded, operation))?;
@@ -205,10 +210,7 @@ async fn replay(
         };
         audit.result_read(&read).await.map_err(|error| {
             tracing::error!(%error, %operation, "idempotency");
-            Problem::new(Reason::StoreUnavailable)
-                .about(operation)
-                .retry_after(STORE_BACK_AFTER)
-                .detail("The read could not be audited")
+            later("The read could not be audited")
         })?;
     }
     let sealing = Sealing {
@@ -223,6 +225,7 @@ async fn replay(
         tracing::error!(%error, %operation, "a stored answer does not open");
         match error {
             OpenError::NoKey => Problem::new(Reason::ResultNotRetained).about(operation),
+            OpenError::Panicked => later("The answer cannot be opened now"),
             OpenError::Damaged => damaged(),
         }
     })?;
@@ -274,7 +277,7 @@ fn conflict(door: &Door, asked: &Asked) -> Problem {
 pub(crate) fn is_stale(door: &Door, asked: &Asked) -> bool {
     let keep = asked.route.policy.keep;
     let minted_at = asked.key.minted_at().filter(|_| door.refuse_stale_keys);
-    let kept_until = |at| crate::rule::later(at, keep.answer_for + keep.tombstone_for);
+    let kept_until = |at| rule::later(rule::later(at, keep.answer_for), keep.tombstone_for);
     minted_at.is_some_and(|at| kept_until(at) < Timestamp::now())
 }
 

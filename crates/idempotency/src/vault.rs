@@ -24,6 +24,7 @@ use http::Method;
 pub use keys::{DataKey, DataKeys, DerivedKeys, KeyId, Secret, SecretTooShort};
 use sha2::Sha256;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 use uuid::Uuid;
@@ -57,6 +58,9 @@ pub enum OpenError {
     /// Its data key is not there: no keys are configured, the key was retired, or the tenant was erased.
     #[error("the data key of the stored answer is not there: it was retired, erased or is not configured")]
     NoKey,
+    /// What brings the data keys panicked. The answer is still there.
+    #[error("what brings the data keys panicked, so the stored answer cannot be opened now")]
+    Panicked,
     /// It was not sealed by us for this record, or was damaged.
     #[error("the stored answer is damaged or belongs to another record")]
     Damaged,
@@ -155,7 +159,8 @@ impl Vault {
     /// Makes an answer fit to be stored: sealed where there are data keys.
     pub(crate) fn seal(&self, sealing: &Sealing<'_>, answer: &[u8]) -> Result<Bytes, SealError> {
         let Some(keys) = &self.keys else { return Ok(self.bind(sealing, answer)) };
-        let (id, key) = keys.newest(sealing.tenant).ok_or(SealError::NoKey)?;
+        let newest = unless_panicking(|| keys.newest(sealing.tenant)).ok_or(SealError::Panicked)?;
+        let (id, key) = newest.ok_or(SealError::NoKey)?;
         let mut nonce = [0; NONCE_BYTES];
         getrandom::fill(&mut nonce).map_err(SealError::Random)?;
         let mut out = Vec::with_capacity(1 + KEY_ID_BYTES + NONCE_BYTES + answer.len() + 16);
@@ -209,8 +214,9 @@ impl Vault {
         let (nonce, rest) = rest.split_first_chunk::<NONCE_BYTES>().ok_or(OpenError::Damaged)?;
         let (content, tag) = rest.split_last_chunk::<16>().ok_or(OpenError::Damaged)?;
         let id = KeyId(*id);
-        let key =
-            self.keys.as_ref().and_then(|keys| keys.by_id(sealing.tenant, id)).ok_or(OpenError::NoKey)?;
+        let keys = self.keys.as_ref().ok_or(OpenError::NoKey)?;
+        let known = unless_panicking(|| keys.by_id(sealing.tenant, id)).ok_or(OpenError::Panicked)?;
+        let key = known.ok_or(OpenError::NoKey)?;
         let mut answer = content.to_vec();
         sealing
             .cipher(&key)
@@ -231,6 +237,11 @@ impl Vault {
     fn keyed(&self, label: &str, parts: &[&[u8]]) -> [u8; 32] {
         finish(self.mac.clone(), label, parts)
     }
+}
+
+/// What the program's own part says, or `None` where it panicked: that spoils nothing of the operation.
+fn unless_panicking<T>(ask: impl FnOnce() -> T) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(ask)).ok()
 }
 
 /// What the cipher authenticates beside the answer.

@@ -35,6 +35,10 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Config, NoTls, Row, Socket};
 use uuid::Uuid;
 
+/// What one handler set, locked or made for its session is not there for the next. Statements stay prepared.
+const CLEAN: &str = "CLOSE ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ALL; UNLISTEN *; \
+                     SELECT pg_advisory_unlock_all(); DISCARD TEMP; DISCARD SEQUENCES";
+
 /// How the store uses its server.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -83,6 +87,8 @@ struct Inner {
     bells: Bells,
     /// Places for handlers that hold a connection.
     transactions: Arc<Semaphore>,
+    /// Makes a connection that a handler had as good as new.
+    clean: &'static str,
     listener: OnceLock<Listener>,
 }
 
@@ -155,14 +161,19 @@ impl Postgres {
         let manager = Manager::from_config(pooled, tls.clone(), recycling);
         let pool = Pool::builder(manager).max_size(options.connections_max).build();
         let pool = pool.map_err(|error| StoreError::Unfit(error.to_string()))?;
-        let store = Self::with_pool(pool, options).await?;
+        let store = Self::over(pool, options, CLEAN).await?;
         store.listen(config, tls);
         Ok(store)
     }
 
     /// Uses a pool of the program's own; its size counts in place of `connections_max`. Changes that other instances
-    /// make are found by asking, unless [`listen`](Self::listen) is called too.
+    /// make are found by asking, unless [`listen`](Self::listen) is called too. What a handler sets on a connection, beyond
+    /// its transaction, stays there: only the program knows what its connections are set to at first.
     pub async fn with_pool(pool: Pool, options: Options) -> Result<Self, StoreError> {
+        Self::over(pool, options, "").await
+    }
+
+    async fn over(pool: Pool, options: Options, clean: &'static str) -> Result<Self, StoreError> {
         schema::check_name(&options.schema)?;
         let connections = pool.status().max_size;
         if connections < 2 {
@@ -184,6 +195,7 @@ impl Postgres {
             transactions: Arc::new(Semaphore::new(connections - connections.div_ceil(4))),
             bells: Bells::default(),
             listener: OnceLock::new(),
+            clean,
             pool,
             options,
         })))

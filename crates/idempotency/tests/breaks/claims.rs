@@ -5,6 +5,7 @@ use crate::lossy::{Lossy, Way};
 use axum::Router;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
+use perdura_idempotency::store::Memory;
 use perdura_idempotency::{Attached, Policy, Routes, routes};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -64,6 +65,31 @@ async fn what_was_run_without_protection_is_not_given_back() {
     assert_eq!((told.reason().as_str(), count.so_far()), ("IDEMPOTENT_REQUEST_IN_PROGRESS", 1));
 }
 
+/// Who was told that nothing was done comes again after the outage, however long that took.
+#[tokio::test(start_paused = true)]
+async fn a_claim_is_given_back_also_after_an_outage_that_outlasts_its_lease() {
+    let (passed, store) = clocked();
+    let store = Lossy::before(store);
+    let layer = over(store.clone()).build().await.expect("a layer");
+    let count = Count::default();
+    let handler = {
+        let count = count.clone();
+        move || async move { count.once_more().to_string() }
+    };
+    let app: Router = Routes::new().route("/pay", routes::post(handler)).guarded_by(&layer).expect("fit");
+    store.becomes(Way::LosesClaims);
+    assert_eq!(ask(&app, post("/pay", &key(1))).await.reason(), UNAVAILABLE);
+    store.becomes(Way::Cut);
+    let drained = tokio::time::timeout(Duration::from_mins(1), layer.drain()).await;
+    assert!(drained.is_ok(), "a program that ends does not wait for the store because of what was never run");
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    passed.store(600, Ordering::SeqCst);
+    store.becomes(Way::Good);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let told = ask(&app, post("/pay", &key(1))).await;
+    assert_eq!((&told.body[..], count.so_far()), (&b"1"[..], 1), "{}", told.reason());
+}
+
 #[tokio::test(start_paused = true)]
 async fn claims_that_wait_to_be_given_back_are_bounded_for_each_caller() {
     let store = Lossy::default();
@@ -81,6 +107,17 @@ async fn claims_that_wait_to_be_given_back_are_bounded_for_each_caller() {
     store.becomes(Way::Good);
     layer.drain().await;
     assert_eq!(ask(&app, post("/pay", &key(0))).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_tombstone_that_stays_for_ever_goes_with_the_refusal_of_stale_keys() {
+    let policy = Policy::at_most_once().tombstone_for(Duration::MAX);
+    let layer = over(Memory::new()).refuse_stale_keys().build().await.expect("a layer");
+    let handler = || async { StatusCode::CREATED };
+    let app: Router =
+        Routes::new().route("/pay", routes::post(handler).with(policy)).guarded_by(&layer).expect("fit");
+    let told = ask(&app, post("/pay", "017f22e2-79b0-7cc3-98c4-dc0c0c07398f")).await;
+    assert_eq!(told.status, StatusCode::CREATED, "no key is older than for ever");
 }
 
 /// A record that is there when the key's age is looked at, and gone when it is claimed.

@@ -72,13 +72,16 @@ pub(crate) struct Told {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    /// What came behind it.
+    pub(crate) trailers: HeaderMap,
 }
 
 impl Told {
     pub(crate) async fn read(response: Response<Body>) -> Self {
         let (parts, body) = response.into_parts();
-        let body = body.collect().await.expect("a whole answer").to_bytes();
-        Self { status: parts.status, headers: parts.headers, body }
+        let collected = body.collect().await.expect("a whole answer");
+        let trailers = collected.trailers().cloned().unwrap_or_default();
+        Self { status: parts.status, headers: parts.headers, body: collected.to_bytes(), trailers }
     }
 
     pub(crate) fn is_replayed(&self) -> bool {
@@ -87,8 +90,17 @@ impl Told {
 
     /// The `reason` of a problem.
     pub(crate) fn reason(&self) -> String {
+        self.member("reason")
+    }
+
+    /// What a problem says is to be done `next`.
+    pub(crate) fn next(&self) -> String {
+        self.member("next")
+    }
+
+    fn member(&self, name: &str) -> String {
         let problem: serde_json::Value = serde_json::from_slice(&self.body).unwrap_or_default();
-        problem["reason"].as_str().unwrap_or_default().to_owned()
+        problem[name].as_str().unwrap_or_default().to_owned()
     }
 }
 

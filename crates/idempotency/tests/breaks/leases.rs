@@ -1,10 +1,11 @@
 //! Renewals that hang.
 
-use crate::kit::{ask, key, over, post};
+use crate::kit::{ask, clocked, key, over, post};
 use crate::lossy::{Lossy, Way};
 use axum::Router;
 use http::StatusCode;
 use perdura_idempotency::{Attached, Policy, Routes, routes};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
@@ -56,4 +57,25 @@ async fn what_others_may_run_is_stopped_before_its_lease_ends_also_while_a_renew
     let stopped = told.recv().await.expect("it is stopped");
     assert!(stopped - began < lease, "it ran for {:?}", stopped - began);
     assert_eq!(asked.await.expect("an answer").reason(), "IDEMPOTENT_REQUEST_IN_PROGRESS");
+}
+
+/// Another instance has taken the work over, and its hook says that it goes on: a retry is attached to it.
+#[tokio::test(start_paused = true)]
+async fn who_lost_the_lease_of_work_that_goes_on_is_told_to_come_again() {
+    let (passed, memory) = clocked();
+    let store = Lossy::before(memory.clone());
+    let (here, there) = (over(store.clone()).build().await, over(memory).build().await);
+    let routes = || {
+        let policy = Policy::durable(|_| async { Attached::StillRunning });
+        Routes::new().route("/work", routes::post(std::future::pending::<StatusCode>).with(policy))
+    };
+    let here: Router = routes().guarded_by(&here.expect("a layer")).expect("fit");
+    let there: Router = routes().guarded_by(&there.expect("a layer")).expect("fit");
+    store.becomes(Way::HoldsRenewals);
+    let asked = tokio::spawn(async move { ask(&here, post("/work", &key(1))).await });
+    sleep(Duration::from_secs(1)).await;
+    passed.store(31, Ordering::SeqCst);
+    assert_eq!(ask(&there, post("/work", &key(1))).await.reason(), "IDEMPOTENT_REQUEST_IN_PROGRESS");
+    let told = asked.await.expect("an answer");
+    assert_eq!((told.reason().as_str(), told.next().as_str()), ("OUTCOME_UNKNOWN", "same_key"));
 }

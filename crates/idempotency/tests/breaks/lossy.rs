@@ -18,6 +18,10 @@ pub(crate) enum Way {
     LosesClaims,
     /// Renewals are not answered.
     HoldsRenewals,
+    /// What is released is, and the first answer to it is lost.
+    LosesARelease,
+    /// Records that are to be ended turn out to be damaged.
+    Damaged,
     /// Nothing gets there.
     Cut,
 }
@@ -35,6 +39,11 @@ fn lost<T>() -> Result<T, StoreError> {
 }
 
 impl Lossy {
+    /// The way to this memory.
+    pub(crate) fn before(inner: Memory) -> Self {
+        Self { inner, ..Self::default() }
+    }
+
     /// This memory; after each look at it, something happens.
     pub(crate) fn after_looks(inner: Memory, happens: impl Fn() + Send + Sync + 'static) -> Self {
         Self { inner, looked: Some(Arc::new(happens)), ..Self::default() }
@@ -75,7 +84,9 @@ impl Store for Lossy {
                 seen.0
             };
             match way {
-                Way::Good | Way::HoldsRenewals => self.inner.claim(claim).await,
+                Way::Good | Way::HoldsRenewals | Way::LosesARelease | Way::Damaged => {
+                    self.inner.claim(claim).await
+                }
                 Way::LosesClaims => {
                     self.inner.claim(claim).await?;
                     lost()
@@ -100,11 +111,25 @@ impl Store for Lossy {
     }
 
     fn complete<'a>(&'a self, completion: &'a Completion) -> Pending<'a, Result<Holding, StoreError>> {
-        Box::pin(self.unless_cut(self.inner.complete(completion)))
+        Box::pin(async move {
+            if self.seen.lock().unwrap().0 == Way::Damaged {
+                let Completion { operation, .. } = *completion;
+                return Err(StoreError::Corrupt { operation, what: "on purpose" });
+            }
+            self.unless_cut(self.inner.complete(completion)).await
+        })
     }
 
     fn release(&self, operation: OperationId, epoch: Epoch) -> Pending<'_, Result<Holding, StoreError>> {
-        Box::pin(self.unless_cut(self.inner.release(operation, epoch)))
+        Box::pin(async move {
+            let released = self.unless_cut(self.inner.release(operation, epoch)).await;
+            let way = &mut self.seen.lock().unwrap().0;
+            if *way == Way::LosesARelease {
+                *way = Way::Good;
+                return lost();
+            }
+            released
+        })
     }
 
     fn look(&self, operation: OperationId) -> Pending<'_, Result<Option<Record>, StoreError>> {
@@ -136,14 +161,27 @@ impl Store for Lossy {
 
     fn begin<'a>(
         &'a self,
-        operation: OperationId,
-        grant: Grant,
-        extensions: &'a mut Extensions,
+        _: OperationId,
+        _: Grant,
+        _: &'a mut Extensions,
     ) -> Pending<'a, Result<Option<Box<dyn Transaction>>, StoreError>> {
-        self.inner.begin(operation, grant, extensions)
+        Box::pin(async { Ok(Some(Box::new(Uncommitted) as Box<dyn Transaction>)) })
     }
 
     fn shares_transactions(&self) -> bool {
-        false
+        true
+    }
+}
+
+/// A transaction whose commit gets neither there nor an answer.
+struct Uncommitted;
+
+impl Transaction for Uncommitted {
+    fn complete(self: Box<Self>, _: Completion) -> Pending<'static, Result<Holding, StoreError>> {
+        Box::pin(async { lost() })
+    }
+
+    fn roll_back(self: Box<Self>) -> Pending<'static, Result<(), StoreError>> {
+        Box::pin(async { Ok(()) })
     }
 }

@@ -1,7 +1,9 @@
 //! What was found by trying to break the layer: each a way in which something once ran twice, was forgotten, or was given
 //! to the wrong one.
 
+mod bodies;
 mod budgets;
+mod callers;
 mod claims;
 mod ends;
 mod kit;

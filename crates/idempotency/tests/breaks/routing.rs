@@ -2,9 +2,10 @@
 
 use crate::kit::{Count, ask, in_memory, key, post};
 use axum::Router;
+use axum::body::Body;
 use axum::handler::Handler;
 use axum::routing;
-use http::StatusCode;
+use http::{HeaderValue, Method, Request, StatusCode, header};
 use perdura_idempotency::{Policy, Routes, routes};
 
 /// Answers with how often it was run.
@@ -54,8 +55,7 @@ async fn one_guarded_router_under_two_prefixes_is_two_routes() {
 
 #[tokio::test]
 async fn a_declared_route_of_a_plain_router_keeps_its_policy_when_it_is_nested() {
-    let layer =
-        in_memory().route(&http::Method::POST, "/search", Policy::exempt()).build().await.expect("a layer");
+    let layer = in_memory().route(&Method::POST, "/search", Policy::exempt()).build().await.expect("a layer");
     let count = Count::default();
     let inner = Router::new().route("/search", routing::post(counting(&count))).layer(layer);
     let app = Router::new().nest("/api", inner);
@@ -102,10 +102,36 @@ async fn what_the_router_gives_no_template_is_guarded_too() {
 
 #[tokio::test]
 async fn a_fallback_may_be_declared_exempt() {
-    let declared = in_memory().route(&http::Method::POST, "*", Policy::exempt());
+    let declared = in_memory().route(&Method::POST, "*", Policy::exempt());
     let layer = declared.build().await.expect("a layer");
     let app = Router::new().route("/", routing::get(|| async {})).layer(layer);
     let told = ask(&app, post("/nowhere", &key(1))).await;
     assert_eq!(told.status, StatusCode::NOT_FOUND);
     assert!(!told.headers.contains_key(perdura_idempotency::IDEMPOTENCY_FINGERPRINT), "it passes untouched");
+}
+
+#[tokio::test]
+async fn what_only_reads_cannot_be_declared_as_protected() {
+    for method in [Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE] {
+        let refused = in_memory().route(&method, "/orders", Policy::at_most_once()).build().await.err();
+        let refused = refused.unwrap_or_else(|| panic!("{method} is never protected"));
+        assert!(refused.to_string().contains("never protected"), "{refused}");
+        assert!(in_memory().route(&method, "/orders", Policy::exempt()).build().await.is_ok(), "{method}");
+    }
+}
+
+/// It has no path that a probe could be sent to.
+#[tokio::test]
+async fn the_self_test_does_not_take_a_fallback_for_a_route() {
+    let sign_in = |request: &mut Request<Body>| {
+        request.headers_mut().insert(header::AUTHORIZATION, HeaderValue::from_static("somebody"));
+    };
+    let layer = in_memory()
+        .route(&Method::POST, "*", Policy::at_most_once())
+        .route(&Method::POST, "/pay", Policy::at_most_once())
+        .build()
+        .await
+        .expect("a layer");
+    let app = Router::new().route("/pay", routing::post(|| async {})).layer(layer.clone());
+    assert_eq!(layer.self_test(app, sign_in).await, Ok(()));
 }

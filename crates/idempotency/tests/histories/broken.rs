@@ -145,7 +145,7 @@ impl Broken {
 impl Broken {
     async fn sweep_what_it_saw(&self, keep: Keep) -> Result<Swept, StoreError> {
         let mut lapsed = Vec::new();
-        for operation in (0..KEYS).map(operation) {
+        for operation in (0..KEYS).map(|key| operation(0, key)) {
             let Some(record) = self.inner.look(operation).await? else { continue };
             if matches!(record.standing, Standing::Running { lease_left: Duration::ZERO }) {
                 pause().await;

@@ -6,9 +6,11 @@ use crate::pg;
 use crate::redis_server::{self, Server};
 use crate::tape::Counts;
 use crate::world::{self, Plan, World};
+use perdura_idempotency::record::Keep;
 use perdura_idempotency::store::postgres::Options;
 use perdura_idempotency::store::{Postgres, Store};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 /// How many histories each is put through; more where more kills are asked for too.
 fn histories() -> u32 {
@@ -32,7 +34,8 @@ async fn are_linearizable(
         }
         counts.add(&tape);
         jump(10_000);
-        instances[0].sweep(u32::MAX).await.expect("sweeping");
+        let keep = Keep { answer_for: Duration::ZERO, tombstone_for: Duration::ZERO };
+        instances[0].sweep(u32::MAX, keep).await.expect("sweeping");
     }
     counts.assert_each_at_least(histories() / 5);
 }

@@ -4,9 +4,11 @@ use crate::kit::{
     answer, answered, complete, found, granted, in_time, is_running, is_unavailable, operation, take,
 };
 use crate::proxy::{Point, Proxy};
+use crate::redis_server::Server;
 use crate::{pg, redis_server};
 use perdura_idempotency::record::{Holding, OperationId, Standing};
 use perdura_idempotency::store::{Postgres, Store};
+use std::os::unix::fs::symlink;
 
 const POINTS: [Point; 2] = [Point::BeforeTheRequest, Point::BeforeTheReply];
 
@@ -142,6 +144,27 @@ async fn the_subscriber_of_redis_comes_back() {
     let (proxy, url) = Proxy::before(&redis_server::url()).await;
     let through = redis_server::open(&url, &prefix).await;
     hears_again_after_a_cut(&proxy, &through, &beside).await;
+}
+
+/// The address leads to the new server; the connection to the old one is still good, and takes no writes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_was_demoted_is_left_for_the_one_that_took_its_place() {
+    let (before, after) = (Server::start(), Server::start());
+    let address = before.socket().with_file_name("address");
+    symlink(before.socket(), &address).expect("the folder can be written");
+    let url = format!("redis+unix://{}", address.display());
+    let store = redis_server::open(&url, &redis_server::fresh_name()).await;
+    granted(&store, &take(operation(1), 1)).await;
+    before.demote();
+    std::fs::remove_file(&address).expect("it is there");
+    symlink(after.socket(), &address).expect("the folder can be written");
+    in_time("finding the new one", async {
+        while is_unavailable(&store.claim(&take(operation(2), 1)).await) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert!(is_running(&store, operation(2)).await);
 }
 
 /// How often a client speaks for a claim, an end and a replay, once it has said them before.

@@ -127,6 +127,52 @@ async fn a_backend_that_ends_in_the_middle_leaves_nothing_and_the_next_run_is_th
     assert_eq!(pg::effects(&schema, 1).await, 1);
 }
 
+/// Whose rows a handler may see is often such a setting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_handler_sets_on_the_connection_is_not_there_for_the_next() {
+    let (schema, store, first) = scene().await;
+    let (shared, transaction) = pg::begin(&store, operation(1), first).await;
+    let client = transaction.client().await.expect("the transaction is open");
+    let set = format!(
+        "SET app.tenant = 'ann'; SET search_path TO {schema}; SET statement_timeout = 0; CREATE TEMP TABLE mine (n int); \
+         SELECT pg_advisory_lock(hashtext('{schema}'))"
+    );
+    client.batch_execute(&set).await.expect("it answers");
+    drop(client);
+    let completed = shared.complete(answered(operation(1), first.epoch, "done")).await;
+    assert_eq!(completed.expect("the store answers"), Holding::Held);
+    // The pool has four connections, and gives them in turn.
+    for n in 2..10 {
+        let grant = granted(&store, &take(operation(n), 1)).await;
+        let (shared, transaction) = pg::begin(&store, operation(n), grant).await;
+        let client = transaction.client().await.expect("the transaction is open");
+        let left = "SELECT COALESCE(current_setting('app.tenant', true), ''), current_setting('search_path'), \
+                    to_regclass('pg_temp.mine') IS NOT NULL";
+        let row = client.query_one(left, &[]).await.expect("it answers");
+        let left: (String, String, bool) = (row.get(0), row.get(1), row.get(2));
+        assert_eq!((left.0.as_str(), left.1.contains(&schema), left.2), ("", false, false), "{n}");
+        drop(client);
+        shared.roll_back().await.expect("the store answers");
+    }
+    let free = format!("SELECT pg_try_advisory_lock(hashtext('{schema}'))");
+    assert!(pg::connection().await.query_one(&free, &[]).await.expect("it answers").get::<_, bool>(0));
+}
+
+/// Who holds the connection and calls something that asks for it too would otherwise wait for itself, for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_waits_for_itself_is_told_so() {
+    let schema = pg::fresh_schema();
+    let options = Options { transaction_for: Duration::from_secs(1), ..pg::options(&schema) };
+    let store = Postgres::connect(&pg::url(), options).await.expect("the store opens");
+    let grant = granted(&store, &take(operation(1), 1)).await;
+    let (shared, transaction) = pg::begin(&store, operation(1), grant).await;
+    let held = transaction.client().await.expect("the transaction is open");
+    let asked = in_time("being told", transaction.client()).await;
+    assert!(unfit(asked).contains("let go of it"));
+    drop(held);
+    drop(shared);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handler_that_ends_the_transaction_is_found_out() {
     let (schema, store, grant) = scene().await;

@@ -53,7 +53,19 @@ impl Server {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("redis+unix://{}", self.folder.join("socket").display())
+        format!("redis+unix://{}", self.socket().display())
+    }
+
+    /// Where it listens.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.folder.join("socket")
+    }
+
+    /// From now on it follows another server, and takes no writes.
+    pub(crate) fn demote(&self) {
+        let mut up = redis::Client::open(self.url()).and_then(|client| client.get_connection());
+        let up = up.as_mut().expect("it is up");
+        redis::cmd("REPLICAOF").arg("127.0.0.1").arg(1).query::<()>(up).expect("it follows");
     }
 
     /// Steps the server's clock. It reads the file before each look at the clock.

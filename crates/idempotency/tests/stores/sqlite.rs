@@ -169,6 +169,18 @@ async fn what_is_no_database_is_refused() {
     assert!(is_unavailable(&missing));
 }
 
+/// Readers would wait for the writer, or see another database than it.
+#[tokio::test]
+async fn a_file_that_takes_no_log_beside_it_is_refused() {
+    for path in [":memory:", ""] {
+        let refused = Sqlite::open(path, &Options::default()).err();
+        assert!(
+            matches!(&refused, Some(StoreError::Unfit(why)) if why.contains("write-ahead log")),
+            "{path:?}: {refused:?}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_full_disk_fails_what_does_not_fit_and_nothing_else() {
     let folder = Folder::new();

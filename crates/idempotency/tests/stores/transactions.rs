@@ -106,6 +106,41 @@ async fn rolled_back_or_dropped_nothing_was_done_and_others_go_on() {
     }
 }
 
+/// Those who were stopped while they queued would otherwise be served one after the other, for nothing.
+#[tokio::test]
+async fn a_transaction_that_was_given_up_before_its_turn_takes_none() {
+    for dropped in [false, true] {
+        let Shop { store, grant, shared, transaction, folder, .. } = shop(&options()).await;
+        let mut extensions = Extensions::new();
+        let next = granted(&store, 2).await;
+        let waits = store.begin(operation(2), next, &mut extensions).await.expect("beginning");
+        let waits = waits.expect("is given");
+        transaction.run(pay).await.expect("paying");
+        let second = extensions.get::<Transaction>().expect("is put there").clone();
+        let (begun, run) = tokio::sync::oneshot::channel();
+        let queued = second.run(move |file| {
+            begun.send(()).expect("the test looks");
+            pay(file)
+        });
+        let mut queued = std::pin::pin!(queued);
+        tokio::select! {
+            biased;
+            told = &mut queued => panic!("it is not its turn: {told:?}"),
+            () = std::future::ready(()) => {}
+        }
+        if dropped {
+            drop(waits);
+        } else {
+            let undone = tokio::time::timeout(Duration::from_secs(2), waits.roll_back()).await;
+            undone.expect("it does not wait for those before it").expect("rolling back");
+        }
+        shared.complete(answered(1, grant, "paid")).await.expect("completing");
+        assert!(matches!(queued.await, Err(TransactionError::Ended)), "dropped: {dropped}");
+        assert!(run.await.is_err(), "it was run for nothing, dropped: {dropped}");
+        assert_eq!(payments(&folder), 1, "dropped: {dropped}");
+    }
+}
+
 #[tokio::test]
 async fn a_transaction_that_takes_too_long_is_rolled_back_and_says_so() {
     let options = Options { transaction_for: Duration::from_millis(50), ..options() };

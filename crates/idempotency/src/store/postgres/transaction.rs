@@ -63,9 +63,18 @@ enum State {
 }
 
 impl Transaction {
-    /// The connection, in the open transaction. Waits for whoever else uses it in this request.
+    /// The connection, in the open transaction. Waits for whoever else uses it in this request, for as long as one of its
+    /// statements may take: who holds it and asks again would wait for itself.
     pub async fn client(&self) -> Result<TransactionGuard, StoreError> {
-        let mut state = Arc::clone(&self.0.state).lock_owned().await;
+        let turn = Arc::clone(&self.0.state).lock_owned();
+        let turn = tokio::time::timeout(self.0.store.options.transaction_for, turn).await;
+        let mut state = turn.map_err(|_| {
+            StoreError::Unfit(
+                "the connection of this request's transaction is held elsewhere in the request: let go of it before \
+                 asking for it again"
+                    .into(),
+            )
+        })?;
         if self.0.closed.load(Ordering::SeqCst) {
             *state = State::Ended;
         }
@@ -219,9 +228,8 @@ impl store::Transaction for Lending {
             })
             .await?;
             let end = if held { "COMMIT" } else { "ROLLBACK" };
-            if let Err(error) =
-                within(time, async { client.batch_execute(end).await.map_err(unavailable) }).await
-            {
+            let ended = async { client.batch_execute(&format!("{end}; {}", store.clean)).await };
+            if let Err(error) = within(time, async { ended.await.map_err(unavailable) }).await {
                 drop(client);
                 return if held { self.settle(error).await } else { Ok(Holding::Lost) };
             }
@@ -239,7 +247,8 @@ impl store::Transaction for Lending {
             let time = self.0.store.options.timeout_for;
             let undone = async {
                 let marked = client.query_one("SELECT current_setting('idempotency.epoch', true)", &[]).await;
-                client.batch_execute("ROLLBACK").await.map_err(unavailable)?;
+                let undo = format!("ROLLBACK; {}", self.0.store.clean);
+                client.batch_execute(&undo).await.map_err(unavailable)?;
                 Ok(match marked {
                     Ok(row) => row.get::<_, Option<String>>(0) == Some(self.0.epoch.to_string()),
                     // One in which a statement failed does not tell its mark, and is there.

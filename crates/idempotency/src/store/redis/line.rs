@@ -5,7 +5,9 @@
 
 use crate::store::StoreError;
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, FromRedisValue, RedisError, ScriptInvocation};
+use redis::{
+    AsyncConnectionConfig, Client, ErrorKind, FromRedisValue, RedisError, ScriptInvocation, ServerErrorKind,
+};
 use std::time::Duration;
 use tokio::sync::Mutex;
 
@@ -89,7 +91,7 @@ impl Line {
                 Ok(told) => return Ok(told),
                 Err(error) => error,
             };
-            if is_lost(&error) {
+            if is_lost(&error) || is_demoted(&error) {
                 self.hang_up(number).await;
                 if tries_left > 0 && !error.is_timeout() {
                     tries_left -= 1;
@@ -132,6 +134,12 @@ impl Line {
 
 fn is_lost(error: &RedisError) -> bool {
     error.is_connection_dropped() || error.is_unrecoverable_error() || error.is_timeout()
+}
+
+/// The server follows another one now and takes no writes. The address may lead to that one already, and this connection
+/// never will.
+fn is_demoted(error: &RedisError) -> bool {
+    matches!(error.kind(), ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown))
 }
 
 fn unavailable(error: RedisError) -> StoreError {

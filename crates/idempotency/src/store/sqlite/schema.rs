@@ -60,7 +60,9 @@ pub(super) fn connect(path: &Path, options: &Options) -> Result<Connection, Stor
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(options.busy_for)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
-        connection.pragma_update(None, "journal_mode", "WAL")?;
+        // Where it cannot be, this is no error: it answers with what it is instead.
+        let log: String =
+            connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
         // Below zero, the unit is a kibibyte and not a page.
@@ -69,9 +71,15 @@ pub(super) fn connect(path: &Path, options: &Options) -> Result<Connection, Stor
             // It answers with what it was set to.
             connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))?;
         }
-        Ok(connection)
+        Ok((connection, log))
     };
-    open().map_err(Trouble::told)
+    match open().map_err(Trouble::told)? {
+        (connection, log) if log == "wal" => Ok(connection),
+        (_, log) => Err(StoreError::Unfit(format!(
+            "there is no write-ahead log beside the file, its journal_mode is {log:?}: use a file on a local disk, or the \
+             memory store"
+        ))),
+    }
 }
 
 /// A connection that changes nothing.

@@ -50,12 +50,26 @@ pub(super) struct Session {
 }
 
 impl Session {
+    /// Whether it is still wanted, now that its turn has come. Those who were stopped while they queued would otherwise be
+    /// served one after the other, for nothing.
+    fn begins(&self) -> bool {
+        let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*stage {
+            Stage::Queued(steps) => *stage = Stage::Open(steps.clone()),
+            Stage::Ended(Why::GivenUp) => return false,
+            Stage::Waiting | Stage::Open(_) | Stage::Ended(_) => {}
+        }
+        true
+    }
+
     /// Says why there is no transaction any more, before the steps that still come find nobody.
     fn ended(&self, why: Why) {
         let mut stage = self.stage.lock().unwrap_or_else(PoisonError::into_inner);
         match &*stage {
             // Whoever ended it did not know what the thread knows.
-            Stage::Waiting | Stage::Open(_) | Stage::Ended(Why::Ended) => *stage = Stage::Ended(why),
+            Stage::Waiting | Stage::Queued(_) | Stage::Open(_) | Stage::Ended(Why::Ended | Why::GivenUp) => {
+                *stage = Stage::Ended(why);
+            }
             Stage::Ended(_) => {}
         }
     }
@@ -63,6 +77,9 @@ impl Session {
 
 /// Serves one transaction to its end.
 pub(super) fn serve(desk: &mut Desk, session: &Session) {
+    if !session.begins() {
+        return;
+    }
     let (why, tell) = match desk.begin() {
         Ok(()) => steps(desk, session),
         Err(error) => (Why::NotBegun(Arc::new(error)), None),

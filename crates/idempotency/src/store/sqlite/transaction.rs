@@ -35,7 +35,9 @@ struct Shared {
 pub(super) enum Stage {
     /// Nothing was run.
     Waiting,
-    /// The thread serves it, or will.
+    /// The thread will serve it, when its turn comes.
+    Queued(Sender<Step>),
+    /// The thread serves it.
     Open(Sender<Step>),
     /// There is none any more.
     Ended(Why),
@@ -45,6 +47,8 @@ pub(super) enum Stage {
 #[derive(Clone)]
 pub(super) enum Why {
     Ended,
+    /// It is not wanted any more; where its turn has not come yet, it takes none.
+    GivenUp,
     TimedOut,
     Panicked,
     RolledBack,
@@ -78,7 +82,7 @@ pub enum TransactionError {
 impl From<Why> for TransactionError {
     fn from(why: Why) -> Self {
         match why {
-            Why::Ended => Self::Ended,
+            Why::Ended | Why::GivenUp => Self::Ended,
             Why::TimedOut => Self::TimedOut,
             Why::Panicked => Self::Panicked,
             Why::RolledBack => Self::RolledBack,
@@ -98,15 +102,17 @@ impl Shared {
         match &*self.stage() {
             Stage::Ended(why) => why.clone(),
             // The thread says why before it lets go of a step. It did not: it is gone.
-            Stage::Waiting | Stage::Open(_) => Why::Gone,
+            Stage::Waiting | Stage::Queued(_) | Stage::Open(_) => Why::Gone,
         }
     }
 
     /// Takes the way to the thread away from everybody else.
-    fn end(&self) -> Stage {
+    fn end(&self, why: Why) -> Stage {
         let mut stage = self.stage();
         match &*stage {
-            Stage::Waiting | Stage::Open(_) => std::mem::replace(&mut *stage, Stage::Ended(Why::Ended)),
+            Stage::Waiting | Stage::Queued(_) | Stage::Open(_) => {
+                std::mem::replace(&mut *stage, Stage::Ended(why))
+            }
             Stage::Ended(why) => Stage::Ended(why.clone()),
         }
     }
@@ -119,11 +125,11 @@ impl Shared {
         let place = self.writer.place().await.map_err(|Gone| Why::Gone)?;
         let mut stage = self.stage();
         match &*stage {
-            Stage::Open(steps) => Ok(steps.clone()),
+            Stage::Queued(steps) | Stage::Open(steps) => Ok(steps.clone()),
             Stage::Ended(why) => Err(why.clone()),
             Stage::Waiting => {
                 let (sender, steps) = mpsc::channel();
-                *stage = Stage::Open(sender.clone());
+                *stage = Stage::Queued(sender.clone());
                 place.send(Command::Session(Session { steps, stage: self.stage.clone() }));
                 Ok(sender)
             }
@@ -133,7 +139,7 @@ impl Shared {
     fn opened(&self) -> Option<Result<Sender<Step>, Why>> {
         match &*self.stage() {
             Stage::Waiting => None,
-            Stage::Open(steps) => Some(Ok(steps.clone())),
+            Stage::Queued(steps) | Stage::Open(steps) => Some(Ok(steps.clone())),
             Stage::Ended(why) => Some(Err(why.clone())),
         }
     }
@@ -203,7 +209,7 @@ impl Shares {
 impl Drop for Shares {
     fn drop(&mut self) {
         // The way to the thread goes with it, and the thread rolls back when nobody can send any more.
-        drop(self.0.0.end());
+        drop(self.0.0.end(Why::GivenUp));
     }
 }
 
@@ -212,10 +218,10 @@ impl crate::store::Transaction for Shares {
         Box::pin(async move {
             let shared = &self.0.0;
             let unavailable = |why: Why| StoreError::Unavailable(Box::new(TransactionError::from(why)));
-            match shared.end() {
+            match shared.end(Why::Ended) {
                 Stage::Waiting => shared.writer.ask(move |group| group.complete(&completion)).await,
                 Stage::Ended(why) => Err(unavailable(why)),
-                Stage::Open(steps) => {
+                Stage::Queued(steps) | Stage::Open(steps) => {
                     let (reply, told) = oneshot::channel();
                     if steps.send(Step::Complete(completion, reply)).is_err() {
                         return Err(unavailable(shared.why()));
@@ -228,7 +234,7 @@ impl crate::store::Transaction for Shares {
 
     fn roll_back(self: Box<Self>) -> Pending<'static, Result<(), StoreError>> {
         Box::pin(async move {
-            if let Stage::Open(steps) = self.0.0.end() {
+            if let Stage::Open(steps) = self.0.0.end(Why::GivenUp) {
                 let (waiting, done) = oneshot::channel();
                 if steps.send(Step::RollBack(waiting)).is_ok() {
                     // Nothing is sent: the other end is dropped when it is done, or when it was done before.
