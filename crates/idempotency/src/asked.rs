@@ -83,6 +83,8 @@ pub(crate) struct Asked {
 pub(crate) enum Refusal {
     Problem(Problem),
     Answer(Box<Response<Body>>),
+    /// One that was run, and of which it was told what came of it.
+    Failed(Problem),
 }
 
 impl From<Problem> for Refusal {

@@ -4,7 +4,7 @@ use crate::asked::CONTENT_DIGEST;
 use crate::digest;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Response, header};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use sha2::{Digest, Sha256};
 use std::pin::Pin;
@@ -62,6 +62,8 @@ pub(crate) fn with_digest(response: Response<Content>) -> Response<Body> {
             parts.headers.insert(CONTENT_DIGEST, digest);
             Body::from(bytes)
         }
+        // What follows is no content of this answer.
+        Content::Flowing(body) if parts.status == StatusCode::SWITCHING_PROTOCOLS => body,
         Content::Flowing(body) => {
             parts.headers.remove(CONTENT_DIGEST);
             // HTTP/1.1 sends nothing behind a content whose length it told in front.

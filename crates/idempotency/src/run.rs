@@ -23,6 +23,7 @@ use http::{HeaderValue, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -48,6 +49,8 @@ pub(crate) enum Step<S> {
     Done(http::Response<Content>),
     /// It is known already.
     Found(Box<(Record, Unrun<S>)>),
+    /// It was run, and what came of it was told; this is what its caller is told.
+    Failed(Problem),
     /// It was not run.
     Refused(Problem),
 }
@@ -102,15 +105,21 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
                 grant,
                 began,
                 deadline,
+                is_recorded: AtomicBool::new(false),
+                is_lost: AtomicBool::new(false),
                 _inside: inside,
                 _place: place,
             });
             let answered = if !grant.taken_over && service::is_stale(&run.door, &asked) {
                 run.give_back(Err(Problem::new(Reason::KeyStale).about(asked.operation))).await
             } else {
-                run.go(unrun).await
+                run.clone().go(unrun).await
             };
-            answered.map_or_else(Step::Refused, Step::Done)
+            match answered {
+                Ok(answer) => Step::Done(answer),
+                Err(problem) if run.is_recorded.load(Ordering::Relaxed) => Step::Failed(problem),
+                Err(problem) => Step::Refused(problem),
+            }
         }
         Err(error @ (StoreError::Corrupt { .. } | StoreError::Unfit(_) | StoreError::Detached(_))) => {
             Step::Refused(store_problem(&error).about(asked.operation))
@@ -223,6 +232,10 @@ pub(crate) struct Run {
     pub(crate) began: Instant,
     /// When the lease must have been renewed.
     deadline: watch::Sender<Instant>,
+    /// Its end was recorded and told.
+    is_recorded: AtomicBool,
+    /// It was told that the lease is lost.
+    is_lost: AtomicBool,
     _inside: Inside,
     _place: Place,
 }
@@ -234,6 +247,19 @@ impl Run {
 
     pub(crate) fn tell(&self, what: What) {
         self.door.tell(&self.asked.route, Some(self.asked.operation), what);
+    }
+
+    /// Once, whoever finds out.
+    pub(crate) fn tell_lost(&self) {
+        if !self.is_lost.swap(true, Ordering::Relaxed) {
+            self.tell(What::LeaseLost { epoch: self.grant.epoch });
+        }
+    }
+
+    /// What came of it is recorded, and told.
+    pub(crate) fn tell_recorded(&self, what: What) {
+        self.is_recorded.store(true, Ordering::Relaxed);
+        self.tell(what);
     }
 
     async fn go<S: Inner>(self: Arc<Self>, unrun: Unrun<S>) -> Result<http::Response<Content>, Problem> {
@@ -311,7 +337,7 @@ impl Run {
                 },
                 () = until(run_until) => Finished::TimedOut,
                 () = sleep_until(deadline), if stops => {
-                    self.tell(What::LeaseLost { epoch: self.grant.epoch });
+                    self.tell_lost();
                     Finished::Lost
                 }
                 renewed = &mut renewal, if is_held => match renewed {
@@ -320,7 +346,7 @@ impl Run {
                         continue;
                     }
                     Ok(Holding::Lost) => {
-                        self.tell(What::LeaseLost { epoch: self.grant.epoch });
+                        self.tell_lost();
                         is_held = false;
                         if !stops {
                             continue;

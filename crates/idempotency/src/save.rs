@@ -175,15 +175,15 @@ impl Run {
     fn recorded(&self, end: &End, holding: Holding) {
         let epoch = self.grant.epoch;
         match (holding, end) {
-            (Holding::Lost, _) => self.tell(What::LeaseLost { epoch }),
-            (Holding::Held, End::Released) => self.tell(What::Released { epoch }),
+            (Holding::Lost, _) => self.tell_lost(),
+            (Holding::Held, End::Released) => self.tell_recorded(What::Released { epoch }),
             (Holding::Held, End::Completed(completion, told)) => {
                 let bytes = match &completion.ending {
                     Ending::Answered(sealed) => sealed.len() as u64,
                     Ending::Unknown => 0,
                 };
                 self.door.spending.stored(self.asked.scope_tag, bytes, Instant::now().into_std());
-                self.tell(told.clone());
+                self.tell_recorded(told.clone());
             }
         }
     }
@@ -334,7 +334,7 @@ impl Run {
             Ok(Some(record)) => {
                 match self.authorise().await {
                     Ok(()) => {}
-                    Err(Refusal::Problem(problem)) => return Err(problem),
+                    Err(Refusal::Problem(problem) | Refusal::Failed(problem)) => return Err(problem),
                     Err(Refusal::Answer(answer)) => return Ok(answer.map(Content::Flowing)),
                 }
                 let answer = service::found(&self.door, &self.asked, &record).await?;

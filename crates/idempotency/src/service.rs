@@ -101,8 +101,9 @@ async fn guarded(door: Arc<Door>, route: Arc<Route>, request: Request, inner: im
     let mut response = answered.unwrap_or_else(|(operation, refusal)| match refusal {
         Refusal::Problem(problem) => {
             door.tell(&route, operation, What::Refused { reason: problem.reason().name() });
-            problem.found_below(door.operations_at.as_deref()).into_response(door.profile).map(Content::whole)
+            shown(&door, problem)
         }
+        Refusal::Failed(problem) => shown(&door, problem),
         Refusal::Answer(answer) => {
             door.tell(&route, operation, What::Refused { reason: Reason::NotAuthorised.name() });
             answer.map(Content::Flowing)
@@ -110,6 +111,10 @@ async fn guarded(door: Arc<Door>, route: Arc<Route>, request: Request, inner: im
     });
     echo.put(response.headers_mut());
     with_digest(response)
+}
+
+fn shown(door: &Door, problem: Problem) -> http::Response<Content> {
+    problem.found_below(door.operations_at.as_deref()).into_response(door.profile).map(Content::whole)
 }
 
 /// Runs the request, or finds what came of it.
@@ -131,6 +136,7 @@ async fn answer(
             // To its end, so that a caller who goes away leaves no claim behind and no effect half done.
             Some(_) | None => match carried(claim_and_run(door.clone(), asked.clone(), unrun)).await {
                 Step::Done(answer) => return Ok(answer),
+                Step::Failed(problem) => return Err(Refusal::Failed(problem)),
                 Step::Refused(problem) => return Err(problem.into()),
                 Step::Found(record_and_back) => *record_and_back,
             },
@@ -138,10 +144,11 @@ async fn answer(
         if let Some(answer) = found(door, asked, &record).await? {
             return Ok(answer);
         }
-        match wait::for_change(door, asked, patience_until).await? {
-            Waited::Changed => unrun = authorise_again(door, asked, back).await?,
+        let waited = wait::for_change(door, asked, patience_until).await?;
+        unrun = authorise_again(door, asked, back).await?;
+        match waited {
+            Waited::Changed => {}
             Waited::NotApplied => return Err(wait::not_applied(asked).into()),
-            Waited::Unknown => return Err(outcome_unknown(asked).into()),
             Waited::InVain => return Err(wait::in_progress(asked).into()),
         }
     }

@@ -3,9 +3,7 @@
 use crate::asked::{Asked, random};
 use crate::door::{Door, store_problem};
 use crate::observe::What;
-use crate::policy::Mode;
 use crate::problem::{Problem, Reason};
-use crate::record::Standing;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
@@ -21,14 +19,12 @@ pub(crate) enum Waited {
     Changed,
     /// It ended, and nothing of it was done.
     NotApplied,
-    /// It ended, and nobody knows what was done; whoever asks anew may find out.
-    Unknown,
     /// It still runs, and patience is over; or all places that its caller may wait in are taken.
     InVain,
 }
 
-/// Waits until the operation no longer runs, or until patience is over. Who waits for one that fails is told so, and does
-/// not run it in its place: otherwise each of those who wait would, one after the other.
+/// Waits until the operation no longer runs, or until patience is over. Who waits for one that did nothing is told so, and
+/// does not run it in its place: otherwise each of those who wait would, one after the other.
 pub(crate) async fn for_change(
     door: &Door,
     asked: &Asked,
@@ -44,15 +40,7 @@ pub(crate) async fn for_change(
         let changed = door.store.changed(operation);
         match door.store.look(operation).await.map_err(|error| store_problem(&error))? {
             Some(record) if record.standing.is_running() => {}
-            Some(record) => {
-                let is_unknown = matches!(record.standing, Standing::Unknown { .. });
-                break match asked.route.policy.mode {
-                    Mode::Durable(_) if is_unknown => Waited::Unknown,
-                    Mode::Exempt | Mode::AtMostOnce | Mode::Transactional | Mode::Durable(_) => {
-                        Waited::Changed
-                    }
-                };
-            }
+            Some(_) => break Waited::Changed,
             None => break Waited::NotApplied,
         }
         if Instant::now() >= patience_until {

@@ -99,7 +99,7 @@ async fn who_lost_a_transaction_without_a_trace_is_told_that_nothing_was_done() 
     let app: Router = routes.guarded_by(&layer).expect("fit");
     store.becomes(Way::LosesARelease);
     let told = ask(&app, post("/pay", &key(1))).await;
-    assert_eq!((told.reason().as_str(), told.next().as_str()), ("HANDLER_FAILED", "same_key"));
+    assert_eq!((told.reason().as_str(), told.next().as_str()), ("IDEMPOTENCY_STORE_UNAVAILABLE", "same_key"));
 }
 
 /// Work that goes on by itself, begun by a handler that then breaks, and found by a hook that says this of it.

@@ -73,6 +73,12 @@ fn on_redis(url: &str) -> Vec<u8> {
                 .arg(&key)
                 .query::<Vec<Vec<u8>>>(&mut server)
                 .map(|fields| fields.concat()),
+            "zset" => redis::cmd("ZRANGE")
+                .arg(&key)
+                .arg(0)
+                .arg(-1)
+                .query::<Vec<Vec<u8>>>(&mut server)
+                .map(|members| members.concat()),
             other => panic!("nobody looks into a {other}"),
         };
         all.extend(read.expect("it is there"));

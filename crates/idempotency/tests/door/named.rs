@@ -6,8 +6,10 @@ use crate::shop::{Plan, Shop};
 use http::header;
 use perdura_idempotency::observe::What;
 use perdura_idempotency::{Attached, IdempotencyContext, Policy};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
+use tokio::sync::Semaphore;
 
 /// A route where a second run is asked for before it takes place: the work was never begun, so it is run.
 fn durable() -> Policy {
@@ -45,7 +47,19 @@ on_each_store! {
     }
 
     async fn late_success_after_a_lost_lease(ground) {
-        let here = Shop::open(&ground, Plan::waits(durable())).await;
+        let gate = Arc::new(Semaphore::new(0));
+        let second_gate = gate.clone();
+        let plan = Plan::of(durable(), move |call| {
+            let gate = second_gate.clone();
+            async move {
+                match call.nth {
+                    1 => call.till.at_the_gate().await,
+                    _ => gate.acquire().await.expect("it is never closed").forget(),
+                }
+                crate::shop::paid(call.nth)
+            }
+        });
+        let here = Shop::open(&ground, plan).await;
         let there = here.beside().await;
         let ask = Ask::pay(&key(1));
         let paused = here.send(&ask);
@@ -54,11 +68,10 @@ on_each_store! {
         let second = there.send(&ask);
         here.till.began(2).await;
         here.till.open(1);
-        // Handlers pass the gate in the order in which they came to it, so the paused one is the first to end.
         let paused = paused.await.unwrap();
         paused.is_refused(409, "IDEMPOTENT_REQUEST_IN_PROGRESS");
         assert!(paused.headers.contains_key(header::RETRY_AFTER));
-        here.till.open(1);
+        gate.add_permits(1);
         second.await.unwrap().is_payment(2);
         assert!(here.ask(&ask).await.is_payment(2).is_replayed());
         assert_eq!(here.till.runs(), 2);

@@ -56,6 +56,9 @@ impl Gauge {
 fn sample(line: &str) -> Option<(String, u64)> {
     let (name, rest) = line.strip_prefix("perdura_idempotency_")?.split_once('{')?;
     let (labels, count) = rest.split_once("} ")?;
+    if name == "lease_expiries_total" {
+        return Some((format!("{name} by {labels}").replace('"', ""), count.parse().expect("a count")));
+    }
     let more = labels.strip_prefix(&format!("route=\"{ROUTE}\"")).expect("no other route was asked");
     match (name, more) {
         ("requests_total", outcome) => Some((outcome.strip_prefix(",outcome=")?.replace('"', ""), count)),
@@ -122,6 +125,20 @@ on_each_store! {
             let mut expected: Vec<_> = always.iter().copied().chain(beside).collect();
             expected.sort_unstable();
             assert_eq!(gauge.rose(), by(&expected), "{what}");
+        }
+    }
+
+    async fn each_request_has_one_outcome(ground) {
+        let transactional = ground.shares_transactions().then(Policy::transactional);
+        for policy in [Policy::default()].into_iter().chain(transactional) {
+            let metrics = Metrics::new();
+            let counting = metrics.clone();
+            let plan = Plan::of(policy, |call| async move { assert!(call.nth == 0, "no run succeeds") });
+            let shop = Shop::open(&ground, plan.set_up(move |layer| layer.observe(counting.clone()))).await;
+            assert_eq!(shop.ask(&Ask::pay(&key(9))).await.status, 500);
+            let text = metrics.render();
+            let counts = text.lines().filter(|line| line.contains("_requests_total{") && !line.ends_with(" 0"));
+            assert_eq!(counts.count(), 1, "{text}");
         }
     }
 

@@ -161,6 +161,15 @@ on_each_store! {
         }
     }
 
+    async fn a_switch_of_protocols_has_no_trailer(ground) {
+        let plan = Plan::of(Policy::default(), |_| async {
+            (StatusCode::SWITCHING_PROTOCOLS, [(header::CONNECTION, "upgrade"), (header::UPGRADE, "chat")])
+        });
+        let shop = Shop::open(&ground, plan).await;
+        let told = shop.ask(&Ask::pay(&key(1))).await;
+        assert_eq!((told.status.as_u16(), told.header(header::TRAILER)), (101, ""), "{told:?}");
+    }
+
     async fn a_switch_of_protocols_is_passed_on_and_protected(ground) {
         let plan = Plan::of(Policy::default(), |_| async {
             (StatusCode::SWITCHING_PROTOCOLS, [(header::CONNECTION, "upgrade"), (header::UPGRADE, "chat")])

@@ -108,6 +108,25 @@ on_each_store! {
         assert!(!shop.ask(&Ask::pay(&key(1))).await.is_payment(1).is_replayed(), "the key was not used up");
     }
 
+    async fn who_waited_and_may_no_longer_is_told_nothing(ground) {
+        let rights = Rights::default();
+        let plan = Plan::of(Policy::default(), |call| async move {
+            call.till.at_the_gate().await;
+            StatusCode::TOO_MANY_REQUESTS
+        });
+        let shop = Shop::open(&ground, rights.over(plan)).await;
+        let ask = Ask::pay(&key(1));
+        let first = shop.send(&ask);
+        shop.till.began(1).await;
+        let waiting = shop.send(&ask);
+        shop.events.until(1, |what| *what == What::Waiting).await;
+        rights.revoked.lock().unwrap().insert("ann".to_owned());
+        shop.till.open(2);
+        assert_eq!(first.await.unwrap().status, 429);
+        waiting.await.unwrap().is_refused(403, "NOT_AUTHORISED");
+        assert_eq!(shop.till.runs(), 1);
+    }
+
     async fn who_was_overtaken_and_lost_its_rights_is_not_told_what_counts(ground) {
         let policy = Policy::durable(|_: IdempotencyContext| async { Attached::NotBegun });
         let rights = Rights::default();

@@ -66,8 +66,8 @@ impl Outage {
     /// By which the commit of the end is known on the way: the answer in it, or the commit itself.
     fn commit(self) -> &'static [u8] {
         match self.route {
-            // To its end: a transaction that begins says READ COMMITTED.
-            Route::Transfers => b"COMMIT\0",
+            // With what ends it: a transaction that begins says READ COMMITTED.
+            Route::Transfers => b"COMMIT;",
             Route::Orders => b"shipped_by",
             Route::Payments | Route::Levels | Route::Naive | Route::KeylessOrders | Route::UnfencedLevels => {
                 b"receipt"
