@@ -127,8 +127,14 @@ async fn a_redis_that_fails_over_may_lose_a_claim_and_gives_no_epoch_twice() {
     let before = redis_server::open(&primary.url(), &prefix).await;
     let kept = granted(&before, &take(operation(1), 1)).await;
     assert_eq!(complete(&before, operation(1), kept.epoch, "kept").await, Holding::Held);
-    in_time("the replica having it", async { while say(&primary, "WAIT 1 100") != redis::Value::Int(1) {} })
-        .await;
+    // Who waits does so for what it wrote itself, and what was written before.
+    let client = redis::Client::open(primary.url()).expect("the address is well-formed");
+    let mut waiting = client.get_connection().expect("it runs");
+    let mut reached = || {
+        redis::cmd("SET").arg("mark").arg(1).exec(&mut waiting).expect("it does as told");
+        redis::cmd("WAIT").arg(1).arg(100).query::<u32>(&mut waiting).expect("it does as told")
+    };
+    in_time("the replica having it", async { while reached() != 1 {} }).await;
 
     // It looks for its primary where nobody is.
     say(&replica, "REPLICAOF 127.0.0.1 1");
