@@ -189,8 +189,8 @@ impl Run {
     }
 
     /// Records the end, and goes on trying where the store is away, as the holder that it is: whoever took the operation over
-    /// would do it again. The caller is not kept longer than it has patience:
-    /// it is then told to come again, and finds what was recorded meanwhile.
+    /// would do it again. The caller is not kept longer than it has patience: it is then told to come again, and finds what
+    /// was recorded meanwhile.
     async fn save(self: &Arc<Self>, end: End) -> Result<Holding, Problem> {
         let patience_until = Instant::now() + SAVE_PATIENCE;
         let mut pause = SAVE_AGAIN.0;

@@ -11,6 +11,8 @@ use std::net::SocketAddr;
 
 /// Asks over a connection that speaks this and nothing else.
 async fn over(version: Version, address: SocketAddr, ask: &Ask) -> Told {
+    // Where TLS is switched on in reqwest by somebody else, it wants to be told whose.
+    drop(rustls::crypto::ring::default_provider().install_default());
     let client = reqwest::Client::builder().no_proxy();
     let client = match version {
         Version::HTTP_2 => client.http2_prior_knowledge(),

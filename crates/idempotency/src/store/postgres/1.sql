@@ -115,7 +115,9 @@ END
 $$;
 
 -- Reads without a lock and writes only if what it read still stands; otherwise it reads again. So a replay takes no
--- lock and writes nothing, and of two that would write, one does.
+-- lock and writes nothing, and of two that would write, one does. The clock is read before the row: a row that was
+-- changed in between says the same of that moment as of the one when it was changed. The other way round, a lease that
+-- was renewed in between would seem to have run out.
 CREATE FUNCTION idempotency_claim(
     p_operation uuid, p_scope bytea, p_request bytea, p_claimant uuid, p_lease bigint, p_takeover boolean,
     p_answer bigint, p_tombstone bigint
@@ -129,8 +131,8 @@ DECLARE
     v_alone boolean := false;
 BEGIN
     LOOP
-        SELECT * INTO r FROM idempotency_record WHERE operation = p_operation;
         v_now := idempotency_now();
+        SELECT * INTO r FROM idempotency_record WHERE operation = p_operation;
         IF NOT FOUND THEN
             -- Who inserts is alone with the operation from before it draws its number until it commits, so that no
             -- later grant of the same operation carries a smaller number.
@@ -226,8 +228,8 @@ DECLARE
     v_now timestamptz;
 BEGIN
     LOOP
-        SELECT * INTO r FROM idempotency_record WHERE operation = p_operation;
         v_now := idempotency_now();
+        SELECT * INTO r FROM idempotency_record WHERE operation = p_operation;
         IF NOT FOUND OR r.gone_at <= v_now THEN
             RETURN NULL;
         END IF;
