@@ -18,6 +18,7 @@ use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use uuid::Uuid;
 
@@ -279,6 +280,12 @@ impl Door {
     /// What can be seen of the node.
     pub fn gauges(&self) -> Reading {
         self.shared.gauges.read()
+    }
+
+    /// For how long work has waited without the node looking at it: a Turn or a commit takes that long. Zero: it moves,
+    /// or has nothing to do. It never waits.
+    pub fn stalled_for(&self) -> Duration {
+        self.shared.pulse.stalled_for()
     }
 
     /// Why nothing can be written at the moment; `None`: all is well.

@@ -10,7 +10,7 @@ use crate::message::Message;
 use crate::naming::Resolver;
 use crate::node::Live;
 use crate::turner::{REOPEN_AFTER, Turner};
-use crate::watch::Gauges;
+use crate::watch::{Gauges, Pulse};
 use crate::world::World;
 use perdura_store::{CommitError, Failure, Store};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -58,6 +58,7 @@ pub(crate) enum Event {
 pub(crate) struct Shared {
     store: Mutex<Option<Box<dyn Store>>>,
     pub(crate) gauges: Gauges,
+    pub(crate) pulse: Pulse,
     /// How often a machine was changed since the start.
     pub(crate) machine_changes: AtomicU64,
     /// Why nothing can be written at the moment.
@@ -128,6 +129,7 @@ impl Runtime {
         let shared = Arc::new(Shared {
             store: Mutex::new(Some(opener()?)),
             gauges: Gauges::default(),
+            pulse: Pulse::default(),
             machine_changes: AtomicU64::new(0),
             trouble: Mutex::new(None),
         });

@@ -249,6 +249,9 @@ impl Turner {
             self.inbox.try_recv().ok()
         } else {
             self.listen(opened).or_else(|| {
+                if !opened.is_writing {
+                    self.shared.pulse.rest();
+                }
                 // While a full group waits for the one before it, timers can wait too.
                 let wake = if has_room { opened.node.next_wake() } else { Wake::default() };
                 match self.inbox.recv_timeout(self.idle_for(wake)) {
@@ -258,6 +261,7 @@ impl Turner {
                 }
             })
         };
+        self.shared.pulse.beat();
         for _ in 0..TAKE_AT_ONCE {
             // Only what is taken in is received: what is left over stays in the channel.
             let Some(event) = next.take().or_else(|| self.inbox.try_recv().ok()) else { break };

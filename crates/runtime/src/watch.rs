@@ -5,7 +5,7 @@ use crate::node::Node;
 use perdura_store::Totals;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Commit times are counted in buckets, eight for each power of two of microseconds, up to about 33 s.
 pub const BUCKETS: usize = 8 * 26;
@@ -21,6 +21,44 @@ fn bucket(us: u64) -> usize {
 pub fn bucket_end_us(bucket: usize) -> f64 {
     let (power, eighth) = (bucket / 8, bucket % 8);
     (1u64 << power) as f64 * (1.0 + (eighth + 1) as f64 / 8.0)
+}
+
+/// Whether the node's thread moves: since when it has not taken in what arrived, though it has something to do.
+#[derive(Debug)]
+pub(crate) struct Pulse {
+    began: Instant,
+    /// Milliseconds after the beginning, and 1; 0 while there is nothing to do.
+    busy_since: AtomicU64,
+}
+
+impl Default for Pulse {
+    fn default() -> Self {
+        Self { began: Instant::now(), busy_since: AtomicU64::new(0) }
+    }
+}
+
+impl Pulse {
+    /// All that arrived is being taken in.
+    pub(crate) fn beat(&self) {
+        self.busy_since.store(self.now(), Ordering::Relaxed);
+    }
+
+    /// There is nothing to do.
+    pub(crate) fn rest(&self) {
+        self.busy_since.store(0, Ordering::Relaxed);
+    }
+
+    /// How long work has waited without being looked at; zero while there is none.
+    pub(crate) fn stalled_for(&self) -> Duration {
+        match self.busy_since.load(Ordering::Relaxed) {
+            0 => Duration::ZERO,
+            since => Duration::from_millis(self.now().saturating_sub(since)),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
+    }
 }
 
 /// Counters and gauges of a node.
@@ -155,6 +193,19 @@ mod tests {
             assert!(end > us as f64 && end <= (us as f64 * 1.25).max(1.2), "{us} -> {end}");
         }
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn only_work_that_waits_counts_as_a_stall() {
+        let later = |pulse: Pulse| Pulse { began: pulse.began - Duration::from_secs(5), ..pulse };
+        let pulse = later(Pulse::default());
+        assert_eq!(pulse.stalled_for(), Duration::ZERO);
+        pulse.beat();
+        assert!(pulse.stalled_for() < Duration::from_secs(4));
+        let pulse = later(pulse);
+        assert!(pulse.stalled_for() >= Duration::from_secs(5));
+        pulse.rest();
+        assert_eq!(later(pulse).stalled_for(), Duration::ZERO);
     }
 
     #[test]
