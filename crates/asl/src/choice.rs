@@ -106,45 +106,34 @@ impl Comparison {
     }
 }
 
-/// `*` stands for any characters; `\*` and `\\` for themselves. Linear in text times the number of stars.
+/// `*` stands for any characters; `\*` and `\\` for themselves. Linear in the text: between two stars, the first
+/// place that fits leaves the most for the others, so no place is tried twice.
 fn matches_pattern(text: &str, pattern: &str) -> bool {
-    #[derive(PartialEq)]
-    enum Piece {
-        Star,
-        Char(char),
-    }
-    let mut pieces = Vec::new();
+    let mut pieces = vec![String::new()];
     let mut chars = pattern.chars();
     while let Some(char) = chars.next() {
-        pieces.push(match char {
-            '*' => Piece::Star,
-            '\\' => Piece::Char(chars.next().unwrap_or('\\')),
-            _ => Piece::Char(char),
-        });
+        let literal = match char {
+            '*' => {
+                pieces.push(String::new());
+                continue;
+            }
+            '\\' => chars.next().unwrap_or('\\'),
+            _ => char,
+        };
+        pieces.last_mut().expect("there is a first piece").push(literal);
     }
-    let text: Vec<char> = text.chars().collect();
-    let (mut at, mut piece) = (0, 0);
-    let mut retry: Option<(usize, usize)> = None;
-    while at < text.len() {
-        match pieces.get(piece) {
-            Some(Piece::Star) => {
-                retry = Some((piece, at));
-                piece += 1;
-            }
-            Some(Piece::Char(char)) if *char == text[at] => {
-                at += 1;
-                piece += 1;
-            }
-            _ => match &mut retry {
-                Some((star, from)) => {
-                    *from += 1;
-                    (piece, at) = (*star + 1, *from);
-                }
-                None => return false,
-            },
+    let (first, others) = pieces.split_first().expect("there is a first piece");
+    let Some((last, middle)) = others.split_last() else { return text == first };
+    let Some(mut rest) = text.strip_prefix(&**first).and_then(|rest| rest.strip_suffix(&**last)) else {
+        return false;
+    };
+    middle.iter().all(|piece| match rest.find(&**piece) {
+        Some(at) => {
+            rest = &rest[at + piece.len()..];
+            true
         }
-    }
-    pieces[piece..].iter().all(|piece| *piece == Piece::Star)
+        None => false,
+    })
 }
 
 #[cfg(test)]
@@ -164,9 +153,20 @@ mod tests {
             ("", "", true),
             ("x", "", false),
             ("mississippi", "m*iss*ppi", true),
+            ("aba", "ab*ba", false),
+            ("abba", "ab*ba", true),
+            ("a-b-c", "*-*-*", true),
+            ("a-b", "*-*-*", false),
+            ("a\\", "a\\", true),
             ("aaaaaaaaaaaaaaaaaaaaaaaaaaaaab", "*a*a*a*a*a*a*a*c", false),
         ] {
             assert_eq!(matches_pattern(text, pattern), expected, "{text} {pattern}");
         }
+    }
+
+    #[test]
+    fn a_long_text_against_a_long_pattern_is_looked_at_once() {
+        let (text, pattern) = ("a".repeat(1_000_000), format!("*{}b*", "a".repeat(200_000)));
+        assert!(!matches_pattern(&text, &pattern));
     }
 }
