@@ -11,6 +11,9 @@ use regex::Regex;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+/// So many bytes of text count as one value looked at.
+const TEXT_BYTES: usize = 32;
+
 /// One side of a comparison, looked up.
 enum Side<'a> {
     Nothing,
@@ -81,6 +84,9 @@ fn look_up<'a>(walk: &Walk<'a>, item: &'a Value, operand: &'a Operand) -> Result
 }
 
 fn compare(walk: &Walk<'_>, left: &Side<'_>, operator: Operator, right: &Side<'_>) -> Result<bool, Halt> {
+    if let (Side::Value(left), Side::Value(right)) = (left, right) {
+        walk.burn_many(effort(left, right))?;
+    }
     Ok(match operator {
         Operator::Equal => sides_equal(left, right),
         Operator::NotEqual => !sides_equal(left, right),
@@ -90,7 +96,7 @@ fn compare(walk: &Walk<'_>, left: &Side<'_>, operator: Operator, right: &Side<'_
         Operator::LessOrEqual => order(left, right).is_some_and(Ordering::is_le),
         Operator::Greater => order(left, right).is_some_and(Ordering::is_gt),
         Operator::GreaterOrEqual => order(left, right).is_some_and(Ordering::is_ge),
-        Operator::Matches => matches(left, right),
+        Operator::Matches => matches(walk, left, right)?,
         Operator::Of(membership) => match list(right)? {
             Some(right) => stands(left, membership, |wanted| has(walk, right, wanted))?,
             None => membership == Membership::NotIn,
@@ -101,6 +107,7 @@ fn compare(walk: &Walk<'_>, left: &Side<'_>, operator: Operator, right: &Side<'_
         },
         Operator::Size => match (left, right) {
             (Side::Value(left), Side::Value(right)) => {
+                walk.burn_many(left.as_str().map_or(0, str::len) / TEXT_BYTES)?;
                 size(left).is_some_and(|size| Some(size) == right.as_i64())
             }
             _ => false,
@@ -115,7 +122,10 @@ fn compare(walk: &Walk<'_>, left: &Side<'_>, operator: Operator, right: &Side<'_
         },
         Operator::Contains => match (left, right) {
             (Side::Value(left), Side::Value(right)) => match (&**left, &**right) {
-                (Value::String(text), Value::String(part)) => text.contains(&**part),
+                (Value::String(text), Value::String(part)) => {
+                    walk.burn_many(text.len() / TEXT_BYTES)?;
+                    text.contains(&**part)
+                }
                 (Value::Array(items), wanted) => has(walk, items, wanted)?,
                 _ => false,
             },
@@ -128,6 +138,30 @@ fn sides_equal(left: &Side<'_>, right: &Side<'_>) -> bool {
     match (left, right) {
         (Side::Value(left), Side::Value(right)) => equal(left, right),
         _ => false,
+    }
+}
+
+/// What comparing two values takes, beyond having looked at them: texts and lists from the root may be long, and
+/// a filter compares them with every item.
+pub(super) fn effort(left: &Value, right: &Value) -> usize {
+    match (left, right) {
+        (Value::String(left), Value::String(right)) => left.len().min(right.len()) / TEXT_BYTES,
+        (Value::String(text), Value::Number(_)) | (Value::Number(_), Value::String(text)) => {
+            text.len() / TEXT_BYTES
+        }
+        (Value::Array(items), Value::Array(others)) if items.len() == others.len() => weight(left),
+        (Value::Object(map), Value::Object(other)) if map.len() == other.len() => weight(left),
+        _ => 0,
+    }
+}
+
+/// How many values are in a value, with long texts counted by their length.
+fn weight(value: &Value) -> usize {
+    1 + match value {
+        Value::String(text) => text.len() / TEXT_BYTES,
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Object(map) => map.values().map(weight).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
 }
 
@@ -173,15 +207,22 @@ fn order_texts(left: &str, right: &str) -> Ordering {
     left.encode_utf16().cmp(right.encode_utf16())
 }
 
-fn matches(left: &Side<'_>, right: &Side<'_>) -> bool {
-    let ((Side::Pattern(regex), side) | (side, Side::Pattern(regex))) = (left, right) else { return false };
+fn matches(walk: &Walk<'_>, left: &Side<'_>, right: &Side<'_>) -> Result<bool, Halt> {
+    let ((Side::Pattern(regex), side) | (side, Side::Pattern(regex))) = (left, right) else {
+        return Ok(false);
+    };
+    let is_match = |value: &Value| {
+        let text = subject(value);
+        walk.burn_many(1 + text.len() / TEXT_BYTES)?;
+        Ok(regex.is_match(&text))
+    };
     match side {
         Side::Value(value) => match value.as_array() {
-            Some(items) => items.iter().any(|item| regex.is_match(&subject(item))),
-            None => regex.is_match(&subject(value)),
+            Some(items) => every(items, |item| is_match(item).map(|found| !found)).map(|none| !none),
+            None => is_match(value),
         },
-        Side::Nothing => regex.is_match(""),
-        Side::Pattern(_) => false,
+        Side::Nothing => Ok(regex.is_match("")),
+        Side::Pattern(_) => Ok(false),
     }
 }
 
@@ -241,7 +282,7 @@ fn every(items: &[Value], test: impl Fn(&Value) -> Result<bool, Halt>) -> Result
 
 fn has(walk: &Walk<'_>, items: &[Value], wanted: &Value) -> Result<bool, Halt> {
     for item in items {
-        walk.burn()?;
+        walk.burn_many(1 + effort(wanted, item))?;
         if equal(wanted, item) {
             return Ok(true);
         }

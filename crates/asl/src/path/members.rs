@@ -5,7 +5,7 @@
 //! [`super::judge`] says: a text also equals a number that is written so, and a number a text that reads
 //! so.
 
-use super::judge::{equal, read_number};
+use super::judge::{effort, equal, read_number};
 use crate::json::{Number, Value};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -42,14 +42,27 @@ impl<'a> Members<'a> {
         Some(Self { list, texts, numbers, words })
     }
 
-    /// How many values are in the list.
+    /// How many values are in the list, with long texts counted by their length.
     pub(super) fn len(&self) -> usize {
-        self.list.as_array().map_or(0, <[_]>::len)
+        self.items()
+            .iter()
+            .map(|item| 1 + if let Value::String(_) = item { effort(item, item) } else { 0 })
+            .sum()
+    }
+
+    fn items(&self) -> &[Value] {
+        self.list.as_array().unwrap_or_default()
     }
 
     /// How many values are looked at to find `wanted`.
     pub(super) fn cost(&self, wanted: &Value) -> usize {
-        if let Value::Array(_) | Value::Object(_) = wanted { self.len() } else { 1 }
+        match wanted {
+            Value::Array(_) | Value::Object(_) => {
+                self.items().iter().map(|item| 1 + effort(wanted, item)).sum()
+            }
+            Value::String(_) => 1 + effort(wanted, wanted),
+            Value::Null | Value::Bool(_) | Value::Number(_) => 1,
+        }
     }
 
     pub(super) fn contains(&self, wanted: &Value) -> bool {
@@ -58,9 +71,7 @@ impl<'a> Members<'a> {
             Value::Bool(truth) => self.words[1 + usize::from(*truth)],
             Value::String(text) => self.texts.contains(&**text),
             Value::Number(number) => self.numbers.contains(&plain(number)),
-            Value::Array(_) | Value::Object(_) => {
-                self.list.as_array().is_some_and(|items| items.iter().any(|item| equal(wanted, item)))
-            }
+            Value::Array(_) | Value::Object(_) => self.items().iter().any(|item| equal(wanted, item)),
         }
     }
 }
