@@ -54,6 +54,8 @@ fn test(variable: &Path, operator: Operator, operand: &Operand, scope: &Scope<'_
         Operand::Literal(value) => value.clone(),
         Operand::Path(path) => path.select(scope).ok_or_else(|| unresolved(path))?,
     };
+    let text = |side: &Value| side.as_str().map_or(0, str::len) as u64;
+    scope.dice.spend((text(&left) + text(&right)) / 16);
     let is = |truth: bool| right.as_bool() == Some(truth);
     Ok(match operator {
         Operator::IsPresent => unreachable!("answered above"),

@@ -145,6 +145,7 @@ impl Call {
                 Argument::Call(call) => call.evaluate(scope)?,
             });
         }
+        scope.dice.spend(self.function.cost(&values));
         self.function.apply(&values, scope.dice).map_err(Problem::Invalid)
     }
 }

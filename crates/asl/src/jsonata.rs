@@ -64,6 +64,7 @@ impl Expression {
     pub fn evaluate(&self, scope: &Scope<'_>) -> Result<Option<Value>, String> {
         let evaluator = Evaluator::new(&self.0.ast, scope);
         let result = evaluator.run(&Val::Undefined).and_then(|value| evaluator.output(&value));
+        scope.dice.spend(evaluator.meter.spent());
         result.map_err(|error| error.sentence())
     }
 

@@ -31,6 +31,9 @@ use std::fmt::Write;
 use std::sync::Arc;
 use step::Step;
 
+/// Units of [`crate::scope::Dice::spent`] for one value looked at.
+const LOOK: u64 = 8;
+
 /// A parsed path: `$.a[0]`, `$$.Execution.Id`, `$variable.member`.
 #[derive(Clone, Debug)]
 pub struct Path {
@@ -109,11 +112,16 @@ impl Path {
 
     /// What it selects. `None`: a definite path that leads nowhere, or a variable that is not set.
     pub fn select(&self, scope: &Scope<'_>) -> Option<Value> {
-        match &self.root {
-            Root::Input => self.select_from(scope.input),
-            Root::Variable(name) => self.select_from(scope.variables.get(name)?),
-            Root::Context => self.hidden(scope).or_else(|| self.select_from(&scope.context.whole())),
-        }
+        let (found, looked_at) = match &self.root {
+            Root::Input => self.walk(scope.input),
+            Root::Variable(name) => self.walk(scope.variables.get(name)?),
+            Root::Context => match self.hidden(scope) {
+                Some(hidden) => (Some(hidden), self.steps.len()),
+                None => self.walk(&scope.context.whole()),
+            },
+        };
+        scope.dice.spend((1 + looked_at as u64) * LOOK);
+        found
     }
 
     /// What it selects as a value of a payload template. There AWS gives `null` for an index outside of
@@ -128,8 +136,14 @@ impl Path {
 
     /// What it selects from `root`, whatever it says of its root.
     pub fn select_from(&self, root: &Value) -> Option<Value> {
+        self.walk(root).0
+    }
+
+    /// What it selects from `root`, and how many values it looked at.
+    fn walk(&self, root: &Value) -> (Option<Value>, usize) {
         if self.definite {
-            return walk::definite(root, &self.steps).map(Cow::into_owned).or_else(|| self.length(root));
+            let found = walk::definite(root, &self.steps).map(Cow::into_owned).or_else(|| self.length(root));
+            return (found, self.steps.len());
         }
         walk::list(root, &self.steps)
     }

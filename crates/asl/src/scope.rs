@@ -71,23 +71,36 @@ impl Context for Value {
     }
 }
 
-/// The time and the chance of one Turn. The same numbers give the same throws, in the same order.
+/// The time and the chance of one Turn, and the work that its expressions have cost. The same numbers give the
+/// same throws, in the same order, and the same expressions on the same data cost the same.
 #[derive(Debug)]
 pub struct Dice {
     now_ms: i64,
     entropy: u128,
     thrown: Cell<u64>,
+    spent: Cell<u64>,
 }
 
 impl Dice {
     /// All throws follow from `entropy`; all times are `now_ms`, milliseconds since 1970.
     pub fn new(now_ms: i64, entropy: u128) -> Self {
-        Self { now_ms, entropy, thrown: Cell::new(0) }
+        Self { now_ms, entropy, thrown: Cell::new(0), spent: Cell::new(0) }
     }
 
     /// The time of the Turn, in milliseconds since 1970.
     pub fn now_ms(&self) -> i64 {
         self.now_ms
+    }
+
+    /// The work of all evaluations so far, in units: a node of JSONata is 16, 16 bytes of text are one.
+    /// Units are counted, not timed, so a replayed Turn costs what it cost before.
+    pub fn spent(&self) -> u64 {
+        self.spent.get()
+    }
+
+    /// Counts work of an evaluation.
+    pub fn spend(&self, units: u64) {
+        self.spent.set(self.spent.get().saturating_add(units));
     }
 
     /// 128 unguessable bits.

@@ -221,6 +221,11 @@ impl MapRun {
         self.items.waiting()
     }
 
+    /// The work of its selector so far, in units of [`perdura_asl::scope::Dice::spent`].
+    pub fn spent(&self) -> u64 {
+        self.items.spent()
+    }
+
     /// The children that run, those that it has not come to yet included.
     pub fn under_way(&self) -> impl Iterator<Item = u32> {
         let ahead = self.known.running().filter(|index| *index >= self.next);

@@ -6,7 +6,7 @@ use crate::json::Value;
 use std::collections::BTreeSet;
 
 /// How many elements `ArrayRange` may make.
-const RANGE_MAX: i128 = 1_000;
+pub(super) const RANGE_MAX: i128 = 1_000;
 
 pub(super) fn partition(items: &[Value], size: &Value) -> Option<Value> {
     let size = usize::try_from(cut(size)?).ok().filter(|size| *size > 0)?;

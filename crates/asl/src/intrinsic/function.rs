@@ -70,6 +70,30 @@ impl Function {
         Some(format!("States.{name} takes {wanted} arguments, and here are {count}"))
     }
 
+    /// The work it takes, in units of [`Dice::spent`]: by what it looks at, which for some is only the surface.
+    pub(super) fn cost(self, arguments: &[Value]) -> u64 {
+        let looked_at: usize = match self {
+            Self::Array | Self::ArrayGetItem | Self::ArrayLength => arguments.len(),
+            Self::ArrayRange => 16 * array::RANGE_MAX as usize,
+            Self::ArrayPartition | Self::JsonMerge => arguments.iter().map(|value| 16 * width(value)).sum(),
+            Self::MathAdd | Self::MathRandom | Self::Uuid => 1_024,
+            Self::Format
+            | Self::StringToJson
+            | Self::JsonToString
+            | Self::ArrayContains
+            | Self::ArrayUnique
+            | Self::Base64Encode
+            | Self::Base64Decode
+            | Self::Hash
+            | Self::StringSplit => {
+                let mut left = text::TEXT_MAX;
+                arguments.iter().all(|value| text::fits(value, &mut left));
+                4 * (text::TEXT_MAX - left)
+            }
+        };
+        16 + looked_at as u64 / 16
+    }
+
     /// What it makes of its arguments. The error is a sentence of AWS.
     pub(super) fn apply(self, arguments: &[Value], dice: &Dice) -> Result<Value, String> {
         let result = match (self, arguments) {
@@ -103,6 +127,15 @@ impl Function {
             _ => None,
         };
         result.ok_or_else(|| format!("Invalid arguments in States.{}", self.name()))
+    }
+}
+
+/// How many values stand right inside.
+fn width(value: &Value) -> usize {
+    match value {
+        Value::Array(items) => items.len(),
+        Value::Object(map) => map.len(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 1,
     }
 }
 

@@ -49,6 +49,11 @@ impl Meter {
         if work > WORK_MAX { Err(Error::timeout()) } else { Ok(()) }
     }
 
+    /// All work counted so far.
+    pub(super) fn spent(&self) -> u64 {
+        self.work.get()
+    }
+
     /// Counts reading or writing that much text.
     pub(super) fn text(&self, bytes: usize) -> Fallible<()> {
         self.work(1 + bytes as u64 / 16)

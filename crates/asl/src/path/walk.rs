@@ -47,9 +47,11 @@ pub(super) fn definite<'a>(root: &'a Value, steps: &[Step]) -> Option<Cow<'a, Va
     Some(Cow::Borrowed(here))
 }
 
-/// Follows steps that may lead to many places. `None`: it was too much.
-pub(super) fn list(root: &Value, steps: &[Step]) -> Option<Value> {
-    Walk::new(root).list(root, steps).ok()
+/// Follows steps that may lead to many places, and tells how many values it looked at. `None`: it was too much.
+pub(super) fn list(root: &Value, steps: &[Step]) -> (Option<Value>, usize) {
+    let walk = Walk::new(root);
+    let found = walk.list(root, steps).ok();
+    (found, walk.spent.get())
 }
 
 /// The element at an index; a negative one counts from the end.

@@ -65,7 +65,8 @@ impl Turning<'_> {
             Kind::Map(map) => self.evaluate_order(strand, state, map, run),
             _ => unreachable!("only a Map has a Map Run"),
         };
-        self.dice = dice;
+        let drawn = std::mem::replace(&mut self.dice, dice);
+        self.dice.spend(drawn.spent());
         order
     }
 

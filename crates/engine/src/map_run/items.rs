@@ -23,6 +23,8 @@ pub(super) struct Items {
     /// The number of the next item.
     next: u64,
     batch: Batch,
+    /// The work of its selector so far.
+    spent: u64,
 }
 
 /// An item, with its key if the items are an object.
@@ -78,7 +80,12 @@ impl Items {
             waiting,
             next: 0,
             batch: Batch::default(),
+            spent: 0,
         }
+    }
+
+    pub(super) fn spent(&self) -> u64 {
+        self.spent
     }
 
     pub(super) fn order(&self) -> &MapRunOrder {
@@ -166,7 +173,7 @@ impl Items {
     }
 
     /// What `ItemSelector` makes of an item.
-    fn select(&self, item: Item) -> Result<Payload, Fault> {
+    fn select(&mut self, item: Item) -> Result<Payload, Fault> {
         let Some(selector) = self.selector() else { return Ok(item.whole()) };
         let order = &self.order;
         let mut inner = Map::new();
@@ -179,14 +186,16 @@ impl Items {
         let mut context = order.context.as_object().cloned().expect("the context object is an object");
         context.insert("Map", [("Item", inner)].into_iter().collect::<Map>());
         let context = Value::from(context);
+        let dice = order.dice(self.next);
         let scope = Scope {
             input: order.input.value(),
             context: &context,
             variables: &Variables { own: Some(&order.variables), outer: None },
             states: States { input: Some(order.input.value()), ..States::default() },
-            dice: &order.dice(self.next),
+            dice: &dice,
         };
         let selected = selector.evaluate(&scope, "ItemSelector");
+        self.spent = self.spent.saturating_add(dice.spent());
         selected.map(Payload::from).map_err(|failure| Fault::new(failure.error, failure.cause))
     }
 }
