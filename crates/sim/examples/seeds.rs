@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Instant;
 
-const USAGE: &str = "usage: seeds [--seeds FROM..TO | --seed N] [--trace] [--without-faults] [--sabotage NAME] [--failures-max N]";
+const USAGE: &str = "usage: seeds [--seeds FROM..TO | --seed N] [--trace] [--without-faults] [--sabotage NAME] [--trouble NAME] [--failures-max N]";
 
 struct Arguments {
     seeds: Range<u64>,
@@ -38,6 +38,7 @@ fn read_arguments(mut given: impl Iterator<Item = String>) -> Option<Arguments> 
             "--without-faults" => arguments.setting.without_faults = true,
             "--trace" => arguments.setting.traces = true,
             "--sabotage" => arguments.setting.sabotage = Some(given.next()?.parse().ok()?),
+            "--trouble" => arguments.setting.trouble = Some(given.next()?.parse().ok()?),
             "--failures-max" => arguments.failures_max = given.next()?.parse().ok()?,
             _ => return None,
         }
@@ -89,5 +90,5 @@ fn rate(done: u64, began: Instant) -> f64 {
 }
 
 fn tell(verdict: &Verdict, arguments: &Arguments) {
-    println!("{}", verdict.report(arguments.setting.sabotage));
+    println!("{}", verdict.report(arguments.setting));
 }

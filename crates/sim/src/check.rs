@@ -1,6 +1,7 @@
 //! What must hold after any run. Each promise is a function from what happened to complaints, so that it can be shown
 //! a run with a safeguard missing and be seen to object.
 
+mod doubt;
 mod durable;
 mod legal;
 mod same;
@@ -11,9 +12,11 @@ use crate::history::{History, read_all};
 use crate::receiver::step_place;
 use crate::sim::Sim;
 use perdura_engine::{EffectKey, EventKind, Note, TaskToken};
+use perdura_runtime::StartError;
 use perdura_store::{LedgerFilter, LedgerRow, Stats};
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use doubt::doubt_is_sticky;
 pub use durable::acknowledged_is_durable;
 pub use legal::histories_legal;
 pub use same::same_as_without_faults;
@@ -30,6 +33,8 @@ pub enum Promise {
     AppliedOncePerKey,
     /// A completed step is not called again, and nothing is called that is not on record.
     CompletedNeverRunsAgain,
+    /// What is in doubt is not done under another key, and not called failed.
+    DoubtIsSticky,
     /// Histories, rows, ledger and totals agree with each other.
     HistoriesLegal,
     /// No wait ends early, and none is lost.
@@ -60,10 +65,11 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// Every execution that began has ended, everybody was answered, and a new process finds nothing to do.
+/// Every execution that began has ended and was not swept before, everybody was answered, and a new process finds
+/// nothing to do.
 pub fn nothing_lost(evidence: &Evidence<'_>) -> Vec<String> {
     let facts = &evidence.sim.facts;
-    let mut complaints = Vec::new();
+    let mut complaints = facts.swept_running.clone();
     if !facts.is_quiet {
         complaints.push("the run never came to rest".to_owned());
         complaints.extend(facts.restless.iter().cloned());
@@ -74,7 +80,14 @@ pub fn nothing_lost(evidence: &Evidence<'_>) -> Vec<String> {
             (Wish::Start(_), Some(Told::Started(Ok(started)))) if !there.contains(&started.execution) => {
                 complaints.push(format!("{} was acknowledged and is not there", started.execution));
             }
-            (_, Some(told @ (Told::Taken(Err(_)) | Told::Ended(Err(_))))) => {
+            (
+                _,
+                Some(
+                    told @ (Told::Taken(Err(_))
+                    | Told::Ended(Err(_))
+                    | Told::Started(Err(StartError::NoMachine))),
+                ),
+            ) => {
                 complaints.push(format!("{:?} was answered with {told:?}", request.wish));
             }
             _ => {}
@@ -145,7 +158,9 @@ fn each_task_to_one_worker(evidence: &Evidence<'_>) -> Vec<String> {
 /// Children have names that follow from their parents', so that a second one would be seen.
 fn each_name_once(evidence: &Evidence<'_>) -> Vec<String> {
     let mut names: BTreeMap<(String, String), u32> = BTreeMap::new();
-    for execution in evidence.histories.iter().filter_map(|history| history.execution.as_ref()) {
+    // With what is swept goes its name.
+    let there = evidence.histories.iter().filter(|history| !history.is_swept);
+    for execution in there.filter_map(|history| history.execution.as_ref()) {
         let identity = execution.identity();
         *names.entry((identity.machine_name.to_string(), identity.name.to_string())).or_default() += 1;
     }

@@ -31,6 +31,8 @@ pub(crate) struct Facts {
     pub(crate) handed: Vec<TaskToken>,
     /// What should not have happened, seen as it happened.
     pub(crate) complaints: Vec<String>,
+    /// Executions that were swept while they ran.
+    pub(crate) swept_running: Vec<String>,
     /// How often what happened.
     pub(crate) counts: BTreeMap<&'static str, u64>,
     /// Everything has ended, and nobody waits for an answer.

@@ -13,6 +13,7 @@ use std::sync::Arc;
 const READ_BYTES: usize = 1 << 20;
 
 /// One execution.
+#[derive(Clone)]
 pub(crate) struct History {
     /// Who.
     pub(crate) id: ExecutionId,
@@ -26,16 +27,20 @@ pub(crate) struct History {
     pub(crate) execution: Option<Execution>,
     /// What is wrong with it.
     pub(crate) problems: Vec<String>,
+    /// It was swept; this is what was there until then.
+    pub(crate) is_swept: bool,
 }
 
 /// All that began.
 pub(crate) fn read_all(sim: &Sim) -> Vec<History> {
     let mut reader = sim.home.reader();
     let executions = sim.disk.lock().unwrap_or_else(std::sync::PoisonError::into_inner).observed.executions();
-    executions.into_iter().map(|id| read_one(id, &mut *reader)).collect()
+    let read = |id| sim.swept.get(&id).cloned().unwrap_or_else(|| read_one(id, &mut *reader));
+    executions.into_iter().map(read).collect()
 }
 
-fn read_one(id: ExecutionId, reader: &mut dyn Reader) -> History {
+/// One of them, as it is stored.
+pub(crate) fn read_one(id: ExecutionId, reader: &mut dyn Reader) -> History {
     let mut history = History {
         id,
         row: None,
@@ -43,6 +48,7 @@ fn read_one(id: ExecutionId, reader: &mut dyn Reader) -> History {
         hashes: Vec::new(),
         execution: None,
         problems: Vec::new(),
+        is_swept: false,
     };
     match reader.row(id) {
         Ok(row) => history.row = row.map(|(row, _)| row),

@@ -19,6 +19,7 @@ mod sim;
 mod store;
 mod verdict;
 
+pub use plan::Trouble;
 pub use sabotage::Sabotage;
 pub use sim::{Setting, Sim};
 pub use verdict::{Verdict, judge, replay_command};

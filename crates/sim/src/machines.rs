@@ -4,6 +4,7 @@
 //! late answers come. Such executions are compared with a run without faults.
 
 use crate::dice::{Dice, hash};
+use crate::plan::Trouble;
 use std::fmt::Write as _;
 
 /// A machine and what its executions begin with.
@@ -16,6 +17,8 @@ pub(crate) struct Script {
     pub(crate) steadfast: bool,
     /// How often it is chosen.
     pub(crate) weight: u32,
+    /// It is there for this trouble, and only chosen where there is some.
+    pub(crate) trouble: Option<Trouble>,
     /// Of what size.
     pub(crate) input: fn(&mut Dice) -> String,
 }
@@ -80,13 +83,18 @@ fn sequence() -> String {
 }
 
 fn parallel() -> String {
-    let branch = machine("A", &[("A", task("add", r#""Next":"B""#)), ("B", task("slow", r#""End":true"#))]);
+    let branch = |first: &str, then: &str| {
+        let next = format!(r#""Next":"{then}""#);
+        machine(first, &[(first, task("add", &next)), (then, task("slow", r#""End":true"#))])
+    };
     let waits = machine(
         "W",
         &[("W", r#"{"Type":"Wait","Seconds":2,"Next":"C"}"#.into()), ("C", task("add", r#""End":true"#))],
     );
     let fan = format!(
-        r#"{{"Type":"Parallel","Branches":[{branch},{waits},{branch}],"ResultPath":"$.results","Next":"Last"}}"#
+        r#"{{"Type":"Parallel","Branches":[{},{waits},{}],"ResultPath":"$.results","Next":"Last"}}"#,
+        branch("A", "B"),
+        branch("D", "E")
     );
     machine("Fan", &[("Fan", fan), ("Last", task("add", r#""End":true"#))])
 }
@@ -200,6 +208,37 @@ fn worked() -> String {
     machine("Work", &[("Work", work), ("Then", task("add", r#""End":true"#))])
 }
 
+/// A task for a worker that is given up when it falls silent, while it may still work.
+fn beating() -> String {
+    let work = format!(
+        r#"{{"Type":"Task","Resource":"arn:aws:states:us-east-1:123456789012:activity:work","HeartbeatSeconds":10,"TimeoutSeconds":90,{RETRY_ALL},"Next":"Then"}}"#
+    );
+    machine("Beat", &[("Beat", work), ("Then", task("add", r#""End":true"#))])
+}
+
+/// Branches, all of which run again when one of them fails.
+fn fan(steps: &[&str]) -> String {
+    let branch = |(step, at): (&&str, usize)| {
+        let name = format!("One{at}");
+        machine(&name, &[(name.as_str(), task(step, r#""End":true"#))])
+    };
+    let branches: Vec<String> = steps.iter().zip(0..).map(branch).collect();
+    let fan = format!(
+        r#"{{"Type":"Parallel","Branches":[{}],{RETRY_ALL},"ResultPath":"$.results","Next":"Last"}}"#,
+        branches.join(",")
+    );
+    machine("Fan", &[("Fan", fan), ("Last", task("add", r#""End":true"#))])
+}
+
+/// Iterations, all of which run again when one of them fails.
+fn each(step: &str) -> String {
+    let one = machine("Each", &[("Each", task(step, r#""End":true"#))]);
+    let map = format!(
+        r#"{{"Type":"Map","ItemsPath":"$.items","ItemProcessor":{one},{RETRY_ALL},"ResultPath":"$.results","Next":"Last"}}"#
+    );
+    machine("Map", &[("Map", map), ("Last", task("add", r#""End":true"#))])
+}
+
 /// Starts another machine, under a name that follows from its own.
 fn parent(pattern: &str, child: &str, result: &str, rest: &str) -> String {
     let call = format!(
@@ -212,11 +251,21 @@ fn parent(pattern: &str, child: &str, result: &str, rest: &str) -> String {
 }
 
 fn script(name: &'static str, definition: String, input: fn(&mut Dice) -> String) -> Script {
-    Script { name, definition, steadfast: true, weight: 10, input }
+    Script { name, definition, steadfast: true, weight: 10, trouble: None, input }
 }
 
 fn restless(name: &'static str, definition: String, input: fn(&mut Dice) -> String) -> Script {
-    Script { name, definition, steadfast: false, weight: 10, input }
+    Script { name, definition, steadfast: false, weight: 10, trouble: None, input }
+}
+
+/// One that is there for a trouble.
+fn troubled(
+    trouble: Trouble,
+    name: &'static str,
+    definition: String,
+    input: fn(&mut Dice) -> String,
+) -> Script {
+    Script { trouble: Some(trouble), ..restless(name, definition, input) }
 }
 
 /// All of them.
@@ -256,7 +305,7 @@ pub(crate) fn scripts() -> Vec<Script> {
             parent(".sync", "shaky", r#""n":2"#, &format!(r#""TimeoutSeconds":9,{RETRY_ALL},"#)),
             small,
         ),
-        restless("worked", worked(), small),
+        Script { weight: 20, ..restless("worked", worked(), small) },
         script("sequence", sequence(), small),
         script("parallel", parallel(), small),
         script("map", map(), items),
@@ -286,6 +335,13 @@ pub(crate) fn scripts() -> Vec<Script> {
         restless("careful", machine("Pay", &[("Pay", task("careful", r#""Next":"After""#)), after()]), small),
         restless("chance", chance(), small),
         restless("failing", machine("Try", &[("Try", task("fail", r#""Next":"After""#)), after()]), small),
+        troubled(Trouble::Dying, "dying", retried("mortal", ""), small),
+        troubled(Trouble::Dying, "wary", retried("wary", ""), small),
+        troubled(Trouble::Exits, "command", retried("command", ""), small),
+        troubled(Trouble::Overlaps, "beating", beating(), small),
+        troubled(Trouble::Fans, "fan", fan(&["mortal", "picky", "slow"]), small),
+        troubled(Trouble::Fans, "wary-fan", fan(&["wary", "picky", "wary"]), small),
+        troubled(Trouble::Fans, "each", each("mortal"), items),
     ]
 }
 
@@ -307,4 +363,19 @@ pub(crate) fn result_of(step: &str, input: &serde_json::Value) -> serde_json::Va
         result.insert("pad".into(), noise(hash(step.as_bytes()) ^ n.unsigned_abs(), bytes).into());
     }
     result.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perdura_engine::asl::read::{ReadOptions, read};
+    use perdura_engine::asl::source::Source;
+
+    #[test]
+    fn every_machine_that_is_run_is_valid() {
+        for script in scripts() {
+            let reading = read(&Source::new(script.name, &*script.definition), &ReadOptions::default());
+            assert!(reading.machine.is_some(), "{}: {:?}", script.name, reading.diagnostics);
+        }
+    }
 }

@@ -1,10 +1,10 @@
 //! What the store was given, Turn by Turn, at the moment it said yes: the truth that everything else is held against.
 
 use crate::dice::hash;
-use perdura_engine::{EffectKey, EventKind, ExecutionId, LedgerStatus, Note, Record, Turn};
+use perdura_engine::{EffectKey, EventKind, ExecutionId, LedgerStatus, Note, Record, StrandId, Turn};
 use perdura_store::record::{self, TurnBody};
 use perdura_store::{Epoch, Group, Shard};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One life of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,6 +35,10 @@ pub(crate) struct SeenKey {
     pub(crate) ordered: BTreeMap<Life, u32>,
     /// It was completed.
     pub(crate) completed: bool,
+    /// When the Ledger was told that it certainly failed.
+    pub(crate) failed: Vec<i64>,
+    /// And it was told nothing else since.
+    pub(crate) is_failed: bool,
     /// It was put on record again after that.
     pub(crate) ordered_after_completion: bool,
 }
@@ -46,6 +50,10 @@ pub(crate) struct Observed {
     pub(crate) turns: BTreeMap<(ExecutionId, u64), SeenTurn>,
     /// By key.
     pub(crate) keys: BTreeMap<EffectKey, SeenKey>,
+    /// Executions whose last word is that they run.
+    running: BTreeSet<ExecutionId>,
+    /// How often each line of control has scheduled a task.
+    pub(crate) scheduled: BTreeMap<(ExecutionId, StrandId), u32>,
     /// The newest Epoch under which each Shard was written.
     pub(crate) epochs: BTreeMap<Shard, Epoch>,
     /// Successful commits.
@@ -93,26 +101,43 @@ impl Observed {
                 if self.turns.insert((execution, turn.number), seen).is_some() {
                     self.complaints.push(format!("Turn {} of {execution} was committed twice", turn.number));
                 }
-                self.see_turn(&body.turn, by);
+                self.see_turn(execution, &body.turn, by, at);
             }
         }
     }
 
-    fn see_turn(&mut self, turn: &Turn, by: Life) {
+    fn see_turn(&mut self, execution: ExecutionId, turn: &Turn, by: Life, at: i64) {
         for record in &turn.records {
             match record {
                 Record::Note(Note::Ledger { key, status, .. }) => {
                     let seen = self.keys.entry(key.clone()).or_default();
+                    seen.is_failed = *status == LedgerStatus::Failed;
                     match status {
                         LedgerStatus::Pending => order(seen, by),
                         LedgerStatus::Completed => seen.completed = true,
-                        LedgerStatus::Failed | LedgerStatus::Uncertain => {}
+                        LedgerStatus::Failed => seen.failed.push(at),
+                        LedgerStatus::Uncertain => {}
                     }
                 }
                 Record::Note(Note::Repeated { key, .. }) => {
                     order(self.keys.entry(key.clone()).or_default(), by);
                 }
-                Record::Note(_) | Record::Event(_) => {}
+                Record::Event(event) => match &event.kind {
+                    EventKind::TaskScheduled(_) => {
+                        *self.scheduled.entry((execution, event.strand)).or_default() += 1;
+                    }
+                    EventKind::ExecutionStarted { .. } | EventKind::ExecutionRedriven { .. } => {
+                        self.running.insert(execution);
+                    }
+                    EventKind::ExecutionSucceeded { .. }
+                    | EventKind::ExecutionFailed(_)
+                    | EventKind::ExecutionAborted(_)
+                    | EventKind::ExecutionTimedOut(_) => {
+                        self.running.remove(&execution);
+                    }
+                    _ => {}
+                },
+                Record::Note(_) => {}
             }
         }
     }
@@ -120,6 +145,11 @@ impl Observed {
     /// Whether this execution's beginning is on disk.
     pub(crate) fn has_begun(&self, execution: ExecutionId) -> bool {
         self.turns.contains_key(&(execution, 1))
+    }
+
+    /// Whether its last Turns on disk say that it runs.
+    pub(crate) fn is_running(&self, execution: ExecutionId) -> bool {
+        self.running.contains(&execution)
     }
 
     /// Everybody who has begun.

@@ -6,10 +6,43 @@ use crate::receiver::Manners;
 use crate::store::Rates;
 use std::sync::Arc;
 
+/// Kinds of trouble that can be asked for by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// Receivers act and die before they answer, then refuse connections, then come back; or answer with a redirect or
+    /// a conflict.
+    Dying,
+    /// Commands end with an exit code, before the deed or after it.
+    Exits,
+    /// Workers miss a heartbeat and answer late, while another works.
+    Overlaps,
+    /// A Parallel or a Map runs again while its branches are in doubt.
+    Fans,
+    /// What has ended is swept at any moment, also right after a redrive.
+    Sweeps,
+}
+
+impl Trouble {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Dying, Self::Exits, Self::Overlaps, Self::Fans, Self::Sweeps];
+    /// Those that every run may have.
+    const USUAL: [Self; 0] = [];
+}
+
+impl std::str::FromStr for Trouble {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|one| format!("{one:?}") == name).ok_or(())
+    }
+}
+
 /// Everything about a run that its seed decides beforehand.
 pub(crate) struct Plan {
     /// The machines.
     pub(crate) scripts: Vec<Script>,
+    /// Asked for by name.
+    pub(crate) trouble: Option<Trouble>,
     /// Only machines whose events follow from their input; the run is compared with one without faults.
     pub(crate) steadfast: bool,
     /// How many processes share the store.
@@ -24,6 +57,8 @@ pub(crate) struct Plan {
     pub(crate) faults: Vec<(i64, Fault)>,
     /// What goes wrong by chance.
     pub(crate) weather: Weather,
+    /// What has ended is swept now and then.
+    pub(crate) sweeps: bool,
     /// After this nothing goes wrong any more.
     pub(crate) calm_from: i64,
 }
@@ -62,7 +97,12 @@ pub(crate) enum Fault {
     SetWall(i64),
     /// The disk is full for a while.
     DiskFull(i64),
+    /// What ended so long ago is swept.
+    Sweep(i64),
 }
+
+/// Steps whose destinations want a person to decide what is in doubt.
+pub(crate) const HELD: [&str; 2] = ["careful", "wary"];
 
 /// What goes wrong by chance, in a thousand.
 #[derive(Clone, Copy, Debug, Default)]
@@ -84,16 +124,17 @@ pub(crate) struct Weather {
 }
 
 impl Plan {
-    /// From a seed.
-    pub(crate) fn of(seed: u64) -> Self {
+    /// From a seed, with this trouble beside the usual ones.
+    pub(crate) fn of(seed: u64, trouble: Option<Trouble>) -> Self {
         let mut dice = Dice::new(seed, "plan");
         let scripts = scripts();
-        let steadfast = dice.in_thousand(500);
+        let steadfast = dice.in_thousand(500) && trouble.is_none();
         let processes = if dice.in_thousand(400) { 2 } else { 1 };
         let shards = if processes == 1 { dice.between(1..=3) as u16 } else { 1 };
         let calm_from = dice.between(20_000..=400_000);
         let mut plan = Self {
             scripts,
+            trouble,
             steadfast,
             processes,
             shards,
@@ -101,6 +142,7 @@ impl Plan {
             starts: Vec::new(),
             faults: Vec::new(),
             weather: Weather::default(),
+            sweeps: false,
             calm_from,
         };
         plan.draw_starts(&mut dice);
@@ -109,6 +151,7 @@ impl Plan {
         }
         plan.draw_weather(&mut Dice::new(seed, "weather"));
         plan.draw_faults(&mut Dice::new(seed, "faults planned"));
+        plan.draw_sweeps(&mut Dice::new(seed, "sweeps"));
         plan
     }
 
@@ -121,6 +164,7 @@ impl Plan {
     pub(crate) fn without_faults(mut self) -> Self {
         self.faults.clear();
         self.weather = Weather::default();
+        self.sweeps = false;
         self.processes = 1;
         self.on_disk = false;
         self
@@ -128,23 +172,41 @@ impl Plan {
 
     /// Whether workers are needed.
     pub(crate) fn has_activities(&self) -> bool {
-        let named = |start: &PlannedStart| self.scripts[start.script].name;
-        self.starts.iter().any(|start| matches!(named(start), "worked" | "manager"))
+        let script = |start: &PlannedStart| &self.scripts[start.script];
+        let works = |script: &Script| script.name == "manager" || script.definition.contains(":activity:");
+        self.starts.iter().any(|start| works(script(start)))
     }
 
     /// Whether somebody has to look for calls that are held.
     pub(crate) fn is_careful(&self) -> bool {
-        self.starts.iter().any(|start| self.scripts[start.script].name == "careful")
+        let holds =
+            |script: &Script| HELD.iter().any(|step| script.definition.contains(&format!(":::{step}")));
+        self.starts.iter().any(|start| holds(&self.scripts[start.script]))
+    }
+
+    /// Whether there may be this trouble.
+    pub(crate) fn has(&self, trouble: Trouble) -> bool {
+        self.trouble == Some(trouble) || Trouble::USUAL.contains(&trouble)
+    }
+
+    /// How often a script is chosen.
+    fn weight(&self, script: &Script) -> u32 {
+        match script.trouble {
+            None => script.weight,
+            Some(trouble) if self.trouble == Some(trouble) => script.weight * 10,
+            Some(trouble) => script.weight * u32::from(self.has(trouble)),
+        }
     }
 
     fn draw_starts(&mut self, dice: &mut Dice) {
-        let weights: u32 = self.scripts.iter().map(|script| script.weight).sum();
+        let weights: u32 = self.scripts.iter().map(|script| self.weight(script)).sum();
         for number in 0..dice.between(2..=9) {
             let script = loop {
                 let mut at = dice.below(u64::from(weights)) as u32;
                 let drawn = self.scripts.iter().position(|script| {
-                    let found = at < script.weight;
-                    at = at.saturating_sub(script.weight);
+                    let weight = self.weight(script);
+                    let found = at < weight;
+                    at = at.saturating_sub(weight);
                     found
                 });
                 let drawn = drawn.expect("the weights add up");
@@ -234,6 +296,11 @@ impl Plan {
                 unsure_done: rate(500, 300),
                 unsure: rate(500, 300),
                 slow: rate(400, 200),
+                dies: rate(800, 400),
+                redirects: rate(400, 200),
+                conflicts: rate(400, 300),
+                refuses: rate(600, 500),
+                exits: rate(800, 500),
             },
         };
     }
@@ -255,6 +322,19 @@ impl Plan {
                 _ => Fault::DiskFull(dice.between(200..=15_000)),
             };
             self.faults.push((at, fault));
+        }
+    }
+
+    /// What is gone cannot be compared with a run without faults.
+    fn draw_sweeps(&mut self, dice: &mut Dice) {
+        let is_likely = if self.trouble == Some(Trouble::Sweeps) { 1_000 } else { 400 };
+        self.sweeps = self.has(Trouble::Sweeps) && !self.steadfast && dice.in_thousand(is_likely);
+        if !self.sweeps {
+            return;
+        }
+        for _ in 0..dice.between(1..=6) {
+            let at = dice.between(0..=self.calm_from);
+            self.faults.push((at, Fault::Sweep(dice.between(0..=20_000))));
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Those who are called: they honour keys, and are slow, silent, refusing or broken as the seed wants it.
 //!
 //! A key is applied once. Its first bytes and its first result are remembered, refusals included, and every later
-//! delivery gets that result.
+//! delivery gets that result, unless its receiver is one of the unkind.
+
+mod unkind;
 
 use crate::dice::{Dice, hash};
 use crate::machines::result_of;
@@ -24,6 +26,16 @@ pub(crate) struct Manners {
     pub(crate) unsure: u32,
     /// The answer takes long.
     pub(crate) slow: u32,
+    /// It dies before it answers, having acted or not, and refuses connections for a while.
+    pub(crate) dies: u32,
+    /// It was done, and the answer is a redirect.
+    pub(crate) redirects: u32,
+    /// It was done before, and the answer is a conflict.
+    pub(crate) conflicts: u32,
+    /// It is refused, and that is remembered.
+    pub(crate) refuses: u32,
+    /// A command ends with an exit code, before the deed or after it.
+    pub(crate) exits: u32,
 }
 
 /// What was done under a key.
@@ -37,6 +49,10 @@ pub(crate) struct Kept {
     pub(crate) deliveries: u32,
     /// The first result.
     pub(crate) first: Outcome,
+    /// It was refused, and will be whenever it comes.
+    pub(crate) refused: bool,
+    /// When it came first.
+    pub(crate) at: i64,
 }
 
 /// An answer and when it leaves.
@@ -47,12 +63,18 @@ pub(crate) type Answered = (i64, Outcome);
 pub(crate) struct Receiver {
     /// By key.
     pub(crate) kept: BTreeMap<EffectKey, Kept>,
+    /// Keys under which something may have been done, numbered in the order in which that began.
+    pub(crate) met: BTreeMap<EffectKey, u64>,
     /// What should not have happened.
     pub(crate) complaints: Vec<String>,
     /// How they behave while faults are on.
     pub(crate) manners: Manners,
     /// Faults are on.
     pub(crate) misbehaves: bool,
+    /// True time.
+    pub(crate) now: i64,
+    /// Until when steps take no connections.
+    down_until: BTreeMap<Arc<str>, i64>,
     honours_keys: bool,
     dice: Dice,
 }
@@ -62,9 +84,12 @@ impl Receiver {
     pub(crate) fn new(seed: u64, honours_keys: bool) -> Self {
         Self {
             kept: BTreeMap::new(),
+            met: BTreeMap::new(),
             complaints: Vec::new(),
             manners: Manners::default(),
             misbehaves: false,
+            now: 0,
+            down_until: BTreeMap::new(),
             honours_keys,
             dice: Dice::new(seed, "receiver"),
         }
@@ -73,11 +98,19 @@ impl Receiver {
     /// A call arrives. `None`: it is never answered.
     pub(crate) fn deliver(&mut self, call: &Call) -> Option<Answered> {
         let manners = if self.misbehaves { self.manners } else { Manners::default() };
+        match step_of(call) {
+            "mortal" | "wary" => return self.deliver_to_mortal(call, manners),
+            "command" => return Some(self.run_command(call, manners)),
+            "picky" => return Some(self.deliver_to_picky(call, manners)),
+            _ => {}
+        }
         let can_fail = may_fail(call);
         if can_fail && self.dice.in_thousand(manners.lost) {
+            self.meet(&call.key);
             return None;
         }
         if can_fail && !self.kept.contains_key(&call.key) && self.dice.in_thousand(manners.unsure) {
+            self.meet(&call.key);
             return Some((self.delay(call), unsure()));
         }
         let outcome = self.apply(call);
@@ -100,8 +133,20 @@ impl Receiver {
         }
     }
 
+    /// From now on something may have been done under this key.
+    pub(crate) fn meet(&mut self, key: &EffectKey) {
+        let number = self.met.len() as u64;
+        self.met.entry(key.clone()).or_insert(number);
+    }
+
+    /// Whether something may have been done under this key: it was met, and not refused.
+    pub(crate) fn is_in_doubt(&self, key: &EffectKey) -> bool {
+        self.met.contains_key(key) && !self.kept.get(key).is_some_and(|kept| kept.refused)
+    }
+
     /// Does it, unless that was done under this key before; with what result.
     pub(crate) fn apply(&mut self, call: &Call) -> Outcome {
+        self.meet(&call.key);
         if let Some(kept) = self.kept.get_mut(&call.key) {
             kept.deliveries += 1;
             if kept.bytes != *call.input.text() {
@@ -114,11 +159,22 @@ impl Receiver {
             }
             return kept.first.clone();
         }
-        let outcome = result(call, 1);
-        let applied = u32::from(matches!(outcome, Outcome::Succeeded { .. } | Outcome::Submitted { .. }));
-        let kept = Kept { bytes: call.input.text().clone(), applied, deliveries: 1, first: outcome.clone() };
+        self.keep(call, result(call, 1))
+    }
+
+    fn keep(&mut self, call: &Call, first: Outcome) -> Outcome {
+        self.meet(&call.key);
+        let done = matches!(first, Outcome::Succeeded { .. } | Outcome::Submitted { .. });
+        let kept = Kept {
+            bytes: call.input.text().clone(),
+            applied: u32::from(done),
+            deliveries: 1,
+            first: first.clone(),
+            refused: !done,
+            at: self.now,
+        };
         self.kept.insert(call.key.clone(), kept);
-        outcome
+        first
     }
 }
 
@@ -171,4 +227,33 @@ pub(crate) fn payload(text: String) -> Payload {
 /// A key without its round: the step that it belongs to.
 pub(crate) fn step_place(key: &EffectKey) -> &str {
     key.readable().rsplit_once(':').map_or(key.readable(), |(step, _)| step)
+}
+
+/// The visit that a key belongs to: its execution, its place and its state, whatever the round, and whichever run of a
+/// Parallel or Map it is in. No machine here visits a Parallel or Map twice.
+pub(crate) fn visit_of(key: &EffectKey) -> String {
+    let mut parts = step_place(key).split('[');
+    let mut visit = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let is_run = |run: &str| !run.is_empty() && run.bytes().all(|byte| byte.is_ascii_digit());
+        let index = part.split_once(':').filter(|(run, _)| is_run(run)).map_or(part, |(_, index)| index);
+        visit.push('[');
+        visit.push_str(index);
+    }
+    visit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_visit_is_the_same_whatever_the_round_and_the_run() {
+        let key = |text: &str| -> EffectKey { serde_json::from_value(text.into()).unwrap() };
+        let visit = visit_of(&key("e:Pay[3][0]#1:1"));
+        assert_eq!(visit, "e:Pay[3][0]#1");
+        assert_eq!(visit_of(&key("e:Pay[2:3][4:0]#1:7")), visit);
+        assert_ne!(visit_of(&key("e:Pay[2:3][4:1]#1:7")), visit);
+        assert_ne!(visit_of(&key("e:Pay[3][0]#2:1")), visit);
+    }
 }

@@ -7,15 +7,17 @@ mod asking;
 mod faults;
 mod map_runs;
 mod process;
+mod sweeping;
 mod workers;
 
 use crate::clients::{Ears, Request, RequestId, Wish};
 use crate::clock::Clock;
 use crate::dice::Dice;
 use crate::facts::Facts;
+use crate::history::History;
 use crate::home::Home;
 use crate::observed::Life;
-use crate::plan::{Fault, Plan};
+use crate::plan::{Fault, HELD, Plan, Trouble};
 use crate::receiver::Receiver;
 use crate::sabotage::Sabotage;
 use crate::store::{Disk, SharedDisk, SimStore};
@@ -90,6 +92,8 @@ pub struct Sim {
     pub(crate) facts: Facts,
     pub(crate) requests: Vec<Request>,
     pub(crate) revisions: Vec<RevisionId>,
+    /// Executions that were swept, as they were until then.
+    pub(crate) swept: BTreeMap<ExecutionId, History>,
     sabotage: Option<Sabotage>,
     queue: BTreeMap<(i64, u64), Happening>,
     queued: u64,
@@ -109,8 +113,8 @@ struct Everybody;
 
 impl Destinations for Everybody {
     fn policy(&self, resource: &Resource, _: &Payload) -> Policy {
-        let is_careful = matches!(&resource.target, Target::Step { name } if &**name == "careful");
-        let uncertain = if is_careful { Uncertain::Hold } else { Uncertain::Retry };
+        let is_held = matches!(&resource.target, Target::Step { name } if HELD.contains(&&**name));
+        let uncertain = if is_held { Uncertain::Hold } else { Uncertain::Retry };
         Policy { uncertain, ..Policy::default() }
     }
 }
@@ -124,12 +128,14 @@ pub struct Setting {
     pub without_faults: bool,
     /// A trace for people is kept.
     pub traces: bool,
+    /// Trouble beside the usual.
+    pub trouble: Option<Trouble>,
 }
 
 impl Sim {
     /// Everything from one number.
     pub fn from_seed(seed: u64, setting: Setting) -> Self {
-        let mut plan = Plan::of(seed);
+        let mut plan = Plan::of(seed, setting.trouble);
         if setting.without_faults {
             plan = plan.without_faults();
         }
@@ -141,6 +147,7 @@ impl Sim {
             facts: Facts::new(setting.traces),
             requests: Vec::new(),
             revisions: Vec::new(),
+            swept: BTreeMap::new(),
             sabotage: setting.sabotage,
             queue: BTreeMap::new(),
             queued: 0,
@@ -211,6 +218,7 @@ impl Sim {
             }
             self.become_calm();
             self.disk().now = self.clock.now();
+            self.receiver.now = self.clock.now();
             self.happen(happening);
             self.hear();
             self.hear_workers();
@@ -268,7 +276,7 @@ impl Sim {
         let mut restless = Vec::new();
         let mut reader = self.home.reader();
         let executions = self.disk().observed.executions();
-        for id in executions {
+        for id in executions.into_iter().filter(|id| !self.swept.contains_key(id)) {
             match reader.row(id).expect("what was written can be read") {
                 Some((row, _)) if row.ended_at.is_some() => {}
                 Some((row, _)) => {

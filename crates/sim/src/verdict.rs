@@ -1,7 +1,6 @@
 //! One seed, judged.
 
 use crate::check::{self, Evidence, Promise};
-use crate::sabotage::Sabotage;
 use crate::sim::{Setting, Sim};
 use std::collections::BTreeMap;
 
@@ -31,10 +30,12 @@ pub fn judge(seed: u64, setting: Setting) -> Verdict {
     add(Promise::AcknowledgedIsDurable, check::acknowledged_is_durable(&evidence));
     add(Promise::AppliedOncePerKey, check::applied_once_per_key(&evidence));
     add(Promise::CompletedNeverRunsAgain, check::completed_never_runs_again(&evidence));
+    add(Promise::DoubtIsSticky, check::doubt_is_sticky(&evidence));
     add(Promise::HistoriesLegal, check::histories_legal(&evidence));
     add(Promise::Timers, check::timers(&evidence));
     if sim.plan.steadfast {
-        let mut calm = Sim::from_seed(seed, Setting { without_faults: true, sabotage: None, traces: false });
+        let mut calm =
+            Sim::from_seed(seed, Setting { without_faults: true, sabotage: None, traces: false, ..setting });
         calm.run();
         add(Promise::SameAsWithoutFaults, check::same_as_without_faults(&evidence, &Evidence::of(&calm)));
     }
@@ -57,20 +58,21 @@ impl Verdict {
     }
 
     /// For people: the seed, what does not hold, and how to see it again.
-    pub fn report(&self, sabotage: Option<Sabotage>) -> String {
+    pub fn report(&self, setting: Setting) -> String {
         let found = self.complaints.iter().take(20).map(|(promise, what)| format!("  {promise:?}: {what}\n"));
         format!(
             "seed {} breaks {:?}\n{}replay it with: {}\n",
             self.seed,
             self.broken(),
             found.collect::<String>(),
-            replay_command(self.seed, sabotage)
+            replay_command(self.seed, setting)
         )
     }
 }
 
 /// The command that runs a seed again, with its trace.
-pub fn replay_command(seed: u64, sabotage: Option<Sabotage>) -> String {
-    let sabotage = sabotage.map(|sabotage| format!(" --sabotage {sabotage:?}")).unwrap_or_default();
-    format!("cargo run --release -p perdura-sim --example seeds -- --seed {seed} --trace{sabotage}")
+pub fn replay_command(seed: u64, setting: Setting) -> String {
+    let sabotage = setting.sabotage.map(|sabotage| format!(" --sabotage {sabotage:?}")).unwrap_or_default();
+    let trouble = setting.trouble.map(|trouble| format!(" --trouble {trouble:?}")).unwrap_or_default();
+    format!("cargo run --release -p perdura-sim --example seeds -- --seed {seed} --trace{sabotage}{trouble}")
 }

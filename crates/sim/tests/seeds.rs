@@ -8,7 +8,7 @@ fn check(slice: u64) -> BTreeMap<&'static str, u64> {
     let mut counts: BTreeMap<&'static str, u64> = BTreeMap::new();
     for seed in slice * 125..(slice + 1) * 125 {
         let verdict = judge(seed, Setting::default());
-        assert!(verdict.is_good(), "{}", verdict.report(None));
+        assert!(verdict.is_good(), "{}", verdict.report(Setting::default()));
         for (what, times) in verdict.counts {
             *counts.entry(what).or_default() += times;
         }
@@ -75,7 +75,7 @@ fn the_journal_is_freed_of_those_who_wait_long() {
     let seed = (0..1_000).find(|seed| Sim::is_heavy(*seed)).expect("some seeds are heavy");
     // A process that crashes begins to count anew, so whether it comes to that depends on the weather.
     let verdict = judge(seed, Setting { without_faults: true, ..Setting::default() });
-    assert!(verdict.is_good(), "{}", verdict.report(None));
+    assert!(verdict.is_good(), "{}", verdict.report(Setting::default()));
     assert!(verdict.counts["runners taken down"] > 0, "{:#?}", verdict.counts);
 }
 

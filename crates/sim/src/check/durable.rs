@@ -118,6 +118,9 @@ fn names_are_taken_once(evidence: &Evidence<'_>) -> Vec<String> {
             Err(StartError::NoMachine | StartError::Unavailable(_)) => continue,
         };
         let Some(name) = &planned.name else { continue };
+        if evidence.sim.swept.contains_key(&id) {
+            continue;
+        }
         let first = *names.entry((planned.script, name)).or_insert(id);
         if first != id {
             complaints.push(format!("the name {name} was given to {first} and to {id}"));

@@ -19,7 +19,9 @@ pub fn histories_legal(evidence: &Evidence<'_>) -> Vec<String> {
         let mut found = history.problems.clone();
         found.extend(numbers(history));
         found.extend(row_agrees(history));
-        found.extend(ledger_agrees(history, &mut ledger));
+        if !history.is_swept {
+            found.extend(ledger_agrees(history, &mut ledger));
+        }
         complaints
             .extend(found.into_iter().map(|what| format!("{} ({}): {what}", history.id, history.name())));
     }

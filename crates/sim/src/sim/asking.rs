@@ -17,9 +17,10 @@ impl Sim {
 
     /// A start without a name is not repeated: nobody could tell the second from the first.
     pub(super) fn is_given_up(&self, request: &Request) -> bool {
-        match request.wish {
-            Wish::Start(planned) => self.plan.starts[planned].name.is_none() && request.sent > 0,
-            Wish::Input(..) | Wish::Watch(_) => false,
+        match &request.wish {
+            Wish::Start(planned) => self.plan.starts[*planned].name.is_none() && request.sent > 0,
+            // What was swept is not there to answer.
+            Wish::Input(execution, _) | Wish::Watch(execution) => self.swept.contains_key(execution),
         }
     }
 
@@ -93,7 +94,8 @@ impl Sim {
                     self.follow_up(number, started.execution, started.fresh);
                 }
                 Told::Ended(Ok(ending)) => self.after_end(number, ending.status),
-                Told::Started(Err(_)) | Told::Taken(_) | Told::Ended(Err(_)) => {}
+                Told::Taken(Ok(_)) => self.after_redrive(number),
+                Told::Started(Err(_)) | Told::Taken(Err(_)) | Told::Ended(Err(_)) => {}
             }
         }
     }
@@ -125,6 +127,15 @@ impl Sim {
             let redrive = self.request(Wish::Input(execution, Input::Redrive), about, None);
             let soon = self.dice.between(0..=10_000);
             self.after(soon, Happening::Ask(redrive));
+        }
+    }
+
+    /// Somebody sweeps what has ended, right after it was redriven.
+    fn after_redrive(&mut self, number: RequestId) {
+        let is_redrive = matches!(self.requests[number].wish, Wish::Input(_, Input::Redrive));
+        if is_redrive && self.plan.sweeps && self.dice.in_thousand(500) {
+            let soon = self.dice.between(0..=1_500);
+            self.after(soon, Happening::Fault(crate::plan::Fault::Sweep(0)));
         }
     }
 
@@ -164,7 +175,10 @@ impl Sim {
                 }
                 let done = self.receiver.kept.get(&key).map(|kept| kept.first.clone());
                 let resolution = match done {
-                    Some(Outcome::Succeeded { output }) => Resolution::Completed { output },
+                    // Whoever honours keys may as well be asked again.
+                    Some(Outcome::Succeeded { output }) if !self.dice.in_thousand(300) => {
+                        Resolution::Completed { output }
+                    }
                     _ => Resolution::Again,
                 };
                 self.facts.count("holds resolved");

@@ -35,6 +35,7 @@ impl Sim {
                 let until = self.clock.now() + for_ms;
                 self.disk().full_until = until;
             }
+            Fault::Sweep(age_ms) => self.sweep(age_ms),
         }
     }
 

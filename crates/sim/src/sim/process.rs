@@ -41,8 +41,8 @@ pub(super) enum State {
 
 /// A node at work.
 pub(super) struct Up {
-    node: Node,
-    store: SimStore,
+    pub(super) node: Node,
+    pub(super) store: SimStore,
     committer: Committer,
     /// A group is being written, or its writer has not said yet what came of it.
     is_writing: bool,

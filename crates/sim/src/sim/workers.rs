@@ -3,8 +3,9 @@
 use super::{Happening, Sim};
 use crate::clients::Wish;
 use crate::observed::Life;
+use crate::plan::Trouble;
 use perdura_engine::asl::resource::Resource;
-use perdura_engine::{By, Call, Input};
+use perdura_engine::{By, Call, Certainty, Fault, Input, Outcome, TaskToken};
 use perdura_runtime::{ActivityTask, Message, Reply, Unavailable};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -24,6 +25,21 @@ pub(super) struct Worker {
     wanted: Option<Arc<()>>,
     /// How often it has asked.
     asked: u64,
+}
+
+/// A task in a worker's hands.
+struct Handed {
+    token: TaskToken,
+    /// Which attempt of its step it is.
+    attempt: u32,
+}
+
+impl Handed {
+    /// The worker failed, and says in which attempt.
+    fn failure(&self) -> Outcome {
+        let fault = Fault::new("Worker.Failed", format!("attempt {}", self.attempt));
+        Outcome::Failed { fault, certainty: Certainty::Refused }
+    }
 }
 
 impl Sim {
@@ -85,8 +101,11 @@ impl Sim {
         self.facts.count("tasks handed out");
         self.say(|| format!("worker {number} has {key}"));
         self.facts.handed.push(*token);
-        if self.is_rough() && self.dice.in_thousand(100) {
+        let attempt = self.disk().observed.scheduled.get(&(token.execution, token.strand)).copied();
+        let task = Handed { token: *token, attempt: attempt.unwrap_or(0) };
+        if self.is_rough() && self.dice.in_thousand(150) {
             self.facts.count("workers that died before their work");
+            self.receiver.meet(key);
             return self.dice.between(1_000..=20_000);
         }
         let call = Call {
@@ -100,8 +119,11 @@ impl Sim {
             timeout_seconds: None,
             heartbeat_seconds: None,
         };
+        if self.is_rough() && self.plan.has(Trouble::Overlaps) && self.dice.in_thousand(400) {
+            return self.overlap(&task, &call);
+        }
         let outcome = self.receiver.apply(&call);
-        if self.is_rough() && self.dice.in_thousand(100) {
+        if self.is_rough() && self.dice.in_thousand(150) {
             self.facts.count("workers that died after their work");
             return self.dice.between(1_000..=20_000);
         }
@@ -109,12 +131,39 @@ impl Sim {
         let mut at = if is_late { self.dice.between(45_000..=90_000) } else { self.dice.between(0..=5_000) };
         let times = if self.dice.in_thousand(200) { 2 } else { 1 };
         for _ in 0..times {
-            let input = Input::TaskOutcome { by: By::Token(*token), outcome: outcome.clone() };
-            let mark = Some(format!("token {}", token.strand.0));
-            let request = self.request(Wish::Input(token.execution, input), 0, mark);
-            self.after(at, Happening::Ask(request));
+            self.answer_by_token(task.token, outcome.clone(), at);
             at += self.dice.between(0..=1_500);
         }
         at
+    }
+
+    /// A worker that may fall silent for so long that another gets the task, and that answers all the same: it did the
+    /// work, or it did not and says so.
+    fn overlap(&mut self, task: &Handed, call: &Call) -> i64 {
+        self.facts.count("workers that may overlap");
+        self.receiver.meet(&call.key);
+        let mut at = self.dice.between(0..=40_000);
+        if self.dice.in_thousand(300) {
+            let mut beats_at = 0;
+            while beats_at + 9_000 < at {
+                beats_at += self.dice.between(3_000..=9_000);
+                let beat = Input::Heartbeat { by: By::Token(task.token) };
+                let request = self.request(Wish::Input(task.token.execution, beat), 0, None);
+                self.after(beats_at, Happening::Ask(request));
+            }
+        }
+        let is_done = self.dice.in_thousand(500);
+        let outcome = if is_done { self.receiver.apply(call) } else { task.failure() };
+        self.answer_by_token(task.token, outcome, at);
+        at += 1;
+        at
+    }
+
+    fn answer_by_token(&mut self, token: TaskToken, outcome: Outcome, after: i64) {
+        let is_success = matches!(outcome, Outcome::Succeeded { .. });
+        let mark = is_success.then(|| format!("token {}", token.strand.0));
+        let input = Input::TaskOutcome { by: By::Token(token), outcome };
+        let request = self.request(Wish::Input(token.execution, input), 0, mark);
+        self.after(after, Happening::Ask(request));
     }
 }

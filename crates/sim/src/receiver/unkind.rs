@@ -1,0 +1,87 @@
+//! Those who act and do not say so: they die in the middle, redirect, or end with an exit code.
+
+use super::{Answered, Manners, Receiver, step_of};
+use perdura_engine::{Call, Certainty, Fault, Outcome};
+
+impl Receiver {
+    /// It speaks HTTP, and may die: before the deed or after it.
+    pub(super) fn deliver_to_mortal(&mut self, call: &Call, manners: Manners) -> Option<Answered> {
+        let step = step_of(call);
+        let delay = self.dice.between(0..=40);
+        if self.misbehaves && self.down_until.get(step).is_some_and(|until| self.now < *until) {
+            return Some((delay, answered(None)));
+        }
+        if self.dice.in_thousand(manners.dies) {
+            self.meet(&call.key);
+            if self.dice.in_thousand(700) {
+                self.apply(call);
+            }
+            let until = self.now + self.dice.between(500..=15_000);
+            self.down_until.insert(step.into(), until);
+            return self.dice.in_thousand(800).then(|| (delay, lost()));
+        }
+        let is_new = !self.kept.contains_key(&call.key);
+        if is_new && self.dice.in_thousand(manners.refuses) {
+            return Some((delay, self.keep(call, answered(Some(400)))));
+        }
+        let outcome = self.apply(call);
+        let is_done = matches!(outcome, Outcome::Succeeded { .. });
+        if is_done && self.dice.in_thousand(manners.redirects) {
+            return Some((delay, answered(Some(303))));
+        }
+        if is_done && !is_new && self.dice.in_thousand(manners.conflicts) {
+            let status = *self.dice.pick(&[409, 422]);
+            return Some((delay, answered(Some(status))));
+        }
+        Some((delay, outcome))
+    }
+
+    /// A local command: what an exit code says of the deed, nobody knows.
+    pub(super) fn run_command(&mut self, call: &Call, manners: Manners) -> Answered {
+        let takes = self.dice.between(0..=3_000);
+        if self.dice.in_thousand(manners.exits) {
+            self.meet(&call.key);
+            if self.dice.in_thousand(600) {
+                self.apply(call);
+            }
+            return (takes, exited());
+        }
+        if !self.kept.contains_key(&call.key) && self.dice.in_thousand(manners.refuses) {
+            return (takes, self.keep(call, declined()));
+        }
+        (takes, self.apply(call))
+    }
+
+    /// It refuses what it does not like, and remembers that.
+    pub(super) fn deliver_to_picky(&mut self, call: &Call, manners: Manners) -> Answered {
+        let delay = self.dice.between(0..=3_000);
+        if !self.kept.contains_key(&call.key) && self.dice.in_thousand(manners.refuses) {
+            return (delay, self.keep(call, answered(Some(400))));
+        }
+        (delay, self.apply(call))
+    }
+}
+
+/// What follows from an HTTP answer outside 2xx. `None`: the connection was never made.
+fn answered(status: Option<u16>) -> Outcome {
+    let error = status.map_or_else(|| "Http.Unreachable".to_owned(), |status| format!("Http.{status}"));
+    let fault = Fault::new(error, "Not as it should be.");
+    Outcome::Failed { fault, certainty: Certainty::of_http(status) }
+}
+
+fn lost() -> Outcome {
+    let fault = Fault::new("Http.Lost", "The connection was closed before the answer.");
+    Outcome::Failed { fault, certainty: Certainty::Ambiguous }
+}
+
+/// A command ended with an exit code, and without the name of an error.
+fn exited() -> Outcome {
+    let fault = Fault::new("Runtime.ExitError", "The command ended with exit code 1.");
+    Outcome::Failed { fault, certainty: Certainty::Refused }
+}
+
+/// A command said by name that it did nothing.
+fn declined() -> Outcome {
+    let fault = Fault::new("Declined", "Not this time.");
+    Outcome::Failed { fault, certainty: Certainty::Refused }
+}
