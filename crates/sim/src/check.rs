@@ -6,12 +6,13 @@ mod durable;
 mod legal;
 mod same;
 mod timers;
+mod true_time;
 
 use crate::clients::{Told, Wish};
 use crate::history::{History, read_all};
 use crate::receiver::step_place;
 use crate::sim::Sim;
-use perdura_engine::{EffectKey, EventKind, Note, TaskToken};
+use perdura_engine::{EffectKey, EventKind, ExecutionId, Note, TaskToken};
 use perdura_runtime::StartError;
 use perdura_store::{LedgerFilter, LedgerRow, Stats};
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,6 +54,8 @@ pub struct Evidence<'a> {
     pub(crate) ledger: Vec<LedgerRow>,
     /// The store's own counts.
     pub(crate) stats: Stats,
+    /// Of children of a Map Run: their parent, and which of its items they are for.
+    pub(crate) places: BTreeMap<ExecutionId, String>,
 }
 
 impl<'a> Evidence<'a> {
@@ -61,7 +64,14 @@ impl<'a> Evidence<'a> {
         let mut reader = sim.home.reader();
         let ledger = reader.ledger(&LedgerFilter::default(), u32::MAX).expect("what was written can be read");
         let stats = reader.stats().expect("what was written can be read");
-        Self { sim, histories: read_all(sim), ledger, stats }
+        let histories = read_all(sim);
+        let child = |history: &History| {
+            let child = history.row.as_ref()?.child?;
+            let run = reader.map_run(child.run).ok().flatten()?;
+            Some((history.id, format!("{}/{}", run.execution, child.index)))
+        };
+        let places = histories.iter().filter_map(child).collect();
+        Self { sim, histories, ledger, stats, places }
     }
 }
 

@@ -216,6 +216,19 @@ fn beating() -> String {
     machine("Beat", &[("Beat", work), ("Then", task("add", r#""End":true"#))])
 }
 
+/// It has more time than it needs, unless a clock is wrong.
+fn patient() -> String {
+    let states = machine(
+        "Rest",
+        &[
+            ("Rest", r#"{"Type":"Wait","Seconds":45,"Next":"Slow"}"#.into()),
+            ("Slow", task("sluggish", r#""TimeoutSeconds":900,"Next":"Again""#)),
+            ("Again", r#"{"Type":"Wait","Seconds":45,"End":true}"#.into()),
+        ],
+    );
+    states.replacen('{', r#"{"TimeoutSeconds":1800,"#, 1)
+}
+
 /// Branches, all of which run again when one of them fails.
 fn fan(steps: &[&str]) -> String {
     let branch = |(step, at): (&&str, usize)| {
@@ -293,6 +306,7 @@ pub(crate) fn scripts() -> Vec<Script> {
     let at_most = r#""ItemsPath":"$.items","MaxConcurrency":3,"#;
     let read = format!(r#"{READER}"ItemBatcher":{{"MaxItemsPerBatch":3}},"MaxConcurrency":4,"#);
     let tolerant = r#""ItemsPath":"$.items","ToleratedFailureCount":2,"#;
+    let again = format!(r#""ItemsPath":"$.items",{RETRY_ALL},"#);
     vec![
         script("spread", spread(at_most, &two), items),
         script("read", spread(&read, &one("add")), small),
@@ -342,6 +356,8 @@ pub(crate) fn scripts() -> Vec<Script> {
         troubled(Trouble::Fans, "fan", fan(&["mortal", "picky", "slow"]), small),
         troubled(Trouble::Fans, "wary-fan", fan(&["wary", "picky", "wary"]), small),
         troubled(Trouble::Fans, "each", each("mortal"), items),
+        troubled(Trouble::Spreads, "spread-each", spread(&again, &one("mortal")), items),
+        troubled(Trouble::Clocks, "patient", patient(), small),
     ]
 }
 

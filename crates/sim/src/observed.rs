@@ -33,13 +33,13 @@ pub(crate) struct SeenTurn {
 pub(crate) struct SeenKey {
     /// How often each life put the call on record.
     pub(crate) ordered: BTreeMap<Life, u32>,
-    /// It was completed.
-    pub(crate) completed: bool,
+    /// The lines of control that completed it. One of another run of a Parallel or Map may ask again under the key.
+    completed_by: BTreeSet<StrandId>,
     /// When the Ledger was told that it certainly failed.
     pub(crate) failed: Vec<i64>,
     /// And it was told nothing else since.
     pub(crate) is_failed: bool,
-    /// It was put on record again after that.
+    /// One of them put it on record again after that.
     pub(crate) ordered_after_completion: bool,
 }
 
@@ -109,18 +109,20 @@ impl Observed {
     fn see_turn(&mut self, execution: ExecutionId, turn: &Turn, by: Life, at: i64) {
         for record in &turn.records {
             match record {
-                Record::Note(Note::Ledger { key, status, .. }) => {
+                Record::Note(Note::Ledger { strand, key, status }) => {
                     let seen = self.keys.entry(key.clone()).or_default();
                     seen.is_failed = *status == LedgerStatus::Failed;
                     match status {
-                        LedgerStatus::Pending => order(seen, by),
-                        LedgerStatus::Completed => seen.completed = true,
+                        LedgerStatus::Pending => order(seen, *strand, by),
+                        LedgerStatus::Completed => {
+                            seen.completed_by.insert(*strand);
+                        }
                         LedgerStatus::Failed => seen.failed.push(at),
                         LedgerStatus::Uncertain => {}
                     }
                 }
-                Record::Note(Note::Repeated { key, .. }) => {
-                    order(self.keys.entry(key.clone()).or_default(), by);
+                Record::Note(Note::Repeated { strand, key }) => {
+                    order(self.keys.entry(key.clone()).or_default(), *strand, by);
                 }
                 Record::Event(event) => match &event.kind {
                     EventKind::TaskScheduled(_) => {
@@ -158,9 +160,9 @@ impl Observed {
     }
 }
 
-fn order(seen: &mut SeenKey, by: Life) {
+fn order(seen: &mut SeenKey, strand: StrandId, by: Life) {
     *seen.ordered.entry(by).or_default() += 1;
-    if seen.completed {
+    if seen.completed_by.contains(&strand) {
         seen.ordered_after_completion = true;
     }
 }

@@ -18,13 +18,18 @@ pub enum Trouble {
     Overlaps,
     /// A Parallel or a Map runs again while its branches are in doubt.
     Fans,
+    /// A Distributed Map runs again while its children are in doubt.
+    Spreads,
     /// What has ended is swept at any moment, also right after a redrive.
     Sweeps,
+    /// The clock on the wall is wrong when a process begins, and is set right a little later.
+    Clocks,
 }
 
 impl Trouble {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Dying, Self::Exits, Self::Overlaps, Self::Fans, Self::Sweeps];
+    pub const ALL: [Self; 7] =
+        [Self::Dying, Self::Exits, Self::Overlaps, Self::Fans, Self::Spreads, Self::Sweeps, Self::Clocks];
     /// Those that every run may have.
     const USUAL: [Self; 0] = [];
 }
@@ -57,8 +62,6 @@ pub(crate) struct Plan {
     pub(crate) faults: Vec<(i64, Fault)>,
     /// What goes wrong by chance.
     pub(crate) weather: Weather,
-    /// What has ended is swept now and then.
-    pub(crate) sweeps: bool,
     /// After this nothing goes wrong any more.
     pub(crate) calm_from: i64,
 }
@@ -95,6 +98,8 @@ pub(crate) enum Fault {
     Replace(usize, i64),
     /// The clock on the wall is set so far ahead of true time, or behind.
     SetWall(i64),
+    /// A process dies, and begins again while the clock on the wall is so far ahead of true time, or behind, for so long.
+    BeginWrong(usize, i64, i64),
     /// The disk is full for a while.
     DiskFull(i64),
     /// What ended so long ago is swept.
@@ -142,7 +147,6 @@ impl Plan {
             starts: Vec::new(),
             faults: Vec::new(),
             weather: Weather::default(),
-            sweeps: false,
             calm_from,
         };
         plan.draw_starts(&mut dice);
@@ -152,6 +156,7 @@ impl Plan {
         plan.draw_weather(&mut Dice::new(seed, "weather"));
         plan.draw_faults(&mut Dice::new(seed, "faults planned"));
         plan.draw_sweeps(&mut Dice::new(seed, "sweeps"));
+        plan.draw_wrong_clocks(&mut Dice::new(seed, "wrong clocks"));
         plan
     }
 
@@ -164,7 +169,6 @@ impl Plan {
     pub(crate) fn without_faults(mut self) -> Self {
         self.faults.clear();
         self.weather = Weather::default();
-        self.sweeps = false;
         self.processes = 1;
         self.on_disk = false;
         self
@@ -187,6 +191,16 @@ impl Plan {
     /// Whether there may be this trouble.
     pub(crate) fn has(&self, trouble: Trouble) -> bool {
         self.trouble == Some(trouble) || Trouble::USUAL.contains(&trouble)
+    }
+
+    /// What has ended is swept now and then.
+    pub(crate) fn sweeps(&self) -> bool {
+        self.faults.iter().any(|(_, fault)| matches!(fault, Fault::Sweep(_)))
+    }
+
+    /// The clock on the wall is only ever wrong for a while, when a process begins.
+    pub(crate) fn begins_wrong(&self) -> bool {
+        self.faults.iter().any(|(_, fault)| matches!(fault, Fault::BeginWrong(..)))
     }
 
     /// How often a script is chosen.
@@ -255,6 +269,10 @@ impl Plan {
         if !self.steadfast {
             start.stopped_after = dice.in_thousand(150).then(|| dice.between(0..=40_000));
             start.redriven = u32::from(dice.in_thousand(500)) * dice.between(1..=2) as u32;
+            if self.trouble == Some(Trouble::Sweeps) {
+                start.stopped_after = Some(dice.between(0..=20_000));
+                start.redriven = 3;
+            }
         }
         start
     }
@@ -325,11 +343,29 @@ impl Plan {
         }
     }
 
+    /// In the place of other steps of the clock on the wall, so that true time tells what is early and what is late.
+    fn draw_wrong_clocks(&mut self, dice: &mut Dice) {
+        let is_likely = if self.trouble == Some(Trouble::Clocks) { 1_000 } else { 150 };
+        if !self.has(Trouble::Clocks) || self.steadfast || !dice.in_thousand(is_likely) {
+            return;
+        }
+        self.weather.step = 0;
+        self.faults.retain(|(_, fault)| !matches!(fault, Fault::SetWall(_)));
+        // It is set right before the trouble ends.
+        let latest = (self.calm_from - 40_000).max(0);
+        for _ in 0..dice.between(1..=3) {
+            let at = dice.between(0..=latest);
+            let process = dice.below(self.processes as u64) as usize;
+            let ahead_ms = *dice.pick(&[-3_600_000, 3_600_000]);
+            let for_ms = dice.between(6_000..=30_000).min(self.calm_from - at - 1);
+            self.faults.push((at, Fault::BeginWrong(process, ahead_ms, for_ms)));
+        }
+    }
+
     /// What is gone cannot be compared with a run without faults.
     fn draw_sweeps(&mut self, dice: &mut Dice) {
         let is_likely = if self.trouble == Some(Trouble::Sweeps) { 1_000 } else { 400 };
-        self.sweeps = self.has(Trouble::Sweeps) && !self.steadfast && dice.in_thousand(is_likely);
-        if !self.sweeps {
+        if !self.has(Trouble::Sweeps) || self.steadfast || !dice.in_thousand(is_likely) {
             return;
         }
         for _ in 0..dice.between(1..=6) {

@@ -7,6 +7,7 @@ mod unkind;
 
 use crate::dice::{Dice, hash};
 use crate::machines::result_of;
+use crate::sabotage::Sabotage;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::{Pattern, Target};
 use perdura_engine::{Call, Certainty, EffectKey, Fault, Outcome};
@@ -75,13 +76,13 @@ pub(crate) struct Receiver {
     pub(crate) now: i64,
     /// Until when steps take no connections.
     down_until: BTreeMap<Arc<str>, i64>,
-    honours_keys: bool,
+    sabotage: Option<Sabotage>,
     dice: Dice,
 }
 
 impl Receiver {
     /// With nothing done yet.
-    pub(crate) fn new(seed: u64, honours_keys: bool) -> Self {
+    pub(crate) fn new(seed: u64, sabotage: Option<Sabotage>) -> Self {
         Self {
             kept: BTreeMap::new(),
             met: BTreeMap::new(),
@@ -90,7 +91,7 @@ impl Receiver {
             misbehaves: false,
             now: 0,
             down_until: BTreeMap::new(),
-            honours_keys,
+            sabotage,
             dice: Dice::new(seed, "receiver"),
         }
     }
@@ -153,7 +154,8 @@ impl Receiver {
                 let complaint = format!("{} came again with other bytes: {}", call.key, call.input.text());
                 self.complaints.push(complaint);
             }
-            if !self.honours_keys && matches!(kept.first, Outcome::Succeeded { .. }) {
+            if self.sabotage == Some(Sabotage::KeysIgnored) && matches!(kept.first, Outcome::Succeeded { .. })
+            {
                 kept.applied += 1;
                 return result(call, kept.applied);
             }

@@ -35,11 +35,21 @@ pub enum Sabotage {
     ChildrenForgotten,
     /// Those who wait for a worker or for a child are not found by the next process.
     WaitingForgotten,
+    /// A connection that was never made counts as a refusal by the receiver.
+    UnreachableRefuses,
+    /// A redirect counts as a refusal.
+    RedirectsRefuse,
+    /// An exit code counts as a refusal.
+    ExitsRefuse,
+    /// The failure of an attempt that was given up counts for the one that runs.
+    OldFailuresCount,
+    /// A Parallel or Map that runs again uses new keys.
+    RunsForgetKeys,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 21] = [
         Self::NoFence,
         Self::EffectsFirst,
         Self::RepliesFirst,
@@ -56,6 +66,11 @@ impl Sabotage {
         Self::LedgerForgotten,
         Self::ChildrenForgotten,
         Self::WaitingForgotten,
+        Self::UnreachableRefuses,
+        Self::RedirectsRefuse,
+        Self::ExitsRefuse,
+        Self::OldFailuresCount,
+        Self::RunsForgetKeys,
     ];
 }
 

@@ -24,7 +24,7 @@ use crate::store::{Disk, SharedDisk, SimStore};
 use map_runs::Reading;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::{Resource, Target};
-use perdura_engine::{By, Call, Destinations, ExecutionId, Outcome, Policy, Uncertain};
+use perdura_engine::{By, Call, Destinations, ExecutionId, Outcome, Policy, StrandId, TaskToken, Uncertain};
 use perdura_runtime::{Deed, Message};
 use perdura_store::RevisionId;
 use process::Process;
@@ -102,9 +102,11 @@ pub struct Sim {
     dice: Dice,
     /// Calls that were held and that somebody has resolved, or is about to.
     resolved: BTreeSet<(String, u64)>,
-    /// Keys of calls that left, for the sabotage of repeated ones.
-    called: BTreeSet<String>,
+    /// Keys of calls that left, and from where first, for the sabotage of repeated ones.
+    called: BTreeMap<String, StrandId>,
     workers: Vec<Worker>,
+    /// What was last handed to a worker, for the sabotage of old failures.
+    newest: BTreeMap<(ExecutionId, StrandId), TaskToken>,
     over: bool,
 }
 
@@ -142,7 +144,7 @@ impl Sim {
         let disk: SharedDisk = Arc::new(Mutex::new(Disk::new(seed, setting.sabotage)));
         let home = Home::new(plan.shards, plan.on_disk);
         let mut sim = Self {
-            receiver: Receiver::new(seed, setting.sabotage != Some(Sabotage::KeysIgnored)),
+            receiver: Receiver::new(seed, setting.sabotage),
             clock: Clock::new(seed),
             facts: Facts::new(setting.traces),
             requests: Vec::new(),
@@ -155,8 +157,9 @@ impl Sim {
             ears: Ears::default(),
             dice: Dice::new(seed, "chance"),
             resolved: BTreeSet::new(),
-            called: BTreeSet::new(),
+            called: BTreeMap::new(),
             workers: Vec::new(),
+            newest: BTreeMap::new(),
             over: false,
             plan,
             disk,

@@ -157,7 +157,12 @@ impl SimStore {
                 | Sabotage::CalledAfterwards
                 | Sabotage::KeysIgnored
                 | Sabotage::ChildrenForgotten
-                | Sabotage::WaitingForgotten => {}
+                | Sabotage::WaitingForgotten
+                | Sabotage::UnreachableRefuses
+                | Sabotage::RedirectsRefuse
+                | Sabotage::ExitsRefuse
+                | Sabotage::OldFailuresCount
+                | Sabotage::RunsForgetKeys => {}
             }
         }
         if self.disk().is_lazy() {

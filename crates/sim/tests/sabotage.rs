@@ -1,7 +1,7 @@
 //! Each checker is shown a run with its safeguard missing, and must object.
 
 use perdura_sim::check::Promise;
-use perdura_sim::{Sabotage, Setting, judge};
+use perdura_sim::{Sabotage, Setting, Trouble, judge};
 
 /// How many seeds a checker gets to notice.
 const SEEDS: u64 = 60;
@@ -13,6 +13,17 @@ fn check(sabotage: Sabotage, broken: Promise) {
     match noticed {
         Some(seed) => println!("{sabotage:?} breaks {broken:?} at seed {seed}"),
         None => panic!("{sabotage:?} does not break {broken:?} in {SEEDS} seeds"),
+    }
+}
+
+/// With the safeguard missing, somebody complains in these words.
+fn objects(sabotage: Sabotage, trouble: Trouble, words: &str) {
+    let setting = Setting { sabotage: Some(sabotage), trouble: Some(trouble), ..Setting::default() };
+    let complains =
+        |seed: &u64| judge(*seed, setting).complaints.iter().any(|(_, what)| what.contains(words));
+    match (0..SEEDS).find(complains) {
+        Some(seed) => println!("{sabotage:?} is noticed at seed {seed}: {words}"),
+        None => panic!("{sabotage:?} is not noticed in {SEEDS} seeds: {words}"),
     }
 }
 
@@ -124,6 +135,43 @@ fn a_map_run_that_forgets_its_children_starts_them_again() {
 #[test]
 fn a_queue_that_is_not_filled_again_loses_executions() {
     check(Sabotage::WaitingForgotten, Promise::NothingLost);
+}
+
+#[test]
+fn a_connection_never_made_that_counts_as_a_refusal_performs_a_step_again() {
+    objects(Sabotage::UnreachableRefuses, Trouble::Dying, "was performed while");
+}
+
+#[test]
+fn a_connection_never_made_that_counts_as_a_refusal_makes_the_ledger_lie() {
+    objects(Sabotage::UnreachableRefuses, Trouble::Dying, "the Ledger said that");
+}
+
+#[test]
+fn a_redirect_that_counts_as_a_refusal_performs_a_step_again() {
+    objects(Sabotage::RedirectsRefuse, Trouble::Dying, "was performed while");
+}
+
+#[test]
+fn an_exit_code_that_counts_as_a_refusal_performs_a_step_again() {
+    objects(Sabotage::ExitsRefuse, Trouble::Exits, "was performed while");
+}
+
+#[test]
+fn the_failure_of_an_old_attempt_that_ends_a_new_one_is_noticed() {
+    objects(Sabotage::OldFailuresCount, Trouble::Overlaps, "by the failure of attempt");
+}
+
+#[test]
+fn new_keys_for_another_run_of_a_parallel_or_map_are_noticed() {
+    objects(Sabotage::RunsForgetKeys, Trouble::Fans, "was performed while");
+}
+
+#[test]
+fn every_trouble_is_known_by_its_name() {
+    for trouble in Trouble::ALL {
+        assert_eq!(format!("{trouble:?}").parse(), Ok(trouble));
+    }
 }
 
 #[test]

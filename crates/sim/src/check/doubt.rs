@@ -19,7 +19,7 @@ fn one_key_while_in_doubt(evidence: &Evidence<'_>) -> Vec<String> {
     let receiver = &evidence.sim.receiver;
     let mut visits: BTreeMap<String, Vec<(u64, &EffectKey)>> = BTreeMap::new();
     for (key, number) in &receiver.met {
-        visits.entry(visit_of(key)).or_default().push((*number, key));
+        visits.entry(visit(evidence, key)).or_default().push((*number, key));
     }
     let is_performed = |key: &EffectKey| receiver.kept.get(key).is_some_and(|kept| kept.applied > 0);
     let mut complaints = Vec::new();
@@ -34,6 +34,16 @@ fn one_key_while_in_doubt(evidence: &Evidence<'_>) -> Vec<String> {
         }
     }
     complaints
+}
+
+/// A child of a Map Run stands for its item, whichever run of the Map it is in.
+fn visit(evidence: &Evidence<'_>, key: &EffectKey) -> String {
+    let visit = visit_of(key);
+    let place = key.execution().and_then(|execution| evidence.places.get(&execution));
+    match (place, visit.split_once(':')) {
+        (Some(place), Some((_, step))) => format!("{place}:{step}"),
+        (None, _) | (_, None) => visit,
+    }
 }
 
 fn failed_was_not_performed(evidence: &Evidence<'_>) -> Vec<String> {

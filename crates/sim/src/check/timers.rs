@@ -1,6 +1,7 @@
 //! No wait ends early by its own clock, and none is lost.
 
 use super::Evidence;
+use super::true_time::by_true_time;
 use crate::clock::Clock;
 use crate::history::History;
 use crate::observed::{Observed, SeenTurn, ends_wait};
@@ -8,9 +9,9 @@ use perdura_engine::{Note, Record, StrandId, Timestamp};
 use std::collections::BTreeMap;
 
 /// After the faults end, everybody is at work again within this time.
-const UP_AGAIN_MS: i64 = 70_000;
+pub(super) const UP_AGAIN_MS: i64 = 70_000;
 /// And a timer goes off within this time.
-const LATE_MS: i64 = 5_000;
+pub(super) const LATE_MS: i64 = 5_000;
 /// A decision is committed within this time.
 const DECIDED_WITHIN_MS: i64 = 120_000;
 
@@ -24,6 +25,7 @@ struct Rest {
 
 /// Compares each rest with when the Turn that ended it was committed, by true time.
 pub fn timers(evidence: &Evidence<'_>) -> Vec<String> {
+    let of_one = if evidence.sim.plan.begins_wrong() { by_true_time } else { of_one };
     evidence.histories.iter().flat_map(|history| of_one(evidence, history)).collect()
 }
 

@@ -1,6 +1,7 @@
 //! Those who act and do not say so: they die in the middle, redirect, or end with an exit code.
 
 use super::{Answered, Manners, Receiver, step_of};
+use crate::sabotage::Sabotage;
 use perdura_engine::{Call, Certainty, Fault, Outcome};
 
 impl Receiver {
@@ -9,7 +10,7 @@ impl Receiver {
         let step = step_of(call);
         let delay = self.dice.between(0..=40);
         if self.misbehaves && self.down_until.get(step).is_some_and(|until| self.now < *until) {
-            return Some((delay, answered(None)));
+            return Some((delay, self.answer(None)));
         }
         if self.dice.in_thousand(manners.dies) {
             self.meet(&call.key);
@@ -22,16 +23,16 @@ impl Receiver {
         }
         let is_new = !self.kept.contains_key(&call.key);
         if is_new && self.dice.in_thousand(manners.refuses) {
-            return Some((delay, self.keep(call, answered(Some(400)))));
+            return Some((delay, self.refuse(call)));
         }
         let outcome = self.apply(call);
         let is_done = matches!(outcome, Outcome::Succeeded { .. });
         if is_done && self.dice.in_thousand(manners.redirects) {
-            return Some((delay, answered(Some(303))));
+            return Some((delay, self.answer(Some(303))));
         }
         if is_done && !is_new && self.dice.in_thousand(manners.conflicts) {
             let status = *self.dice.pick(&[409, 422]);
-            return Some((delay, answered(Some(status))));
+            return Some((delay, self.answer(Some(status))));
         }
         Some((delay, outcome))
     }
@@ -44,7 +45,7 @@ impl Receiver {
             if self.dice.in_thousand(600) {
                 self.apply(call);
             }
-            return (takes, exited());
+            return (takes, self.exit());
         }
         if !self.kept.contains_key(&call.key) && self.dice.in_thousand(manners.refuses) {
             return (takes, self.keep(call, declined()));
@@ -56,28 +57,45 @@ impl Receiver {
     pub(super) fn deliver_to_picky(&mut self, call: &Call, manners: Manners) -> Answered {
         let delay = self.dice.between(0..=3_000);
         if !self.kept.contains_key(&call.key) && self.dice.in_thousand(manners.refuses) {
-            return (delay, self.keep(call, answered(Some(400))));
+            return (delay, self.refuse(call));
         }
         (delay, self.apply(call))
     }
+
+    fn refuse(&mut self, call: &Call) -> Outcome {
+        let refusal = self.answer(Some(400));
+        self.keep(call, refusal)
+    }
+
+    /// What follows from an HTTP answer outside 2xx. `None`: the connection was never made.
+    fn answer(&self, status: Option<u16>) -> Outcome {
+        let error = status.map_or_else(|| "Http.Unreachable".to_owned(), |status| format!("Http.{status}"));
+        let certainty = match (self.sabotage, status) {
+            (Some(Sabotage::UnreachableRefuses), None) | (Some(Sabotage::RedirectsRefuse), Some(303)) => {
+                Certainty::Refused
+            }
+            _ => Certainty::of_http(status),
+        };
+        Outcome::Failed { fault: Fault::new(error, "Not as it should be."), certainty }
+    }
+
+    /// A command ended with an exit code, and without the name of an error.
+    fn exit(&self) -> Outcome {
+        let fault = Fault::new("Runtime.ExitError", "The command ended with exit code 1.");
+        let certainty = match self.sabotage {
+            Some(Sabotage::ExitsRefuse) => Certainty::Refused,
+            _ => UNNAMED,
+        };
+        Outcome::Failed { fault, certainty }
+    }
 }
 
-/// What follows from an HTTP answer outside 2xx. `None`: the connection was never made.
-fn answered(status: Option<u16>) -> Outcome {
-    let error = status.map_or_else(|| "Http.Unreachable".to_owned(), |status| format!("Http.{status}"));
-    let fault = Fault::new(error, "Not as it should be.");
-    Outcome::Failed { fault, certainty: Certainty::of_http(status) }
-}
+/// What an error says that nobody has named as a refusal.
+const UNNAMED: Certainty = Certainty::Refused;
 
 fn lost() -> Outcome {
     let fault = Fault::new("Http.Lost", "The connection was closed before the answer.");
     Outcome::Failed { fault, certainty: Certainty::Ambiguous }
-}
-
-/// A command ended with an exit code, and without the name of an error.
-fn exited() -> Outcome {
-    let fault = Fault::new("Runtime.ExitError", "The command ended with exit code 1.");
-    Outcome::Failed { fault, certainty: Certainty::Refused }
 }
 
 /// A command said by name that it did nothing.

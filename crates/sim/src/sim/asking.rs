@@ -42,7 +42,8 @@ impl Sim {
         let process = *self.dice.pick(&serving);
         let life = Life { process, boot: self.processes[process].boot };
         self.requests[number].sent += 1;
-        let wish = self.requests[number].wish.clone();
+        let mut wish = self.requests[number].wish.clone();
+        self.pass_on_failure(&mut wish);
         self.say(|| format!("request {number} to process {process}: {wish:?}"));
         let message = match wish {
             Wish::Start(planned) => Message::Start {
@@ -58,6 +59,19 @@ impl Sim {
             }
         };
         self.post(life, message);
+    }
+
+    /// For sabotage: the failure of an old attempt is told of the one that runs.
+    fn pass_on_failure(&self, wish: &mut Wish) {
+        if self.sabotage == Some(Sabotage::OldFailuresCount)
+            && let Wish::Input(
+                _,
+                Input::TaskOutcome { by: By::Token(token), outcome: Outcome::Failed { .. } },
+            ) = wish
+            && let Some(newest) = self.newest.get(&(token.execution, token.strand))
+        {
+            *token = *newest;
+        }
     }
 
     fn start_of(&self, planned: usize) -> Start {
@@ -133,7 +147,7 @@ impl Sim {
     /// Somebody sweeps what has ended, right after it was redriven.
     fn after_redrive(&mut self, number: RequestId) {
         let is_redrive = matches!(self.requests[number].wish, Wish::Input(_, Input::Redrive));
-        if is_redrive && self.plan.sweeps && self.dice.in_thousand(500) {
+        if is_redrive && self.plan.sweeps() && self.dice.in_thousand(500) {
             let soon = self.dice.between(0..=1_500);
             self.after(soon, Happening::Fault(crate::plan::Fault::Sweep(0)));
         }

@@ -30,6 +30,12 @@ impl Sim {
             }
             Fault::Replace(process, for_ms) => self.replace(process, for_ms),
             Fault::SetWall(ahead_ms) => self.set_wall(ahead_ms),
+            Fault::BeginWrong(process, ahead_ms, for_ms) => {
+                self.facts.count("processes that began with a wrong clock");
+                self.set_wall(ahead_ms);
+                self.crash(process, "to begin with a wrong clock");
+                self.after(for_ms, Happening::Fault(Fault::SetWall(0)));
+            }
             Fault::DiskFull(for_ms) => {
                 self.facts.count("full disks");
                 let until = self.clock.now() + for_ms;

@@ -414,7 +414,11 @@ impl Sim {
         self.facts.left.push(Left { by, key: call.key.clone(), at: self.clock.now(), ordered });
         self.facts.count("calls");
         self.say(|| format!("{by:?} calls {}", call.key));
-        let is_again = !self.called.insert(call.key.readable().to_owned());
+        let mut is_again = true;
+        let first = *self.called.entry(call.key.readable().to_owned()).or_insert_with(|| {
+            is_again = false;
+            call.strand
+        });
         if is_again {
             self.facts.count("calls made again");
         }
@@ -423,6 +427,7 @@ impl Sim {
                 call.input = crate::receiver::payload(r#"{"n":-7}"#.into());
             }
             Some(Sabotage::NewKeyOnRepeat) if is_again => call.key = self.another_key(&call),
+            Some(Sabotage::RunsForgetKeys) if first != call.strand => call.key = self.another_key(&call),
             Some(Sabotage::CalledAfterwards) => {
                 let letter = Letter { by, execution, call: call.clone() };
                 let left = self.facts.left.last().expect("one just left").clone();

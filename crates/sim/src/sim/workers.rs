@@ -101,6 +101,7 @@ impl Sim {
         self.facts.count("tasks handed out");
         self.say(|| format!("worker {number} has {key}"));
         self.facts.handed.push(*token);
+        self.newest.insert((token.execution, token.strand), *token);
         let attempt = self.disk().observed.scheduled.get(&(token.execution, token.strand)).copied();
         let task = Handed { token: *token, attempt: attempt.unwrap_or(0) };
         if self.is_rough() && self.dice.in_thousand(150) {
