@@ -157,8 +157,12 @@ fn pairs(shown: &Shown) -> Vec<(&'static str, String)> {
         ("scope", &description.scope),
     ];
     pairs.extend(parts.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
-    let lists =
-        [("headers", &description.headers), ("query", &description.query), ("body", &description.body)];
+    let lists = [
+        ("hosts", &description.hosts),
+        ("headers", &description.headers),
+        ("query", &description.query),
+        ("body", &description.body),
+    ];
     pairs.extend(
         lists
             .into_iter()

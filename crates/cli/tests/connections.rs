@@ -6,7 +6,8 @@ use common::Scene;
 use common::server::Server;
 
 const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
-const BASIC: &str = r#"{"basic": {"user": "anna", "password": "hunter2"}, "headers": {"x-team": "hunter3"}}"#;
+const BASIC: &str = r#"{"hosts": ["bank.example"], "basic": {"user": "anna", "password": "hunter2"},
+    "headers": {"x-team": "hunter3"}}"#;
 
 fn scene(name: &str) -> Scene {
     Scene::new(name)
@@ -19,7 +20,7 @@ fn the_life_of_a_connection(scene: &Scene) {
     assert_eq!(scene.one(&["connection", "put", "bank", "--file", "bank.json"])["name"], "bank");
     let shown = scene.one(&["connection", "show", "bank"]);
     assert_eq!((&shown["kind"], &shown["user"]), (&"basic".into(), &"anna".into()));
-    assert_eq!(shown["headers"][0], "x-team");
+    assert_eq!((&shown["headers"][0], &shown["hosts"][0]), (&"x-team".into(), &"bank.example".into()));
     let listed = scene.json(&["connection", "list"]);
     assert_eq!((listed.len(), &listed[0]["name"], &listed[0]["kind"]), (1, &"bank".into(), &"basic".into()));
     for arguments in
@@ -84,4 +85,8 @@ fn a_connection_that_is_none_is_refused_without_its_content() {
     let refused = scene.on_data(&["connection", "put", "bank", "--file", "wrong.json"]);
     refused.fails(2, &["wrong.json is no connection"]);
     assert!(!refused.stderr.contains("hunter2"), "{}", refused.stderr);
+    let unbound = r#"{"basic": {"user": "anna", "password": "hunter2"}}"#;
+    std::fs::write(scene.path("unbound.json"), unbound).expect("a file can be written");
+    let refused = scene.on_data(&["connection", "put", "bank", "--file", "unbound.json"]);
+    refused.fails(2, &["unbound.json is no connection", "`hosts` is needed"]);
 }

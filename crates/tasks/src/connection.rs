@@ -17,6 +17,7 @@ pub use written::WrittenError;
 pub(crate) use oauth::{Token, TokenError};
 pub(crate) use table::Kept;
 
+use crate::destination::{Hosts, Place as Address};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
@@ -26,9 +27,14 @@ use std::fmt;
 use url::Url;
 use zeroize::Zeroizing;
 
+/// In the place of a secret, in characters that no address spells otherwise.
+const MASK: &str = "~hidden~";
+
 /// Credentials, and what else each call with them carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
+    /// Where it may be sent.
+    pub(crate) hosts: Vec<Hosts>,
     pub(crate) authorization: Authorization,
     pub(crate) extra: Extra,
 }
@@ -82,6 +88,8 @@ pub(crate) enum Place {
 /// A connection as it may be shown: names, and no secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Description {
+    /// The hosts that it may be sent to.
+    pub hosts: Vec<String>,
     /// `basic`, `api_key` or `oauth`.
     pub kind: &'static str,
     /// The user, with `basic`.
@@ -111,6 +119,7 @@ impl Connection {
     /// What may be shown of it.
     pub fn describe(&self) -> Description {
         let mut description = Description {
+            hosts: self.hosts.iter().map(|host| host.written().to_owned()).collect(),
             kind: "basic",
             user: None,
             header: None,
@@ -137,6 +146,21 @@ impl Connection {
         description
     }
 
+    /// May it be sent to this address?
+    pub(crate) fn goes_to(&self, address: &Url) -> bool {
+        Address::of(address).is_some_and(|place| self.hosts.iter().any(|host| host.hold(&place)))
+    }
+
+    /// The same with a placeholder for each value that it adds to address and body, for whoever may see a request but
+    /// not what is secret in it.
+    pub(crate) fn masked(&self) -> Self {
+        let mut masked = self.clone();
+        for value in masked.extra.query.values_mut().chain(masked.extra.body.values_mut()) {
+            *value = SecretText::new(MASK);
+        }
+        masked
+    }
+
     /// Puts the credentials on a request.
     pub(crate) fn authorize(&self, headers: &mut HeaderMap, token: Option<&Token>) {
         let (name, value) = match &self.authorization {
@@ -150,20 +174,37 @@ impl Connection {
         headers.insert(name, value);
     }
 
-    /// What must not come back in an answer that repeats what it was sent.
-    pub(crate) fn secrets<'a>(&'a self, token: Option<&'a Token>) -> Vec<Zeroizing<String>> {
-        let text = |secret: &SecretText| Zeroizing::new(secret.reveal().to_owned());
+    /// What must not come back in an answer that repeats what it was sent: every value that it holds, as it is and as it
+    /// stands in an address or a form. Longer ones first, so that one inside another leaves nothing of it.
+    pub(crate) fn secrets(&self, token: Option<&Token>) -> Vec<Zeroizing<String>> {
+        let mut all: Vec<&str> = Vec::new();
+        let pair;
         match &self.authorization {
             Authorization::Basic { user, password } => {
-                vec![encoded(user, password), text(password)]
+                pair = encoded(user, password);
+                all.extend([pair.as_str(), password.reveal()]);
             }
-            Authorization::ApiKey { value, .. } => vec![text(value)],
+            Authorization::ApiKey { value, .. } => all.push(value.reveal()),
             Authorization::OAuth(oauth) => {
-                let token = token.map(|token| text(token.secret()));
-                token.into_iter().chain([text(&oauth.client_secret)]).collect()
+                all.extend(token.map(|token| token.secret().reveal()));
+                all.push(oauth.client_secret.reveal());
+                all.extend(oauth.parameters.values().map(SecretText::reveal));
+                all.extend(oauth.headers.iter().map(|(_, value)| value.reveal()));
             }
         }
+        all.extend(self.extra.headers.iter().map(|(_, value)| value.reveal()));
+        all.extend(self.extra.query.values().chain(self.extra.body.values()).map(SecretText::reveal));
+        let mut spelled: Vec<Zeroizing<String>> = all.into_iter().flat_map(spellings).collect();
+        spelled.sort_unstable_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+        spelled.dedup();
+        spelled
     }
+}
+
+/// A value as it is, percent-encoded, and as a form writes it.
+fn spellings(secret: &str) -> [Zeroizing<String>; 3] {
+    let form = url::form_urlencoded::byte_serialize(secret.as_bytes()).collect();
+    [secret.to_owned(), crate::http::escaped(secret), form].map(Zeroizing::new)
 }
 
 /// A header's value that is not to be printed or kept in compression tables.
@@ -191,7 +232,7 @@ mod tests {
     use super::*;
 
     fn connection(text: &str) -> Connection {
-        Connection::from_json(text).expect(text)
+        Connection::from_kept(text).expect(text)
     }
 
     #[test]
@@ -215,5 +256,41 @@ mod tests {
             connection(r#"{"basic": {"user": "anna", "password": "p"}, "headers": {"X-A": "1"}}"#).describe();
         assert_eq!((described.kind, described.user.as_deref()), ("basic", Some("anna")));
         assert_eq!(described.headers, ["x-a"]);
+    }
+
+    #[test]
+    fn every_value_is_a_secret_in_each_spelling_and_longer_ones_come_first() {
+        let connection = connection(
+            r#"{"api_key": {"header": "x-key", "value": "the-key"}, "headers": {"x-a": "the-header"},
+                "query": {"q": "the query/1"}, "body": {"b": "the-key-and-more"}}"#,
+        );
+        let secrets: Vec<String> = connection.secrets(None).iter().map(|secret| secret.to_string()).collect();
+        assert_eq!(
+            secrets,
+            ["the-key-and-more", "the%20query%2F1", "the+query%2F1", "the query/1", "the-header", "the-key"]
+        );
+    }
+
+    #[test]
+    fn a_connection_goes_only_to_its_hosts() {
+        let with = |hosts: &str| {
+            let hosts = if hosts.is_empty() { String::new() } else { format!(r#""hosts": {hosts}, "#) };
+            connection(&format!(r#"{{{hosts}"basic": {{"user": "a", "password": "b"}}}}"#))
+        };
+        for (hosts, address, expected) in [
+            (r#"["api.bank.example"]"#, "https://api.bank.example/v1?x=1", true),
+            (r#"["api.bank.example"]"#, "https://API.bank.example:8443/", true),
+            (r#"["api.bank.example"]"#, "https://api.bank.example.evil.example/", false),
+            (r#"["api.bank.example"]"#, "https://evil.example/api.bank.example", false),
+            (r#"["a.example", "*.bank.example"]"#, "https://api.bank.example/", true),
+            (r#"["*.bank.example"]"#, "https://bank.example/", false),
+            (r#"["127.0.0.1:8080"]"#, "http://127.0.0.1:8080/", true),
+            (r#"["127.0.0.1:8080"]"#, "http://127.0.0.1:8081/", false),
+            (r#"["[::1]"]"#, "http://[::1]/", true),
+            ("", "https://api.bank.example/", false),
+        ] {
+            let address = Url::parse(address).expect(address);
+            assert_eq!(with(hosts).goes_to(&address), expected, "{hosts} {address}");
+        }
     }
 }

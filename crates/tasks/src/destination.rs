@@ -15,7 +15,7 @@ use http::HeaderName;
 use perdura_engine::Policy;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::{Resource, Target};
-use place::{Hosts, Place};
+pub(crate) use place::{Hosts, Place};
 use std::collections::BTreeMap;
 
 /// The header that carries the key, unless a destination has another name for it.

@@ -77,9 +77,17 @@ impl Guard {
 
     /// May this address be called?
     pub fn judge(&self, address: IpAddr) -> Result<(), Reason> {
-        let meant = meant(address);
-        let is_allowed = |network: &Network| network.contains(address) || network.contains(meant);
-        if self.0.networks.iter().any(is_allowed) { Ok(()) } else { refuse(meant) }
+        let is_allowed = |address| self.0.networks.iter().any(|network| network.contains(address));
+        if is_allowed(address) {
+            return Ok(());
+        }
+        let judged = |meant| if is_allowed(meant) { Ok(()) } else { refuse(meant) };
+        match meant(address) {
+            Meant::One(meant) => judged(meant),
+            Meant::OneOf(readings) => {
+                readings.into_iter().map(judged).find(|judged| hides(*judged)).unwrap_or(Ok(()))
+            }
+        }
     }
 
     /// May this address be called, to which this host leads? A host that is allowed may lead anywhere.
@@ -107,18 +115,39 @@ fn refuse(address: IpAddr) -> Result<(), Reason> {
     Err(reason)
 }
 
+/// Whom an address leads to.
+enum Meant {
+    One(IpAddr),
+    /// It carries an IPv4 address at one of several places, and only the network's router knows at which.
+    OneOf([IpAddr; 4]),
+}
+
 /// The IPv4 address that an IPv6 address carries, where routers or the system would take it out again: mapped and
-/// compatible ones, NAT64 and 6to4.
-fn meant(address: IpAddr) -> IpAddr {
-    let IpAddr::V6(v6) = address else { return address };
+/// compatible ones, NAT64 and 6to4. Under the local prefix of NAT64 (RFC 8215) the place depends on how long a prefix the
+/// network has chosen (RFC 6052).
+fn meant(address: IpAddr) -> Meant {
+    let IpAddr::V6(v6) = address else { return Meant::One(address) };
     let carried =
         |high: u16, low: u16| IpAddr::V4(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
     match v6.segments() {
-        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => address,
+        [0, 0, 0, 0, 0, 0, 0, 0 | 1] => Meant::One(address),
         [0, 0, 0, 0, 0, 0 | 0xffff, high, low]
         | [0x64, 0xff9b, 0, 0, 0, 0, high, low]
-        | [0x2002, high, low, ..] => carried(high, low),
-        _ => address,
+        | [0x2002, high, low, ..] => Meant::One(carried(high, low)),
+        [0x64, 0xff9b, 1, ..] => {
+            let at = |places: [usize; 4]| IpAddr::V4(places.map(|place| v6.octets()[place]).into());
+            // Octet 8 is always left out.
+            Meant::OneOf([[12, 13, 14, 15], [9, 10, 11, 12], [7, 9, 10, 11], [6, 7, 9, 10]].map(at))
+        }
+        _ => Meant::One(address),
+    }
+}
+
+/// Whether a reading that may be wrong is reason enough: only where credentials could be had.
+fn hides(judged: Result<(), Reason>) -> bool {
+    match judged {
+        Err(Reason::LinkLocal | Reason::Metadata) => true,
+        Ok(()) | Err(Reason::Unspecified | Reason::Multicast | Reason::Broadcast) => false,
     }
 }
 
@@ -199,6 +228,15 @@ mod tests {
             ("::169.254.169.254", Some(Reason::LinkLocal)),
             ("64:ff9b::a9fe:a9fe", Some(Reason::LinkLocal)),
             ("2002:a9fe:a9fe::1", Some(Reason::LinkLocal)),
+            ("64:ff9b::7f00:1", None),
+            ("64:ff9b:1::a9fe:a9fe", Some(Reason::LinkLocal)),
+            ("64:ff9b:1:77::a9fe:a9fe", Some(Reason::LinkLocal)),
+            ("64:ff9b:1:77:a9:fea9:fe00:0", Some(Reason::LinkLocal)),
+            ("64:ff9b:1:77a9:fe:a9fe::", Some(Reason::LinkLocal)),
+            ("64:ff9b:1:a9fe:a9:fe00::", Some(Reason::LinkLocal)),
+            ("64:ff9b:1::6464:64c8", Some(Reason::Metadata)),
+            ("64:ff9b:1::a00:1", None),
+            ("64:ff9b:1:e000::5db8:d822", None),
             ("fe80::1", Some(Reason::LinkLocal)),
             ("febf::1", Some(Reason::LinkLocal)),
             ("fd00:ec2::254", Some(Reason::Metadata)),
@@ -226,6 +264,7 @@ mod tests {
         let guard = Guard::new(["169.254.169.254", "fe80::/64", "Meta.Internal"]).expect("valid");
         assert_eq!(guard.judge(address("169.254.169.254")), Ok(()));
         assert_eq!(guard.judge(address("::ffff:169.254.169.254")), Ok(()));
+        assert_eq!(guard.judge(address("64:ff9b:1::a9fe:a9fe")), Ok(()));
         assert_eq!(guard.judge(address("169.254.169.253")), Err(Reason::LinkLocal));
         assert_eq!(guard.judge(address("fe80::1")), Ok(()));
         assert_eq!(guard.judge(address("fe80:0:0:1::1")), Err(Reason::LinkLocal));

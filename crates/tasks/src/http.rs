@@ -11,11 +11,13 @@ mod outcome;
 mod plan;
 mod seen;
 
-use crate::client::Client;
+use crate::client::{Client, Outgoing};
 use crate::connection::{Connections, Kept, Token};
 use arguments::Arguments;
+pub(crate) use form::escaped;
 use http::HeaderName;
 use outcome::{of_answer, of_connection, of_error, of_token};
+use perdura_engine::asl::json::Value;
 use perdura_engine::{Call, Certainty, ExecutionId, Outcome};
 use plan::Allowance;
 pub use seen::Onlooker;
@@ -65,6 +67,9 @@ pub async fn invoke(client: &Client, connections: &Connections, call: HttpCall<'
         Ok(kept) => kept,
         Err(error) => return of_connection(&error),
     };
+    if let Some(Err(error)) = kept.as_ref().map(|kept| kept.judge(&arguments.endpoint)) {
+        return of_connection(&error);
+    }
     let allowance = Allowance::of(&call);
     let until = Instant::now() + allowance.lasts_for;
     let exchange = Exchange { client, call, arguments, kept: kept.as_deref(), until };
@@ -117,6 +122,19 @@ impl Exchange<'_> {
         kept.renewed(self.client, refused, self.until).await.map_err(|error| of_token(&kept.name, &error))
     }
 
+    /// The request as somebody who looks on may see it.
+    fn shown(&self, onlooker: &Onlooker, outgoing: &Outgoing, token: Option<&Token>) -> Value {
+        let Some(kept) = self.kept.filter(|_| !onlooker.reveals()) else {
+            return onlooker.request(outgoing, &[]);
+        };
+        let masked = kept.connection.masked();
+        let secrets = kept.connection.secrets(token);
+        match plan::plan(&self.call, &self.arguments, Some((&masked, token))) {
+            Ok(masked) => onlooker.request(&masked, &secrets),
+            Err(_) => onlooker.request(outgoing, &secrets),
+        }
+    }
+
     async fn send(&self, token: Option<&Token>) -> Answer {
         let credentials = self.kept.map(|kept| (&kept.connection, token));
         let mut outgoing = match plan::plan(&self.call, &self.arguments, credentials) {
@@ -127,7 +145,7 @@ impl Exchange<'_> {
         let secrets = || self.kept.map_or_else(Vec::new, |kept| kept.connection.secrets(token));
         let watched = self.call.onlooker.map(|onlooker| {
             let scheme = outgoing.url.scheme().to_owned();
-            (onlooker, scheme, onlooker.request(&outgoing, &secrets()))
+            (onlooker, scheme, self.shown(onlooker, &outgoing, token))
         });
         match self.client.send(outgoing).await {
             Err(error) => Answer::Other(of_error(&error, Allowance::of(&self.call))),

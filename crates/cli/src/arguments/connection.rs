@@ -36,12 +36,14 @@ pub(crate) struct KeyArguments {
 
 /// Keep a connection, in the place of one of this name.
 ///
-/// It is sealed before it leaves this process. A definition names it by its ARN or by its name alone.
+/// It is sealed before it leaves this process. A definition names it by its ARN or by its name alone. It is sent only to
+/// the hosts that it names itself.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   perdura connection put stripe --file stripe.json
-  echo '{\"api_key\": {\"header\": \"X-Api-Key\", \"value\": \"…\"}}' | perdura connection put stripe --file -
+  echo '{\"hosts\": [\"api.stripe.com\"], \"api_key\": {\"header\": \"X-Api-Key\", \"value\": \"…\"}}' |
+    perdura connection put stripe --file -
   perdura connection put bank --file bank.json --connection-key-file /etc/perdura/key
 
 Exit codes:

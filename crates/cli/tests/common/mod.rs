@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod receiver;
 pub(crate) mod server;
 
 use std::fs;

@@ -278,7 +278,7 @@ mod tests {
             let text = format!(
                 r#"{{"oauth": {{"endpoint": "https://a/t?x=1", "client_id": "id", "client_secret": "s&t", {more}}}}}"#
             );
-            let Authorization::OAuth(oauth) = Connection::from_json(&text).expect(&text).authorization else {
+            let Authorization::OAuth(oauth) = Connection::from_kept(&text).expect(&text).authorization else {
                 panic!("{text}")
             };
             let request = request(&oauth);

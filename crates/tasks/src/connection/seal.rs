@@ -134,7 +134,7 @@ pub fn open(key: &SealingKey, name: &str, sealed: &[u8]) -> Result<Connection, O
     let content = Zeroizing::new(key.cipher().decrypt(&(*nonce).into(), message).map_err(|_| not_ours())?);
     let invalid = || OpenError::Invalid { name: name.into() };
     let text = std::str::from_utf8(&content).map_err(|_| invalid())?;
-    Connection::from_json(text).map_err(|_| invalid())
+    Connection::from_kept(text).map_err(|_| invalid())
 }
 
 fn bound_to(name: &str) -> Vec<u8> {
@@ -151,7 +151,7 @@ mod tests {
     fn connection() -> Connection {
         let text =
             r#"{"basic": {"user": "anna", "password": "marker-secret"}, "headers": {"x-tenant": "42"}}"#;
-        Connection::from_json(text).expect("valid")
+        Connection::from_kept(text).expect("valid")
     }
 
     #[test]

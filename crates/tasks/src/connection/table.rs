@@ -6,9 +6,11 @@
 use super::oauth::Tokens;
 use super::{Authorization, Connection, OpenError, SealingKey, Token, TokenError, open};
 use crate::client::Client;
+use crate::destination::Hosts;
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use tokio::time::Instant;
+use url::Url;
 
 /// Why a connection cannot be used, before anybody was called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,9 +23,35 @@ pub enum ConnectionError {
         /// Its name.
         name: Box<str>,
     },
+    /// It is bound to other hosts.
+    #[error(
+        "connection `{name}` is not sent to {host}: {bound}; if it is meant, put it again with that host in `hosts`"
+    )]
+    Elsewhere {
+        /// Its name.
+        name: Box<str>,
+        /// Where the task would have sent it.
+        host: Box<str>,
+        /// Where it may be sent.
+        bound: Box<str>,
+    },
     /// It is there, and does not open.
     #[error(transparent)]
     Shut(#[from] OpenError),
+}
+
+impl ConnectionError {
+    /// It may not be sent there.
+    fn elsewhere(name: &str, connection: &Connection, endpoint: &Url) -> Self {
+        let host = endpoint.host_str().unwrap_or_default();
+        let host = endpoint.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+        let hosts: Vec<&str> = connection.hosts.iter().map(Hosts::written).collect();
+        let bound = match &hosts[..] {
+            [] => "it names no hosts".to_owned(),
+            hosts => format!("its hosts are {}", hosts.join(", ")),
+        };
+        Self::Elsewhere { name: name.into(), host: host.into(), bound: bound.into() }
+    }
 }
 
 /// A connection in use, with its token if it needs one.
@@ -34,6 +62,14 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
+    /// May it be sent there?
+    pub(crate) fn judge(&self, endpoint: &Url) -> Result<(), ConnectionError> {
+        if self.connection.goes_to(endpoint) {
+            return Ok(());
+        }
+        Err(ConnectionError::elsewhere(&self.name, &self.connection, endpoint))
+    }
+
     /// The token to call with, if this connection needs one.
     pub(crate) async fn token(&self, client: &Client, until: Instant) -> Result<Option<Token>, TokenError> {
         match &self.connection.authorization {
@@ -127,7 +163,7 @@ mod tests {
     use super::*;
 
     fn connection(text: &str) -> Connection {
-        Connection::from_json(text).expect(text)
+        Connection::from_kept(text).expect(text)
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Connections as people write them: JSON, read strictly, with errors that never show a value.
 
 use super::{Authorization, Connection, Extra, OAuth, Place, SecretText};
+use crate::destination::Hosts;
 use http::{HeaderName, HeaderValue, Method};
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -26,6 +27,8 @@ impl Serialize for Revealed {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields, expecting = "an object with one of `basic`, `api_key` and `oauth`")]
 struct Written {
+    #[serde(default)]
+    hosts: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     basic: Option<WrittenBasic>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,8 +95,19 @@ const FRAMING: [&str; 10] = [
 ];
 
 impl Connection {
-    /// Reads what `perdura connection put NAME --file connection.json` is given.
+    /// Reads what `perdura connection put NAME --file connection.json` is given. It must say where it may be sent:
+    /// otherwise whoever writes a definition could have it sent to himself.
     pub fn from_json(text: &str) -> Result<Self, WrittenError> {
+        let connection = Self::from_kept(text)?;
+        if connection.hosts.is_empty() {
+            let what = "`hosts` is needed: the hosts that it may be sent to, as in \"hosts\": [\"api.bank.example\"]";
+            return Err(WrittenError(what.into()));
+        }
+        Ok(connection)
+    }
+
+    /// Reads what was kept. One from before connections had hosts may be sent nowhere.
+    pub(crate) fn from_kept(text: &str) -> Result<Self, WrittenError> {
         let written: Written =
             serde_json::from_str(text).map_err(|error| WrittenError(without_value(&error)))?;
         written.try_into().map_err(WrittenError)
@@ -127,7 +141,9 @@ impl TryFrom<Written> for Connection {
             _ => return Err("only one of `basic`, `api_key` and `oauth` can be given".into()),
         };
         let headers = headers(written.headers)?;
+        let hosts = written.hosts.iter().map(|host| Hosts::read(host)).collect::<Result<_, _>>()?;
         Ok(Self {
+            hosts,
             authorization,
             extra: Extra { headers, query: plain(written.query), body: plain(written.body) },
         })
@@ -203,8 +219,9 @@ fn header(name: &str, Revealed(value): Revealed) -> Result<(HeaderName, SecretTe
 }
 
 impl From<Connection> for Written {
-    fn from(Connection { authorization, extra }: Connection) -> Self {
+    fn from(Connection { hosts, authorization, extra }: Connection) -> Self {
         let mut written = Self {
+            hosts: hosts.iter().map(|host| host.written().to_owned()).collect(),
             basic: None,
             api_key: None,
             oauth: None,
@@ -284,6 +301,12 @@ mod tests {
                 r#"{"basic": {"user": "a", "password": "marker"}, "api_key": {"header": "x", "value": "marker"}}"#,
                 "only one of",
             ),
+            (r#"{"basic": {"user": "a", "password": "marker"}}"#, "`hosts` is needed"),
+            (r#"{"hosts": [], "basic": {"user": "a", "password": "marker"}}"#, "`hosts` is needed"),
+            (
+                r#"{"hosts": ["https://a.example/"], "basic": {"user": "a", "password": "marker"}}"#,
+                "is more than a host",
+            ),
         ];
         for (text, expected) in table {
             let error = Connection::from_json(text).expect_err(text).to_string();
@@ -295,9 +318,10 @@ mod tests {
     #[test]
     fn what_is_written_out_reads_back_the_same() {
         for text in [
-            r#"{"basic": {"user": "anna", "password": "p"}, "query": {"a": "1"}, "body": {"b": "2"}}"#,
-            r#"{"api_key": {"header": "X-Key", "value": "v"}, "headers": {"X-Tenant": "42"}}"#,
-            r#"{"oauth": {"endpoint": "https://a/token?x=1", "method": "PUT", "client_id": "c", "client_secret": "s",
+            r#"{"hosts": ["a.example", "*.B.example:8443"], "basic": {"user": "anna", "password": "p"},
+                "query": {"a": "1"}, "body": {"b": "2"}}"#,
+            r#"{"hosts": ["a"], "api_key": {"header": "X-Key", "value": "v"}, "headers": {"X-Tenant": "42"}}"#,
+            r#"{"hosts": ["a"], "oauth": {"endpoint": "https://a/token?x=1", "method": "PUT", "client_id": "c", "client_secret": "s",
                 "credentials": "body", "scope": "read", "parameters": {"audience": "b"}, "headers": {"X": "y"}}}"#,
         ] {
             let connection = Connection::from_json(text).expect(text);

@@ -5,20 +5,25 @@ use url::Url;
 
 /// Host, port and path of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     host: String,
     port: Option<u16>,
     pub(super) path: String,
 }
 
 impl Place {
-    pub(super) fn of(url: &Url) -> Option<Self> {
+    pub(crate) fn of(url: &Url) -> Option<Self> {
         let host = url.host_str()?.to_ascii_lowercase();
         Some(Self { host, port: url.port_or_known_default(), path: url.path().to_owned() })
     }
 
+    /// Host and port: who is called there, as far as places for calls go.
+    pub(crate) fn receiver(&self) -> String {
+        format!("{}:{}", self.host, self.port.unwrap_or_default())
+    }
+
     /// Where `http:invoke` is to call.
-    pub(super) fn of_input(input: &Payload) -> Option<Self> {
+    pub(crate) fn of_input(input: &Payload) -> Option<Self> {
         let endpoint = input.value().get("ApiEndpoint")?.as_str()?;
         Self::of(&Url::parse(endpoint).ok()?)
     }
@@ -26,7 +31,8 @@ impl Place {
 
 /// Which hosts are meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Hosts {
+pub(crate) struct Hosts {
+    written: Box<str>,
     /// In lower case; without the star where there was one.
     name: String,
     /// Whether all below it are meant: `*.example.com`.
@@ -36,7 +42,7 @@ pub(super) struct Hosts {
 
 impl Hosts {
     /// Reads `api.bank.example`, `*.bank.example`, `127.0.0.1:8080`.
-    pub(super) fn read(text: &str) -> Result<Self, String> {
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("host {text:?} {why}: write a name, as in \"api.bank.example\"");
         let (below, rest) = match text.strip_prefix("*.") {
             Some(rest) => (true, rest),
@@ -56,10 +62,15 @@ impl Hosts {
             .ok_or_else(|| wrong("has a path: the path has a line of its own, path = \"/v1/\", and this"))?;
         let written_port = rest.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok());
         let port = written_port.and_then(|_| url.port_or_known_default());
-        Ok(Self { name: name.to_owned(), below, port })
+        Ok(Self { written: text.into(), name: name.to_owned(), below, port })
     }
 
-    pub(super) fn hold(&self, place: &Place) -> bool {
+    /// As it was written.
+    pub(crate) fn written(&self) -> &str {
+        &self.written
+    }
+
+    pub(crate) fn hold(&self, place: &Place) -> bool {
         let is_named = if self.below {
             place.host.strip_suffix(&self.name).is_some_and(|rest| rest.ends_with('.') && rest.len() > 1)
         } else {

@@ -79,7 +79,9 @@ pub(super) fn of_error(error: &CallError, allowance: Allowance) -> Outcome {
 pub(super) fn of_connection(error: &ConnectionError) -> Outcome {
     let name = match error {
         ConnectionError::Missing { .. } => "Events.ConnectionResource.ResourceNotFound",
-        ConnectionError::Shut(_) => "Events.ConnectionResource.AccessDenied",
+        ConnectionError::Shut(_) | ConnectionError::Elsewhere { .. } => {
+            "Events.ConnectionResource.AccessDenied"
+        }
     };
     failed(name, error.to_string(), Certainty::Refused)
 }

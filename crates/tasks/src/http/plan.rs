@@ -220,7 +220,7 @@ mod tests {
     fn planned(more: &str, extra_body: &str) -> Result<(String, Option<String>), String> {
         let call = call(&format!(r#"{{"ApiEndpoint": "http://a.test/", "Method": "POST"{more}}}"#), None);
         let connection = format!(r#"{{"basic": {{"user": "u", "password": "p"}}, "body": {extra_body}}}"#);
-        let connection = Connection::from_json(&connection).expect("valid");
+        let connection = Connection::from_kept(&connection).expect("valid");
         let plan = with(&call, false, |http| {
             let arguments = Arguments::read(http.call.input.value())?;
             plan(http, &arguments, Some((&connection, None)))

@@ -29,15 +29,14 @@ impl Onlooker {
         self.seen.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What must not be told, also as it stands in an address.
-    fn hidden(&self, secrets: &[Zeroizing<String>]) -> Vec<Zeroizing<String>> {
-        if self.reveals {
-            return Vec::new();
-        }
-        let escaped = |secret: &Zeroizing<String>| {
-            Zeroizing::new(url::form_urlencoded::byte_serialize(secret.as_bytes()).collect())
-        };
-        secrets.iter().cloned().chain(secrets.iter().map(escaped)).collect()
+    /// Whether credentials may be told.
+    pub(super) fn reveals(&self) -> bool {
+        self.reveals
+    }
+
+    /// What must not be told.
+    fn hidden<'a>(&self, secrets: &'a [Zeroizing<String>]) -> &'a [Zeroizing<String>] {
+        if self.reveals { &[] } else { secrets }
     }
 
     /// The request as it is shown.
@@ -46,10 +45,10 @@ impl Onlooker {
         let mut shown = Map::new();
         shown.insert("protocol", outgoing.url.scheme());
         shown.insert("method", outgoing.method.as_str());
-        shown.insert("url", without(outgoing.url.as_str(), &secrets));
-        shown.insert("headers", headers(&outgoing.headers, &secrets));
+        shown.insert("url", without(outgoing.url.as_str(), secrets));
+        shown.insert("headers", headers(&outgoing.headers, self.reveals, secrets));
         if !outgoing.body.is_empty() {
-            shown.insert("body", cleaned(&String::from_utf8_lossy(&outgoing.body), &secrets));
+            shown.insert("body", cleaned(&String::from_utf8_lossy(&outgoing.body), secrets));
         }
         shown.into()
     }
@@ -63,9 +62,9 @@ impl Onlooker {
         let status = StatusCode::from_u16(answer.status).ok();
         shown
             .insert("statusMessage", status.and_then(|status| status.canonical_reason()).unwrap_or_default());
-        shown.insert("headers", headers(&answer.headers, &secrets));
+        shown.insert("headers", headers(&answer.headers, self.reveals, secrets));
         if let Ok(text) = text_of(answer) {
-            shown.insert("body", cleaned(text, &secrets));
+            shown.insert("body", cleaned(text, secrets));
         }
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(Exchange { request, response: shown.into() });
@@ -73,10 +72,11 @@ impl Onlooker {
 }
 
 /// Headers as one text, as AWS shows them: `[name: value, …]`. Those that hold a secret are left out.
-fn headers(headers: &HeaderMap, secrets: &[Zeroizing<String>]) -> String {
+fn headers(headers: &HeaderMap, reveals: bool, secrets: &[Zeroizing<String>]) -> String {
     let shown = headers.iter().filter_map(|(name, value)| {
+        let is_ours = value.is_sensitive() && !reveals;
         let value = String::from_utf8_lossy(value.as_bytes());
-        let is_secret = secrets.iter().any(|secret| !secret.is_empty() && value.contains(secret.as_str()));
+        let is_secret = is_ours || without(&value, secrets) != *value;
         (!is_secret).then(|| format!("{name}: {value}"))
     });
     format!("[{}]", shown.collect::<Vec<String>>().join(", "))

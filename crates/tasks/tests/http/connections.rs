@@ -13,7 +13,8 @@ const ARN: &str =
 
 fn with(connection: &str) -> Setting {
     let setting = Setting::default();
-    setting.connections.replace(vec![("Bank".into(), Connection::from_json(connection).expect(connection))]);
+    let bound = connection.replacen('{', r#"{"hosts": ["127.0.0.1"], "#, 1);
+    setting.connections.replace(vec![("Bank".into(), Connection::from_json(&bound).expect(&bound))]);
     setting
 }
 
@@ -63,6 +64,39 @@ async fn a_body_that_cannot_be_merged_is_not_sent() {
     let (error, cause, certainty) = failure(&outcome);
     assert_eq!((error, certainty), ("States.Runtime", Certainty::Refused), "{cause}");
     assert_eq!(server.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_connection_is_not_sent_to_another_host_than_its_own() {
+    let tokens = StandIn::start(|_, _| Act::json("200 OK", r#"{"access_token": "t"}"#)).await;
+    let server = StandIn::start(|_, _| Act::json("200 OK", "{}")).await;
+    let setting = with(&oauth(&tokens.url("/token")));
+    let mut elsewhere = server.url("/");
+    elsewhere.set_host(Some("localhost")).expect("a host");
+    let outcome = setting.invoke(&get(&elsewhere)).await;
+    let (error, cause, certainty) = failure(&outcome);
+    assert_eq!((error, certainty), ("Events.ConnectionResource.AccessDenied", Certainty::Refused), "{cause}");
+    assert!(cause.starts_with("connection `Bank` is not sent to localhost"), "{cause}");
+    assert!(cause.contains("its hosts are 127.0.0.1; if it is meant, put it again"), "{cause}");
+    assert_eq!((tokens.connections(), server.connections()), (0, 0), "nobody was asked for anything");
+}
+
+#[tokio::test]
+async fn no_part_of_a_connection_comes_back() {
+    const ECHO: &str = "marker-header marker+query%2F1 marker%20query%2F1 marker query/1 marker-body";
+    let connection = r#"{"api_key": {"header": "x-key", "value": "whatever"}, "headers": {"x-a": "marker-header"},
+        "query": {"q": "marker query/1"}, "body": {"b": "marker-body"}}"#;
+    for act in [
+        (|| Act::typed("200 OK", "text/plain", ECHO)) as fn() -> Act,
+        || Act::json("200 OK", &format!("{{\"echo\": \"{ECHO}\"}}")),
+        || Act::typed("400 No", "text/plain", ECHO),
+        || Act::Send(format!("HTTP/1.1 200 OK\r\nx-echo: {ECHO}\r\ncontent-length: 0\r\n\r\n")),
+    ] {
+        let server = StandIn::start(move |_, _| act()).await;
+        let outcome = with(connection).invoke(&get(&server.url("/"))).await;
+        let said = format!("{outcome:?}");
+        assert!(said.contains('…') && !said.contains("marker"), "{said}");
+    }
 }
 
 #[tokio::test]

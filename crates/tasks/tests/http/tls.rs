@@ -61,7 +61,7 @@ impl Receiver {
     fn setting(&self) -> Setting {
         let client = Client::trusting(Guard::default(), [self.certificate.clone()]).expect("a client");
         let setting = Setting { client, strict: true, ..Setting::default() };
-        let connection = r#"{"api_key": {"header": "x-key", "value": "marker"}}"#;
+        let connection = r#"{"hosts": ["localhost"], "api_key": {"header": "x-key", "value": "marker"}}"#;
         setting.connections.replace(vec![("Bank".into(), Connection::from_json(connection).expect("valid"))]);
         setting
     }
