@@ -4,17 +4,20 @@
 //! errors have the names that Step Functions reports of Lambda, and each end says whether the function may have acted.
 
 mod command;
+mod environment;
 mod lambda;
 mod outcome;
 mod process;
 mod wanted;
 mod web;
 
+pub(crate) use environment::Written as WrittenEnvironment;
 pub(crate) use lambda::client_context;
 pub(crate) use outcome::too_large;
 pub(crate) use web::said;
 
 pub use command::{Work, work};
+pub use environment::Environment;
 pub use process::{Group, Program};
 
 pub(crate) use wanted::{Invocation, Wanted, function_of, is_invoke, plain_name, wanted, written_qualifier};

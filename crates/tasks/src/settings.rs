@@ -10,7 +10,9 @@ pub use duration::duration;
 pub use function::{Function, FunctionTable, Means, Qualified};
 
 use crate::aws::{AwsSettings, AwsTable};
+use crate::connection::SecretText;
 use crate::destination::{DestinationTable, Destinations};
+use crate::functions::{Environment, WrittenEnvironment};
 use crate::guard::Guard;
 use crate::items::ItemSettings;
 use perdura_engine::Uncertain;
@@ -76,6 +78,12 @@ pub enum UncertainWord {
     /// It is repeated under its key.
     Retry,
     /// It is held for a person.
+    /// How many of them of one function.
+    pub at_once_each: Option<usize>,
+    /// Variables of this process that commands get besides the usual ones.
+    pub env_pass: Vec<String>,
+    /// Variables that are set for commands.
+    pub env: BTreeMap<String, SecretText>,
     Hold,
 }
 
@@ -155,13 +163,17 @@ impl Settings {
         for (name, table) in written {
             let place = || format!("functions.{name}");
             let short_form = table.short_form().map_err(|what| Mistake::new(place(), what))?;
-            let function = table.check(folder).map_err(|what| Mistake::new(place(), what))?;
+            let function = table.check(folder, &environment).map_err(|what| Mistake::new(place(), what))?;
             if matches!(function.means, Means::Lambda(_)) && lambda_endpoint.is_none() {
                 let what = "lambda needs an endpoint: write [lambda] or [aws] with endpoint = \"http://…\", or serve \
                             with --lambda-endpoint URL";
                 return Err(Mistake::new(place(), what));
             }
             short_forms.insert(name.clone(), short_form);
+        let written_environment = WrittenEnvironment { pass: commands.env_pass, set: commands.env };
+        let environment = Environment::default()
+            .with(written_environment)
+            .map_err(|what| Mistake::new("commands", what))?;
             functions.insert(name, function);
         }
         let destinations = Destinations::check(destinations, &functions, short_forms)?;

@@ -13,7 +13,7 @@ use perdura_engine::{Certainty, Fault, Limits, Outcome};
 use perdura_server::control::{Answer, Request, Task};
 use perdura_server::retention::ms;
 use perdura_server::{Refusal, RefusalKind};
-use perdura_tasks::functions::{self, Group, Program, Work};
+use perdura_tasks::functions::{self, Environment, Group, Program, Work};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::{Path, PathBuf};
@@ -83,7 +83,12 @@ pub(super) fn work(arguments: &WorkArguments) -> Result<ExitCode> {
         return Err(refusal.but("start one with `perdura serve`").into());
     }
     let Some((path, rest)) = arguments.command.split_first() else { bail!("there is no command") };
-    let program = Program { path: path.into(), arguments: rest.to_vec(), folder: ".".into() };
+    let program = Program {
+        path: path.into(),
+        arguments: rest.to_vec(),
+        folder: ".".into(),
+        environment: Environment::of_shell(),
+    };
     let worker = Arc::new(Worker {
         folder,
         arguments: Arguments {

@@ -146,8 +146,12 @@ mod tests {
     #[test]
     fn a_function_is_a_command_in_the_folder_of_the_file() {
         let text = "[functions.charge]\ncommand = ['./charge', '-v']\ntimeout_seconds = 1.5";
-        let program =
-            Program { path: "/here/./charge".into(), arguments: vec!["-v".into()], folder: "/here".into() };
+        let program = Program {
+            path: "/here/./charge".into(),
+            arguments: vec!["-v".into()],
+            folder: "/here".into(),
+            ..Program::default()
+        };
         let expected =
             Function { means: Means::Command(program.into()), timeout: Some(Duration::from_millis(1500)) };
         assert_eq!(read_file(text, "/here").unwrap().settings.functions["charge"], expected);

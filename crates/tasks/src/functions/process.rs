@@ -3,6 +3,8 @@
 //! A command leads a process group of its own, so that it can be ended with all that it started, and so that a
 //! Ctrl-C at the terminal reaches us alone. Whatever is left of the group when its leader ends is ended too.
 
+use super::Environment;
+use crate::lack::is_lack;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -27,6 +29,8 @@ pub struct Program {
     pub arguments: Vec<String>,
     /// Where it runs.
     pub folder: PathBuf,
+    /// What it finds in its environment, besides the key.
+    pub environment: Environment,
 }
 
 /// How a command ended.
@@ -124,6 +128,8 @@ pub(crate) fn run(
         }),
         Ok(None) => Ended::NotStarted { reason: "nobody waits for it any more".into() },
         Err(error) => Ended::NotStarted {
+        .env_clear()
+        .envs(program.environment.of(std::env::vars_os()))
             reason: format!(
                 "cannot start {} in {}: {error}",
                 program.path.display(),

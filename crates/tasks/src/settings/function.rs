@@ -1,8 +1,9 @@
 //! `[functions.NAME]`: what a function is.
 
 use super::{UncertainWord, duration, web_address};
+use crate::connection::SecretText;
 use crate::destination::ShortForm;
-use crate::functions::{Program, plain_name, written_qualifier};
+use crate::functions::{Environment, Program, WrittenEnvironment, plain_name, written_qualifier};
 use serde::Deserialize;
 use std::path::Path;
 use std::sync::Arc;
@@ -29,6 +30,10 @@ pub struct FunctionTable {
     /// How long it remembers a key, such as `24h`.
     pub key_memory: Option<String>,
 }
+    /// Variables of this process that its command gets besides the usual ones.
+    pub env_pass: Vec<String>,
+    /// Variables that are set for its command.
+    pub env: BTreeMap<String, SecretText>,
 
 /// One function.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,9 +73,16 @@ impl FunctionTable {
         })
     }
 
-    pub(super) fn check(self, folder: &Path) -> Result<Function, String> {
+    pub(super) fn check(self, folder: &Path, environment: &Environment) -> Result<Function, String> {
+        if self.command.is_none() && !(self.env_pass.is_empty() && self.env.is_empty()) {
+            return Err("env and env_pass are for commands: keep them where command = […] is".to_owned());
+        }
         let means = match (self.command, self.url, self.lambda) {
-            (Some(command), None, None) => Means::Command(Arc::new(program(command, folder)?)),
+            (Some(command), None, None) => {
+                let written = WrittenEnvironment { pass: self.env_pass, set: self.env };
+                let environment = environment.clone().with(written)?;
+                Means::Command(Arc::new(program(command, folder, environment)?))
+            }
             (None, Some(url), None) => Means::Url(web_address(&url).map_err(|what| format!("url {what}"))?),
             (None, None, Some(name)) if !plain_name(&name).is_empty() => Means::Lambda(Qualified {
                 name: plain_name(&name).into(),
@@ -101,7 +113,7 @@ impl FunctionTable {
     }
 }
 
-fn program(command: Vec<String>, folder: &Path) -> Result<Program, String> {
+fn program(command: Vec<String>, folder: &Path, environment: Environment) -> Result<Program, String> {
     let mut words = command.into_iter();
     let Some(program) = words.next().filter(|program| !program.is_empty()) else {
         let example = "the first word is the program, as in [\"python3\", \"charge.py\"]";
@@ -109,5 +121,5 @@ fn program(command: Vec<String>, folder: &Path) -> Result<Program, String> {
     };
     // A bare name is looked up in PATH; with a slash in it, it belongs to the folder.
     let path = if program.contains('/') { folder.join(program) } else { program.into() };
-    Ok(Program { path, arguments: words.collect(), folder: folder.to_owned() })
+    Ok(Program { path, arguments: words.collect(), folder: folder.to_owned(), environment })
 }

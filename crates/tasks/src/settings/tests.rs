@@ -105,3 +105,14 @@ fn mistakes_are_named_with_their_table() {
         assert!(!error.contains("secret"), "{error}");
     }
 }
+        ("[commands]\nat_once = 4\nat_once_each = 5", "commands: at_once_each is 5, and is to be 1 to 4"),
+        ("[http]\nat_once = 100000", "http: at_once is 100000, and is to be 1 to 65536"),
+        (
+            "[commands]\nenv_pass = ['PERDURA_CONNECTION_KEY']",
+            "commands: PERDURA_CONNECTION_KEY is not for commands",
+        ),
+        ("[functions.a]\ncommand = ['sh']\nenv = {'A=B' = 'secret'}", "functions.a: \"A=B\" is no name"),
+        (
+            "[functions.a]\nurl = 'http://a'\nenv = {A = 'secret'}",
+            "functions.a: env and env_pass are for commands",
+        ),
