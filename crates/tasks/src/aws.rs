@@ -101,7 +101,7 @@ async fn perform(
     outgoing.headers.insert(destination.header.clone(), sign::key(&call.key));
     outgoing.headers.insert(TRACEPARENT, sign::trace(execution, &call.key));
     signed(&mut outgoing, settings, operation.service.signs_as, now());
-    match line.send(outgoing).await {
+    match line.send(&format!("aws {name}"), outgoing).await {
         Err(error) => unanswered(operation, &error, &call.resource.arn),
         Ok(answer) if (200..300).contains(&answer.status) => {
             let (result, request_id) = match read(operation, &answer) {

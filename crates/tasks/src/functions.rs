@@ -32,7 +32,6 @@ use perdura_engine::asl::machine::MachineType;
 use perdura_engine::{Call, ExecutionId, Limits, Outcome};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
 use url::Url;
 
 /// How long a function elsewhere may take if its table does not say: as long as Lambda lets one run.
@@ -41,8 +40,8 @@ const TIMEOUT: Duration = Duration::from_mins(15);
 /// All functions that can be called.
 pub(crate) struct Functions {
     settings: Arc<Settings>,
-    /// A bounded number of commands at once; further calls wait for a place.
-    places: Semaphore,
+    /// For commands.
+    places: Places,
     answer_bytes_max: usize,
 }
 
@@ -59,14 +58,13 @@ pub(crate) struct Calling<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Line<'a> {
     pub(crate) client: &'a Client,
-    /// One for each call under way; further calls wait for a place.
-    pub(crate) in_flight: &'a Semaphore,
+    pub(crate) places: &'a Places,
 }
 
 impl Line<'_> {
-    /// Sends a request and takes its answer, once there is a place.
-    pub(crate) async fn send(self, outgoing: Outgoing) -> Result<Incoming, CallError> {
-        let _place = self.in_flight.acquire().await.expect("the places are never closed");
+    /// Sends a request and takes its answer, once there is a place for this receiver.
+    pub(crate) async fn send(self, receiver: &str, outgoing: Outgoing) -> Result<Incoming, CallError> {
+        let _place = self.places.enter(receiver).await;
         self.client.send(outgoing).await
     }
 }
@@ -105,7 +103,7 @@ impl Functions {
     pub(crate) fn new(settings: Arc<Settings>) -> Self {
         let limits = if settings.strict { Limits::strict(MachineType::Standard) } else { Limits::GENEROUS };
         Self {
-            places: Semaphore::new(settings.commands_at_once),
+            places: Places::new(settings.commands),
             answer_bytes_max: limits.payload_bytes_max,
             settings,
         }
@@ -202,7 +200,7 @@ mod tests {
 
     #[test]
     fn each_function_is_what_its_table_says_and_the_rest_is_at_the_endpoint() {
-        let program = Arc::new(Program { path: "charge".into(), arguments: vec![], folder: "/".into() });
+        let program = Arc::new(Program { path: "charge".into(), folder: "/".into(), ..Program::default() });
         let url = Url::parse("http://ship.example/").unwrap();
         let endpoint = Url::parse("http://lambda.example/").unwrap();
         let short = Duration::from_secs(3);

@@ -13,7 +13,9 @@ pub mod http;
 pub mod items;
 mod performer;
 pub mod settings;
+mod places;
 mod sign;
 
 pub use performer::{Tasks, Unprepared, can_perform, warnings};
 pub use settings::Settings;
+pub use places::Share;

@@ -12,10 +12,11 @@ pub use able::{can_perform, warnings};
 use crate::aws::{self, AwsCall, OwnApi};
 use crate::client::Client;
 use crate::connection::Connections;
-use crate::destination::is_http;
+use crate::destination::{Place as Address, is_http};
 use crate::functions::{Calling, Functions, Line, Wanted, function_of, plain_name, wanted};
 use crate::http::{self, HttpCall, Onlooker};
 use crate::items::{self, ItemStores, SettingsError};
+use crate::places::Places;
 use crate::settings::Settings;
 use perdura_engine::asl::error::RUNTIME;
 use perdura_engine::asl::json::Payload;
@@ -25,14 +26,11 @@ use perdura_engine::{
     Call, EffectKey, Exchange, ExecutionId, Fault, Limits, Outcome, Policy, StrandId, Uncertain,
 };
 use perdura_runtime::{Order, Performer, ReadOrder, WriteOrder};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 use under_way::UnderWay;
-
-/// How many calls over HTTP are under way at once; further ones wait for a place.
-const IN_FLIGHT_MAX: usize = 4_096;
 
 /// Why calls cannot be made at all.
 #[derive(Debug, thiserror::Error)]
@@ -57,8 +55,8 @@ struct Inner {
     items: ItemStores,
     /// Who answers `aws-sdk:sfn:…` in this process, once there is somebody.
     own_api: OnceLock<OwnApi>,
-    in_flight: Semaphore,
-    /// What AWS would call this installation.
+    /// For calls that leave this machine.
+    places: Places,
     handle: Handle,
     under_way: Arc<UnderWay>,
 }
@@ -81,7 +79,6 @@ impl Tasks {
             client,
             items,
             own_api: OnceLock::new(),
-            in_flight: Semaphore::new(IN_FLIGHT_MAX),
             handle,
             under_way: Arc::default(),
         })))
@@ -143,13 +140,14 @@ impl Inner {
         let outcome = match wanted(call) {
             Wanted::Function(invocation) => {
                 is_command = self.functions.is_command(&invocation);
-                let line = Line { client: &self.client, in_flight: &self.in_flight };
+                let line = Line { client: &self.client, places: &self.places };
                 let calling = Calling { execution, call, destination, invocation: &invocation };
                 self.functions.invoke(line, calling).await
             }
             Wanted::Answered(outcome) => outcome,
             Wanted::Elsewhere if is_http(&call.resource) => {
-                let _place = self.in_flight.acquire().await.expect("the places are never closed");
+                let receiver = Address::of_input(&call.input).map(|address| address.receiver());
+                let _place = self.places.enter(receiver.as_deref().unwrap_or_default()).await;
                 let call = HttpCall {
                     call,
                     execution,
@@ -162,7 +160,7 @@ impl Inner {
                 http::invoke(&self.client, &self.connections, call).await
             }
             Wanted::Elsewhere => {
-                let line = Line { client: &self.client, in_flight: &self.in_flight };
+                let line = Line { client: &self.client, places: &self.places };
                 let answer_bytes_max = self.limits().payload_bytes_max;
                 let asked = AwsCall { execution, call, destination, answer_bytes_max };
                 let outcome = aws::invoke(line, &self.settings.aws, self.own_api.get(), asked).await;

@@ -15,6 +15,7 @@ use crate::destination::{DestinationTable, Destinations};
 use crate::functions::{Environment, WrittenEnvironment};
 use crate::guard::Guard;
 use crate::items::ItemSettings;
+use crate::places::Share;
 use perdura_engine::Uncertain;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -26,6 +27,10 @@ use url::Url;
 const COMMANDS_AT_ONCE: usize = 32;
 /// The most commands at once: each has four threads and a process.
 const COMMANDS_AT_ONCE_MAX: usize = 256;
+/// How many calls over HTTP are under way at once where nothing else is written.
+const CALLS_AT_ONCE: usize = 4_096;
+/// The most calls over HTTP at once: each may have a connection, and so a file.
+const CALLS_AT_ONCE_MAX: usize = 65_536;
 
 /// The tables, as they are written.
 #[derive(Debug, Default, Deserialize)]
@@ -53,6 +58,10 @@ pub struct Tables {
 pub struct HttpTable {
     /// Hosts, addresses and networks that may be called although they are refused otherwise.
     pub allow: Vec<String>,
+    /// How many calls are under way at once.
+    pub at_once: Option<usize>,
+    /// How many of them to one receiver.
+    pub at_once_each: Option<usize>,
 }
 
 /// `[lambda]`: who is asked for functions that have no table of their own.
@@ -106,7 +115,9 @@ pub struct Settings {
     /// Who is asked for functions that have no table of their own.
     pub lambda_endpoint: Option<Url>,
     /// How many commands run at once.
-    pub commands_at_once: usize,
+    pub commands: Share,
+    /// How many calls over HTTP are under way at once.
+    pub calls: Share,
     /// Which addresses may be called.
     pub guard: Guard,
     /// Where items of Distributed Maps come from, and their results go.
@@ -123,7 +134,8 @@ impl Default for Settings {
             functions: BTreeMap::new(),
             destinations: Destinations::default(),
             lambda_endpoint: None,
-            commands_at_once: COMMANDS_AT_ONCE,
+            commands: Share::of(COMMANDS_AT_ONCE),
+            calls: Share::of(CALLS_AT_ONCE),
             guard: Guard::default(),
             items: ItemSettings::default(),
             aws: AwsSettings::default(),
@@ -177,23 +189,43 @@ impl Settings {
             functions.insert(name, function);
         }
         let destinations = Destinations::check(destinations, &functions, short_forms)?;
-        let commands_at_once = match commands.at_once {
-            None => COMMANDS_AT_ONCE,
-            Some(count @ 1..=COMMANDS_AT_ONCE_MAX) => count,
-            Some(count) => {
-                let what = format!("at_once is {count}, and is to be 1 to {COMMANDS_AT_ONCE_MAX}");
-                return Err(Mistake::new("commands", what));
-            }
-        };
+        let at_once = (commands.at_once, COMMANDS_AT_ONCE, COMMANDS_AT_ONCE_MAX);
+        let of_commands =
+            share(at_once, commands.at_once_each).map_err(|what| Mistake::new("commands", what))?;
+        let at_once = (http.at_once, CALLS_AT_ONCE, CALLS_AT_ONCE_MAX);
+        let calls = share(at_once, http.at_once_each).map_err(|what| Mistake::new("http", what))?;
         let guard =
             Guard::new(http.allow).map_err(|error| Mistake::new("http", format!("allow: {error}")))?;
         let strict = false;
-        Ok(Self { functions, destinations, lambda_endpoint, commands_at_once, guard, items, aws, strict })
+        Ok(Self {
+            functions,
+            destinations,
+            lambda_endpoint,
+            commands: of_commands,
+            calls,
+            guard,
+            items,
+            aws,
+            strict,
+        })
     }
 
     /// Whether a function of this name, bare or as an ARN, can be called at all.
     pub fn has_function(&self, name: &str) -> bool {
         self.lambda_endpoint.is_some() || self.functions.contains_key(crate::functions::plain_name(name))
+    }
+}
+
+/// What `at_once` (with its default and its bound) and `at_once_each` mean.
+fn share((roof, usual, most): (Option<usize>, usize, usize), each: Option<usize>) -> Result<Share, String> {
+    let roof = roof.unwrap_or(usual);
+    if !(1..=most).contains(&roof) {
+        return Err(format!("at_once is {roof}, and is to be 1 to {most}"));
+    }
+    match each {
+        None => Ok(Share::of(roof)),
+        Some(each) if (1..=roof).contains(&each) => Ok(Share { roof, each }),
+        Some(each) => Err(format!("at_once_each is {each}, and is to be 1 to {roof}, which is at_once")),
     }
 }
 

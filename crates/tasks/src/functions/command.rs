@@ -49,9 +49,9 @@ impl Functions {
         timeout: Option<Duration>,
         calling: Calling<'_>,
     ) -> Outcome {
-        let _place = self.places.acquire().await.expect("the places are never closed");
+        let _place = self.places.enter(plain_name(&calling.invocation.name)).await;
         let (wire, input) = (calling.call.key.wire().to_string(), calling.invocation.payload.text().clone());
-        let (program, group, bytes_max) = (program.clone(), Group::default(), self.answer_bytes_max);
+        let (group, bytes_max) = (Group::default(), self.answer_bytes_max);
         let _ending = EndOnDrop(group.clone());
         let running = tokio::task::spawn_blocking(move || {
             process::run(&program, &[(KEY, &wire)], input, bytes_max, &group)
@@ -60,7 +60,8 @@ impl Functions {
             None => running.await,
             Some(most) => match tokio::time::timeout(most, running).await {
                 Ok(ended) => ended,
-                Err(_) => return timed_out(most, Certainty::Ambiguous),
+                Err(_) if group.end() => return timed_out(most, Certainty::Ambiguous),
+                Err(_) => return timed_out(most, Certainty::Refused),
             },
         };
         match ended {
@@ -81,7 +82,7 @@ mod tests {
 
     fn worked(path: &str, arguments: &[&str]) -> Outcome {
         let arguments = arguments.iter().map(ToString::to_string).collect();
-        let program = Program { path: path.into(), arguments, folder: ".".into() };
+        let program = Program { path: path.into(), arguments, folder: ".".into(), ..Program::default() };
         let task = Work { activity: "pay", key: "k", token: "t", input: &r#"{"a": 1}"#.into() };
         work(&program, task, 64, &Group::default())
     }

@@ -70,7 +70,7 @@ pub(super) async fn invoke(
         answer_bytes_max: bounds.answer_bytes_max,
     };
     aws::signed(&mut outgoing, function.signer, "lambda", aws::now());
-    match line.send(outgoing).await {
+    match line.send(&format!("lambda {}", function.name), outgoing).await {
         Ok(answer) => of_answer(&answer, invocation.shape, &calling.destination.statuses),
         Err(error) => of_error(&error, &calling.call.resource.arn),
     }

@@ -21,7 +21,7 @@ const STDERR_KEPT: usize = 32 * 1024;
 const PIPE_GRACE: Duration = Duration::from_secs(1);
 
 /// What a command is: a program with its arguments, and where it runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Program {
     /// The program: a path, or a name that is looked up in PATH.
     pub path: PathBuf,
@@ -194,7 +194,6 @@ enum Keep {
 impl Heard {
     fn listen(
         name: &str,
-        pipe: Option<impl Read + Send + 'static>,
         keep: Keep,
         group: Group,
     ) -> io::Result<Self> {
@@ -207,7 +206,7 @@ impl Heard {
             }
             is_too_much
         })?;
-        Ok(Self { bytes, closed })
+        Ok((pipe, Self { bytes, closed }))
     }
 
     /// All that was kept; `None` if it was too much. To be asked when the command has ended.
@@ -263,7 +262,7 @@ mod tests {
     fn what_was_ended_before_it_began_never_begins() {
         let group = Group::default();
         group.kill();
-        let program = Program { path: "true".into(), arguments: vec![], folder: "/".into() };
+        let program = Program { path: "true".into(), folder: "/".into(), ..Program::default() };
         let ended = run(&program, &[], "{}".into(), 10, &group);
         assert!(matches!(ended, Ended::NotStarted { .. }), "{ended:?}");
     }

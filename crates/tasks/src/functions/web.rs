@@ -6,6 +6,7 @@
 use super::outcome::{LATEST, failed, own_error, succeeded, timed_out, too_large};
 use super::{Bounds, Calling, Line, Shape, body};
 use crate::client::{CallError, Incoming, Outgoing};
+use crate::destination::Place;
 use crate::http::Verdict;
 use crate::sign::{self, TRACEPARENT};
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -35,7 +36,8 @@ pub(super) async fn post(line: Line<'_>, url: &Url, bounds: Bounds, calling: Cal
         answer_bytes_max: bounds.answer_bytes_max,
     };
     let arn = &calling.call.resource.arn;
-    match line.send(outgoing).await {
+    let receiver = Place::of(url).map(|place| place.receiver());
+    match line.send(receiver.as_deref().unwrap_or_default(), outgoing).await {
         Ok(answer) => of_answer(&answer, calling.invocation.shape, &calling.destination.statuses),
         Err(error) => of_error(&error, arn),
     }

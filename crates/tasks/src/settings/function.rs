@@ -5,6 +5,7 @@ use crate::connection::SecretText;
 use crate::destination::ShortForm;
 use crate::functions::{Environment, Program, WrittenEnvironment, plain_name, written_qualifier};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,11 +30,11 @@ pub struct FunctionTable {
     pub uncertain: Option<UncertainWord>,
     /// How long it remembers a key, such as `24h`.
     pub key_memory: Option<String>,
-}
     /// Variables of this process that its command gets besides the usual ones.
     pub env_pass: Vec<String>,
     /// Variables that are set for its command.
     pub env: BTreeMap<String, SecretText>,
+}
 
 /// One function.
 #[derive(Clone, Debug, PartialEq)]

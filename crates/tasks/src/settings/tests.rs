@@ -29,12 +29,19 @@ fn a_function_is_a_command_a_url_or_a_name_at_the_endpoint() {
         at_once = 4
         [http]
         allow = ["169.254.169.254"]
+        at_once = 100
+        at_once_each = 10
         "#,
     )
     .unwrap();
     let program = |path: &str, arguments: &[&str]| {
         let arguments = arguments.iter().map(ToString::to_string).collect();
-        Means::Command(Arc::new(Program { path: path.into(), arguments, folder: "/here".into() }))
+        Means::Command(Arc::new(Program {
+            path: path.into(),
+            arguments,
+            folder: "/here".into(),
+            ..Program::default()
+        }))
     };
     let short = Some(Duration::from_millis(1500));
     for (name, means, timeout) in [
@@ -45,7 +52,8 @@ fn a_function_is_a_command_a_url_or_a_name_at_the_endpoint() {
     ] {
         assert_eq!(settings.functions[name], Function { means, timeout }, "{name}");
     }
-    assert_eq!(settings.commands_at_once, 4);
+    assert_eq!(settings.commands, Share { roof: 4, each: 2 });
+    assert_eq!(settings.calls, Share { roof: 100, each: 10 });
     assert!(settings.guard.judge([169, 254, 169, 254].into()).is_ok());
     assert!(settings.has_function("anything"), "the endpoint is asked for it");
     assert!(check("[functions.a]\ncommand = ['a']").unwrap().has_function("arn:aws:lambda:r:1:function:a:7"));
@@ -98,13 +106,6 @@ fn mistakes_are_named_with_their_table() {
         ("[aws]\nendpoint = 'a'", "aws: endpoint \"a\" is no URL"),
         ("[aws]\nendpoints = 'a'", "invalid type: string"),
         ("[commands]\nat_once = 0", "commands: at_once is 0, and is to be 1 to 256"),
-        ("[http]\nallow = ['1.2.3']", "http: allow: `1.2.3` is neither a host"),
-    ] {
-        let error = check(text).expect_err(text);
-        assert!(error.contains(expected), "{text}: {error}");
-        assert!(!error.contains("secret"), "{error}");
-    }
-}
         ("[commands]\nat_once = 4\nat_once_each = 5", "commands: at_once_each is 5, and is to be 1 to 4"),
         ("[http]\nat_once = 100000", "http: at_once is 100000, and is to be 1 to 65536"),
         (
@@ -116,3 +117,10 @@ fn mistakes_are_named_with_their_table() {
             "[functions.a]\nurl = 'http://a'\nenv = {A = 'secret'}",
             "functions.a: env and env_pass are for commands",
         ),
+        ("[http]\nallow = ['1.2.3']", "http: allow: `1.2.3` is neither a host"),
+    ] {
+        let error = check(text).expect_err(text);
+        assert!(error.contains(expected), "{text}: {error}");
+        assert!(!error.contains("secret"), "{error}");
+    }
+}
