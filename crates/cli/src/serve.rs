@@ -107,7 +107,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
         })?;
         let watch = Arc::new(stuck::Watch::default());
         let address = listener.local_addr()?;
-        let health = Health { door: door.clone(), watch: watch.clone(), spans };
+        let health = Health { door: door.clone(), watch: watch.clone(), spans, put_off: tasks.put_off() };
         let ready = Ready { folder: &folder, address, taken_up: runtime.taken_up(), took: began.elapsed() };
         let site = Site { api: api.clone(), keys: Arc::new(keyring), health };
         ready.tell(arguments.json)?;

@@ -27,6 +27,7 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -50,6 +51,8 @@ pub struct Health {
     pub watch: Arc<Watch>,
     /// What became of spans.
     pub spans: Arc<Counts>,
+    /// How often a call was put off because this machine lacked what it needs.
+    pub put_off: Arc<AtomicU64>,
 }
 
 /// What is served.

@@ -13,12 +13,13 @@ mod connect;
 pub(crate) use connect::tls;
 
 use crate::guard::{Guard, Reason};
+use crate::lack::{Pauses, PutOff};
 use bytes::{Bytes, BytesMut};
-use connect::{Connector, Forbidden};
+use connect::{Connector, Forbidden, Lack};
 use http::{HeaderMap, Method, Request, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::capture_connection;
+use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use perdura_engine::Certainty;
 use rustls::pki_types::CertificateDer;
@@ -39,6 +40,7 @@ const HEADER_BYTES_MAX: u32 = 64 * 1024;
 #[derive(Clone)]
 pub struct Client {
     inner: legacy::Client<Connector, Full<Bytes>>,
+    put_off: PutOff,
 }
 
 /// A request, complete.
@@ -152,21 +154,38 @@ impl Client {
             .http1_max_buf_size(HEADER_BYTES_MAX as usize)
             .http2_max_header_list_size(HEADER_BYTES_MAX)
             .build(Connector::new(guard, authorities)?);
-        Ok(Self { inner })
+        Ok(Self { inner, put_off: PutOff::default() })
     }
 
-    /// Sends a request and takes its answer, both whole.
+    /// How often calls were put off for lack of something.
+    pub(crate) fn put_off(&self) -> &PutOff {
+        &self.put_off
+    }
+
+    /// Sends a request and takes its answer, both whole. Where this machine lacks what a connection needs, it waits for
+    /// that, too.
     pub async fn send(&self, outgoing: Outgoing) -> Result<Incoming, CallError> {
         let Outgoing { method, url, headers, body, timeout, answer_bytes_max } = outgoing;
         let host = || Box::from(url.host_str().unwrap_or_default());
         let uri = address(&url).map_err(|reason| CallError::NotConnected { host: host(), reason })?;
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = method;
-        *request.uri_mut() = uri;
-        *request.headers_mut() = headers;
-        let connection = capture_connection(&mut request);
+        let mut connection: Option<CaptureConnection> = None;
         let exchange = async {
-            let answer = self.inner.request(request).await.map_err(|error| of_request(host(), &error))?;
+            let mut pauses = Pauses::default();
+            let answer = loop {
+                let mut request = Request::new(Full::new(body.clone()));
+                *request.method_mut() = method.clone();
+                *request.uri_mut() = uri.clone();
+                *request.headers_mut() = headers.clone();
+                connection = Some(capture_connection(&mut request));
+                match self.inner.request(request).await {
+                    Ok(answer) => break answer,
+                    Err(error) => match find::<Lack>(&error) {
+                        Some(lack) if error.is_connect() => self.put_off.tell(&lack.to_string()),
+                        Some(_) | None => return Err(of_request(host(), &error)),
+                    },
+                }
+                tokio::time::sleep(pauses.next().unwrap_or_default()).await;
+            };
             let (head, body) = answer.into_parts();
             let body = take(body, answer_bytes_max).await.map_err(|error| match error {
                 TakeError::TooLarge => CallError::TooLarge { bytes_max: answer_bytes_max },
@@ -177,7 +196,7 @@ impl Client {
         match tokio::time::timeout(timeout, exchange).await {
             Ok(ended) => ended,
             Err(_elapsed) => {
-                let sent = connection.connection_metadata().is_some();
+                let sent = connection.is_some_and(|connection| connection.connection_metadata().is_some());
                 Err(CallError::TimedOut { host: host(), sent, after: timeout })
             }
         }

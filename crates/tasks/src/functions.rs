@@ -24,6 +24,8 @@ pub(crate) use wanted::{Invocation, Wanted, function_of, is_invoke, plain_name, 
 
 use crate::client::{CallError, Client, Incoming, Outgoing};
 use crate::destination::Destination;
+use crate::lack::PutOff;
+use crate::places::Places;
 use crate::settings::{Function, Means, Settings};
 use bytes::Bytes;
 use outcome::{Shape, missing};
@@ -43,6 +45,7 @@ pub(crate) struct Functions {
     /// For commands.
     places: Places,
     answer_bytes_max: usize,
+    put_off: PutOff,
 }
 
 /// One call of a function, for whoever makes it.
@@ -100,11 +103,12 @@ enum Plan<'a> {
 
 impl Functions {
     /// Those of a configuration.
-    pub(crate) fn new(settings: Arc<Settings>) -> Self {
+    pub(crate) fn new(settings: Arc<Settings>, put_off: PutOff) -> Self {
         let limits = if settings.strict { Limits::strict(MachineType::Standard) } else { Limits::GENEROUS };
         Self {
             places: Places::new(settings.commands),
             answer_bytes_max: limits.payload_bytes_max,
+            put_off,
             settings,
         }
     }
@@ -216,7 +220,7 @@ mod tests {
         let with = |endpoint: Option<&Url>| {
             let lambda_endpoint = endpoint.cloned();
             let settings = Settings { functions: functions.clone(), lambda_endpoint, ..Settings::default() };
-            Functions::new(settings.into())
+            Functions::new(settings.into(), PutOff::default())
         };
         let lambda =
             |name, qualifier| Plan::Lambda { endpoint: &endpoint, name, qualifier, timeout: TIMEOUT };

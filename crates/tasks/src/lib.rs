@@ -11,11 +11,12 @@ pub mod functions;
 pub mod guard;
 pub mod http;
 pub mod items;
+mod lack;
 mod performer;
-pub mod settings;
 mod places;
+pub mod settings;
 mod sign;
 
 pub use performer::{Tasks, Unprepared, can_perform, warnings};
-pub use settings::Settings;
 pub use places::Share;
+pub use settings::Settings;

@@ -73,7 +73,8 @@ impl Tasks {
         let items = ItemStores::new(&items, &settings.guard)?;
         let settings = Arc::new(settings);
         Ok(Self(Arc::new(Inner {
-            functions: Functions::new(settings.clone()),
+            functions: Functions::new(settings.clone(), client.put_off().clone()),
+            places: Places::new(settings.calls),
             settings,
             connections,
             client,
@@ -120,6 +121,11 @@ impl Tasks {
     /// stays; another is handed back.
     pub fn answer_with(&self, api: OwnApi) -> Result<(), OwnApi> {
         self.0.own_api.set(api)
+    }
+
+    /// How often a call was put off because this machine lacked files, memory, processes or ports. It goes on counting.
+    pub fn put_off(&self) -> Arc<AtomicU64> {
+        self.0.client.put_off().count()
     }
 
     /// Ends all calls. Nobody is told: what they were made for is called for again.

@@ -78,6 +78,12 @@ pub struct LambdaTable {
 pub struct CommandsTable {
     /// How many run at once.
     pub at_once: Option<usize>,
+    /// How many of them of one function.
+    pub at_once_each: Option<usize>,
+    /// Variables of this process that commands get besides the usual ones.
+    pub env_pass: Vec<String>,
+    /// Variables that are set for commands.
+    pub env: BTreeMap<String, SecretText>,
 }
 
 /// `uncertain`: what is done about a call of which nobody knows whether it was performed.
@@ -87,12 +93,6 @@ pub enum UncertainWord {
     /// It is repeated under its key.
     Retry,
     /// It is held for a person.
-    /// How many of them of one function.
-    pub at_once_each: Option<usize>,
-    /// Variables of this process that commands get besides the usual ones.
-    pub env_pass: Vec<String>,
-    /// Variables that are set for commands.
-    pub env: BTreeMap<String, SecretText>,
     Hold,
 }
 
@@ -170,6 +170,10 @@ impl Settings {
             None => aws.endpoint("lambda").cloned(),
             Some(endpoint) => Some(endpoint_url(&endpoint).map_err(|what| Mistake::new("lambda", what))?),
         };
+        let written_environment = WrittenEnvironment { pass: commands.env_pass, set: commands.env };
+        let environment = Environment::default()
+            .with(written_environment)
+            .map_err(|what| Mistake::new("commands", what))?;
         let mut functions = BTreeMap::new();
         let mut short_forms = BTreeMap::new();
         for (name, table) in written {
@@ -182,10 +186,6 @@ impl Settings {
                 return Err(Mistake::new(place(), what));
             }
             short_forms.insert(name.clone(), short_form);
-        let written_environment = WrittenEnvironment { pass: commands.env_pass, set: commands.env };
-        let environment = Environment::default()
-            .with(written_environment)
-            .map_err(|what| Mistake::new("commands", what))?;
             functions.insert(name, function);
         }
         let destinations = Destinations::check(destinations, &functions, short_forms)?;

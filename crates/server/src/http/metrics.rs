@@ -6,6 +6,7 @@ use perdura_engine::Timestamp;
 use perdura_runtime::{BUCKETS, Reading, bucket_end_us};
 use perdura_store::Totals;
 use std::fmt::Write;
+use std::sync::atomic::Ordering;
 
 /// All of them at one moment.
 pub(super) struct Numbers {
@@ -14,6 +15,7 @@ pub(super) struct Numbers {
     oldest_pending: Option<Timestamp>,
     spans_sent: u64,
     traces_dropped: u64,
+    put_off: u64,
     is_ready: bool,
     calls: Vec<(&'static str, Went, u64)>,
 }
@@ -26,6 +28,7 @@ impl Numbers {
             oldest_pending: health.watch.oldest_pending(),
             spans_sent: health.spans.sent(),
             traces_dropped: health.spans.dropped(),
+            put_off: health.put_off.load(Ordering::Relaxed),
             is_ready: health.door.trouble().is_none(),
             calls: api.calls(),
         }
@@ -47,7 +50,8 @@ const TOTALS: [(&str, &str); 10] = [
 ];
 
 pub(super) fn text(numbers: &Numbers) -> String {
-    let Numbers { reading, stuck, oldest_pending, spans_sent, traces_dropped, is_ready, calls } = numbers;
+    let Numbers { reading, stuck, oldest_pending, spans_sent, traces_dropped, put_off, is_ready, calls } =
+        numbers;
     let mut out = Page(String::with_capacity(8 * 1024));
     for ((name, help), value) in TOTALS.iter().zip(reading.totals.values()) {
         out.one(&format!("perdura_{name}_total"), "counter", help, value as f64);
@@ -67,6 +71,8 @@ pub(super) fn text(numbers: &Numbers) -> String {
     out.one("perdura_spans_sent_total", "counter", help, *spans_sent as f64);
     let help = "Executions whose trace was not told, or not all of it.";
     out.one("perdura_traces_dropped_total", "counter", help, *traces_dropped as f64);
+    let help = "Times that a call was put off because this machine lacked files, memory, processes or ports.";
+    out.one("perdura_calls_put_off_total", "counter", help, *put_off as f64);
     let help = "1 if the data can be written.";
     out.one("perdura_ready", "gauge", help, f64::from(u8::from(*is_ready)));
     out.head("perdura_api_calls_total", "counter", "Calls of the Step Functions API.");

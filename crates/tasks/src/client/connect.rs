@@ -1,6 +1,9 @@
 //! Making connections: look the name up, judge where it leads, connect to exactly that, shake hands.
 
+use super::find;
 use crate::guard::{Guard, Reason};
+use crate::lack;
+use crate::places::{Places, Share};
 use http::Uri;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -9,7 +12,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 use std::error::Error;
 use std::future::Future;
-use std::net::{IpAddr, SocketAddr};
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -31,17 +35,48 @@ pub(super) struct Forbidden {
     pub(super) reason: Reason,
 }
 
+/// This machine lacks something for the moment.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Lack(String);
+
+/// How many names are looked up at once. Each takes a thread that nobody can call back, so a name whose server is silent
+/// must not take them all.
+const LOOKUPS: Share = Share { roof: 64, each: 8 };
+
 /// Looks names up, and lets through only what the guard allows.
 #[derive(Clone)]
-pub(super) struct Resolver(Guard);
+pub(super) struct Resolver {
+    guard: Guard,
+    places: Places,
+}
 
 impl Resolver {
+    fn new(guard: Guard) -> Self {
+        Self { guard, places: Places::new(LOOKUPS) }
+    }
+
+    /// The addresses that a name leads to and that may be called.
+    async fn look_up(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, BoxError> {
+        let place = self.places.enter(host).await;
+        let name = host.to_owned();
+        let looking = tokio::task::spawn_blocking(move || -> io::Result<Vec<SocketAddr>> {
+            // Given back when the thread is, also where nobody waits for it any more.
+            let _place = place;
+            Ok((&*name, port).to_socket_addrs()?.collect())
+        });
+        match looking.await? {
+            Ok(found) => self.judged(host, found),
+            Err(error) => Err(lack::no_files().map_or(error.into(), |lack| Lack(lack.to_string()).into())),
+        }
+    }
+
     /// Those that may be called; if there is none, the reason of the first.
     fn judged(&self, host: &str, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, BoxError> {
         let mut refused = None;
         let mut allowed = Vec::with_capacity(found.len());
         for address in found {
-            match self.0.judge_host(host, address.ip()) {
+            match self.guard.judge_host(host, address.ip()) {
                 Ok(()) => allowed.push(address),
                 Err(reason) => refused = refused.or(Some(Forbidden { address: address.ip(), reason })),
             }
@@ -64,17 +99,14 @@ impl Service<Name> for Resolver {
 
     fn call(&mut self, name: Name) -> Self::Future {
         let resolver = self.clone();
-        Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            Ok(resolver.judged(name.as_str(), found)?.into_iter())
-        })
+        Box::pin(async move { Ok(resolver.look_up(name.as_str(), 0).await?.into_iter()) })
     }
 }
 
 /// Connects, in bounded time.
 #[derive(Clone)]
 pub(super) struct Connector {
-    guard: Guard,
+    resolver: Resolver,
     inner: HttpsConnector<HttpConnector<Resolver>>,
 }
 
@@ -83,7 +115,8 @@ impl Connector {
         guard: Guard,
         authorities: impl IntoIterator<Item = CertificateDer<'static>>,
     ) -> Result<Self, rustls::Error> {
-        let mut tcp = HttpConnector::new_with_resolver(Resolver(guard.clone()));
+        let resolver = Resolver::new(guard);
+        let mut tcp = HttpConnector::new_with_resolver(resolver.clone());
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_keepalive(Some(Duration::from_mins(1)));
@@ -91,7 +124,7 @@ impl Connector {
             .with_tls_config(tls(authorities)?)
             .https_or_http()
             .enable_all_versions();
-        Ok(Self { guard, inner: inner.wrap_connector(tcp) })
+        Ok(Self { resolver, inner: inner.wrap_connector(tcp) })
     }
 }
 
@@ -125,13 +158,16 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        if let Some(forbidden) = literal(&uri).and_then(|address| judged(&self.guard, address).err()) {
+        if let Some(forbidden) = literal(&uri).and_then(|address| judged(&self.resolver.guard, address).err())
+        {
             return Box::pin(std::future::ready(Err(forbidden.into())));
         }
-        let connecting = self.inner.call(uri);
+        let connecting = self.inner.call(uri.clone());
+        let resolver = self.resolver.clone();
         Box::pin(async move {
             match tokio::time::timeout(CONNECT_FOR_MAX, connecting).await {
-                Ok(ended) => ended,
+                Ok(Ok(connected)) => Ok(connected),
+                Ok(Err(error)) => Err(or_lack(error, &uri, &resolver).await),
                 Err(_elapsed) => {
                     Err(format!("it did not take the connection within {} s", CONNECT_FOR_MAX.as_secs())
                         .into())
@@ -139,6 +175,24 @@ impl Service<Uri> for Connector {
             }
         })
     }
+}
+
+/// The error, or what this machine lacked.
+async fn or_lack(error: BoxError, uri: &Uri, resolver: &Resolver) -> BoxError {
+    let Some(cause) = find::<io::Error>(&*error) else { return error };
+    if lack::is_lack(cause) {
+        return Lack(cause.to_string()).into();
+    }
+    if !lack::may_lack_ports(cause) {
+        return error;
+    }
+    let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("https") { 443 } else { 80 });
+    let addresses = match (literal(uri), uri.host()) {
+        (Some(address), _) => vec![SocketAddr::new(address, port)],
+        (None, Some(host)) => resolver.look_up(host, port).await.unwrap_or_default(),
+        (None, None) => Vec::new(),
+    };
+    if lack::lacks_ports(&addresses).await { Lack(cause.to_string()).into() } else { error }
 }
 
 fn judged(guard: &Guard, address: IpAddr) -> Result<(), Forbidden> {
@@ -157,7 +211,7 @@ mod tests {
     use super::*;
 
     fn resolved(allow: &[&str], host: &str, found: &[&str]) -> Result<Vec<String>, String> {
-        let resolver = Resolver(Guard::new(allow).expect("valid"));
+        let resolver = Resolver::new(Guard::new(allow).expect("valid"));
         let found = found.iter().map(|address| SocketAddr::new(address.parse().expect(address), 0)).collect();
         let allowed = resolver.judged(host, found).map_err(|error| error.to_string())?;
         Ok(allowed.iter().map(|address| address.ip().to_string()).collect())

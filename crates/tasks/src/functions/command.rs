@@ -1,8 +1,9 @@
 //! A function that is a local command: one process group for each call.
 
 use super::outcome::{failed, of_command, timed_out};
-use super::process::{self, Group};
-use super::{Calling, Functions, Program, Shape};
+use super::process::{self, Ended, Group};
+use super::{Calling, Functions, Program, Shape, plain_name};
+use crate::lack::Pauses;
 use perdura_engine::{Certainty, Fault, Outcome};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,8 +30,17 @@ pub struct Work<'a> {
 /// elsewhere. It waits: not for an async thread.
 pub fn work(program: &Program, work: Work<'_>, bytes_max: usize, group: &Group) -> Outcome {
     let variables = [(KEY, work.key), (TOKEN, work.token)];
-    let ended = process::run(program, &variables, work.input.clone(), bytes_max, group);
-    of_command(&ended, work.activity, Shape::Bare)
+    let mut pauses = Pauses::default();
+    loop {
+        let ended = process::run(program, &variables, work.input.clone(), bytes_max, group);
+        match ended {
+            Ended::NotNow { reason } => {
+                tracing::warn!(reason, "the command is put off, for this machine lacks what it needs");
+                std::thread::sleep(pauses.next().unwrap_or_default());
+            }
+            ended => return of_command(&ended, work.activity, Shape::Bare),
+        }
+    }
 }
 
 /// Ends a command when nobody waits for it any more.
@@ -53,9 +63,21 @@ impl Functions {
         let (wire, input) = (calling.call.key.wire().to_string(), calling.invocation.payload.text().clone());
         let (group, bytes_max) = (Group::default(), self.answer_bytes_max);
         let _ending = EndOnDrop(group.clone());
-        let running = tokio::task::spawn_blocking(move || {
-            process::run(&program, &[(KEY, &wire)], input, bytes_max, &group)
-        });
+        let running = async {
+            let mut pauses = Pauses::default();
+            loop {
+                let (program, wire, input, group) =
+                    (program.clone(), wire.clone(), input.clone(), group.clone());
+                let ran = tokio::task::spawn_blocking(move || {
+                    process::run(&program, &[(KEY, &wire)], input, bytes_max, &group)
+                });
+                match ran.await {
+                    Ok(Ended::NotNow { reason }) => self.put_off.tell(&reason),
+                    ended => break ended,
+                }
+                tokio::time::sleep(pauses.next().unwrap_or_default()).await;
+            }
+        };
         let ended = match timeout {
             None => running.await,
             Some(most) => match tokio::time::timeout(most, running).await {

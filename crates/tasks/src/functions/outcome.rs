@@ -52,7 +52,7 @@ impl Shape {
 /// What came of a command. `arn` is the task's resource.
 pub(crate) fn of_command(ended: &Ended, arn: &str, shape: Shape) -> Outcome {
     match (ended, shape.without_answer()) {
-        (Ended::NotStarted { reason }, _) => {
+        (Ended::NotStarted { reason } | Ended::NotNow { reason }, _) => {
             failed(Fault::new("Runtime.InvalidEntrypoint", reason.as_str()), Certainty::Refused)
         }
         (Ended::Unattended { reason }, _) => {

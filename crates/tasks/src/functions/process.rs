@@ -9,8 +9,8 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -46,6 +46,8 @@ pub(crate) enum Ended {
     Unattended { reason: String },
     /// It could not be started.
     NotStarted { reason: String },
+    /// It could not be started for the moment: this machine lacks processes, files or memory.
+    NotNow { reason: String },
 }
 
 /// The processes of a command, for as long as there are any.
@@ -68,11 +70,22 @@ impl Group {
 
     /// Ends all of it. One that has not begun will not begin.
     pub fn kill(&self) {
+        self.end();
+    }
+
+    /// The same, and whether it had begun.
+    pub(super) fn end(&self) -> bool {
         let mut life = self.lock();
         match *life {
-            Life::Running(leader) => end(leader),
-            Life::Before => *life = Life::Over,
-            Life::Over => {}
+            Life::Running(leader) => {
+                end(leader);
+                true
+            }
+            Life::Before => {
+                *life = Life::Over;
+                false
+            }
+            Life::Over => true,
         }
     }
 
@@ -102,7 +115,8 @@ fn end(leader: Pid) {
     let _ = kill_process_group(leader, Signal::KILL);
 }
 
-/// Runs a command to its end. `group` can end it from elsewhere.
+/// Runs a command to its end. `group` can end it from elsewhere. All that is needed to attend to it is there before it
+/// begins, so that nothing is started that would have to be given up.
 pub(crate) fn run(
     program: &Program,
     variables: &[(&str, &str)],
@@ -114,40 +128,67 @@ pub(crate) fn run(
     command
         .args(&program.arguments)
         .current_dir(&program.folder)
+        .env_clear()
+        .envs(program.environment.of(std::env::vars_os()))
         .envs(variables.iter().copied())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
-    match group.spawn(&mut command) {
-        Ok(Some(mut child)) => attend(&mut child, input, bytes_max, group).unwrap_or_else(|error| {
+    let started = Attendance::prepare(input, bytes_max, group)
+        .and_then(|attendance| Ok(group.spawn(&mut command)?.map(|child| (attendance, child))));
+    match started {
+        Ok(Some((attendance, mut child))) => attendance.attend(&mut child, group).unwrap_or_else(|error| {
             group.close();
             // It was just ended; what is waited for leaves no trace in the system's table.
             let _ = child.wait();
             Ended::Unattended { reason: error.to_string() }
         }),
         Ok(None) => Ended::NotStarted { reason: "nobody waits for it any more".into() },
-        Err(error) => Ended::NotStarted {
-        .env_clear()
-        .envs(program.environment.of(std::env::vars_os()))
-            reason: format!(
-                "cannot start {} in {}: {error}",
-                program.path.display(),
-                program.folder.display()
-            ),
-        },
+        Err(error) => {
+            let (path, folder) = (program.path.display(), program.folder.display());
+            let reason = format!("cannot start {path} in {folder}: {error}");
+            if is_lack(&error) { Ended::NotNow { reason } } else { Ended::NotStarted { reason } }
+        }
     }
 }
 
-/// Feeds a command, listens to it and waits for it.
-fn attend(child: &mut Child, input: Arc<str>, bytes_max: usize, group: &Group) -> io::Result<Ended> {
-    let (mut stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    apart("stdin", move || {
-        // A command need not read what it is given.
-        let _ = stdin.as_mut().map(|stdin| stdin.write_all(input.as_bytes()));
-    })?;
-    let stdout = Heard::listen("stdout", stdout, Keep::All { bytes_max }, group.clone())?;
-    let stderr = Heard::listen("stderr", stderr, Keep::End, group.clone())?;
+/// Those who feed a command and listen to it. They wait for its pipes, and end if there will be none.
+struct Attendance {
+    stdin: SyncSender<ChildStdin>,
+    stdout: (SyncSender<ChildStdout>, Heard),
+    stderr: (SyncSender<ChildStderr>, Heard),
+}
+
+impl Attendance {
+    fn prepare(input: Arc<str>, bytes_max: usize, group: &Group) -> io::Result<Self> {
+        let (stdin, given) = mpsc::sync_channel::<ChildStdin>(1);
+        apart("stdin", move || {
+            // A command need not read what it is given.
+            let _ = given.recv().map(|mut stdin| stdin.write_all(input.as_bytes()));
+        })?;
+        let stdout = Heard::listen("stdout", Keep::All { bytes_max }, group.clone())?;
+        let stderr = Heard::listen("stderr", Keep::End, group.clone())?;
+        Ok(Self { stdin, stdout, stderr })
+    }
+
+    /// Feeds a command, listens to it and waits for it.
+    fn attend(self, child: &mut Child, group: &Group) -> io::Result<Ended> {
+        hand(&self.stdin, child.stdin.take());
+        hand(&self.stdout.0, child.stdout.take());
+        hand(&self.stderr.0, child.stderr.take());
+        attend(child, self.stdout.1, self.stderr.1, group)
+    }
+}
+
+/// Gives a pipe to whoever waits for it.
+fn hand<Pipe>(to: &SyncSender<Pipe>, pipe: Option<Pipe>) {
+    // Each waits until it has one.
+    let _ = pipe.map(|pipe| to.send(pipe));
+}
+
+/// Waits for a command that is fed and listened to.
+fn attend(child: &mut Child, stdout: Heard, stderr: Heard, group: &Group) -> io::Result<Ended> {
     // Not waited for yet: until then nobody else can get its number.
     while let Err(rustix::io::Errno::INTR) =
         waitid(WaitId::Pid(Pid::from_child(child)), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
@@ -192,15 +233,17 @@ enum Keep {
 }
 
 impl Heard {
-    fn listen(
+    /// Listens to the pipe that it will be given.
+    fn listen<Pipe: Read + Send + 'static>(
         name: &str,
         keep: Keep,
         group: Group,
-    ) -> io::Result<Self> {
+    ) -> io::Result<(SyncSender<Pipe>, Self)> {
+        let (pipe, given) = mpsc::sync_channel::<Pipe>(1);
         let bytes = Arc::new(Mutex::new(Vec::new()));
         let shared = bytes.clone();
         let closed = apart(name, move || {
-            let is_too_much = pipe.is_some_and(|pipe| hear(pipe, keep, &shared));
+            let is_too_much = given.recv().is_ok_and(|pipe| hear(pipe, keep, &shared));
             if is_too_much {
                 group.kill();
             }

@@ -1,6 +1,7 @@
 //! One GET, asked again where that may help: a connection that fails, a server that is busy.
 
 use super::place::{PlaceError, story};
+use crate::lack::{Pauses, no_files};
 use reqwest::{Client, Request, Response, StatusCode};
 use std::time::Duration;
 
@@ -22,9 +23,15 @@ pub(super) async fn ask(
     request: impl Fn() -> Result<Request, PlaceError>,
 ) -> Result<Response, PlaceError> {
     let mut tried = 0;
+    let mut pauses = Pauses::default();
     loop {
-        tried += 1;
         let answer = client.execute(request()?).await;
+        if answer.as_ref().is_err_and(|error| error.is_connect() && no_files().is_some()) {
+            // Nobody was asked: this machine has no file for a connection, for the moment.
+            tokio::time::sleep(pauses.next().unwrap_or_default()).await;
+            continue;
+        }
+        tried += 1;
         let is_passing = match &answer {
             Ok(response) => {
                 response.status().is_server_error() || response.status() == StatusCode::TOO_MANY_REQUESTS

@@ -7,6 +7,7 @@
 
 use super::content::{Content, Opened};
 use super::place::PlaceError;
+use crate::lack::{Pauses, no_files};
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -32,10 +33,17 @@ impl Folder {
         &self.root
     }
 
-    /// Opens a file in it.
+    /// Opens a file in it. Where no more files can be open for the moment, it waits for that to pass.
     pub(super) async fn open(&self, key: &str) -> Result<Opened, PlaceError> {
-        let (folder, key) = (self.clone(), key.to_owned());
-        blocking(move || folder.open_now(&key)).await
+        let mut pauses = Pauses::default();
+        loop {
+            let (folder, key) = (self.clone(), key.to_owned());
+            let opened = blocking(move || folder.open_now(&key)).await;
+            if opened.is_ok() || no_files().is_none() {
+                return opened;
+            }
+            tokio::time::sleep(pauses.next().unwrap_or_default()).await;
+        }
     }
 
     fn open_now(&self, key: &str) -> Result<Opened, PlaceError> {

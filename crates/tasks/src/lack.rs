@@ -1,0 +1,161 @@
+//! What this machine lacks for the moment: files, memory, processes, local ports.
+//!
+//! That says nothing about a call, and nobody was called: it is no outcome. The call is put off and tried again until it
+//! is no longer wanted or its own time is up, and the workflow does not see it. People do: in the log, one line in a
+//! while, and in a number.
+
+use rustix::io::Errno;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::net::{TcpStream, UdpSocket};
+
+/// The first pause, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// How often the log tells of it.
+const TELLS_EVERY: Duration = Duration::from_secs(5);
+/// How long it may take to find out whether ports are lacking.
+const PROBES_FOR: Duration = Duration::from_secs(1);
+
+/// Whether an error says that this machine lacks something for the moment.
+pub(crate) fn is_lack(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(errno, Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::NOBUFS | Errno::AGAIN))
+}
+
+/// Whether an error may say that there are no local ports left. It may also say that the address cannot be reached from
+/// here at all, now and later; see [`lacks_ports`].
+pub(crate) fn may_lack_ports(error: &io::Error) -> bool {
+    error.raw_os_error().map(Errno::from_raw_os_error) == Some(Errno::ADDRNOTAVAIL)
+}
+
+/// Whether a file can be opened: looking a name up needs some, and what it says without them is not what it lacks.
+pub(crate) fn no_files() -> Option<io::Error> {
+    std::fs::File::open("/dev/null").err().filter(is_lack)
+}
+
+/// Whether connections to one of these addresses fail for lack of ports. Datagrams have ports of their own, so an
+/// address that takes them is one that can be reached from here.
+pub(crate) async fn lacks_ports(addresses: &[SocketAddr]) -> bool {
+    for address in addresses {
+        let connected = tokio::time::timeout(PROBES_FOR, TcpStream::connect(address)).await;
+        match connected {
+            Ok(Err(error)) if may_lack_ports(&error) && takes_datagrams(*address).await => return true,
+            // There are some again.
+            Ok(Ok(_)) => return true,
+            Ok(Err(_)) | Err(_) => {}
+        }
+    }
+    false
+}
+
+async fn takes_datagrams(address: SocketAddr) -> bool {
+    let any: SocketAddr = match address {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    match UdpSocket::bind(any).await {
+        Ok(socket) => socket.connect(address).await.is_ok(),
+        Err(_) => false,
+    }
+}
+
+/// Pauses between attempts: each twice as long as the one before, up to a bound, and none like another's.
+#[derive(Debug)]
+pub(crate) struct Pauses(Duration);
+
+impl Default for Pauses {
+    fn default() -> Self {
+        Self(PAUSES.0)
+    }
+}
+
+impl Iterator for Pauses {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let whole = self.0;
+        self.0 = (whole * 2).min(PAUSES.1);
+        let mut chance = [128];
+        // Without chance all pauses are alike, which is bearable.
+        let _ = getrandom::fill(&mut chance);
+        Some(whole / 2 + whole.mul_f64(f64::from(chance[0]) / 510.0))
+    }
+}
+
+/// How often calls were put off. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PutOff(Arc<Counted>);
+
+#[derive(Debug, Default)]
+struct Counted {
+    all: Arc<AtomicU64>,
+    told: Mutex<Told>,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    at: Option<Instant>,
+    /// How many there were then.
+    count: u64,
+}
+
+impl PutOff {
+    /// The number, for whoever shows it.
+    pub(crate) fn count(&self) -> Arc<AtomicU64> {
+        self.0.all.clone()
+    }
+
+    /// One more call is put off, for this reason.
+    pub(crate) fn tell(&self, reason: &str) {
+        let all = self.0.all.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut told = self.0.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.at.is_none_or(|at| at.elapsed() >= TELLS_EVERY) {
+            let since = all.saturating_sub(told.count);
+            *told = Told { at: Some(Instant::now()), count: all };
+            drop(told);
+            tracing::warn!(calls = since, reason, "calls are put off, for this machine lacks what they need");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lack_is_told_from_what_a_call_came_to() {
+        for (errno, lack, ports) in [
+            (Errno::MFILE, true, false),
+            (Errno::NFILE, true, false),
+            (Errno::NOMEM, true, false),
+            (Errno::NOBUFS, true, false),
+            (Errno::AGAIN, true, false),
+            (Errno::ADDRNOTAVAIL, false, true),
+            (Errno::CONNREFUSED, false, false),
+            (Errno::NOENT, false, false),
+            (Errno::ACCESS, false, false),
+        ] {
+            let error = io::Error::from(errno);
+            assert_eq!((is_lack(&error), may_lack_ports(&error)), (lack, ports), "{error}");
+        }
+        assert!(no_files().is_none());
+    }
+
+    #[test]
+    fn pauses_grow_up_to_a_bound() {
+        let all: Vec<Duration> = Pauses::default().take(20).collect();
+        assert!(all[0] >= PAUSES.0 / 2 && all[0] <= PAUSES.0, "{all:?}");
+        assert!(all.iter().all(|pause| *pause <= PAUSES.1) && all[19] >= PAUSES.1 / 2, "{all:?}");
+    }
+
+    #[tokio::test]
+    async fn an_address_at_which_nobody_listens_does_not_lack_ports() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = free.local_addr().expect("bound");
+        drop(free);
+        assert!(!lacks_ports(&[address]).await);
+    }
+}
