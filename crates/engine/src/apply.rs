@@ -192,6 +192,7 @@ fn redrive(table: &mut Draft<'_>, event: &Event, count: u32, token: Option<&Arc<
     let core = table.core();
     let too_large = core.fault.error.as_deref() == Some(DATA_LIMIT_EXCEEDED);
     core.status = Status::Running;
+    core.late.clear();
     core.redrives = count;
     core.redriven_at = Some(event.at);
     if let Some(token) = token {
@@ -329,6 +330,9 @@ fn apply_note(table: &mut Draft<'_>, note: &Note) {
             }
         }
         Note::StrandsDropped { parent } => drop_children(table, *parent),
+        Note::LateOutcome { strand, succeeded: true, .. } if table.core().status.is_ended() => {
+            table.core().late.insert(*strand);
+        }
         Note::Repeated { .. }
         | Note::Resolved { .. }
         | Note::Ledger { .. }

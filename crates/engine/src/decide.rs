@@ -42,6 +42,8 @@ pub struct Decision {
     pub turn: Turn,
     /// To be performed after the commit.
     pub effects: Vec<Effect>,
+    /// Why an input to an execution that has ended changed nothing. Nothing is recorded of it.
+    pub ignored: Option<Arc<str>>,
     changes: Changes,
 }
 
@@ -73,7 +75,9 @@ pub fn decide(execution: &Execution, input: &Input, moment: &Moment) -> Decision
             turning.resolve(by, resolution, reason);
         }
         (Status::Running, Input::Stop { fault }) => turning.stop(EventKind::ExecutionAborted(fault.clone())),
-        (_, Input::TaskOutcome { by, outcome }) => turning.late(by, outcome),
+        (_, Input::TaskOutcome { by, outcome }) if execution.tells_of_late(by, outcome) => {
+            turning.late(by, outcome);
+        }
         (_, _) => turning.ignore("the execution has ended"),
     }
     // Taking up what was under way moves nothing on.
@@ -101,6 +105,8 @@ struct Turning<'e> {
     cancelled: BTreeSet<StrandId>,
     /// Present: the execution only tries one state out.
     trial: Option<&'e Trial>,
+    /// Why the input changed nothing, where that is not recorded.
+    ignored: Option<Arc<str>>,
 }
 
 impl<'e> Turning<'e> {
@@ -119,6 +125,7 @@ impl<'e> Turning<'e> {
             called: BTreeSet::new(),
             cancelled: BTreeSet::new(),
             trial,
+            ignored: None,
         }
     }
 }
@@ -152,7 +159,12 @@ impl Turning<'_> {
         if has_ended && (began || status != before.status) {
             self.effects.push(Effect::Publish { status });
         }
-        Decision { turn: self.turn, effects: self.effects, changes: self.draft.changes }
+        Decision {
+            turn: self.turn,
+            effects: self.effects,
+            ignored: self.ignored,
+            changes: self.draft.changes,
+        }
     }
 
     fn machine(&self) -> Arc<Machine> {
@@ -184,7 +196,12 @@ impl Turning<'_> {
         self.draft.record(&mut self.turn, Record::Note(note));
     }
 
+    /// The input changes nothing. One that has ended does not grow by what is said to it.
     fn ignore(&mut self, reason: &str) {
+        if self.draft.base.is_ended() {
+            self.ignored = Some(reason.into());
+            return;
+        }
         self.note(Note::Ignored { reason: reason.into() });
     }
 

@@ -5,6 +5,7 @@ use crate::destination::{Destinations, Policies};
 use crate::event::Fault;
 use crate::id::{EffectKey, Seq, StrandId, TaskToken, Timestamp, Wake};
 use crate::identity::Identity;
+use crate::input::{By, Outcome};
 use crate::strand::{Sent, Standing, Strand};
 use perdura_asl::json::Payload;
 use perdura_asl::machine::{Machine, MachineType, StateIx};
@@ -80,6 +81,9 @@ impl NotRedrivable {
 /// How many tokens of redrives are remembered.
 pub(crate) const REDRIVE_TOKENS_MAX: usize = 16;
 
+/// How many successes that come after the end are recorded, each of another strand.
+const LATE_MAX: usize = 16;
+
 /// The small part that every Turn may change.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Core {
@@ -102,6 +106,9 @@ pub(crate) struct Core {
     /// The timer that was last asked for.
     #[serde(default)]
     pub(crate) timer: Wake,
+    /// Of whom a success came after the end, since the last one.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) late: BTreeSet<StrandId>,
 }
 
 /// Many entries for each strand, kept apart so that touching one does not copy them all.
@@ -174,6 +181,13 @@ impl Execution {
     /// Whether it has ended.
     pub fn is_ended(&self) -> bool {
         !matches!(self.core.status, Status::Created | Status::Running)
+    }
+
+    /// Whether an outcome that comes after the end is recorded: a person should know of a success, once, and nobody can
+    /// make an ended execution grow by saying it again.
+    pub(crate) fn tells_of_late(&self, by: &By, outcome: &Outcome) -> bool {
+        let is_new = !self.core.late.contains(&by.strand()) && self.core.late.len() < LATE_MAX;
+        is_new && matches!(outcome, Outcome::Succeeded { .. })
     }
 
     /// Its output, once it succeeded.

@@ -604,6 +604,7 @@ impl Node {
         };
         if decision.turn.records.is_empty() {
             // Nothing happened that would have to be remembered: a timer that came early, a sign of life.
+            let ignored = decision.ignored.clone();
             let effects = running.execution.commit(decision);
             let status = running.execution.status();
             let redriven_at = match &input {
@@ -612,7 +613,7 @@ impl Node {
             };
             slot.running = Some(running);
             if let ReplyTo::Taken(reply) = reply {
-                reply.send(Ok(Taken { ignored: None, late: None, status, redriven_at }));
+                reply.send(Ok(Taken { ignored, late: None, status, redriven_at }));
             }
             let mut deeds = Vec::new();
             self.follow(id, effects, &mut deeds);

@@ -94,7 +94,8 @@ pub(crate) fn a_resume_tells_all(
     effects: &[Effect],
 ) {
     if before.status() != Status::Running {
-        assert!(matches!(turn.notes().next(), Some(Note::Ignored { .. })), "nothing is to be taken up");
+        let is_noted = matches!(turn.notes().next(), Some(Note::Ignored { .. }));
+        assert_eq!(is_noted, !before.is_ended(), "nothing is to be taken up");
         assert!(effects.is_empty(), "what does not run has nothing under way: {effects:?}");
         return;
     }
@@ -214,6 +215,15 @@ pub(crate) fn the_end_is_quiet(before: &Execution, input: &Input, effects: &[Eff
         || matches!(input, Input::Redrive | Input::RedriveOnce { .. })
         || effects.is_empty();
     assert!(quiet, "what has ended touches the world no more: {effects:?} after {input:?}");
+}
+
+/// What is said to an execution that has ended is not recorded, unless it brings it back to life, or tells of something
+/// that a person should know.
+pub(crate) fn the_end_does_not_grow(before: &Execution, after: &Execution, turn: &Turn) {
+    let tells = |record: &Record| matches!(record, Record::Note(Note::LateOutcome { succeeded: true, .. }));
+    let is_redriven = before.redrives() != after.redrives();
+    let stays = !before.is_ended() || is_redriven || turn.records.iter().all(tells);
+    assert!(stays, "what has ended grows by {turn:?}");
 }
 
 /// A Turn ends soon after its bound. What may come on top of it: who is woken by one timer, and what one

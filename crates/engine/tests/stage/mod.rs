@@ -87,6 +87,9 @@ pub(crate) struct Taken {
     pub(crate) turn: Turn,
     /// What left after it.
     pub(crate) effects: Vec<Effect>,
+    /// Why it changed nothing, where that is not recorded.
+    #[allow(dead_code, reason = "stories alone show it")]
+    pub(crate) ignored: Option<Arc<str>>,
 }
 
 impl Stage {
@@ -131,7 +134,7 @@ impl Stage {
     /// Takes one Turn under the laws.
     pub(crate) fn take(&mut self, input: &Input, moment: &Moment) -> Taken {
         let decision = decide(&self.execution, input, moment);
-        let turn = decision.turn.clone();
+        let (turn, ignored) = (decision.turn.clone(), decision.ignored.clone());
         laws::decided_alike(&self.execution, &self.policies, input, moment, &decision);
         let before = self.execution.clone();
         let effects = self.execution.commit(decision);
@@ -139,6 +142,7 @@ impl Stage {
         self.latest = if turn.events().next().is_some() { self.latest.max(moment.now) } else { self.latest };
         laws::history_is_in_order(&before, input, (self.latest, moment.steady), &turn);
         laws::the_end_is_quiet(&before, input, &effects);
+        laws::the_end_does_not_grow(&before, &self.execution, &turn);
         laws::turn_is_bounded(&before, &turn);
         laws::ledger_marks_are_complete(&turn);
         if *input == Input::Resume {
@@ -174,7 +178,7 @@ impl Stage {
         laws::all_calls_are_accounted_for(&self.execution, &self.under_way);
         laws::nobody_waits_in_vain(&self.execution, self.timer, &effects);
         self.turns.push(turn.clone());
-        Taken { turn, effects }
+        Taken { turn, effects, ignored }
     }
 
     /// The process dies and comes back: the execution is read from what was stored, and taken up.

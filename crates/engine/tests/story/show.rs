@@ -24,6 +24,7 @@ pub(crate) fn taken(taken: &Taken, now: Timestamp, abridge: usize) -> Vec<String
         lines.push(format!("… {left_out} more"));
         lines.extend(tail);
     }
+    lines.extend(taken.ignored.iter().map(|reason| format!("nothing: {reason}")));
     lines.extend(taken.effects.iter().map(|effect| format!("do {}", effect_line(effect))));
     lines
 }
