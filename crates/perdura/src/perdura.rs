@@ -23,7 +23,7 @@ use tokio::sync::watch;
 /// The most rows of a list.
 const ROWS_MAX: u32 = 1_000;
 /// How many executions are taken away at once.
-const SLICE: u32 = 1_000;
+const SLICE: u32 = 64;
 
 /// An engine that runs in this program, with its data.
 ///
@@ -351,7 +351,7 @@ impl Perdura {
         Run::new(self.inner.door.clone(), id, false)
     }
 
-    /// Executions, the newest first. One that runs is listed a second after it began.
+    /// Executions, the newest first.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
@@ -366,19 +366,19 @@ impl Perdura {
     /// # }).unwrap();
     /// ```
     pub async fn list(&self, query: Query) -> Result<Vec<Listed>, AskError> {
+        let mut filter = Filter { status: query.status, ..Filter::default() };
+        if let Some(wanted) = query.workflow.clone() {
+            let door = self.inner.door.clone();
+            match threads::run(move || door.read(|reader| reader.head(&wanted))).await? {
+                Some(head) => filter.machine = Some(head.machine),
+                None => return Ok(Vec::new()),
+            }
+        }
+        let after = query.after.as_ref().map(|last| (last.started_at, last.execution));
+        let rows = self.inner.door.list(&filter, after, query.most.clamp(1, ROWS_MAX)).await?;
         let door = self.inner.door.clone();
         let listed = threads::run(move || {
             door.read(|reader| {
-                let machine = match query.workflow.as_deref() {
-                    None => None,
-                    Some(wanted) => match reader.head(wanted)? {
-                        Some(head) => Some(head.machine),
-                        None => return Ok(Vec::new()),
-                    },
-                };
-                let filter = Filter { machine, status: query.status, ..Filter::default() };
-                let after = query.after.as_ref().map(|last| (last.started_at, last.execution));
-                let rows = reader.list(&filter, after, query.most.clamp(1, ROWS_MAX))?;
                 let mut names: BTreeMap<MachineId, Arc<str>> = BTreeMap::new();
                 for row in &rows {
                     if !names.contains_key(&row.machine) {
@@ -426,10 +426,9 @@ impl Perdura {
         let ms = i64::try_from(ended_for.as_millis()).unwrap_or(i64::MAX);
         let before = Timestamp(RealClock::default().moment().now.0.saturating_sub(ms));
         let retention = Retention { ended_before: before, ledger_before: before, bytes_max: None };
-        let mut gone = 0;
+        let (mut gone, mut place) = (0, None);
         loop {
-            let door = self.inner.door.clone();
-            let swept = threads::run(move || door.sweep(&retention, SLICE, false)).await?;
+            let swept = self.inner.door.sweep(&retention, &mut place, SLICE).await?;
             gone += swept.executions;
             if !swept.more {
                 return Ok(gone);

@@ -4,7 +4,7 @@
 //! see a state that is not on disk: memory follows the disk by ownership, not by care.
 
 use crate::message::{AdjustError, Reply, Unavailable};
-use crate::running::{Running, SEEN_AFTER_MS};
+use crate::running::{Running, SEEN_AFTER_MS, Told};
 use perdura_engine::asl::resource::Target;
 use perdura_engine::{
     Decision, Effect, EffectKey, EventKind, ExecutionId, Fault, Lateness, LedgerStatus, Moment, Note, Record,
@@ -120,6 +120,8 @@ struct Held {
     row_bytes: u64,
     /// Bytes of journal less bytes of snapshots: what old runners may cost.
     credit: i64,
+    /// See [`Committer::read_back`].
+    reads_back: bool,
 }
 
 impl Committer {
@@ -141,6 +143,7 @@ impl Committer {
             row_bytes: rows.values().sum(),
             rows: rows.into_iter().collect(),
             credit: 0,
+            reads_back: cfg!(debug_assertions),
             lease,
         };
         self.shards.insert(held.lease.shard(), held);
@@ -159,6 +162,14 @@ impl Committer {
         let shard = Shard::of(id, self.count);
         if let (Some(held), Some(from)) = (self.shards.get_mut(&shard), from) {
             held.kept_from = Some(held.kept_from.map_or(from, |kept| kept.min(from)));
+        }
+    }
+
+    /// From now on each Turn is read back before it is committed, as a debug build does: a Turn that cannot be read again
+    /// is a mistake of ours, and is found where it is made. It costs as much as writing.
+    pub fn read_back(&mut self) {
+        for held in self.shards.values_mut() {
+            held.reads_back = true;
         }
     }
 
@@ -350,7 +361,7 @@ impl Draft {
                 let at = running.execution.ended_at().unwrap_or(moment.now);
                 self.ledger.push(LedgerChange::Ended { execution: running.id(), at });
             }
-            running.is_listed = false;
+            running.told = if is_ended { Told::Ended } else { Told::Asleep };
             running.since = moment.now;
             free(running, held);
             done.may_leave = true;
@@ -361,13 +372,18 @@ impl Draft {
             held.credit -= size(&content) as i64;
             row.content = Some(content);
             self.rows.push(row);
-            running.is_listed = true;
+            running.told = Told::Awake;
             free(running, held);
         }
+        // It was redriven: from this commit on nobody may take it for one that has ended.
+        if !done.may_leave && running.told == Told::Ended {
+            self.rows.push(running.row());
+            running.told = Told::Awake;
+        }
         if !done.may_leave && running.is_unseen(moment.now) {
-            if !running.is_listed {
+            if running.told != Told::Awake {
                 self.rows.push(running.row());
-                running.is_listed = true;
+                running.told = Told::Awake;
             }
             write_pending(running, &mut self.ledger, Some(moment.now.after_ms(-SEEN_AFTER_MS)));
             self.publishes = true;
@@ -381,6 +397,12 @@ impl Draft {
         self.turns += 1;
         self.body.clear();
         record::write_turn(&mut self.body, begun, turn);
+        if held.reads_back
+            && let Err(damage) = record::comes_back(&self.body, begun, turn)
+        {
+            let doors: Vec<String> = turn.events().map(perdura_engine::Event::type_name).collect();
+            panic!("Turn {} of {} ({}): {damage}", running.turns, running.id(), doors.join(", "));
+        }
         self.bytes += self.body.len() as u64;
         self.journal.push(running.id(), running.turns, &self.body);
         record::push_turn(&mut running.tail.bytes, &self.body);

@@ -1,8 +1,8 @@
 //! The way in: the verbs that a server, a command or a program calls. Each is answered after its commit.
 
 use crate::message::{
-    ActivityTask, AdjustError, Ending, InputError, MapRunChange, Message, Reply, StartError, Started, Taken,
-    TokenError, Unavailable, View, Young,
+    ActivityTask, AdjustError, Ending, InputError, MapRunChange, Message, Reply, Slice, StartError, Started,
+    Taken, TokenError, Unavailable, View, Young,
 };
 use crate::naming::Start;
 use crate::runtime::{Event, Shared};
@@ -11,10 +11,9 @@ use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Answered, By, ExecutionId, Input, Outcome, TaskToken};
 use perdura_store::record::TurnBody;
 use perdura_store::{
-    After, CommitError, Failure, FailureKind, MachineChange, MachineId, MachineRecord, MapRunRow, NewMachine,
-    Reader, Registered, Registry, Retention, Revised, Store, Summary, Swept,
+    After, CommitError, Failure, FailureKind, Filter, MachineChange, MachineId, MachineRecord, MapRunRow,
+    NewMachine, Reader, Registered, Registry, Retention, Revised, Store, Summary, SweepPlace, Swept,
 };
-use std::cmp::Reverse;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -217,18 +216,53 @@ impl Door {
         self.shared.machine_changes.load(Ordering::Acquire)
     }
 
-    /// The newest executions of a machine that lists may not show yet, as they stand, so that one that was just started
-    /// is seen at once; for a further page of a list, those after its place. One that has a row all the same is told here as it stands now.
-    pub async fn young(&self, machine: MachineId, after: After, most: usize) -> Vec<Summary> {
-        let young = self.ask(&self.others, |reply| Message::Young { machine, after, most, reply }).await;
-        let Young { mut seen, busy } = young.unwrap_or_default();
+    /// The executions of a list that no row shows yet, as they stand, the first of them, so that one that was just started
+    /// is seen at once.
+    pub async fn young(&self, filter: &Filter, after: After, most: u32) -> Vec<Summary> {
+        let asked = filter.clone();
+        let message = |reply| Message::Young { filter: asked, after, most: most as usize, reply };
+        let Young { mut seen, busy } = self.ask(&self.others, message).await.unwrap_or_default();
         for execution in busy {
             let view = self.view(execution).await;
-            seen.extend(view.and_then(|view| view.young).filter(|seen| seen.comes_after(after)));
+            seen.extend(view.and_then(|view| view.young));
         }
-        seen.sort_unstable_by_key(|summary| Reverse((summary.started_at, summary.execution)));
-        seen.truncate(most);
-        seen
+        filter.complete(Vec::new(), seen, after, most)
+    }
+
+    /// A page of executions, with those that no row shows yet.
+    pub async fn list(&self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
+        let young = self.young(filter, after, most).await;
+        let asked = filter.clone();
+        let rows = self.reading(move |reader| reader.list(&asked, after, most)).await?;
+        Ok(filter.complete(rows, young, after, most))
+    }
+
+    /// How many executions run that no row shows yet, children of Map Runs included.
+    pub async fn unlisted(&self) -> u64 {
+        self.ask(&self.others, |reply| Message::Unlisted { reply }).await.unwrap_or_default()
+    }
+
+    /// The Map Runs of an execution, in the order of their start.
+    pub async fn map_runs(&self, execution: ExecutionId) -> Result<Vec<MapRunRow>, Failure> {
+        let here = self.ask(&self.others, |reply| Message::MapRuns { execution, reply }).await;
+        let mut runs = self.reading(move |reader| reader.map_runs(execution)).await?;
+        let here = here.unwrap_or_default();
+        runs.retain(|run| here.iter().all(|here| here.id != run.id));
+        runs.extend(here);
+        runs.sort_by_key(|run| (run.started_at, run.id));
+        Ok(runs)
+    }
+
+    /// Reads on a thread that may wait.
+    async fn reading<T: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&mut dyn Reader) -> Result<T, Failure> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let door = self.clone();
+        let read = tokio::task::spawn_blocking(move || door.read(ask)).await;
+        read.unwrap_or_else(|panic| {
+            Err(Failure { what: "reading".into(), why: panic.to_string(), kind: FailureKind::Io })
+        })
     }
 
     /// A Map Run as it stands now, or as it ended.
@@ -236,12 +270,7 @@ impl Door {
         if let Some(row) = self.ask(&self.others, |reply| Message::MapRun { run, reply }).await.flatten() {
             return Ok(Some(*row));
         }
-        let door = self.clone();
-        let read = tokio::task::spawn_blocking(move || door.read(|reader| reader.map_run(run)));
-        read.await.unwrap_or_else(|panic| {
-            let what = format!("reading the Map Run {run}");
-            Err(Failure { what, why: panic.to_string(), kind: FailureKind::Io })
-        })
+        self.reading(move |reader| reader.map_run(run)).await
     }
 
     /// Changes the bounds of a Map Run that is under way. It counts at once, and also after a restart.
@@ -268,13 +297,27 @@ impl Door {
         Ok(answer)
     }
 
-    /// Takes a slice of what is too old. It waits for the disk. Nothing goes before everybody who waits was asked for
-    /// whom: a child that ended long ago may not have been heard of by its parent.
-    pub fn sweep(&self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, CommitError> {
-        if self.shared.gauges.is_resuming() && !dry_run {
+    /// Takes a slice of what is too old, from this place on, which moves on with it. What is old is looked for beside the
+    /// commits, and goes between two of them. Nothing goes before everybody who waits was asked for whom: a child that
+    /// ended long ago may not have been heard of by its parent.
+    pub async fn sweep(
+        &self,
+        retention: &Retention,
+        place: &mut Option<SweepPlace>,
+        most: u32,
+    ) -> Result<Swept, Failure> {
+        if self.shared.gauges.is_resuming() {
             return Ok(Swept::default());
         }
-        self.with_store(|store| store.sweep(retention, most, dry_run))
+        let (retention, after) = (*retention, *place);
+        let found = self.reading(move |reader| reader.sweepable(&retention, after, most)).await?;
+        let failed = |why: String| Failure { what: "sweeping".into(), why, kind: FailureKind::Io };
+        let Retention { ledger_before, .. } = retention;
+        let slice = Slice { going: found.going, ledger_before, ledger_most: most };
+        let swept = self.ask(&self.others, |reply| Message::Sweep { slice, reply }).await;
+        let swept = swept.unwrap_or(Err(Unavailable::Closing)).map_err(|why| failed(why.to_string()))?;
+        *place = found.next;
+        Ok(Swept { more: swept.more || found.next.is_some(), ..swept })
     }
 
     /// What can be seen of the node.

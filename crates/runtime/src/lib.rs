@@ -25,8 +25,8 @@ pub use fetch::{Fetch, Fetched, Recalled, Ticket, Wanted, bring_results, recall}
 pub use items::{ChildResult, Fed, Feed, ReadOrder, Source, Unwanted, WriteOrder};
 pub use library::read_definition;
 pub use message::{
-    ActivityTask, AdjustError, Ending, InputError, MapRunChange, Message, Reply, StartError, Started, Taken,
-    TokenError, Unavailable, View, Young,
+    ActivityTask, AdjustError, Ending, InputError, MapRunChange, Message, Reply, Slice, StartError, Started,
+    Taken, TokenError, Unavailable, View, Young,
 };
 pub use naming::{Chosen, Naming, NamingOf, Qualified, Resolver, Start, Via};
 pub use node::{Deed, Live, Node, Opening};

@@ -8,7 +8,7 @@ use perdura_engine::{
     By, EffectKey, Execution, ExecutionId, Fault, Input, Lateness, MapRunBounds, Outcome, Status, TaskToken,
     Timestamp, Wake,
 };
-use perdura_store::{After, MachineId, MachineRecord, MapRunRow, Summary};
+use perdura_store::{After, Filter, MachineId, MachineRecord, MapRunRow, Summary, Swept};
 use std::fmt;
 use std::sync::{Arc, Weak};
 use uuid::Uuid;
@@ -110,10 +110,10 @@ pub enum Message {
         /// Told who that is.
         reply: Reply<Option<ExecutionId>>,
     },
-    /// Somebody asks for the executions of a machine that no reader sees yet.
+    /// Somebody asks for the executions that no reader sees yet.
     Young {
-        /// Which machine.
-        machine: MachineId,
+        /// As a list would show them.
+        filter: Filter,
         /// Only those that come after this one in a list.
         after: After,
         /// How many at most.
@@ -121,12 +121,24 @@ pub enum Message {
         /// Told which there are.
         reply: Reply<Young>,
     },
+    /// Somebody asks how many executions no reader sees yet.
+    Unlisted {
+        /// Told how many.
+        reply: Reply<u64>,
+    },
     /// Somebody asks for a Map Run as it stands; `None`: it is not in memory.
     MapRun {
         /// Which.
         run: Uuid,
         /// Told how it stands.
         reply: Reply<Option<Box<MapRunRow>>>,
+    },
+    /// Somebody asks for the Map Runs of an execution that are in memory.
+    MapRuns {
+        /// Whose.
+        execution: ExecutionId,
+        /// Told how they stand.
+        reply: Reply<Vec<MapRunRow>>,
     },
     /// Somebody changes the bounds of a Map Run.
     Adjust {
@@ -144,6 +156,13 @@ pub enum Message {
         /// Read.
         machine: Arc<Machine>,
     },
+    /// What was seen to be old is to be taken away, unless it is in memory here.
+    Sweep {
+        /// What was seen.
+        slice: Slice,
+        /// Told what went.
+        reply: Reply<Result<Swept, Unavailable>>,
+    },
     /// What a Map Run asked for.
     Fetched {
         /// Who asked.
@@ -151,6 +170,17 @@ pub enum Message {
         /// What came of it.
         fetched: Box<Fetched>,
     },
+}
+
+/// A slice of what is to be taken away.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    /// Executions, each with the end that was seen of it.
+    pub going: Vec<(ExecutionId, Timestamp)>,
+    /// Rows of the ledger whose execution ended before this go too.
+    pub ledger_before: Timestamp,
+    /// How many of them at most.
+    pub ledger_most: u32,
 }
 
 /// An execution that is on disk.

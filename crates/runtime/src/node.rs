@@ -416,10 +416,15 @@ impl Node {
             Message::Named { machine, name, reply } => {
                 reply.send(self.names.get(&(machine, name)).copied());
             }
-            Message::Young { machine, after, most, reply } => reply.send(self.young(machine, after, most)),
+            Message::Young { filter, after, most, reply } => reply.send(self.young(&filter, after, most)),
+            Message::Unlisted { reply } => reply.send(self.unlisted()),
+            Message::MapRuns { execution, reply } => reply.send(self.runs_of(execution)),
             Message::MapRun { run, reply } => reply.send(self.map_run(run)),
             Message::Adjust { run, change, reply } => self.adjust_map_run(run, change, reply),
             Message::Deployed { record, machine } => self.library.put(record, machine),
+            Message::Sweep { reply, .. } => {
+                reply.send(Err(Unavailable::Store("whoever has the store at hand sweeps it".into())));
+            }
             Message::Fetched { ticket, fetched } => self.fetched(ticket, *fetched),
         }
     }

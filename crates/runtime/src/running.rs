@@ -37,10 +37,23 @@ pub(crate) struct Running {
     pub(crate) marks: Marks,
     /// The ledger table may have rows of it.
     pub(crate) has_ledger_rows: bool,
-    /// Readers of the tables see that it runs.
-    pub(crate) is_listed: bool,
+    /// What its row tells readers.
+    pub(crate) told: Told,
     /// When it came into memory.
     pub(crate) since: Timestamp,
+}
+
+/// What the row of an execution in memory tells readers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    /// It has no row.
+    Nothing,
+    /// That it sleeps, and so that it runs.
+    Asleep,
+    /// That it has ended. A redrive changes that in its own commit: nobody may take away what runs.
+    Ended,
+    /// That it runs.
+    Awake,
 }
 
 /// The last Turns of a history, not sealed yet.
@@ -65,7 +78,7 @@ impl Running {
             base: None,
             marks: Marks::default(),
             has_ledger_rows: false,
-            is_listed: false,
+            told: Told::Nothing,
             since: now,
         }
     }
@@ -85,7 +98,7 @@ impl Running {
             return false;
         }
         let seen_before = Timestamp(now.0.saturating_sub(SEEN_AFTER_MS));
-        (!self.is_listed && self.since <= seen_before) || self.marks.has_unwritten(seen_before)
+        (self.told != Told::Awake && self.since <= seen_before) || self.marks.has_unwritten(seen_before)
     }
 
     /// Its row, without content.
@@ -110,9 +123,15 @@ impl Running {
         }
     }
 
+    /// It runs, and its row does not say so.
+    pub(crate) fn is_unlisted(&self) -> bool {
+        let is_told = matches!(self.told, Told::Asleep | Told::Awake);
+        !is_told && self.turns > 0 && !self.execution.is_ended()
+    }
+
     /// As a list would show it, if none does yet.
     pub(crate) fn young(&self) -> Option<Summary> {
-        if self.is_listed || self.turns == 0 || self.child.is_some() || self.execution.is_ended() {
+        if !self.is_unlisted() {
             return None;
         }
         let row = self.row();
@@ -128,6 +147,7 @@ impl Running {
             redriven_at: row.redriven_at,
             version: row.version,
             alias: row.alias,
+            child: row.child.map(|child| child.index),
         })
     }
 
@@ -179,7 +199,12 @@ pub(crate) fn rebuild(
     }
     let mut running = fold.finish(rebuilding)?;
     running.base = base;
-    running.is_listed = stored.row.is_some_and(|row| row.awake);
+    running.told = match stored.row {
+        None => Told::Nothing,
+        Some(row) if row.awake => Told::Awake,
+        Some(row) if row.ended_at.is_some() => Told::Ended,
+        Some(_) => Told::Asleep,
+    };
     Ok(running)
 }
 

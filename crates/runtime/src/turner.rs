@@ -3,12 +3,12 @@
 use crate::committer::{Committed, Committer, Prepared, panic_text};
 use crate::fetch::{Fetch, Wanted};
 use crate::items::ReadOrder;
-use crate::message::{AdjustError, InputError, Message, StartError, Unavailable, Young};
+use crate::message::{AdjustError, InputError, Message, Reply, Slice, StartError, Unavailable, Young};
 use crate::node::{Deed, Live, Node, Opening};
 use crate::runtime::{Event, Opener, Options, Shared, closed};
 use crate::world::{Answer, Order, World};
 use perdura_engine::{Moment, Timestamp, Wake};
-use perdura_store::{CommitError, Failure};
+use perdura_store::{CommitError, Failure, Swept};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -53,6 +53,8 @@ pub(crate) struct Opened {
     pub(crate) committer: Committer,
     /// A group is being written.
     pub(crate) is_writing: bool,
+    /// What is to be taken away between two groups.
+    pub(crate) sweeps: VecDeque<(Slice, Reply<Result<Swept, Unavailable>>)>,
     pub(crate) renews_at: Timestamp,
 }
 
@@ -87,7 +89,7 @@ impl Turner {
             },
         })?;
         let renews_at = moment.steady.after_ms(self.options.lease_for_ms / 2);
-        Ok(Opened { node, committer, is_writing: false, renews_at })
+        Ok(Opened { node, committer, is_writing: false, sweeps: VecDeque::new(), renews_at })
     }
 
     pub(crate) fn run(mut self, mut opened: Opened) {
@@ -164,6 +166,7 @@ impl Turner {
                 return Some(stop);
             }
         }
+        self.sweep(opened);
         let prepared = opened.committer.hand_over()?;
         if prepared.len() > COMMIT_HERE {
             opened.is_writing = true;
@@ -172,6 +175,16 @@ impl Turner {
         }
         let result = self.shared.commit(prepared);
         self.settle(opened, result)
+    }
+
+    /// One slice between two groups: nothing is being written, and what was decided since is in memory.
+    fn sweep(&self, opened: &mut Opened) {
+        let Some((slice, reply)) = opened.sweeps.pop_front() else { return };
+        let swept = match self.shared.store().as_deref_mut() {
+            Some(store) => opened.node.sweep(store, &slice),
+            None => Err(CommitError::Lost(closed())),
+        };
+        reply.send(swept.map_err(|error| Unavailable::Store(error.to_string().into())));
     }
 
     pub(crate) fn renew(&self, committer: &mut Committer, expires_at: Timestamp) -> Option<Stop> {
@@ -243,8 +256,8 @@ impl Turner {
     /// Waits for the next event, unless there is work, and takes in all that are there.
     pub(crate) fn take_in(&mut self, opened: &mut Opened) -> Option<Stop> {
         let has_room = opened.has_room();
-        let can_go_on =
-            (opened.node.has_work() && has_room) || (opened.committer.gathered() > 0 && !opened.is_writing);
+        let is_due = opened.committer.gathered() > 0 || !opened.sweeps.is_empty();
+        let can_go_on = (opened.node.has_work() && has_room) || (is_due && !opened.is_writing);
         let mut next = if can_go_on {
             self.inbox.try_recv().ok()
         } else {
@@ -297,6 +310,8 @@ impl Turner {
         let is_new = !matches!(message, Message::Answer { .. } | Message::Fetched { .. });
         if self.closing.is_some() && is_new {
             refuse(message, &Unavailable::Closing);
+        } else if let Message::Sweep { slice, reply } = message {
+            opened.sweeps.push_back((slice, reply));
         } else {
             opened.node.take(message, &self.world.moment());
         }
@@ -396,7 +411,10 @@ pub(crate) fn refuse(message: Message, why: &Unavailable) {
         Message::Named { reply, .. } => reply.send(None),
         Message::Young { reply, .. } => reply.send(Young::default()),
         Message::MapRun { reply, .. } => reply.send(None),
+        Message::Unlisted { reply } => reply.send(0),
+        Message::MapRuns { reply, .. } => reply.send(Vec::new()),
         Message::Adjust { reply, .. } => reply.send(Err(AdjustError::Unavailable(why.clone()))),
+        Message::Sweep { reply, .. } => reply.send(Err(why.clone())),
         Message::Answer { .. } | Message::Deployed { .. } | Message::Fetched { .. } => {}
     }
 }

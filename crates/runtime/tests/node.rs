@@ -139,11 +139,17 @@ fn a_call_whose_answer_was_lost_with_the_node_is_made_again() {
 #[test]
 fn whoever_waits_for_an_end_is_told_also_if_it_came_before_and_something_is_being_written() {
     let mut store = MemoryStore::new(1);
-    let revision = deploy(&mut store, r#"{"StartAt": "A", "States": {"A": {"Type": "Succeed"}}}"#);
+    let revision = deploy(&mut store, ONE_STEP);
     let (mut node, mut committer) = open(&mut store, Live::default());
-    let (execution, _) = start(&mut node, &mut committer, (&mut store, revision));
-    let input = Input::Stop { fault: Fault::new("late", "it has ended") };
-    node.take(Message::Input { execution, input, reply: Reply::new(|_| {}) }, &moment());
+    let (execution, deeds) = start(&mut node, &mut committer, (&mut store, revision));
+    let call = call_of(deeds);
+    let by = By::Key { strand: call.strand, key: call.key };
+    let outcome = Outcome::Succeeded { output: Payload::from_text("2").unwrap() };
+    node.take(Message::Answer { execution, by: by.clone(), outcome: outcome.clone() }, &moment());
+    let committed = gather(&mut node, &mut committer).write(&mut store).unwrap();
+    node.settle(committed);
+    // A success that comes after the end is told once.
+    node.take(Message::Answer { execution, by, outcome }, &moment());
     let writing = gather(&mut node, &mut committer);
     let (sender, told) = mpsc::channel();
     let reply = Reply::new(move |ending| sender.send(ending).unwrap());

@@ -17,9 +17,24 @@ use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Arns, ExecutionId, Input, Outcome, TaskToken, Timestamp};
 use perdura_runtime::{Start, Started, Taken, View};
 use perdura_store::{
-    Failure, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention, Swept,
+    After, Failure, Filter, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention,
+    Summary, SweepPlace, Swept,
 };
 use std::sync::Arc;
+
+/// A page of executions, with those that only the journal knows of.
+fn complete_list(
+    reader: &mut dyn Reader,
+    filter: &Filter,
+    after: After,
+    most: u32,
+) -> Result<Vec<Summary>, Failure> {
+    let mut unlisted = reader.unlisted()?;
+    unlisted.retain(|unlisted| unlisted.map_run == filter.map_run);
+    let unlisted = unlisted.into_iter().map(|unlisted| unlisted.summary).collect();
+    let rows = reader.list(filter, after, most)?;
+    Ok(filter.complete(rows, unlisted, after, most))
+}
 
 /// What can be asked of the data. Every answer is given after the commit. Calls wait for the disk.
 pub trait Data {
@@ -38,7 +53,13 @@ pub trait Data {
     /// An execution that is in memory, with the calls that are under way.
     fn view(&mut self, execution: ExecutionId) -> Option<Box<View>>;
 
-    /// The execution in memory that has this name; readers see it after a second.
+    /// A page of executions, with those that no row shows yet.
+    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure>;
+
+    /// How many executions run that no row shows yet.
+    fn unlisted(&mut self) -> Result<u64, Failure>;
+
+    /// The execution that has this name and no row yet.
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Refusal>;
 
     /// What of a machine cannot be run here. `None`: nobody performs here, so nobody knows.
@@ -67,6 +88,11 @@ pub trait Data {
     /// Forgets it; `false`: there was nothing of that name.
     fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, Refusal>;
 
-    /// Takes a slice of what is too old.
-    fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, Refusal>;
+    /// Takes a slice of what is too old, from this place on, which moves on with it.
+    fn sweep(
+        &mut self,
+        retention: &Retention,
+        place: &mut Option<SweepPlace>,
+        most: u32,
+    ) -> Result<Swept, Refusal>;
 }

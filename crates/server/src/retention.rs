@@ -1,15 +1,17 @@
 //! What is old goes, a slice at a time, so that nobody waits long for a sweep.
 
 use crate::data::{Data, Served};
-use perdura_store::Retention;
+use perdura_store::{Retention, SweepPlace};
 use std::time::Duration;
 
-/// How many executions one slice takes.
-pub const SLICE: u32 = 200;
+/// How many executions one slice takes: a commit that meets one takes a few milliseconds longer.
+pub const SLICE: u32 = 32;
+/// How many are counted at once by whoever only wants to know.
+pub(crate) const COUNTED_AT_ONCE: u32 = 1_000;
 /// How often a server looks for what is too old.
 const EVERY: Duration = Duration::from_mins(1);
 /// Between two slices the others have their turn.
-const PAUSE: Duration = Duration::from_millis(20);
+pub(crate) const PAUSE: Duration = Duration::from_millis(5);
 
 /// For how long things are kept. Each is a bound of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,31 +41,39 @@ pub fn ms(time: Duration) -> i64 {
 }
 
 impl Keep {
-    fn slice(&self, data: &mut Served) -> Result<bool, crate::Refusal> {
+    /// Takes a slice, from this place on; where the next begins, if there is one.
+    fn slice(&self, data: &mut Served, mut place: Option<SweepPlace>) -> Result<Next, crate::Refusal> {
         let now = data.now();
         let retention = Retention {
             ended_before: now.after_ms(-ms(self.ended_for)),
             ledger_before: now.after_ms(-ms(self.ledger_for)),
             bytes_max: self.bytes_max,
         };
-        let swept = data.sweep(&retention, SLICE, false)?;
+        let swept = data.sweep(&retention, &mut place, SLICE)?;
         if swept.executions + swept.ledger > 0 {
             tracing::info!(executions = swept.executions, ledger = swept.ledger, "what was too old is gone");
         }
-        Ok(swept.more)
+        Ok(swept.more.then_some(place))
     }
 }
+
+/// Whether a sweep goes on, and from where.
+type Next = Option<Option<SweepPlace>>;
 
 /// Sweeps once a minute, for as long as it is polled.
 pub async fn sweep(data: Served, keep: Keep) {
     let mut ticks = tokio::time::interval(EVERY);
     loop {
         ticks.tick().await;
+        let mut place = None;
         loop {
             let mut data = data.clone();
-            match tokio::task::spawn_blocking(move || keep.slice(&mut data)).await {
-                Ok(Ok(true)) => tokio::time::sleep(PAUSE).await,
-                Ok(Ok(false)) => break,
+            match tokio::task::spawn_blocking(move || keep.slice(&mut data, place)).await {
+                Ok(Ok(Some(next))) => {
+                    place = next;
+                    tokio::time::sleep(PAUSE).await;
+                }
+                Ok(Ok(None)) => break,
                 Ok(Err(refusal)) => {
                     tracing::warn!(%refusal, "what is too old cannot be taken away");
                     break;

@@ -8,8 +8,8 @@ use perdura_server::control::{Answer, LedgerQuestion, Request};
 use perdura_server::data::{Data, Deposit};
 use perdura_server::{Refusal, handle, stuck};
 use perdura_store::{
-    Failure, MachineId, MachineRecord, MemoryStore, NewMachine, Reader, Registered, Registry, Retention,
-    Swept,
+    After, Failure, Filter, MachineId, MachineRecord, MemoryStore, NewMachine, Reader, Registered, Registry,
+    Retention, Summary, SweepPlace, Swept,
 };
 use std::sync::Arc;
 
@@ -38,6 +38,14 @@ impl Data for Later {
 
     fn view(&mut self, execution: ExecutionId) -> Option<Box<View>> {
         self.data.view(execution)
+    }
+
+    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
+        self.data.list(filter, after, most)
+    }
+
+    fn unlisted(&mut self) -> Result<u64, Failure> {
+        self.data.unlisted()
     }
 
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Refusal> {
@@ -72,8 +80,13 @@ impl Data for Later {
         self.data.unregister(kind, name)
     }
 
-    fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, Refusal> {
-        self.data.sweep(retention, most, dry_run)
+    fn sweep(
+        &mut self,
+        retention: &Retention,
+        place: &mut Option<SweepPlace>,
+        most: u32,
+    ) -> Result<Swept, Refusal> {
+        self.data.sweep(retention, place, most)
     }
 }
 

@@ -11,7 +11,7 @@ use perdura_store::{
     After, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Head, Lease, LedgerFilter,
     LedgerRow, MachineChange, MachineId, MachineRecord, MapRunRow, NewMachine, Part, Position, Reader,
     Recovered, Recovery, Registered, Registry, Retention, Revised, RevisionId, Row, Shard, Stats, Store,
-    StoredTurn, Summary, Swept,
+    StoredTurn, Summary, SweepPlace, Sweepable, Swept, Unlisted,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -300,8 +300,13 @@ impl Store for SimStore {
         self.inner.unregister(kind, name)
     }
 
-    fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, CommitError> {
-        self.inner.sweep(retention, most, dry_run)
+    fn sweep(
+        &mut self,
+        going: &[(ExecutionId, Timestamp)],
+        ledger_before: Timestamp,
+        ledger_most: u32,
+    ) -> Result<Swept, CommitError> {
+        self.inner.sweep(going, ledger_before, ledger_most)
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, Failure> {
@@ -439,6 +444,10 @@ impl Reader for SimReader {
         self.inner.registered_one(kind, name)
     }
 
+    fn unlisted(&mut self) -> Result<Vec<Unlisted>, Failure> {
+        self.inner.unlisted()
+    }
+
     fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
         self.inner.list(filter, after, most)
     }
@@ -469,6 +478,19 @@ impl Reader for SimReader {
 
     fn ledger(&mut self, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Failure> {
         self.inner.ledger(filter, most)
+    }
+
+    fn sweepable(
+        &mut self,
+        retention: &Retention,
+        after: Option<SweepPlace>,
+        most: u32,
+    ) -> Result<Sweepable, Failure> {
+        self.inner.sweepable(retention, after, most)
+    }
+
+    fn old_ledger(&mut self, before: Timestamp) -> Result<u64, Failure> {
+        self.inner.old_ledger(before)
     }
 
     fn stats(&mut self) -> Result<Stats, Failure> {

@@ -16,7 +16,7 @@ pub mod rows;
 use crate::group::{Content, Group, MachineId, Part, RevisionId, Row, Totals};
 use crate::lease::{Lease, Position, Shard};
 use crate::record::{self, JournalWriter};
-use crate::store::{CommitError, Reader, Recovery, Store, StoredTurn};
+use crate::store::{CommitError, Reader, Recovery, Retention, Store, StoredTurn, SweepPlace, Swept};
 use perdura_engine::{ExecutionId, Status, Timestamp, Wake};
 use std::sync::Arc;
 
@@ -77,7 +77,8 @@ macro_rules! store_conformance {
                 an_attempt_that_is_pending_again_stays;
             retention: only_what_is_old_enough_goes, a_sweep_takes_slices, segments_and_ledger_rows_go_along,
                 a_dry_run_counts_and_takes_nothing, too_much_data_sends_the_first_to_end_away,
-                what_the_journal_would_bring_back_stays, a_swept_name_is_free_again;
+                what_the_journal_would_bring_back_stays, what_the_journal_goes_on_with_stays_whatever_its_row_says,
+                what_was_redriven_after_it_was_seen_stays, a_swept_name_is_free_again;
         }
     };
     (@each $make:expr; $($module:ident: $($promise:ident),+ $(,)?;)+) => {
@@ -255,6 +256,29 @@ impl Node {
 
     pub(crate) fn reader(&self) -> Box<dyn Reader> {
         self.store.reader().unwrap()
+    }
+
+    /// Takes a slice of what may go.
+    pub(crate) fn sweep(&mut self, retention: &Retention, most: u32) -> Swept {
+        let found = self.reader().sweepable(retention, None, most).unwrap();
+        let swept = self.store.sweep(&found.going, retention.ledger_before, most).unwrap();
+        Swept { more: swept.more || found.next.is_some(), ..swept }
+    }
+
+    /// Counts all that would go, a slice at a time.
+    pub(crate) fn would_go(&self, retention: &Retention, most: u32) -> Swept {
+        let mut reader = self.reader();
+        let ledger = reader.old_ledger(retention.ledger_before).unwrap();
+        let mut swept = Swept { ledger, ..Swept::default() };
+        let mut place = Some(SweepPlace::default());
+        while let Some(after) = place {
+            let found = reader.sweepable(retention, Some(after), most).unwrap();
+            assert!(found.going.len() <= most as usize, "a slice is bounded");
+            swept.executions += found.going.len() as u64 + found.children;
+            swept.ledger += found.ledger;
+            place = found.next;
+        }
+        swept
     }
 }
 

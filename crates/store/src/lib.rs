@@ -27,5 +27,5 @@ pub use memory::MemoryStore;
 pub use sqlite::{SqliteOptions, SqliteReader, SqliteStore};
 pub use store::{
     After, Clock, CommitError, Due, Failure, FailureKind, Filter, LedgerFilter, Reader, Recovered, Recovery,
-    Retention, Stats, Store, StoredTurn, Summary, Swept,
+    Retention, Stats, Store, StoredTurn, Summary, SweepPlace, Sweepable, Swept, Unlisted,
 };

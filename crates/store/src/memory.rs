@@ -11,7 +11,7 @@ use crate::gather::{Journal, Standing};
 use crate::group::{ChildOf, Group, LedgerRow, MachineId, MapRunRow, RevisionId, Row, Segment, Totals};
 use crate::lease::{Epoch, Lease, Position, Shard};
 use crate::machine::{MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
-use crate::store::{CommitError, Failure, FailureKind, Reader, Recovery, Retention, Store, Swept};
+use crate::store::{CommitError, Failure, FailureKind, Reader, Recovery, Store, Swept};
 use perdura_engine::{ExecutionId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -244,8 +244,13 @@ impl Store for MemoryStore {
         Ok(self.lock().registry.remove(&(kind, Arc::from(name))).is_some())
     }
 
-    fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, CommitError> {
-        Ok(self.lock().sweep(retention, most, dry_run))
+    fn sweep(
+        &mut self,
+        going: &[(ExecutionId, Timestamp)],
+        ledger_before: Timestamp,
+        ledger_most: u32,
+    ) -> Result<Swept, CommitError> {
+        Ok(self.lock().sweep(going, ledger_before, ledger_most as usize))
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, Failure> {

@@ -227,6 +227,21 @@ pub fn write_turn(buffer: &mut Vec<u8>, begun: Option<&Begun>, turn: &Turn) {
     serde_json::to_writer(buffer, &Borrowed { begun, turn }).expect("what is recorded can be written");
 }
 
+/// Whether a Turn that was written comes back as it was: what is committed and cannot be read again is lost. What does
+/// not come back is told, with the first record that differs.
+pub fn comes_back(body: &[u8], begun: Option<&Begun>, turn: &Turn) -> Result<(), Damage> {
+    let read = TurnBody::read(body)?;
+    if read.begun.as_ref() != begun {
+        return damage("what its first Turn says of it comes back as something else");
+    }
+    let differs = |(read, written): &(_, _)| read != written;
+    match read.turn.records.iter().zip(&turn.records).find(differs) {
+        Some((read, written)) => damage(format!("{written:?} comes back as {read:?}")),
+        None if read.turn.records.len() != turn.records.len() => damage("it comes back with other records"),
+        None => Ok(()),
+    }
+}
+
 impl TurnBody {
     /// As bytes.
     pub fn write(&self) -> Vec<u8> {
@@ -244,6 +259,7 @@ impl TurnBody {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perdura_engine::{Note, Record};
 
     #[test]
     fn what_is_sealed_opens_to_the_same() {
@@ -277,6 +293,20 @@ mod tests {
         let expected = [(one, 1, b"{}".to_vec()), (two, 900, vec![b'x'; 300])]
             .map(|(id, number, body)| (id, StoredTurn { number, body }));
         assert_eq!(turns, expected);
+    }
+
+    #[test]
+    fn a_turn_that_would_not_come_back_is_told() {
+        let note = |reason: &str| Record::Note(Note::Ignored { reason: reason.into() });
+        let turn = Turn { records: vec![note("a"), note("b")] };
+        let mut body = Vec::new();
+        write_turn(&mut body, None, &turn);
+        assert_eq!(comes_back(&body, None, &turn), Ok(()));
+        let other = Turn { records: vec![note("a"), note("c")] };
+        let told = comes_back(&body, None, &other).unwrap_err();
+        assert!(told.0.contains("\"c\"") && told.0.contains("\"b\""), "{told}");
+        assert!(comes_back(&body, None, &Turn { records: vec![note("a")] }).is_err());
+        assert!(comes_back(&body[1..], None, &turn).is_err());
     }
 
     #[test]

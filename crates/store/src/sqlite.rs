@@ -29,11 +29,11 @@ pub use restore::{Restored, restore};
 use crate::group::Group;
 use crate::lease::{Lease, Shard};
 use crate::machine::{MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
-use crate::store::{CommitError, Failure, FailureKind, Reader, Recovery, Retention, Store, Swept};
+use crate::store::{CommitError, Failure, FailureKind, Reader, Recovery, Store, Swept};
 use checkpoint::Checkpointer;
 use fault::{Files, Trouble, io};
 use lock::Lock;
-use perdura_engine::Timestamp;
+use perdura_engine::{ExecutionId, Timestamp};
 use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
 use std::sync::Arc;
@@ -329,8 +329,15 @@ impl Store for SqliteStore {
         self.transact("writing to", |connection| registry::unregister(connection, kind, name))
     }
 
-    fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, CommitError> {
-        self.transact("sweeping", |connection| Ok(sweep::sweep(connection, retention, most, dry_run)?))
+    fn sweep(
+        &mut self,
+        going: &[(ExecutionId, Timestamp)],
+        ledger_before: Timestamp,
+        ledger_most: u32,
+    ) -> Result<Swept, CommitError> {
+        self.transact("sweeping", |connection| {
+            Ok(sweep::sweep(connection, going, ledger_before, ledger_most)?)
+        })
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, Failure> {

@@ -6,7 +6,10 @@
 use crate::group::{Group, LedgerRow, MachineId, MapRunRow, RevisionId, Row, Totals};
 use crate::lease::{Epoch, Lease, Position, Shard};
 use crate::machine::{Head, MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
+use crate::record::TurnBody;
 use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -106,6 +109,37 @@ pub struct Retention {
     pub bytes_max: Option<u64>,
 }
 
+/// A slice of what may go. It is found beside the writer; the sweep itself looks again, at rows that may have changed
+/// meanwhile.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sweepable {
+    /// Those that may go, each with the end that was seen of it.
+    pub going: Vec<(ExecutionId, Timestamp)>,
+    /// Executions below them, which go after them.
+    pub children: u64,
+    /// Rows of the ledger that go with them, those aside that go by their own age.
+    pub ledger: u64,
+    /// Where the next slice begins; `None`: there is no more.
+    pub next: Option<SweepPlace>,
+}
+
+/// How far a search for what may go has come. The default is behind those whose parents are gone and before all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SweepPlace {
+    /// The end of the last that was looked at.
+    pub ended_at: Timestamp,
+    /// Which of those with that end.
+    pub row: u64,
+    /// How large the data would be without those that may go.
+    pub bytes: Option<u64>,
+}
+
+impl Default for SweepPlace {
+    fn default() -> Self {
+        Self { ended_at: Timestamp(i64::MIN), row: 0, bytes: None }
+    }
+}
+
 /// What a sweep took away, or would.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
@@ -155,8 +189,15 @@ pub trait Store: Send {
     /// Forgets it; `false`: there was nothing of that name.
     fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, CommitError>;
 
-    /// Takes a bounded slice of what is too old, at most `most` executions; a dry run only counts, all of it.
-    fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, CommitError>;
+    /// Takes those away of which what was seen still holds: they have ended, nobody has them in memory by their rows,
+    /// and the journal has nothing of them. Whoever holds their Shards knows that they are in no memory. With them goes
+    /// a slice of the ledger rows that are too old by themselves.
+    fn sweep(
+        &mut self,
+        going: &[(ExecutionId, Timestamp)],
+        ledger_before: Timestamp,
+        ledger_most: u32,
+    ) -> Result<Swept, CommitError>;
 
     /// A view for reading, which sees every commit that was made before a call to it.
     fn reader(&self) -> Result<Box<dyn Reader>, Failure>;
@@ -181,8 +222,11 @@ pub struct Filter {
     pub alias: Option<Arc<str>>,
     /// Only those that were redriven, or only those that were not.
     pub redriven: Option<bool>,
-    /// The children of this Map Run, the last one first; of the rest, only status and redrives are looked at then.
+    /// The children of this Map Run, the last one first; of the rest, only status and redrives are looked at then. A
+    /// further page begins after one of them.
     pub map_run: Option<Uuid>,
+    /// Children of that Map Run before this one only.
+    pub before_child: Option<u32>,
 }
 
 /// A row of a list.
@@ -210,12 +254,87 @@ pub struct Summary {
     pub version: Option<u32>,
     /// The alias that it was started by.
     pub alias: Option<Arc<str>>,
+    /// Which child of its Map Run it is, if it is one.
+    pub child: Option<u32>,
+}
+
+impl Filter {
+    /// Whether a list that asks for this shows it. Of which Map Run a child is, is for others to look at.
+    pub fn shows(&self, summary: &Summary) -> bool {
+        let is_meant = match self.map_run {
+            Some(_) => {
+                summary.child.is_some_and(|child| self.before_child.is_none_or(|before| child < before))
+            }
+            None => {
+                summary.child.is_none()
+                    && self.machine.is_none_or(|machine| summary.machine == machine)
+                    && self.version.is_none_or(|version| summary.version == Some(version))
+                    && self.alias.as_ref().is_none_or(|alias| summary.alias.as_ref() == Some(alias))
+            }
+        };
+        is_meant
+            && self.status.is_none_or(|status| summary.status.name() == status.name())
+            && self.redriven.is_none_or(|redriven| (summary.redrives > 0) == redriven)
+    }
+
+    /// A page of rows, with what is known besides them: what memory or the journal says of an execution counts.
+    pub fn complete(
+        &self,
+        mut rows: Vec<Summary>,
+        known: Vec<Summary>,
+        after: After,
+        most: u32,
+    ) -> Vec<Summary> {
+        let also: BTreeSet<ExecutionId> = known.iter().map(|summary| summary.execution).collect();
+        rows.retain(|summary| !also.contains(&summary.execution));
+        let is_wanted =
+            |summary: &Summary| self.shows(summary) && (self.map_run.is_some() || summary.comes_after(after));
+        rows.extend(known.into_iter().filter(is_wanted));
+        match self.map_run {
+            Some(_) => rows.sort_unstable_by_key(|summary| Reverse(summary.child)),
+            None => rows.sort_unstable_by_key(|summary| Reverse((summary.started_at, summary.execution))),
+        }
+        rows.truncate(most as usize);
+        rows
+    }
 }
 
 impl Summary {
     /// Whether it belongs on a page of a list that begins after this place.
     pub fn comes_after(&self, place: After) -> bool {
         place.is_none_or(|place| (self.started_at, self.execution) < place)
+    }
+}
+
+/// An execution that has no row yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unlisted {
+    /// As a list would show it.
+    pub summary: Summary,
+    /// The Map Run whose child it is, if it is one.
+    pub map_run: Option<Uuid>,
+}
+
+impl Unlisted {
+    /// What a first Turn says of an execution that has no row; `None`: it is no first Turn, or cannot be read.
+    pub(crate) fn of(execution: ExecutionId, turn: &StoredTurn) -> Option<Self> {
+        let TurnBody { begun, turn } = TurnBody::read(&turn.body).ok()?;
+        let begun = begun?;
+        let summary = Summary {
+            execution,
+            machine: begun.machine,
+            revision: begun.revision,
+            name: begun.named.then(|| begun.identity.name.clone()),
+            status: Status::Running,
+            started_at: turn.events().next()?.at,
+            ended_at: None,
+            redrives: 0,
+            redriven_at: None,
+            version: begun.identity.version(),
+            alias: begun.identity.alias().map(Into::into),
+            child: begun.child.map(|child| child.index),
+        };
+        Some(Self { summary, map_run: begun.child.map(|child| child.run) })
     }
 }
 
@@ -332,7 +451,11 @@ pub trait Reader: Send {
     /// What is registered of a kind under this name.
     fn registered_one(&mut self, kind: Registry, name: &str) -> Result<Option<Registered>, Failure>;
 
-    /// Executions, the newest first.
+    /// Executions that only the journal knows of, in no order: they run, and no list shows them yet. All of the journal
+    /// is read for it, so it is for whoever has nobody to ask what is in memory. Children of Map Runs are told too.
+    fn unlisted(&mut self) -> Result<Vec<Unlisted>, Failure>;
+
+    /// Executions that have a row, the newest first.
     fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure>;
 
     /// How the children of a Map Run stand, in their order, from this one on.
@@ -366,6 +489,19 @@ pub trait Reader: Send {
 
     /// Rows of the ledger, the oldest first.
     fn ledger(&mut self, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Failure>;
+
+    /// A slice of the executions that may go by these bounds, those that ended first before the others; without a place
+    /// to go on from, children whose parents are gone come first. What stands in the journal stays, whatever its row
+    /// says: recovery would take it for one that runs.
+    fn sweepable(
+        &mut self,
+        retention: &Retention,
+        after: Option<SweepPlace>,
+        most: u32,
+    ) -> Result<Sweepable, Failure>;
+
+    /// How many rows of the ledger are too old by themselves.
+    fn old_ledger(&mut self, before: Timestamp) -> Result<u64, Failure>;
 
     /// How much there is.
     fn stats(&mut self) -> Result<Stats, Failure>;

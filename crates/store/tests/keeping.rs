@@ -209,6 +209,20 @@ fn a_turn_that_does_not_follow_is_found() {
 }
 
 #[test]
+fn what_only_the_journal_knows_of_is_told() {
+    let stage = busy();
+    let mut unlisted = SqliteReader::open(stage.folder.path()).unwrap().unlisted().unwrap();
+    unlisted.sort_by_key(|unlisted| unlisted.summary.execution);
+    let told: Vec<_> = unlisted.iter().map(|unlisted| unlisted.summary.execution).collect();
+    let mut expected = [who(3), who(4)];
+    expected.sort_unstable();
+    assert_eq!(told, expected, "not those that have a row");
+    let summary = &unlisted[0].summary;
+    assert_eq!((summary.name.as_deref(), summary.machine), (Some("one"), stage.machine.machine));
+    assert_eq!((summary.status, summary.started_at), (perdura_engine::Status::Running, Timestamp(1)));
+}
+
+#[test]
 fn people_find_readable_rows() {
     let stage = busy();
     SqliteReader::open(stage.folder.path()).unwrap().stats().unwrap();

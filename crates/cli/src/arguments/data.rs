@@ -129,8 +129,6 @@ pub(crate) struct StartArguments {
 }
 
 /// List executions, the newest first.
-///
-/// One that has only begun is listed after a second.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -66,6 +66,22 @@ impl Server {
         }
     }
 
+    /// What an action of the Step Functions API gives: head and body.
+    pub(crate) fn call(&self, action: &str, body: &str) -> String {
+        let head = format!(
+            "POST / HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: application/x-amz-json-1.0\r\n\
+             X-Amz-Target: AWSStepFunctions.{action}\r\nContent-Length: {}\r\n\r\n",
+            self.address,
+            body.len()
+        );
+        let mut stream = TcpStream::connect(&self.address).expect("the server listens");
+        stream.write_all(head.as_bytes()).expect("a head can be sent");
+        stream.write_all(body.as_bytes()).expect("a body can be sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer comes");
+        answer
+    }
+
     /// What a GET gives: head and body.
     pub(crate) fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).expect("the server listens");

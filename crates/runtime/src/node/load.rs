@@ -1,11 +1,11 @@
 //! Waking up what sleeps, and setting aside what is broken.
 
 use super::{IN_MEMORY_MAX, Node, Queued, ReplyTo, Slot, WAKE_AT_ONCE};
-use crate::message::{InputError, Reply, Unavailable, View};
+use crate::message::{InputError, Reply, Slice, Unavailable, View};
 use crate::running::{Running, Unreadable, rebuild};
 use perdura_engine::asl::resource::Target;
 use perdura_engine::{Call, Effect, Execution, ExecutionId, Input, Moment, Wake, decide};
-use perdura_store::{ChildOf, Recovered, Shard};
+use perdura_store::{ChildOf, CommitError, Recovered, Shard, Store, Swept};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -136,6 +136,16 @@ impl Node {
                 self.await_job(id, call);
             }
         }
+    }
+
+    /// Takes a slice of what is old away, but nothing that is in memory here, and nothing of a Shard that another node
+    /// holds. No Turn may be decided between this look at memory and the deed.
+    pub fn sweep(&self, store: &mut dyn Store, slice: &Slice) -> Result<Swept, CommitError> {
+        let mut going = slice.going.clone();
+        going.retain(|(id, _)| {
+            !self.slots.contains_key(id) && self.shards.contains(&Shard::of(*id, self.shard_count))
+        });
+        store.sweep(&going, slice.ledger_before, slice.ledger_most)
     }
 
     /// An execution as its row has it; the inner error says why it cannot be read.

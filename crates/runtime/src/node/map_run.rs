@@ -311,6 +311,12 @@ impl Node {
         Some(Box::new(stood.unwrap_or(row)))
     }
 
+    /// The runs of an execution that are here, as they stand.
+    pub(super) fn runs_of(&self, execution: ExecutionId) -> Vec<MapRunRow> {
+        let runs = self.map_runs.runs.values().filter(|run| run.parent.identity.id == execution);
+        runs.map(Run::row).collect()
+    }
+
     /// Changes the bounds of a run, which counts at once and also after a restart.
     pub(super) fn adjust_map_run(
         &mut self,

@@ -7,7 +7,7 @@ use crate::running::{Running, Unreadable};
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{EffectKey, Execution, ExecutionId, Identity, Input, Moment};
 use perdura_store::record::Begun;
-use perdura_store::{After, ChildOf, Failure, MachineId, RevisionId, Shard};
+use perdura_store::{After, ChildOf, Failure, Filter, MachineId, RevisionId, Shard};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -124,25 +124,30 @@ impl Node {
         }
     }
 
-    /// The newest of a machine that have no row yet. One of which a Turn is being committed is told by its id.
-    pub(super) fn young(&self, machine: MachineId, after: After, most: usize) -> Young {
+    /// The first of a list that have no row yet. One of which a Turn is being committed is told by its id.
+    pub(super) fn young(&self, filter: &Filter, after: After, most: usize) -> Young {
         let mut young = Young::default();
-        for (id, slot) in &self.slots {
-            if slot.machine == Some(machine) && slot.child.is_none() {
-                match &slot.running {
-                    Some(running) => {
-                        young.seen.extend(running.young().filter(|seen| seen.comes_after(after)));
-                    }
-                    None => young.busy.push(*id),
-                }
+        let is_meant = |slot: &&Slot| {
+            let is_of_machine = filter.machine.is_none_or(|machine| slot.machine == Some(machine));
+            slot.child.map(|child| child.run) == filter.map_run && (is_of_machine || filter.map_run.is_some())
+        };
+        for (id, slot) in self.slots.iter().filter(|(_, slot)| is_meant(slot)) {
+            match &slot.running {
+                Some(running) => young.seen.extend(running.young()),
+                None => young.busy.push(*id),
             }
         }
-        young.seen.sort_unstable_by_key(|summary| Reverse((summary.started_at, summary.execution)));
+        young.seen = filter.complete(Vec::new(), young.seen, after, most as u32);
         // Ids begin with the time at which they were drawn.
         young.busy.sort_unstable_by_key(|id| Reverse(*id));
-        young.seen.truncate(most);
         young.busy.truncate(most);
         young
+    }
+
+    /// How many have no row yet. Of one that is being committed nobody knows before that is done.
+    pub(super) fn unlisted(&self) -> u64 {
+        let running = self.slots.values().filter_map(|slot| slot.running.as_ref());
+        running.filter(|running| running.is_unlisted()).count() as u64
     }
 
     /// The name is taken. The same start again is answered as the first; any other is refused.

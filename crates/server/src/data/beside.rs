@@ -1,13 +1,14 @@
 //! The data as it is on disk, looked at without holding it: nobody is kept from writing, and nothing is written.
 
-use super::Data;
+use super::{Data, complete_list};
 use crate::Refusal;
 use crate::handle::activities::no_server;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Arns, ExecutionId, Input, Outcome, TaskToken, Timestamp};
 use perdura_runtime::{RealClock, Start, Started, Taken, View};
 use perdura_store::{
-    Failure, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention, Swept,
+    After, Failure, Filter, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention,
+    Summary, SweepPlace, Swept,
 };
 use std::sync::Arc;
 
@@ -50,8 +51,18 @@ impl Data for Beside {
         None
     }
 
-    fn named(&mut self, _: MachineId, _: &str) -> Result<Option<ExecutionId>, Refusal> {
-        Ok(None)
+    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
+        complete_list(&mut *self.reader, filter, after, most)
+    }
+
+    fn unlisted(&mut self) -> Result<u64, Failure> {
+        Ok(self.reader.unlisted()?.len() as u64)
+    }
+
+    fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Refusal> {
+        let unlisted = self.reader.unlisted()?.into_iter().map(|unlisted| unlisted.summary);
+        let mut named = unlisted.filter(|it| it.machine == machine && it.name.as_deref() == Some(name));
+        Ok(named.next().map(|summary| summary.execution))
     }
 
     fn deploy(&mut self, _: &NewMachine, _: Arc<Machine>) -> Result<MachineRecord, Refusal> {
@@ -82,7 +93,7 @@ impl Data for Beside {
         only_reads()
     }
 
-    fn sweep(&mut self, _: &Retention, _: u32, _: bool) -> Result<Swept, Refusal> {
+    fn sweep(&mut self, _: &Retention, _: &mut Option<SweepPlace>, _: u32) -> Result<Swept, Refusal> {
         only_reads()
     }
 }

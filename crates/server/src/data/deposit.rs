@@ -3,7 +3,7 @@
 //! What is left is decided and committed as in a server, but nothing is performed: the calls that follow are on
 //! record, and the next process that runs makes them, as after a crash.
 
-use super::Data;
+use super::{Data, complete_list};
 use crate::Refusal;
 use crate::handle::activities::no_server;
 use perdura_engine::asl::json::Payload;
@@ -13,11 +13,11 @@ use perdura_engine::{
     Arns, By, Destinations, ExecutionId, Input, Moment, Outcome, Policy, TaskToken, Timestamp, Uncertain,
 };
 use perdura_runtime::{
-    Committer, Live, Message, Node, Opening, RealClock, Reply, Start, Started, Taken, TokenError, View,
+    Committer, Live, Message, Node, Opening, RealClock, Reply, Slice, Start, Started, Taken, TokenError, View,
 };
 use perdura_store::{
-    CommitError, Failure, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention,
-    Store, Swept,
+    After, CommitError, Failure, Filter, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry,
+    Retention, Store, Summary, SweepPlace, Swept,
 };
 use std::sync::{Arc, mpsc};
 
@@ -167,6 +167,14 @@ impl Data for Deposit {
         None
     }
 
+    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
+        complete_list(&mut *self.reader, filter, after, most)
+    }
+
+    fn unlisted(&mut self) -> Result<u64, Failure> {
+        Ok(self.reader.unlisted()?.len() as u64)
+    }
+
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Refusal> {
         self.ask(|reply| Message::Named { machine, name: name.into(), reply })
     }
@@ -204,7 +212,20 @@ impl Data for Deposit {
         Ok(self.store.unregister(kind, name)?)
     }
 
-    fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, Refusal> {
-        Ok(self.store.sweep(retention, most, dry_run)?)
+    fn sweep(
+        &mut self,
+        retention: &Retention,
+        place: &mut Option<SweepPlace>,
+        most: u32,
+    ) -> Result<Swept, Refusal> {
+        let found = self.reader.sweepable(retention, *place, most)?;
+        let slice = Slice { going: found.going, ledger_before: retention.ledger_before, ledger_most: most };
+        let swept = match &self.node {
+            Some((node, _)) => node.sweep(&mut *self.store, &slice)?,
+            // Nobody has anything in memory: this process holds the data, and has not opened it.
+            None => self.store.sweep(&slice.going, slice.ledger_before, slice.ledger_most)?,
+        };
+        *place = found.next;
+        Ok(Swept { more: swept.more || found.next.is_some(), ..swept })
     }
 }

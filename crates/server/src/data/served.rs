@@ -7,7 +7,8 @@ use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Arns, ExecutionId, Input, Outcome, TaskToken, Timestamp};
 use perdura_runtime::{Door, RealClock, Start, Started, Taken, View};
 use perdura_store::{
-    Failure, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention, Swept,
+    After, Failure, Filter, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention,
+    Summary, SweepPlace, Swept,
 };
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -85,6 +86,14 @@ impl Data for Served {
         self.handle.block_on(self.door.view(execution))
     }
 
+    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
+        self.handle.block_on(self.door.list(filter, after, most))
+    }
+
+    fn unlisted(&mut self) -> Result<u64, Failure> {
+        Ok(self.handle.block_on(self.door.unlisted()))
+    }
+
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Refusal> {
         Ok(self.handle.block_on(self.door.named(machine, name.into())))
     }
@@ -125,7 +134,12 @@ impl Data for Served {
         Ok(was_there)
     }
 
-    fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Result<Swept, Refusal> {
-        Ok(self.door.sweep(retention, most, dry_run)?)
+    fn sweep(
+        &mut self,
+        retention: &Retention,
+        place: &mut Option<SweepPlace>,
+        most: u32,
+    ) -> Result<Swept, Refusal> {
+        Ok(self.handle.block_on(self.door.sweep(retention, place, most))?)
     }
 }

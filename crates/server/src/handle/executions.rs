@@ -75,15 +75,15 @@ pub(super) fn list<D: Data>(
     let of = of.map(|name| machine(data, name)).transpose()?;
     let filter = Filter { machine: of.map(|record| record.machine), status, ..Filter::default() };
     let after = after.map(|place| (place.started_at, place.execution));
-    let (rows, names) = data.read(|reader| {
-        let rows = reader.list(&filter, after, most)?;
+    let rows = data.list(&filter, after, most)?;
+    let names = data.read(|reader| {
         let mut names: BTreeMap<MachineId, Arc<str>> = BTreeMap::new();
         for row in &rows {
             if !names.contains_key(&row.machine) {
                 names.extend(reader.machine_name(row.machine)?.map(|name| (row.machine, name)));
             }
         }
-        Ok((rows, names))
+        Ok(names)
     })?;
     let place = |last: &Summary| Place { started_at: last.started_at, execution: last.execution };
     let next = rows.last().filter(|_| rows.len() == most as usize).map(place);

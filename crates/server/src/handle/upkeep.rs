@@ -3,9 +3,12 @@
 use crate::Refusal;
 use crate::control::{Answer, StatsAnswer, Swept, Table, ledger_word};
 use crate::data::Data;
-use crate::retention::SLICE;
-use perdura_engine::Timestamp;
-use perdura_store::{Retention, Stats, Totals};
+use crate::retention::{COUNTED_AT_ONCE, PAUSE, SLICE};
+use perdura_engine::{Status, Timestamp};
+use perdura_store::{Retention, Stats, SweepPlace, Totals};
+
+/// How long one request takes slices before it is answered; whoever asks goes on if there is more.
+const ANSWERED_AFTER_MS: i64 = 2_000;
 
 /// How long things are kept.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +19,14 @@ pub(super) struct Kept {
 }
 
 pub(super) fn stats<D: Data>(data: &mut D) -> Result<Answer, Refusal> {
-    let stats = data.read(|reader| reader.stats())?;
+    // What gets a row between the two questions would be counted twice the other way round.
+    let mut stats = data.read(|reader| reader.stats())?;
+    let unlisted = data.unlisted()?;
+    match stats.executions.iter_mut().find(|(status, _)| *status == Status::Running) {
+        Some((_, running)) => *running += unlisted,
+        None if unlisted > 0 => stats.executions.push((Status::Running, unlisted)),
+        None => {}
+    }
     Ok(Answer::Stats(Box::new(told(stats))))
 }
 
@@ -51,8 +61,40 @@ pub(super) fn cleanup<D: Data>(data: &mut D, kept: Kept, dry_run: bool) -> Resul
         ledger_before: before(kept.ledger_for_ms),
         bytes_max: kept.bytes_max,
     };
-    let swept = data.sweep(&retention, SLICE, dry_run)?;
-    Ok(Answer::Swept(Swept { executions: swept.executions, ledger: swept.ledger, more: swept.more }))
+    let swept = if dry_run { would_go(data, &retention)? } else { sweep(data, &retention)? };
+    Ok(Answer::Swept(swept))
+}
+
+/// Counts what would go, beside everybody else and a slice at a time: no commit waits for it, and the log is not kept
+/// from being reused.
+fn would_go<D: Data>(data: &mut D, retention: &Retention) -> Result<Swept, Refusal> {
+    let ledger = data.read(|reader| reader.old_ledger(retention.ledger_before))?;
+    let mut swept = Swept { executions: 0, ledger, more: false };
+    let mut place = Some(SweepPlace::default());
+    while let Some(after) = place {
+        let found = data.read(|reader| reader.sweepable(retention, Some(after), COUNTED_AT_ONCE))?;
+        swept.executions += found.going.len() as u64 + found.children;
+        swept.ledger += found.ledger;
+        place = found.next;
+    }
+    Ok(swept)
+}
+
+/// Takes slices for a while, with pauses between them in which others have their turn.
+fn sweep<D: Data>(data: &mut D, retention: &Retention) -> Result<Swept, Refusal> {
+    let until = data.now().after_ms(ANSWERED_AFTER_MS);
+    let mut sum = Swept { executions: 0, ledger: 0, more: true };
+    let mut place = None;
+    while sum.more && data.now() < until {
+        let swept = data.sweep(retention, &mut place, SLICE)?;
+        sum.executions += swept.executions;
+        sum.ledger += swept.ledger;
+        sum.more = swept.more;
+        if data.performs() {
+            std::thread::sleep(PAUSE);
+        }
+    }
+    Ok(sum)
 }
 
 #[cfg(test)]

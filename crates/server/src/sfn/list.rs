@@ -11,9 +11,7 @@ use perdura_engine::asl::object;
 use perdura_engine::{ExecutionId, Named, Status, Timestamp};
 use perdura_runtime::read_definition;
 use perdura_store::record::Begun;
-use perdura_store::{After, Filter, Summary};
-use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use perdura_store::{Filter, Summary};
 use std::fmt::Write;
 use uuid::Uuid;
 
@@ -108,40 +106,27 @@ pub(super) async fn executions(api: &Api, request: Requested<'_>) -> Result<Valu
     if filter.redriven.is_some() && filter.map_run.is_some() {
         return Err(ApiError::invalid("redriveFilter cannot be used with a mapRunArn"));
     }
-    let after: After = pages.after(read_place)?;
+    let after = match filter.map_run {
+        None => pages.after(read_place)?,
+        Some(_) => {
+            filter.before_child = pages.after(|place| place.parse().ok())?;
+            None
+        }
+    };
     if request.text("statusFilter") == Some("PENDING_REDRIVE") {
         return Ok(pages.answer("executions", Vec::new(), None));
     }
-    let young = match filter.machine {
-        Some(machine) => api.0.door.young(machine, after, pages.most() as usize + 1).await,
-        None => Vec::new(),
-    };
-    let most = pages.most() + 1;
-    let asked = filter.clone();
-    let stored = api.read(move |reader| reader.list(&asked, after, most)).await?;
-    let found = if young.is_empty() { stored } else { merge(stored, young, &filter) };
-    let (found, next) = pages.cut(found, |summary| format!("{}:{}", summary.started_at.0, summary.execution));
+    let found = api.0.door.list(&filter, after, pages.most() + 1).await?;
+    let (found, next) = pages.cut(found, |summary| match summary.child {
+        Some(child) => child.to_string(),
+        None => format!("{}:{}", summary.started_at.0, summary.execution),
+    });
     let mut shown = Vec::with_capacity(found.len());
     for summary in found {
         let item_count = of.item_count(api, &summary).await?;
         shown.push(of.show(api, &summary, item_count));
     }
     Ok(pages.answer("executions", shown, next))
-}
-
-/// Those that have no row yet stand among those that have one; what memory says of one counts.
-fn merge(mut stored: Vec<Summary>, young: Vec<Summary>, filter: &Filter) -> Vec<Summary> {
-    let known: BTreeSet<ExecutionId> = young.iter().map(|summary| summary.execution).collect();
-    stored.retain(|summary| !known.contains(&summary.execution));
-    let fits = |summary: &Summary| {
-        filter.status.is_none_or(|status| summary.status == status)
-            && filter.version.is_none_or(|version| summary.version == Some(version))
-            && filter.alias.as_ref().is_none_or(|alias| summary.alias.as_ref() == Some(alias))
-            && filter.redriven.is_none_or(|redriven| (summary.redrives > 0) == redriven)
-    };
-    stored.extend(young.into_iter().filter(fits));
-    stored.sort_unstable_by_key(|summary| Reverse((summary.started_at, summary.execution)));
-    stored
 }
 
 /// What all executions of a list have in common.

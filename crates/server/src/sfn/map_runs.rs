@@ -69,7 +69,7 @@ pub(super) async fn list(api: &Api, request: Requested<'_>) -> Result<Value, Api
     let after = pages.after(|place| place.parse::<usize>().ok())?.unwrap_or(0);
     let id = api.standard(arn).await?;
     // An execution has few of them: a Map state starts one each time it is entered.
-    let runs = api.read(move |reader| reader.map_runs(id)).await?;
+    let runs = api.0.door.map_runs(id).await?;
     let most = pages.most() as usize;
     let next = (runs.len() > after + most).then(|| (after + most).to_string());
     let shown = runs.into_iter().skip(after).take(most).map(|run| {

@@ -165,6 +165,7 @@ impl Sim {
             let pause = self.dice.between(1_000..=4_000);
             return self.after(pause, Happening::Reopen(life));
         }
+        committer.read_back();
         let epoch = committer.leases().next().map(|lease| lease.epoch());
         self.say(|| format!("{life:?} opened under epoch {epoch:?} with {} in memory", node.in_memory()));
         let renews_at = moment.steady.after_ms(LEASE_FOR_MS / 2);

@@ -4,7 +4,8 @@ use super::Sim;
 use super::process::State;
 use crate::history::{History, read_one};
 use perdura_engine::{ExecutionId, Timestamp};
-use perdura_store::{Retention, Store};
+use perdura_runtime::Slice;
+use perdura_store::{Retention, Store, Sweepable};
 
 /// How many executions go at once.
 const SLICE: u32 = 3;
@@ -30,9 +31,14 @@ impl Sim {
         if up.node.is_resuming() {
             return;
         }
+        let mut place = None;
         for _ in 0..SLICES {
-            match up.store.sweep(&retention, SLICE, false) {
-                Ok(swept) if swept.more => {}
+            let found = up.store.reader().and_then(|mut reader| reader.sweepable(&retention, place, SLICE));
+            let Ok(Sweepable { going, next, .. }) = found else { break };
+            place = next;
+            let slice = Slice { going, ledger_before: retention.ledger_before, ledger_most: SLICE };
+            match up.node.sweep(&mut up.store, &slice) {
+                Ok(swept) if swept.more || place.is_some() => {}
                 Ok(_) | Err(_) => break,
             }
         }

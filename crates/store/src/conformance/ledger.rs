@@ -98,7 +98,7 @@ pub fn the_ledger_is_filtered_and_oldest_first(make: Make<'_>) {
 fn sweep(node: &mut Node, before: i64) -> u64 {
     let retention =
         Retention { ended_before: Timestamp(i64::MIN), ledger_before: at(before), bytes_max: None };
-    node.store.sweep(&retention, 100, false).unwrap().ledger
+    node.sweep(&retention, 100).ledger
 }
 
 pub fn rows_of_ended_executions_go_after_a_while(make: Make<'_>) {

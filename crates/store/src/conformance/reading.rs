@@ -104,6 +104,7 @@ pub fn lists_are_filtered(make: Make<'_>) {
         redriven_at: Some(at(6)),
         version: Some(2),
         alias: Some("PROD".into()),
+        child: None,
     };
     assert_eq!(list(Some(2), Some(Status::Failed)), [expected]);
 }

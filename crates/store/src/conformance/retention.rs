@@ -44,7 +44,7 @@ pub fn only_what_is_old_enough_goes(make: Make<'_>) {
         &mut node,
         vec![ended(only(1), 1, 10), failed, ended(only(3), 1, 20), running, asleep(only(5), 1, 1)],
     );
-    let swept = node.store.sweep(&before(20), 100, false).unwrap();
+    let swept = node.sweep(&before(20), 100);
     assert_eq!(swept, Swept { executions: 2, ledger: 0, more: false });
     assert_eq!(left(&node), super::sorted([only(3), only(4), only(5)]));
     assert!(node.reader().execution(only(1)).unwrap().is_none());
@@ -55,7 +55,7 @@ pub fn a_sweep_takes_slices(make: Make<'_>) {
     let mut home = make(1);
     let mut node = Node::on(&mut *home);
     settled(&mut node, (0..7).map(|n| ended(only(n), 1, 10 + n as i64)).collect());
-    let mut slice = || node.store.sweep(&before(100), 3, false).unwrap();
+    let mut slice = || node.sweep(&before(100), 3);
     assert_eq!(slice(), Swept { executions: 3, ledger: 0, more: true });
     assert_eq!(slice(), Swept { executions: 3, ledger: 0, more: true });
     assert_eq!(slice(), Swept { executions: 1, ledger: 0, more: false });
@@ -82,7 +82,7 @@ pub fn segments_and_ledger_rows_go_along(make: Make<'_>) {
         ..node.part()
     });
     node.move_on();
-    let swept = node.store.sweep(&before(50), 10, false).unwrap();
+    let swept = node.sweep(&before(50), 10);
     assert_eq!(swept, Swept { executions: 1, ledger: 1, more: false });
     let mut reader = node.reader();
     assert_eq!(reader.turns(only(1), 1, 1_000).unwrap(), []);
@@ -99,7 +99,7 @@ pub fn a_dry_run_counts_and_takes_nothing(make: Make<'_>) {
     settled(&mut node, (0..5).map(|n| ended(only(n), 1, 10)).collect());
     let row = put(&attempt(only(1), LedgerStatus::Failed, 1));
     node.commit(Part { ledger: vec![row], ..node.part() });
-    let would = node.store.sweep(&before(50), 2, true).unwrap();
+    let would = node.would_go(&before(50), 2);
     assert_eq!(would, Swept { executions: 5, ledger: 1, more: false }, "all of it, whatever a slice is");
     assert_eq!(left(&node).len(), 5);
     assert_eq!(node.reader().ledger(&LedgerFilter::default(), 10).unwrap().len(), 1);
@@ -123,15 +123,15 @@ pub fn too_much_data_sends_the_first_to_end_away(make: Make<'_>) {
     settled(&mut node, (1..=8).map(large).collect());
     let bytes = node.reader().stats().unwrap().bytes;
     let enough = Retention { bytes_max: Some(bytes * 4), ..before(0) };
-    assert_eq!(node.store.sweep(&enough, 100, false).unwrap(), Swept::default());
+    assert_eq!(node.sweep(&enough, 100), Swept::default());
     let half = Retention { bytes_max: Some(bytes / 2), ..before(0) };
-    let would = node.store.sweep(&half, 100, true).unwrap();
-    let swept = node.store.sweep(&half, 100, false).unwrap();
+    let would = node.would_go(&half, 100);
+    let swept = node.sweep(&half, 100);
     assert!((2..=7).contains(&swept.executions), "{swept:?}");
     assert_eq!(would.executions, swept.executions);
     assert!(node.reader().row(only(8)).unwrap().is_none(), "it ended first");
     assert!(node.reader().row(only(1)).unwrap().is_some(), "it ended last");
-    assert_eq!(node.store.sweep(&half, 100, false).unwrap(), Swept::default(), "once is enough");
+    assert_eq!(node.sweep(&half, 100), Swept::default(), "once is enough");
 }
 
 pub fn what_the_journal_would_bring_back_stays(make: Make<'_>) {
@@ -139,10 +139,38 @@ pub fn what_the_journal_would_bring_back_stays(make: Make<'_>) {
     let mut node = Node::on(&mut *home);
     let part = node.turns(&[(only(1), 1), (only(2), 1)]);
     node.commit(Part { rows: vec![ended(only(1), 1, 10)], ..part });
-    assert_eq!(node.store.sweep(&before(100), 10, false).unwrap(), Swept::default());
+    assert_eq!(node.sweep(&before(100), 10), Swept::default());
     assert_eq!(ids(&node.recover()), [only(2)], "an execution that went would run again");
     node.move_on();
-    assert_eq!(node.store.sweep(&before(100), 10, false).unwrap().executions, 1);
+    assert_eq!(node.sweep(&before(100), 10).executions, 1);
+}
+
+pub fn what_the_journal_goes_on_with_stays_whatever_its_row_says(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    settled(&mut node, vec![ended(only(1), 1, 10), ended(only(2), 1, 11)]);
+    // Its next Turn is on disk, and its row was not changed with it.
+    let part = node.turns(&[(only(1), 2)]);
+    node.commit(part);
+    assert_eq!(node.would_go(&before(100), 10).executions, 1);
+    assert_eq!(node.sweep(&before(100), 10).executions, 1);
+    assert_eq!(ids(&node.recover()), [only(1)]);
+    assert_eq!(left(&node), [only(1)]);
+    assert_eq!(node.reader().turns(only(1), 1, 1_000).unwrap().len(), 2, "all of it is there");
+}
+
+pub fn what_was_redriven_after_it_was_seen_stays(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    settled(&mut node, (1..=3).map(|n| ended(only(n), 1, 10)).collect());
+    let seen = node.reader().sweepable(&before(100), None, 10).unwrap();
+    assert_eq!(seen.going.len(), 3);
+    // One runs again, and one has run and ended again.
+    let part = node.turns(&[(only(1), 2), (only(2), 2)]);
+    node.commit(Part { rows: vec![row(only(1)), ended(only(2), 2, 90)], ..part });
+    node.move_on();
+    assert_eq!(node.store.sweep(&seen.going, NEVER, 10).unwrap().executions, 1);
+    assert_eq!(left(&node), super::sorted([only(1), only(2)]));
 }
 
 pub fn a_swept_name_is_free_again(make: Make<'_>) {
@@ -150,7 +178,7 @@ pub fn a_swept_name_is_free_again(make: Make<'_>) {
     let mut node = Node::on(&mut *home);
     let named = |who| Row { name: Some("n".into()), ..ended(who, 1, 10) };
     settled(&mut node, vec![named(only(1))]);
-    node.store.sweep(&before(100), 10, false).unwrap();
+    node.sweep(&before(100), 10);
     assert_eq!(node.reader().named(MachineId(1), "n").unwrap(), None);
     node.rows(vec![named(only(2))]);
     assert_eq!(node.reader().named(MachineId(1), "n").unwrap(), Some(only(2)));

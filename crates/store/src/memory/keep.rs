@@ -3,9 +3,11 @@
 use super::{Kept, Memory, refuse};
 use crate::group::{Group, LedgerChange, Part, Row};
 use crate::lease::{Position, Shard};
-use crate::store::{CommitError, Retention, Swept};
+use crate::record;
+use crate::store::{CommitError, Retention, SweepPlace, Sweepable, Swept};
 use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use uuid::Uuid;
 
 impl Memory {
@@ -121,25 +123,24 @@ impl Memory {
     /// It has ended, and no Turn in the journal would bring it back.
     fn may_go(&self, kept: &Kept) -> bool {
         let oldest = self.journal_of(kept.shard).next().map_or(Position(0), |(position, _)| position);
+        let parent_is_gone = kept.row.child.is_none_or(|child| self.orphaned.contains(&child.run));
         !kept.row.awake
             && kept.row.content.is_some()
             && kept.row.ended_at.is_some()
             && kept.covered_at < oldest
+            && parent_is_gone
     }
 
-    /// Those that may go by their age, those that ended first before the others. Children go with their parent.
-    fn sweepable(&self) -> Vec<(Timestamp, ExecutionId)> {
-        let old = self.rows.values().filter(|kept| kept.row.child.is_none() && self.may_go(kept));
-        let mut old: Vec<_> = old.filter_map(|kept| Some((kept.row.ended_at?, kept.row.execution))).collect();
-        old.sort_unstable();
-        old
+    /// Everybody who stands in the journal.
+    fn standing(&self) -> BTreeSet<ExecutionId> {
+        let rows = self.journal.values().filter_map(|sealed| record::read_journal(sealed).ok());
+        rows.flat_map(|(_, turns)| turns).map(|(execution, _)| execution).collect()
     }
 
     /// Children whose parent has gone.
-    fn orphans(&self) -> Vec<ExecutionId> {
+    fn orphans(&self) -> impl Iterator<Item = ExecutionId> {
         let runs = self.orphaned.iter();
-        let children = runs.flat_map(|run| self.children_of(*run, 0)).map(|(_, execution)| execution);
-        children.filter(|execution| self.may_go(&self.rows[execution])).collect()
+        runs.flat_map(|run| self.children_of(*run, 0)).map(|(_, execution)| execution)
     }
 
     /// Executions below this one: the children of its runs, and theirs.
@@ -156,58 +157,88 @@ impl Memory {
         found
     }
 
-    pub(super) fn sweep(&mut self, retention: &Retention, most: u32, dry_run: bool) -> Swept {
-        let most = if dry_run { usize::MAX } else { most as usize };
-        let mut bytes = self.bytes();
+    pub(super) fn sweepable(
+        &self,
+        retention: &Retention,
+        after: Option<SweepPlace>,
+        most: usize,
+    ) -> Sweepable {
+        let standing = self.standing();
+        let may_go = |kept: &&Kept| self.may_go(kept) && !standing.contains(&kept.row.execution);
+        let seen = |kept: &Kept| Some((kept.row.execution, kept.row.ended_at?));
+        let mut found = Sweepable::default();
+        if after.is_none() {
+            let orphans = self.orphans().filter_map(|execution| self.rows.get(&execution));
+            found.going = orphans.filter(may_go).filter_map(seen).take(most).collect();
+        }
+        if found.going.is_empty() {
+            let mut place = after.unwrap_or_default();
+            let mut bytes = place.bytes.unwrap_or_else(|| self.bytes());
+            let old = self.rows.values().filter(|kept| kept.row.child.is_none());
+            let mut old: Vec<_> = old.filter(may_go).filter_map(seen).collect();
+            old.sort_unstable_by_key(|(execution, ended_at)| (*ended_at, *execution));
+            for (execution, ended_at) in old.into_iter().skip(place.row as usize) {
+                let too_large = retention.bytes_max.is_some_and(|max| bytes > max);
+                if ended_at >= retention.ended_before && !too_large {
+                    break;
+                }
+                if found.going.len() == most {
+                    place.bytes = Some(bytes);
+                    found.next = Some(place);
+                    break;
+                }
+                let below = self.descendants(execution);
+                let below_bytes: u64 = below.iter().map(|child| self.bytes_of(*child)).sum();
+                bytes = bytes.saturating_sub(self.bytes_of(execution) + below_bytes);
+                found.children += below.len() as u64;
+                found.going.push((execution, ended_at));
+                place.row += 1;
+            }
+        }
+        let going: BTreeSet<_> = found.going.iter().map(|(execution, _)| *execution).collect();
+        let is_old = |at: &Option<Timestamp>| at.is_some_and(|at| at < retention.ledger_before);
+        let with_them = |(row, ended_at): &&(_, _)| -> bool {
+            let row: &crate::group::LedgerRow = row;
+            going.contains(&row.execution) && !is_old(ended_at)
+        };
+        found.ledger = self.ledger.values().filter(with_them).count() as u64;
+        found
+    }
+
+    pub(super) fn old_ledger(&self, before: Timestamp) -> Vec<Arc<str>> {
+        let is_old = |at: &Option<Timestamp>| at.is_some_and(|at| at < before);
+        self.ledger.iter().filter(|(_, (_, at))| is_old(at)).map(|(key, _)| key.clone()).collect()
+    }
+
+    pub(super) fn sweep(
+        &mut self,
+        going: &[(ExecutionId, Timestamp)],
+        ledger_before: Timestamp,
+        ledger_most: usize,
+    ) -> Swept {
         let mut swept = Swept::default();
-        let mut orphans = if dry_run { Vec::new() } else { self.orphans() };
-        swept.more = orphans.len() > most;
-        orphans.truncate(most);
-        // While children go, nobody knows yet how much room there will be.
-        let bytes_max = retention.bytes_max.filter(|_| orphans.is_empty());
-        let mut children = 0;
-        let mut going: BTreeSet<_> = orphans.into_iter().collect();
-        for (ended_at, execution) in self.sweepable() {
-            let too_large = bytes_max.is_some_and(|max| bytes > max);
-            if ended_at >= retention.ended_before && !too_large {
-                break;
-            }
-            if going.len() == most {
-                swept.more = true;
-                break;
-            }
-            let below = self.descendants(execution);
-            let below_bytes: u64 = below.iter().map(|child| self.bytes_of(*child)).sum();
-            bytes = bytes.saturating_sub(self.bytes_of(execution) + below_bytes);
-            children += below.len() as u64;
-            going.insert(execution);
-        }
-        let mut ledger: Vec<_> = self.ledger.iter().map(|(key, entry)| (key.clone(), entry)).collect();
-        let old = |ended_at: &Option<Timestamp>| ended_at.is_some_and(|at| at < retention.ledger_before);
-        ledger.retain(|(_, (row, ended_at))| going.contains(&row.execution) || old(ended_at));
-        let own = ledger.iter().filter(|(_, (row, _))| going.contains(&row.execution)).count();
-        // Rows of those that go are taken with them, whatever their number.
-        if ledger.len() - own > most {
-            ledger.retain(|(_, (row, _))| going.contains(&row.execution));
-            swept.more = true;
-        }
-        swept.executions = going.len() as u64 + if dry_run { children } else { 0 };
-        swept.ledger = ledger.len() as u64;
-        let keys: Vec<_> = ledger.into_iter().map(|(key, _)| key).collect();
-        if !dry_run {
-            for key in keys {
-                self.ledger.remove(&key);
-            }
-            for execution in going {
-                swept.more |= self.forget(execution);
-            }
-            let is_empty = |run: &Uuid| self.children_of(*run, 0).next().is_none();
-            let empty: Vec<_> = self.orphaned.iter().copied().filter(is_empty).collect();
-            for run in empty {
-                self.orphaned.remove(&run);
-                self.map_runs.remove(&run);
+        let before = self.ledger.len();
+        for (execution, ended_at) in going {
+            let kept = self.rows.get(execution).filter(|kept| kept.row.ended_at == Some(*ended_at));
+            if kept.is_some_and(|kept| self.may_go(kept)) {
+                swept.executions += 1;
+                self.ledger.retain(|_, (row, _)| row.execution != *execution);
+                swept.more |= self.forget(*execution);
             }
         }
+        let is_empty = |run: &Uuid| self.children_of(*run, 0).next().is_none();
+        let empty: Vec<_> = self.orphaned.iter().copied().filter(is_empty).collect();
+        for run in empty {
+            self.orphaned.remove(&run);
+            self.map_runs.remove(&run);
+        }
+        swept.more |= !self.orphaned.is_empty() && swept.executions > 0;
+        let old = self.old_ledger(ledger_before);
+        swept.more |= old.len() >= ledger_most;
+        for key in old.into_iter().take(ledger_most) {
+            self.ledger.remove(&key);
+        }
+        swept.ledger = (before - self.ledger.len()) as u64;
         swept
     }
 

@@ -7,8 +7,8 @@ use crate::lease::{Position, Shard};
 use crate::machine::{Head, MachineRecord, Registered, Registry};
 use crate::record::{self, Damage};
 use crate::store::{
-    After, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, Reader, Recovered, Stats, StoredTurn,
-    Summary,
+    After, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, Reader, Recovered, Retention, Stats,
+    StoredTurn, Summary, SweepPlace, Sweepable, Unlisted,
 };
 use crate::words;
 use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
@@ -89,20 +89,10 @@ impl Memory {
     }
 
     /// The children of a Map Run as a list shows them, the last one first.
-    fn list_children(&self, run: Uuid, filter: &Filter, after: After, most: u32) -> Vec<Summary> {
-        let last = after.map(|(_, execution)| execution);
-        let before = last.map(|last| self.rows.get(&last).and_then(|kept| kept.row.child));
-        let before = before.map_or(u32::MAX, |child| child.map_or(0, |child| child.index));
-        let rows = self.children_of(run, 0).rev().map(|(index, child)| (index, &self.rows[&child].row));
-        let wanted = rows.filter(|(index, row)| *index < before && fits(row, filter));
-        wanted.take(most as usize).map(|(_, row)| summary(row)).collect()
+    fn list_children(&self, run: Uuid, filter: &Filter, most: u32) -> Vec<Summary> {
+        let rows = self.children_of(run, 0).rev().map(|(_, child)| summary(&self.rows[&child].row));
+        rows.filter(|summary| filter.shows(summary)).take(most as usize).collect()
     }
-}
-
-/// What every list looks at.
-fn fits(row: &Row, filter: &Filter) -> bool {
-    filter.status.is_none_or(|status| row.status.name() == status.name())
-        && filter.redriven.is_none_or(|redriven| (row.redrives > 0) == redriven)
 }
 
 impl Reader for MemoryReader {
@@ -225,22 +215,24 @@ impl Reader for MemoryReader {
         Ok(self.lock().registry.get(&(kind, Arc::from(name))).cloned())
     }
 
+    fn unlisted(&mut self) -> Result<Vec<Unlisted>, Failure> {
+        let memory = self.lock();
+        let rows = memory.journal.values().filter_map(|sealed| record::read_journal(sealed).ok());
+        let first = rows.flat_map(|(_, turns)| turns).filter(|(_, turn)| turn.number == 1);
+        let unlisted = first.filter(|(execution, _)| !memory.rows.contains_key(execution));
+        Ok(unlisted.filter_map(|(execution, turn)| Unlisted::of(execution, &turn)).collect())
+    }
+
     fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
         let memory = self.lock();
         if let Some(run) = filter.map_run {
-            return Ok(memory.list_children(run, filter, after, most));
+            return Ok(memory.list_children(run, filter, most));
         }
-        let wanted = |row: &&Row| {
-            row.child.is_none()
-                && filter.machine.is_none_or(|machine| row.machine == machine)
-                && filter.version.is_none_or(|version| row.version == Some(version))
-                && filter.alias.as_ref().is_none_or(|alias| row.alias.as_ref() == Some(alias))
-                && fits(row, filter)
-                && after.is_none_or(|after| (row.started_at, row.execution) < after)
-        };
-        let mut rows: Vec<&Row> = memory.rows.values().map(|kept| &kept.row).filter(wanted).collect();
+        let wanted = |summary: &Summary| filter.shows(summary) && summary.comes_after(after);
+        let mut rows: Vec<_> = memory.rows.values().map(|kept| summary(&kept.row)).filter(wanted).collect();
         rows.sort_unstable_by_key(|row| Reverse((row.started_at, row.execution)));
-        Ok(rows.into_iter().take(most as usize).map(summary).collect())
+        rows.truncate(most as usize);
+        Ok(rows)
     }
 
     fn child_statuses(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<(u32, Status)>, Failure> {
@@ -298,6 +290,19 @@ impl Reader for MemoryReader {
         Ok(rows.into_iter().take(most as usize).cloned().collect())
     }
 
+    fn sweepable(
+        &mut self,
+        retention: &Retention,
+        after: Option<SweepPlace>,
+        most: u32,
+    ) -> Result<Sweepable, Failure> {
+        Ok(self.lock().sweepable(retention, after, most as usize))
+    }
+
+    fn old_ledger(&mut self, before: Timestamp) -> Result<u64, Failure> {
+        Ok(self.lock().old_ledger(before).len() as u64)
+    }
+
     fn stats(&mut self) -> Result<Stats, Failure> {
         let memory = self.lock();
         let newest = |shard| memory.journal_of(Shard(shard)).next_back();
@@ -345,5 +350,6 @@ fn summary(row: &Row) -> Summary {
         redriven_at: row.redriven_at,
         version: row.version,
         alias: row.alias.clone(),
+        child: row.child.map(|child| child.index),
     }
 }

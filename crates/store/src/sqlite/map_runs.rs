@@ -5,10 +5,10 @@ use super::fault::Trouble;
 use super::read::list;
 use super::rows::{self, execution_of, full_row, id_of, unknown};
 use crate::group::{MapRunRow, Row};
-use crate::store::{After, Filter, Summary};
+use crate::store::{Filter, Summary};
 use crate::words;
 use perdura_engine::{ExecutionId, MapRunBounds, MapRunCounts, Status, Tally, Timestamp};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use std::cmp::Reverse;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -188,7 +188,7 @@ pub(super) fn children(
 
 /// A stretch of the list of children.
 pub(super) fn list_sql() -> String {
-    format!("SELECT {}, child {STRETCH} < ?4 ORDER BY child DESC LIMIT ?5", rows::SUMMARY)
+    format!("SELECT {} {STRETCH} < ?4 ORDER BY child DESC LIMIT ?5", rows::SUMMARY)
 }
 
 /// Children, the last one first.
@@ -196,29 +196,20 @@ pub(super) fn list(
     connection: &Connection,
     run: Uuid,
     filter: &Filter,
-    after: After,
     most: u32,
 ) -> Result<Vec<Summary>, Trouble> {
-    let before = match after {
-        None => i64::MAX,
-        Some((_, execution)) => connection
-            .prepare_cached("SELECT child FROM execution WHERE id = ?1 AND map_run = ?2")?
-            .query_row(params![id_of(execution), run.into_bytes()], |row| row.get(0))
-            .optional()?
-            // It was swept, and its run is going: there is nothing after it.
-            .unwrap_or(0),
-    };
+    let before = filter.before_child.map_or(i64::MAX, i64::from);
     let mut statement = connection.prepare_cached(&list_sql())?;
-    let mut found: Vec<(u32, Summary)> = Vec::new();
+    let mut found = Vec::new();
     for (status, redriven) in stretches(filter) {
         let mut rows = statement.query(params![run.into_bytes(), status.name(), redriven, before, most])?;
         while let Some(row) = rows.next()? {
-            found.push((row.get(11)?, rows::summary(row)?));
+            found.push(rows::summary(row)?);
         }
     }
-    found.sort_unstable_by_key(|(child, _)| Reverse(*child));
+    found.sort_unstable_by_key(|summary| Reverse(summary.child));
     found.truncate(most as usize);
-    Ok(found.into_iter().map(|(_, summary)| summary).collect())
+    Ok(found)
 }
 
 /// Runs whose parents are gone.
@@ -233,14 +224,14 @@ pub(super) fn orphan(connection: &Connection, execution: ExecutionId) -> Result<
     Ok(statement.execute([id_of(execution)])? > 0)
 }
 
-/// A run goes when it has no children any more.
-pub(super) fn take_if_empty(connection: &Connection, run: [u8; 16]) -> Result<(), Trouble> {
-    connection
+/// A run goes when it has no children any more; whether it does.
+pub(super) fn take_if_empty(connection: &Connection, run: [u8; 16]) -> Result<bool, Trouble> {
+    let gone = connection
         .prepare_cached(
             "DELETE FROM map_run WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM execution WHERE map_run = ?1)",
         )?
         .execute([run])?;
-    Ok(())
+    Ok(gone > 0)
 }
 
 /// Executions below this one: the children of its runs, and theirs.

@@ -6,18 +6,18 @@ pub(super) mod list;
 
 use super::fault::{Files, Trouble};
 use super::rows::{self, execution_of, id_of, ledger_row, row_of, unsegmented_from};
-use super::{machines, map_runs, registry, schema};
+use super::{machines, map_runs, registry, schema, sweep};
 use crate::gather;
 use crate::group::{LedgerRow, MachineId, MapRunRow, RevisionId, Row, Totals};
 use crate::lease::Shard;
 use crate::machine::{Head, MachineRecord, Registered, Registry};
 use crate::record;
 use crate::store::{
-    After, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, Reader, Recovered, Stats, StoredTurn,
-    Summary,
+    After, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, Reader, Recovered, Retention, Stats,
+    StoredTurn, Summary, SweepPlace, Sweepable, Unlisted,
 };
 use crate::words;
-use beyond::Beyond;
+pub(super) use beyond::Beyond;
 use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params_from_iter};
@@ -364,6 +364,17 @@ impl Reader for SqliteReader {
         self.ask(|connection, _| registry::one(connection, kind, name))
     }
 
+    fn unlisted(&mut self) -> Result<Vec<Unlisted>, Failure> {
+        let shards = self.shards;
+        self.ask(|connection, beyond| {
+            let mut unlisted = Vec::new();
+            for shard in (0..shards).map(Shard) {
+                unlisted.extend(beyond.unlisted(connection, shard)?);
+            }
+            Ok(unlisted)
+        })
+    }
+
     fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
         self.ask(|connection, _| list::list(connection, filter, after, most))
     }
@@ -406,6 +417,20 @@ impl Reader for SqliteReader {
 
     fn ledger(&mut self, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Failure> {
         self.ask(|connection, _| ledger(connection, filter, most))
+    }
+
+    fn sweepable(
+        &mut self,
+        retention: &Retention,
+        after: Option<SweepPlace>,
+        most: u32,
+    ) -> Result<Sweepable, Failure> {
+        let shards = self.shards;
+        self.ask(|connection, beyond| sweep::sweepable(connection, (beyond, shards), retention, after, most))
+    }
+
+    fn old_ledger(&mut self, before: Timestamp) -> Result<u64, Failure> {
+        self.ask(|connection, _| sweep::old_ledger(connection, before))
     }
 
     fn stats(&mut self) -> Result<Stats, Failure> {

@@ -43,7 +43,7 @@ pub(super) fn unknown(word: &str, value: &str) -> Trouble {
 
 /// What a list shows, in the order of [`summary`].
 pub(super) const SUMMARY: &str =
-    "id, machine, revision, name, status, started_at, ended_at, redrives, redriven_at, version, alias";
+    "id, machine, revision, name, status, started_at, ended_at, redrives, redriven_at, version, alias, child";
 
 pub(super) fn summary(row: &rusqlite::Row<'_>) -> Result<Summary, Trouble> {
     let status: String = row.get(4)?;
@@ -59,33 +59,34 @@ pub(super) fn summary(row: &rusqlite::Row<'_>) -> Result<Summary, Trouble> {
         redriven_at: row.get::<_, Option<i64>>(8)?.map(Timestamp),
         version: row.get(9)?,
         alias: row.get(10)?,
+        child: row.get(11)?,
     })
 }
 
 /// What a row is made of, in the order of [`full_row`].
 pub(super) const ROW: &str =
-    "id, machine, revision, name, status, started_at, ended_at, redrives, redriven_at, version, alias,
-    awake, wake_at, wake_wall_at, turns, events, tail_from, state_turn, tail, state, waits, map_run, child";
+    "id, machine, revision, name, status, started_at, ended_at, redrives, redriven_at, version, alias, child,
+    awake, wake_at, wake_wall_at, turns, events, tail_from, state_turn, tail, state, waits, map_run";
 
 pub(super) fn full_row(row: &rusqlite::Row<'_>) -> Result<Row, Trouble> {
     let summary = summary(row)?;
-    let state: Option<i64> = row.get(17)?;
+    let state: Option<i64> = row.get(18)?;
     let state = match state {
-        Some(turn) => Some(Snapshot { turn: turn as u64, bytes: row.get(19)? }),
+        Some(turn) => Some(Snapshot { turn: turn as u64, bytes: row.get(20)? }),
         None => None,
     };
-    let content = match row.get::<_, Option<Vec<u8>>>(18)? {
+    let content = match row.get::<_, Option<Vec<u8>>>(19)? {
         Some(tail) => Some(Content {
-            turns: row.get::<_, i64>(14)? as u64,
-            events: row.get::<_, i64>(15)? as u64,
+            turns: row.get::<_, i64>(15)? as u64,
+            events: row.get::<_, i64>(16)? as u64,
             state,
-            tail_from: row.get::<_, i64>(16)? as u64,
+            tail_from: row.get::<_, i64>(17)? as u64,
             tail,
         }),
         None => None,
     };
-    let child = match row.get::<_, Option<[u8; 16]>>(21)? {
-        Some(run) => Some(ChildOf { run: Uuid::from_bytes(run), index: row.get(22)? }),
+    let child = match row.get::<_, Option<[u8; 16]>>(22)? {
+        Some(run) => Some(ChildOf { run: Uuid::from_bytes(run), index: row.get(11)? }),
         None => None,
     };
     let time = |index| Ok::<_, Trouble>(row.get::<_, Option<i64>>(index)?.map(Timestamp));
@@ -95,11 +96,11 @@ pub(super) fn full_row(row: &rusqlite::Row<'_>) -> Result<Row, Trouble> {
         revision: summary.revision,
         name: summary.name,
         status: summary.status,
-        awake: row.get(11)?,
-        waits: row.get(20)?,
+        awake: row.get(12)?,
+        waits: row.get(21)?,
         started_at: summary.started_at,
         ended_at: summary.ended_at,
-        wake: Wake { steady: time(12)?, wall: time(13)? },
+        wake: Wake { steady: time(13)?, wall: time(14)? },
         redrives: summary.redrives,
         redriven_at: summary.redriven_at,
         version: summary.version,

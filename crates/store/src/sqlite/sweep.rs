@@ -1,150 +1,176 @@
 //! Taking away what is too old or too much, a bounded slice at a time.
 //!
-//! An ended execution stays while the journal still has Turns of it: recovery would take them for one that runs.
-//! The room that is freed is used again by what comes; the file does not shrink.
+//! What may go is looked for beside the writer, by a reader that also knows who stands in the journal: recovery would
+//! take the Turns there for an execution that runs. The writer takes a slice of them in one short transaction, and
+//! looks at each row again, because it may have been redriven meanwhile.
 //!
 //! Children of a Map Run stay as long as their parent, because a redrive asks for them. When the parent has gone, they
 //! are the first to go, slice by slice, and their run's row after the last of them.
 
 use super::fault::Trouble;
 use super::map_runs;
-use super::rows::{execution_of, journal_range, position_of};
+use super::read::Beyond;
+use super::rows::{execution_of, id_of, journal_range, position_of};
 use crate::lease::{Position, Shard};
-use crate::store::{Retention, Swept};
-use perdura_engine::ExecutionId;
+use crate::store::{Retention, SweepPlace, Sweepable, Swept};
+use perdura_engine::{ExecutionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
-use std::collections::BTreeMap;
 
-/// An ended execution that may go.
-struct Candidate {
-    row: i64,
-    execution: ExecutionId,
-    ended_at: i64,
-}
+/// So many rows are looked at for each that may go: those that the journal still has are passed over.
+const LOOKS_PER_ONE: u32 = 8;
 
-pub(super) fn sweep(
+/// A slice of what may go.
+pub(super) fn sweepable(
     connection: &Connection,
+    (beyond, shards): (&mut Beyond, u16),
     retention: &Retention,
+    after: Option<SweepPlace>,
     most: u32,
-    dry_run: bool,
-) -> Result<Swept, Trouble> {
-    let mut oldest = BTreeMap::new();
-    let mut swept = if dry_run { Swept::default() } else { sweep_orphans(connection, most, &mut oldest)? };
-    let most = most - swept.executions as u32;
-    // While children go, nobody knows yet how much room there will be.
-    let bytes_max = retention.bytes_max.filter(|_| swept.executions == 0);
-    let mut bytes = used_bytes(connection)?;
+) -> Result<Sweepable, Trouble> {
+    for shard in (0..shards).map(Shard) {
+        beyond.learn(connection, shard)?;
+    }
+    if after.is_none() {
+        let going = orphans(connection, beyond, most)?;
+        if !going.is_empty() {
+            let ledger = ledger_of(connection, &going, retention)?;
+            // While children go, nobody knows yet how much room there will be.
+            return Ok(Sweepable { going, ledger, ..Sweepable::default() });
+        }
+    }
+    let mut place = after.unwrap_or_default();
+    let mut bytes = match (retention.bytes_max, place.bytes) {
+        (None, _) => 0,
+        (Some(_), Some(bytes)) => bytes,
+        (Some(_), None) => used_bytes(connection)?,
+    };
+    let mut found = Sweepable::default();
     let mut statement = connection.prepare_cached(
-        "SELECT row, id, ended_at, shard, covered_at FROM execution
-         WHERE ended_at IS NOT NULL AND map_run IS NULL AND NOT awake AND tail IS NOT NULL ORDER BY ended_at, row",
+        "SELECT row, id, ended_at FROM execution
+         WHERE ended_at IS NOT NULL AND map_run IS NULL AND NOT awake AND tail IS NOT NULL
+             AND (ended_at, row) > (?1, ?2)
+         ORDER BY ended_at, row LIMIT ?3",
     )?;
-    let mut going = Vec::new();
-    let (mut ledger, mut children) = (0, 0);
-    let mut rows = statement.query([])?;
+    let looks = most.saturating_mul(LOOKS_PER_ONE);
+    let mut looked = 0;
+    let mut rows = statement.query(params![place.ended_at.0, place.row as i64, looks])?;
     while let Some(row) = rows.next()? {
-        let ended_at: i64 = row.get(2)?;
-        let too_large = bytes_max.is_some_and(|max| bytes > max);
-        if ended_at >= retention.ended_before.0 && !too_large {
+        let ended_at = Timestamp(row.get(2)?);
+        let too_large = retention.bytes_max.is_some_and(|max| bytes > max);
+        if ended_at >= retention.ended_before && !too_large {
+            return Ok(found);
+        }
+        looked += 1;
+        let number: i64 = row.get(0)?;
+        let execution = execution_of(row.get(1)?);
+        (place.ended_at, place.row) = (ended_at, number as u64);
+        if !beyond.stands(execution) {
+            let (below, below_bytes) = map_runs::descendants(connection, execution)?;
+            found.children += below;
+            if retention.bytes_max.is_some() {
+                bytes = bytes.saturating_sub(bytes_of(connection, number)? + below_bytes);
+            }
+            found.going.push((execution, ended_at));
+        }
+        if found.going.len() == most as usize || looked == looks {
+            place.bytes = retention.bytes_max.map(|_| bytes);
+            found.next = Some(place);
             break;
         }
-        let shard = Shard(row.get(3)?);
-        if row.get::<_, i64>(4)? as u64 >= oldest_of(connection, shard, &mut oldest)?.0 {
-            continue;
-        }
-        if !dry_run && going.len() == most as usize {
-            swept.more = true;
-            break;
-        }
-        let candidate = Candidate { row: row.get(0)?, execution: execution_of(row.get(1)?), ended_at };
-        if bytes_max.is_some() {
-            bytes = bytes.saturating_sub(bytes_of(connection, &candidate)?);
-        }
-        if dry_run || bytes_max.is_some() {
-            let (below, below_bytes) = map_runs::descendants(connection, candidate.execution)?;
-            bytes = bytes.saturating_sub(below_bytes);
-            children += below;
-        }
-        ledger += ledger_count(connection, &candidate, dry_run.then_some(retention.ledger_before.0))?;
-        going.push(candidate);
     }
     drop(rows);
-    swept.executions += going.len() as u64;
-    if dry_run {
-        swept.executions += children;
-        swept.ledger = ledger + old_ledger(connection, retention)?;
-        return Ok(swept);
+    found.ledger = ledger_of(connection, &found.going, retention)?;
+    Ok(found)
+}
+
+/// Children whose parents are gone, at most so many.
+fn orphans(
+    connection: &Connection,
+    beyond: &Beyond,
+    most: u32,
+) -> Result<Vec<(ExecutionId, Timestamp)>, Trouble> {
+    let mut going = Vec::new();
+    let mut statement = connection.prepare_cached(
+        "SELECT id, ended_at FROM execution
+         WHERE map_run = ?1 AND ended_at IS NOT NULL AND NOT awake AND tail IS NOT NULL LIMIT ?2",
+    )?;
+    for run in map_runs::orphaned(connection)? {
+        let mut rows = statement.query(params![run, most.saturating_mul(LOOKS_PER_ONE)])?;
+        while let Some(row) = rows.next()? {
+            if going.len() == most as usize {
+                return Ok(going);
+            }
+            let execution = execution_of(row.get(0)?);
+            if !beyond.stands(execution) {
+                going.push((execution, Timestamp(row.get(1)?)));
+            }
+        }
     }
-    swept.ledger += ledger;
-    for candidate in &going {
-        swept.more |= take(connection, candidate)?;
+    Ok(going)
+}
+
+/// Takes them away, in one transaction.
+pub(super) fn sweep(
+    connection: &Connection,
+    going: &[(ExecutionId, Timestamp)],
+    ledger_before: Timestamp,
+    ledger_most: u32,
+) -> Result<Swept, Trouble> {
+    let mut swept = Swept::default();
+    let mut oldest = None;
+    for (execution, ended_at) in going {
+        if let Some(row) = may_go(connection, *execution, *ended_at, &mut oldest)? {
+            swept.executions += 1;
+            swept.ledger += take(connection, row, *execution)?;
+            swept.more |= map_runs::orphan(connection, *execution)?;
+        }
+    }
+    for run in map_runs::orphaned(connection)? {
+        swept.more |= !map_runs::take_if_empty(connection, run)? && swept.executions > 0;
     }
     let old = connection
         .prepare_cached(
             "DELETE FROM ledger WHERE row IN
                  (SELECT row FROM ledger WHERE ended_at IS NOT NULL AND ended_at < ?1 ORDER BY ended_at LIMIT ?2)",
         )?
-        .execute(params![retention.ledger_before.0, most])?;
+        .execute(params![ledger_before.0, ledger_most])?;
     swept.ledger += old as u64;
-    swept.more |= old_ledger(connection, retention)? > 0;
+    swept.more |= old == ledger_most as usize;
     Ok(swept)
 }
 
-/// Children whose parent has gone, at most so many, and runs without children.
-fn sweep_orphans(
+/// The row of an execution that is still as it was seen, and that the journal has nothing of.
+fn may_go(
     connection: &Connection,
-    most: u32,
-    oldest: &mut BTreeMap<Shard, Position>,
-) -> Result<Swept, Trouble> {
-    let mut swept = Swept::default();
-    let mut statement = connection.prepare_cached(
-        "SELECT row, id, ended_at, shard, covered_at FROM execution
-         WHERE map_run = ?1 AND ended_at IS NOT NULL AND NOT awake AND tail IS NOT NULL",
-    )?;
-    for run in map_runs::orphaned(connection)? {
-        let mut going = Vec::new();
-        let mut rows = statement.query([run])?;
-        while let Some(row) = rows.next()? {
-            if row.get::<_, i64>(4)? as u64 >= oldest_of(connection, Shard(row.get(3)?), oldest)?.0 {
-                continue;
-            }
-            if swept.executions + going.len() as u64 == u64::from(most) {
-                swept.more = true;
-                break;
-            }
-            going.push(Candidate {
-                row: row.get(0)?,
-                execution: execution_of(row.get(1)?),
-                ended_at: row.get(2)?,
-            });
-        }
-        drop(rows);
-        for candidate in &going {
-            swept.ledger += ledger_count(connection, candidate, None)?;
-            swept.more |= take(connection, candidate)?;
-        }
-        swept.executions += going.len() as u64;
-        map_runs::take_if_empty(connection, run)?;
-    }
-    Ok(swept)
+    execution: ExecutionId,
+    ended_at: Timestamp,
+    oldest: &mut Option<(Shard, Position)>,
+) -> Result<Option<i64>, Trouble> {
+    let seen: Option<(i64, u16, i64)> = connection
+        .prepare_cached(
+            "SELECT row, shard, covered_at FROM execution e
+             WHERE id = ?1 AND ended_at = ?2 AND NOT awake AND tail IS NOT NULL
+                 AND (map_run IS NULL OR EXISTS (SELECT 1 FROM map_run m WHERE m.id = e.map_run AND m.orphaned))",
+        )?
+        .query_row(params![id_of(execution), ended_at.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    let Some((row, shard, covered_at)) = seen else { return Ok(None) };
+    let shard = Shard(shard);
+    let oldest = match oldest {
+        Some((known, oldest)) if *known == shard => *oldest,
+        _ => oldest.insert((shard, oldest_of(connection, shard)?)).1,
+    };
+    Ok(Some(row).filter(|_| (covered_at as u64) < oldest.0))
 }
 
 /// The oldest journal row of a Shard: what an earlier one held is gone.
-fn oldest_of(
-    connection: &Connection,
-    shard: Shard,
-    known: &mut BTreeMap<Shard, Position>,
-) -> Result<Position, Trouble> {
-    if let Some(position) = known.get(&shard) {
-        return Ok(*position);
-    }
+fn oldest_of(connection: &Connection, shard: Shard) -> Result<Position, Trouble> {
     let (first, last) = journal_range(shard);
     let id: Option<i64> = connection
         .prepare_cached("SELECT id FROM journal WHERE id >= ?1 AND id <= ?2 ORDER BY id LIMIT 1")?
         .query_row([first, last], |row| row.get(0))
         .optional()?;
-    let position = id.map_or(Position(0), position_of);
-    known.insert(shard, position);
-    Ok(position)
+    Ok(id.map_or(Position(0), position_of))
 }
 
 /// How much of the file is in use.
@@ -153,46 +179,49 @@ fn used_bytes(connection: &Connection) -> Result<u64, Trouble> {
     Ok(((number("page_count")? - number("freelist_count")?) * number("page_size")?) as u64)
 }
 
-fn bytes_of(connection: &Connection, candidate: &Candidate) -> Result<u64, Trouble> {
+fn bytes_of(connection: &Connection, row: i64) -> Result<u64, Trouble> {
     let bytes: i64 = connection
         .prepare_cached(
             "SELECT length(tail) + coalesce(length(state), 0)
                  + (SELECT coalesce(sum(length(bytes)), 0) FROM history h WHERE h.execution = e.id)
              FROM execution e WHERE row = ?1",
         )?
-        .query_row([candidate.row], |row| row.get(0))?;
+        .query_row([row], |row| row.get(0))?;
     // The rest of the row, and its place in the indices.
     Ok(bytes as u64 + 256)
 }
 
-/// How many rows of the ledger go with an execution; in a dry run those that would go by their own age are
-/// counted elsewhere.
-fn ledger_count(connection: &Connection, candidate: &Candidate, but: Option<i64>) -> Result<u64, Trouble> {
-    let count: i64 = connection
-        .prepare_cached(
-            "SELECT count(*) FROM ledger WHERE execution = ?1 AND NOT coalesce(ended_at < ?2, FALSE)",
-        )?
-        .query_row(params![candidate.execution.to_string(), but], |row| row.get(0))?;
-    Ok(count as u64)
+/// How many rows of the ledger go with these; those that would go by their own age are counted elsewhere.
+fn ledger_of(
+    connection: &Connection,
+    going: &[(ExecutionId, Timestamp)],
+    retention: &Retention,
+) -> Result<u64, Trouble> {
+    let mut statement = connection.prepare_cached(
+        "SELECT count(*) FROM ledger WHERE execution = ?1 AND NOT coalesce(ended_at < ?2, FALSE)",
+    )?;
+    let mut sum = 0;
+    for (execution, _) in going {
+        let count: i64 = statement
+            .query_row(params![execution.to_string(), retention.ledger_before.0], |row| row.get(0))?;
+        sum += count as u64;
+    }
+    Ok(sum)
 }
 
-fn old_ledger(connection: &Connection, retention: &Retention) -> Result<u64, Trouble> {
+pub(super) fn old_ledger(connection: &Connection, before: Timestamp) -> Result<u64, Trouble> {
     let count: i64 = connection
         .prepare_cached("SELECT count(*) FROM ledger WHERE ended_at IS NOT NULL AND ended_at < ?1")?
-        .query_row([retention.ledger_before.0], |row| row.get(0))?;
+        .query_row([before.0], |row| row.get(0))?;
     Ok(count as u64)
 }
 
-/// Takes one; whether it has Map Runs, whose children go next.
-fn take(connection: &Connection, candidate: &Candidate) -> Result<bool, Trouble> {
-    let id = super::rows::id_of(candidate.execution);
-    connection.prepare_cached("DELETE FROM history WHERE execution = ?1")?.execute([id])?;
-    connection
+/// Takes one; how many rows of the ledger go with it.
+fn take(connection: &Connection, row: i64, execution: ExecutionId) -> Result<u64, Trouble> {
+    connection.prepare_cached("DELETE FROM history WHERE execution = ?1")?.execute([id_of(execution)])?;
+    let ledger = connection
         .prepare_cached("DELETE FROM ledger WHERE execution = ?1")?
-        .execute([candidate.execution.to_string()])?;
-    let gone = connection
-        .prepare_cached("DELETE FROM execution WHERE row = ?1 AND ended_at = ?2")?
-        .execute([candidate.row, candidate.ended_at])?;
-    debug_assert_eq!(gone, 1, "it was there a moment ago, in this transaction");
-    map_runs::orphan(connection, candidate.execution)
+        .execute([execution.to_string()])?;
+    connection.prepare_cached("DELETE FROM execution WHERE row = ?1")?.execute([row])?;
+    Ok(ledger as u64)
 }

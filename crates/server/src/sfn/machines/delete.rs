@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 /// How many executions are stopped between two looks at a list.
 const STOPPED_AT_ONCE: u32 = 100;
 /// How many of those that lists do not show yet are asked for.
-const YOUNG_MAX: usize = 100_000;
+const YOUNG_MAX: u32 = 100_000;
 /// How many machines are looked at between two looks at their list. Their cards can be large.
 const HEADS_AT_ONCE: u32 = 100;
 
@@ -119,11 +119,11 @@ impl Api {
         stuck: &mut BTreeSet<ExecutionId>,
     ) -> Result<usize, ApiError> {
         let mut stopped = 0;
-        let mut found = self.0.door.young(machine, None, YOUNG_MAX).await;
+        let filter = Filter { machine: Some(machine), status: Some(Status::Running), ..Filter::default() };
+        let mut found = self.0.door.young(&filter, None, YOUNG_MAX).await;
         let mut after = None;
         loop {
-            let filter =
-                Filter { machine: Some(machine), status: Some(Status::Running), ..Filter::default() };
+            let filter = filter.clone();
             let page = self.read(move |reader| reader.list(&filter, after, STOPPED_AT_ONCE)).await?;
             after = page.last().map(|last| (last.started_at, last.execution));
             found.extend(page);

@@ -7,17 +7,20 @@ use crate::gather::dense;
 use crate::lease::{Position, Shard};
 use crate::record;
 use crate::sqlite::fault::Trouble;
-use crate::sqlite::rows::{journal_range, position_of};
-use crate::store::StoredTurn;
+use crate::sqlite::rows::{id_of, journal_range, position_of};
+use crate::store::{StoredTurn, Unlisted};
 use perdura_engine::ExecutionId;
 use rusqlite::{Connection, OptionalExtension};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 /// Who stands in which journal row.
 #[derive(Debug, Default)]
-pub(super) struct Beyond {
+pub(in crate::sqlite) struct Beyond {
     /// By the row's id; each list is in order.
     rows: BTreeMap<i64, Vec<ExecutionId>>,
+    /// In how many rows each stands.
+    standing: BTreeMap<ExecutionId, u32>,
 }
 
 impl Beyond {
@@ -42,21 +45,59 @@ impl Beyond {
         Ok(turns)
     }
 
+    /// The first Turns of executions that have no row.
+    pub(super) fn unlisted(
+        &mut self,
+        connection: &Connection,
+        shard: Shard,
+    ) -> Result<Vec<Unlisted>, Trouble> {
+        let mut unlisted = Vec::new();
+        let mut has_row = connection.prepare_cached("SELECT 1 FROM execution WHERE id = ?1")?;
+        for id in self.learn(connection, shard)? {
+            for (execution, turn) in open(connection, id)?.unwrap_or_default() {
+                if turn.number == 1 && !has_row.exists([id_of(execution)])? {
+                    unlisted.extend(Unlisted::of(execution, &turn));
+                }
+            }
+        }
+        Ok(unlisted)
+    }
+
+    /// Whether the journal has a Turn of this execution, covered or not, as it was when it was learnt last.
+    pub(in crate::sqlite) fn stands(&self, execution: ExecutionId) -> bool {
+        self.standing.contains_key(&execution)
+    }
+
     /// Opens the rows that are new, forgets those that are gone, and tells which there are.
-    fn learn(&mut self, connection: &Connection, shard: Shard) -> Result<Vec<i64>, Trouble> {
+    pub(in crate::sqlite) fn learn(
+        &mut self,
+        connection: &Connection,
+        shard: Shard,
+    ) -> Result<Vec<i64>, Trouble> {
         let (first, last) = journal_range(shard);
         let ids = connection
             .prepare_cached("SELECT id FROM journal WHERE id >= ?1 AND id <= ?2 ORDER BY id")?
             .query_map([first, last], |row| row.get(0))?
             .collect::<Result<Vec<i64>, _>>()?;
         let oldest = ids.first().copied().unwrap_or(last);
-        self.rows.retain(|id, _| *id < first || *id >= oldest);
+        let gone: Vec<i64> = self.rows.range(first..oldest).map(|(id, _)| *id).collect();
+        for execution in gone.iter().flat_map(|id| self.rows.remove(id)).flatten() {
+            if let Entry::Occupied(mut rows) = self.standing.entry(execution) {
+                *rows.get_mut() -= 1;
+                if *rows.get() == 0 {
+                    rows.remove();
+                }
+            }
+        }
         for id in &ids {
             if !self.rows.contains_key(id) {
                 let mut who: Vec<_> =
                     open(connection, *id)?.unwrap_or_default().into_iter().map(|(who, _)| who).collect();
                 who.sort_unstable();
                 who.dedup();
+                for execution in &who {
+                    *self.standing.entry(*execution).or_default() += 1;
+                }
                 self.rows.insert(*id, who);
             }
         }

@@ -21,7 +21,7 @@ pub(super) fn list(
     most: u32,
 ) -> Result<Vec<Summary>, Trouble> {
     if let Some(run) = filter.map_run {
-        return map_runs::list(connection, run, filter, after, most);
+        return map_runs::list(connection, run, filter, most);
     }
     let machines: Vec<i64> = match filter.machine {
         Some(machine) => vec![machine.0 as i64],
