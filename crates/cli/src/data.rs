@@ -7,7 +7,8 @@ use perdura_engine::Arns;
 use perdura_server::control::{Answer, Connection, Request, connect};
 use perdura_server::data::{Beside, Deposit};
 use perdura_server::{Refusal, RefusalKind, handle};
-use perdura_store::{SqliteOptions, SqliteReader, SqliteStore};
+use perdura_store::sqlite::Tightened;
+use perdura_store::{Failure, SqliteOptions, SqliteReader, SqliteStore};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -18,6 +19,19 @@ const GONE_FOR_MAX: u32 = 60;
 /// How often a server elsewhere is asked for news: first, and at last while there are none.
 const FAR: Duration = Duration::from_millis(500);
 const FAR_MAX: Duration = Duration::from_secs(8);
+
+/// Opens the data to write. What others could read is closed, and told.
+pub(crate) fn open_store(folder: &Path) -> Result<SqliteStore, Failure> {
+    let store = SqliteStore::open(folder, SqliteOptions::default())?;
+    for Tightened { path, mode, failed } in store.tightened() {
+        let (path, mode) = (path.display(), format!("{mode:o}"));
+        match failed {
+            None => tracing::warn!(%path, mode, "others could reach it; it is its owner's alone now"),
+            Some(error) => tracing::warn!(%path, mode, error, "others can reach it, and it cannot be closed"),
+        }
+    }
+    Ok(store)
+}
 
 /// Who answers.
 pub(crate) struct Data {
@@ -139,7 +153,7 @@ impl Data {
                 self.folder.display()
             );
         }
-        let store = SqliteStore::open(&self.folder, SqliteOptions::default()).map_err(Refusal::from)?;
+        let store = open_store(&self.folder).map_err(Refusal::from)?;
         let deposit = Deposit::new(Box::new(store)).map_err(Refusal::from)?;
         Ok(Way::Holding(Box::new(deposit.with_arns(settings::arns()?))))
     }

@@ -5,6 +5,7 @@ pub(crate) mod logs;
 mod traces;
 
 use crate::arguments::ServeArguments;
+use crate::data::open_store;
 use crate::definition::plural;
 use crate::run::config::Config;
 use crate::settings::Settings;
@@ -17,7 +18,7 @@ use perdura_server::http::{self, Health, Keyring, Site};
 use perdura_server::sfn::{self, Api, Setup, Tester, Trying};
 use perdura_server::telemetry::Exporter;
 use perdura_server::{Refusal, retention, stuck};
-use perdura_store::{Failure, Registry, SqliteOptions, SqliteStore, Store};
+use perdura_store::{Failure, Registry, SqliteStore, Store};
 use perdura_tasks::Tasks;
 use perdura_tasks::aws::{OwnApi, OwnRefusal, OwnRequest};
 use perdura_tasks::connection::Connections;
@@ -58,7 +59,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     let tokio = threads()?;
     let began = Instant::now();
     // Who is second learns first of all who has the data.
-    let store = SqliteStore::open(&folder, SqliteOptions::default()).map_err(Refusal::from)?;
+    let store = open_store(&folder).map_err(Refusal::from)?;
     let listener = tokio
         .block_on(http::bind(address, keyring.asks()))
         .with_context(|| format!("cannot listen on {address}"))?;
@@ -186,7 +187,7 @@ pub(crate) fn opener(folder: &Path, store: SqliteStore) -> Opener {
     Box::new(move || -> Result<Box<dyn Store>, Failure> {
         let store = match first.take() {
             Some(store) => store,
-            None => SqliteStore::open(&folder, SqliteOptions::default())?,
+            None => open_store(&folder)?,
         };
         Ok(Box::new(store))
     })

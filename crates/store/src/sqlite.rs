@@ -13,6 +13,7 @@ mod fault;
 mod lock;
 mod machines;
 mod map_runs;
+mod mode;
 mod read;
 mod recover;
 mod registry;
@@ -23,6 +24,7 @@ mod sweep;
 
 pub use backup::backup;
 pub use check::{Checked, Finding, News, check};
+pub use mode::Tightened;
 pub use read::SqliteReader;
 pub use restore::{Restored, restore};
 
@@ -82,14 +84,15 @@ pub struct SqliteStore {
 #[derive(Debug)]
 struct Shared {
     checkpointer: Checkpointer,
+    tightened: Vec<Tightened>,
     _lock: Lock,
 }
 
 impl SqliteStore {
     /// Opens the data in a folder, or makes it.
     pub fn open(folder: &Path, options: SqliteOptions) -> Result<Self, Failure> {
-        std::fs::create_dir_all(folder).map_err(|error| io("making", folder, &error))?;
         let files = Files::of(folder);
+        let tightened = mode::close(&files)?;
         let lock = Lock::take(&files)?;
         let connection = connect(&files, &options)?;
         schema::migrate(&connection, &files, options.shards)?;
@@ -100,7 +103,13 @@ impl SqliteStore {
         sync_folder(folder)?;
         let pages = (options.log_bytes / PAGE_BYTES) as i32;
         let checkpointer = Checkpointer::start(connect(&files, &options)?, files.clone(), pages)?;
-        Self::with(connection, files, options, Arc::new(Shared { checkpointer, _lock: lock }))
+        let shared = Arc::new(Shared { checkpointer, tightened, _lock: lock });
+        Self::with(connection, files, options, shared)
+    }
+
+    /// What was open to others when the data was opened, for a line in the log.
+    pub fn tightened(&self) -> &[Tightened] {
+        &self.shared.tightened
     }
 
     /// Another handle in this process, for a second node on the same data.

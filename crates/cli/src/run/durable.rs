@@ -22,7 +22,7 @@ use perdura_runtime::{
 use perdura_server::fold::{PAGE_BYTES, fold};
 use perdura_server::{Refusal, names};
 use perdura_store::record::TurnBody;
-use perdura_store::{NewMachine, Registry, SqliteOptions, SqliteStore, Store};
+use perdura_store::{NewMachine, Registry, Store};
 use perdura_tasks::connection::Connections;
 use std::path::Path;
 use std::process::ExitCode;
@@ -52,7 +52,7 @@ pub(super) fn run(arguments: &RunArguments, folder: &Path) -> Result<ExitCode> {
     }
     let signals = listen_for_signals()?;
     let tokio = threads()?;
-    let store = SqliteStore::open(folder, SqliteOptions::default()).map_err(Refusal::from)?;
+    let store = data::open_store(folder).map_err(Refusal::from)?;
     let connections = Arc::<Connections>::default();
     let key = Settings::load(arguments.calls.flags(), Some(&arguments.file))?.sealing_key()?;
     let kept = store.reader().and_then(|mut reader| reader.registered(Registry::Connection, None, u32::MAX));

@@ -20,6 +20,8 @@ pub fn backup(folder: &Path, file: &Path) -> Result<(), Failure> {
         }
         Ok(()) | Err(_) => {}
     }
+    // Into an empty file, which is its owner's alone.
+    drop(super::mode::make(&part)?);
     let name = read::uri(&part);
     let copied = connection.execute("VACUUM INTO ?1", [name]).map_err(|error| {
         let mut failure = files.failure("backing up", Trouble::from(error));

@@ -7,7 +7,7 @@ use perdura_engine::Timestamp;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, test_kill_process};
 use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::{ErrorKind, Read, Seek, Write};
 use std::time::Duration;
 
 /// How often it is tried again where the holder is no more.
@@ -24,8 +24,15 @@ pub(super) struct Lock {
 impl Lock {
     pub(super) fn take(files: &Files) -> Result<Self, Failure> {
         let path = files.folder.join("lock");
-        let options = || File::options().read(true).write(true).create(true).truncate(false).open(&path);
-        let mut file = options().map_err(|error| io("opening", &path, &error))?;
+        let open = || File::options().read(true).write(true).open(&path);
+        let mut file = match open() {
+            Err(error) if error.kind() == ErrorKind::NotFound => match super::mode::make(&path) {
+                Ok(file) => file,
+                // Another process has made it meanwhile.
+                Err(_) => open().map_err(|error| io("opening", &path, &error))?,
+            },
+            opened => opened.map_err(|error| io("opening", &path, &error))?,
+        };
         let mut tries = 0;
         loop {
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {

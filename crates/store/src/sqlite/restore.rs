@@ -9,7 +9,7 @@ use super::fault::{Files, Trouble, io};
 use super::lock::Lock;
 use super::read::SqliteReader;
 use super::rows::{LEDGER, ledger_row};
-use super::{SqliteOptions, connect, recover, schema, sync_folder};
+use super::{SqliteOptions, connect, mode, recover, schema, sync_folder};
 use crate::group::LedgerRow;
 use crate::lease::Shard;
 use crate::record::{Damage, TurnBody};
@@ -40,8 +40,8 @@ pub struct Restored {
 
 /// Makes the data directory of a backup. The folder must not hold data.
 pub fn restore(backup: &Path, folder: &Path, at: Timestamp) -> Result<Restored, Failure> {
-    std::fs::create_dir_all(folder).map_err(|error| io("making", folder, &error))?;
     let files = Files::of(folder);
+    mode::make_folder(folder)?;
     let _lock = Lock::take(&files)?;
     if files.db.exists() || files.wal().exists() {
         return Err(Failure {
@@ -72,7 +72,10 @@ pub fn restore(backup: &Path, folder: &Path, at: Timestamp) -> Result<Restored, 
             Ok(()) | Err(_) => {}
         }
     }
-    std::fs::copy(backup, &part.db).map_err(|error| io("reading", backup, &error))?;
+    let mut from = File::open(backup).map_err(|error| io("reading", backup, &error))?;
+    let mut to = mode::make(&part.db)?;
+    std::io::copy(&mut from, &mut to).map_err(|error| io("reading", backup, &error))?;
+    drop(to);
     let restored = prepare(&part, at)?;
     File::open(&part.db).and_then(|file| file.sync_all()).map_err(|error| io("syncing", &part.db, &error))?;
     std::fs::rename(&part.db, &files.db).map_err(|error| io("naming", &files.db, &error))?;
