@@ -1,6 +1,7 @@
 //! `perdura serve`: the data is held, what runs is performed, and commands are answered, until a signal ends it.
 
 pub(crate) mod connections;
+mod files;
 pub(crate) mod logs;
 mod traces;
 
@@ -48,6 +49,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     let config = Config::of(&settings)?;
     let (arns, quotas, strict) = (settings.arns()?, settings.quotas()?, settings.strict()?);
     let keyring = Keyring { keys: settings.access_keys()?, region: arns.region.clone() };
+    let (hosts, reveals_secrets) = (settings.hosts()?, settings.reveals_secrets()?);
     let sealing_key = settings.sealing_key()?;
     let (ended, mut exporter) = match settings.telemetry()? {
         Some(telemetry) => {
@@ -56,6 +58,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
         None => (None, None),
     };
     let signals = listen_for_signals()?;
+    let files = files::raise();
     let tokio = threads()?;
     let began = Instant::now();
     // Who is second learns first of all who has the data.
@@ -95,6 +98,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
         keys,
         doubts: Some(doubts.clone()),
         tester: Some(tester),
+        reveals_secrets,
     };
     let api = Api::new(setup).map_err(Refusal::from)?;
     tell_of_api.send_replace(Some(api.clone()));
@@ -110,7 +114,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
         let address = listener.local_addr()?;
         let health = Health { door: door.clone(), watch: watch.clone(), spans, put_off: tasks.put_off() };
         let ready = Ready { folder: &folder, address, taken_up: runtime.taken_up(), took: began.elapsed() };
-        let site = Site { api: api.clone(), keys: Arc::new(keyring), health };
+        let site = Site { api: api.clone(), keys: Arc::new(keyring), health, hosts, files };
         ready.tell(arguments.json)?;
         tokio::spawn(go_on_deleting(api));
         tokio::select! {

@@ -241,6 +241,8 @@ impl Settings {
         self.arns()?;
         self.quotas()?;
         self.access_keys()?;
+        self.hosts()?;
+        self.reveals_secrets()?;
         self.lambda_endpoint()?;
         self.endpoint()?;
         self.telemetry().map(drop)

@@ -33,6 +33,9 @@ aliases = 1
 \"alias/busy\" = \"throttled\"
 ";
 
+/// A name by which one story asks for its server.
+const NAMED: &str = "[serve]\nhosts = 'states.internal'\n";
+
 const ACCESS_KEYS: &str = "AKIAEXAMPLE000000001 wJalrXUtnFEMI0K7MDENG1bPxRfiCYEXAMPLEKEY2\n";
 
 /// Something that `scripts/test` has put below `target/`.
@@ -104,7 +107,7 @@ fn url(server: &Server) -> String {
 fn boto3_drives_every_action() {
     let called = thread::scope(|threads| {
         let stories =
-            STORIES.map(|story| (story, threads.spawn(move || tell(story, python(story), "", &[]))));
+            STORIES.map(|story| (story, threads.spawn(move || tell(story, python(story), NAMED, &[]))));
         let lines = stories.into_iter().flat_map(|(story, ended)| {
             ended.join().unwrap_or_else(|_| panic!("the story of {story} went wrong; see above"))
         });

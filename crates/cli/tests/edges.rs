@@ -32,7 +32,7 @@ fn answer(server: &Server, bytes: &[u8]) -> String {
 const TYPE: &str = "application/x-amz-json-1.0";
 
 fn post(headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
-    let mut request = String::from("POST / HTTP/1.1\r\nHost: perdura\r\nConnection: close\r\n");
+    let mut request = String::from("POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
     for (name, value) in headers {
         write!(request, "{name}: {value}\r\n").expect("a text takes everything");
     }
@@ -101,11 +101,17 @@ fn whatever_comes_is_answered_as_aws_answers() {
         ),
         (
             "another path",
-            b"POST /elsewhere HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 0\r\n\r\n".to_vec(),
+            b"POST /elsewhere HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+                .to_vec(),
             "404",
             "",
         ),
-        ("another method", b"DELETE / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".to_vec(), "404", ""),
+        (
+            "another method",
+            b"DELETE / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".to_vec(),
+            "404",
+            "",
+        ),
         ("no HTTP", b"\x16\x03\x01\x02\x00\x01\x00".to_vec(), "400", ""),
     ];
     for (what, request, status, says) in cases {
@@ -134,7 +140,7 @@ fn in_strict_mode_a_request_is_as_large_as_on_aws() {
     let refused = answer(&server, &call("ListStateMachines", &padded((1 << 20) + 1)));
     assert!(refused.starts_with("HTTP/1.1 413 "), "{refused}");
     let mut chunked = format!(
-        "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: {TYPE}\r\nX-Amz-Target: AWSStepFunctions.ListStateMachines\r\n\
+        "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: {TYPE}\r\nX-Amz-Target: AWSStepFunctions.ListStateMachines\r\n\
          Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
     )
     .into_bytes();

@@ -125,7 +125,7 @@ fn a_collector_that_refuses_is_not_asked_again_and_what_is_dropped_is_counted() 
     let numbers = |name: &str| {
         let mut stream = TcpStream::connect(&address).expect("the server listens");
         stream
-            .write_all(b"GET /metrics HTTP/1.1\r\nHost: p\r\nConnection: close\r\n\r\n")
+            .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             .expect("it can be asked");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer comes");

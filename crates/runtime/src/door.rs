@@ -85,15 +85,27 @@ impl Door {
 
     /// Starts an execution and waits for its end.
     pub async fn run(&self, start: Start) -> Result<(Started, Result<Ending, InputError>), StartError> {
+        let (started, ending) = self.begin(start).await?;
+        Ok((started, ending.await))
+    }
+
+    /// Starts an execution; its end can be waited for apart from that.
+    pub async fn begin(
+        &self,
+        start: Start,
+    ) -> Result<(Started, impl Future<Output = Result<Ending, InputError>> + Send + use<>), StartError> {
         let closing = || Err(StartError::Unavailable(Unavailable::Closing));
         let (sender, ended) = oneshot::channel();
         let wanted = Arc::new(());
         let ending = Some(Reply::while_wanted(&wanted, move |ending| drop(sender.send(ending))));
         let message = |reply| Message::Start { start: Box::new(start), reply, ending };
         let started = self.ask(&self.starts, message).await.unwrap_or_else(closing)?;
-        let closed = Err(InputError::Unavailable(Unavailable::Closing));
-        let ending = ended.await.unwrap_or(closed);
-        drop(wanted);
+        let ending = async move {
+            let closed = Err(InputError::Unavailable(Unavailable::Closing));
+            let ending = ended.await.unwrap_or(closed);
+            drop(wanted);
+            ending
+        };
         Ok((started, ending))
     }
 

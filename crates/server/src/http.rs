@@ -1,28 +1,39 @@
 //! The HTTP side: the Step Functions API on `POST /`, and how the server fares.
 //!
 //! A connection is bounded in every direction: how many there are, how long a client may take for its request, how
-//! large that may be. Without access keys only this machine is listened to, and no page in a browser.
+//! large that may be. Without access keys only this machine is listened to, and no page in a browser. Whoever hangs up
+//! is no longer answered: the future that answers is dropped, and what it held is free.
 
 mod access;
+mod bodies;
+mod connections;
+mod hosts;
 mod metrics;
+mod patience;
 mod states;
 
 pub use access::{AccessKeys, Keyring};
+pub use hosts::Hosts;
 
-use crate::sfn::Api;
+use crate::seldom::Seldom;
+use crate::sfn::{Api, ApiError, Code};
 use crate::stuck::Watch;
 use crate::telemetry::Counts;
+use access::Shown;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, State};
-use axum::http::{Method, Request, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use connections::{Connections, Taken};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use patience::Patient;
 use perdura_runtime::Door;
+use perdura_sigv4::sha256;
 use socket2::{SockRef, TcpKeepalive};
-use states::Bodies;
+use states::States;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -30,13 +41,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tower::ServiceExt;
 
-/// How many connections there may be. Those of workers that wait for tasks are among them.
-const CONNECTIONS_MAX: usize = 50_000;
-/// How long a client may take for the head of its request, and a connection rest between two.
-const HEAD_FOR: Duration = Duration::from_mins(2);
+/// How long a connection may rest between two requests.
+const REST_FOR: Duration = Duration::from_mins(1);
+/// The largest head of a request.
+const HEAD_BYTES_MAX: usize = 64 << 10;
 /// After so long without a word the system asks whether a client is still there.
 const KEEPALIVE: Duration = Duration::from_mins(1);
 /// How long to wait where the system has no room for another connection.
@@ -55,6 +65,26 @@ pub struct Health {
     pub put_off: Arc<AtomicU64>,
 }
 
+/// How long the node may leave work unseen before somebody should know.
+const STALLED_MAX: Duration = Duration::from_secs(3);
+
+impl Health {
+    /// Why the server should not be asked now; `None`: all is well. Both are looked at without waiting for anybody.
+    fn trouble(&self) -> Option<(&'static str, Arc<str>)> {
+        if let Some(why) = self.door.trouble() {
+            return Some(("nothing can be written", why));
+        }
+        let stalled = stalled(self.door.stalled_for())?;
+        Some(("work waits", stalled.into()))
+    }
+}
+
+/// What is told of a node that has left work unseen for so long.
+fn stalled(stalled_for: Duration) -> Option<String> {
+    let seconds = stalled_for.as_secs();
+    (stalled_for > STALLED_MAX).then(|| format!("nothing has moved for {seconds} s, while work waits"))
+}
+
 /// What is served.
 pub struct Site {
     /// The Step Functions API.
@@ -63,6 +93,10 @@ pub struct Site {
     pub keys: Arc<Keyring>,
     /// How the server fares.
     pub health: Health,
+    /// Under which names it is asked.
+    pub hosts: Hosts,
+    /// How many files the process may open.
+    pub files: u64,
 }
 
 /// Listens: on this machine alone, unless whoever asks has to say who they are.
@@ -81,25 +115,25 @@ pub async fn bind(address: SocketAddr, asks_for_keys: bool) -> io::Result<TcpLis
 
 /// Answers, for as long as it is polled.
 pub async fn serve(listener: TcpListener, site: Site) -> io::Result<()> {
-    let routes = routes((site.health, site.api.clone()));
-    let desk = Arc::new(Desk { api: site.api, keys: site.keys, bodies: Bodies::default(), routes });
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    static LINE: Seldom = Seldom::new();
+    let told = Told { health: site.health, api: site.api.clone(), keys: site.keys.clone() };
+    let (states, routes) = (States::new(site.api), routes(told));
+    let desk = Arc::new(Desk { states, keys: site.keys, hosts: site.hosts, routes });
+    let connections = Arc::new(Connections::of_files(site.files));
     loop {
-        let place = room.clone().acquire_owned().await.map_err(io::Error::other)?;
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) if is_of_one_connection(&error) => continue,
             Err(error) => {
-                tracing::warn!(%error, "no connection can be taken; it is tried again");
+                if let Some(left_out) = LINE.turn() {
+                    tracing::warn!(%error, left_out, "no connection can be taken; it is tried again");
+                }
                 tokio::time::sleep(PAUSE).await;
                 continue;
             }
         };
-        let desk = desk.clone();
-        tokio::spawn(async move {
-            attend(stream, peer, desk).await;
-            drop(place);
-        });
+        let Some(place) = connections.take(peer.ip()) else { continue };
+        tokio::spawn(attend(stream, peer, place, desk.clone()));
     }
 }
 
@@ -111,34 +145,55 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 
 /// Who answers requests.
 struct Desk {
-    api: Api,
+    states: States,
     keys: Arc<Keyring>,
-    bodies: Bodies,
+    hosts: Hosts,
     routes: Router,
 }
 
-async fn attend(stream: TcpStream, peer: SocketAddr, desk: Arc<Desk>) {
+async fn attend(stream: TcpStream, peer: SocketAddr, place: Taken, desk: Arc<Desk>) {
     // Both only make things better; a system that cannot do them serves all the same.
     let _ = stream.set_nodelay(true);
     let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
+    let progress = place.seat.progress.clone();
+    let stream = Patient::new(stream, progress.clone());
     let answer = service_fn(move |request: Request<hyper::body::Incoming>| {
-        let desk = desk.clone();
-        async move { Ok::<_, Infallible>(desk.answer(request, peer).await) }
+        let (desk, progress) = (desk.clone(), progress.clone());
+        async move {
+            progress.step();
+            let answer = desk.answer(request, peer).await;
+            progress.step();
+            Ok::<_, Infallible>(answer)
+        }
     });
     let served = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_FOR)
-        .serve_connection(TokioIo::new(stream), answer)
-        .await;
-    if let Err(error) = served {
-        tracing::debug!(%peer, %error, "a connection ended early");
+        .header_read_timeout(REST_FOR)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), answer);
+    tokio::select! {
+        biased;
+        served = served => if let Err(error) = served {
+            tracing::debug!(%peer, %error, "a connection ended early");
+        },
+        () = place.seat.is_needed() => tracing::debug!(%peer, "a connection made room for another"),
     }
 }
 
 impl Desk {
     async fn answer(&self, request: Request<hyper::body::Incoming>, peer: SocketAddr) -> Response {
-        if request.method() == Method::POST && request.uri().path() == "/" {
-            return states::answer(&self.api, &self.keys, &self.bodies, request).await;
+        let is_of_api = request.method() == Method::POST && request.uri().path() == "/";
+        if request.uri().path() != ALIVE
+            && let Some(name) = self.hosts.stranger(request.uri(), request.headers())
+        {
+            let why = format!("{name:?} is no name of this server: if it is, put it into serve.hosts");
+            if is_of_api {
+                return self.states.refuse(&ApiError::new(Code::AccessDeniedException, why));
+            }
+            return problem(StatusCode::MISDIRECTED_REQUEST, "not under this name", &why);
+        }
+        if is_of_api {
+            return self.states.answer(&self.keys, request).await;
         }
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(ConnectInfo(peer));
@@ -149,27 +204,57 @@ impl Desk {
     }
 }
 
-fn routes(told: (Health, Api)) -> Router {
+/// Where one asks whether the process lives; under any name.
+const ALIVE: &str = "/healthz";
+const METRICS: &str = "/metrics";
+
+/// What answers beside the API are made of.
+#[derive(Clone)]
+struct Told {
+    health: Health,
+    api: Api,
+    keys: Arc<Keyring>,
+}
+
+fn routes(told: Told) -> Router {
     Router::new()
-        .route("/healthz", get(|| async { "alive\n" }))
+        .route(ALIVE, get(|| async { "alive\n" }))
         .route("/readyz", get(ready))
-        .route("/metrics", get(metrics))
+        .route(METRICS, get(metrics))
         .with_state(told)
 }
 
-async fn ready(State((health, _)): State<(Health, Api)>) -> Response {
-    match health.door.trouble() {
+async fn ready(State(told): State<Told>) -> Response {
+    match told.health.trouble() {
         None => "ready\n".into_response(),
-        Some(why) => problem(StatusCode::SERVICE_UNAVAILABLE, "nothing can be written", &why),
+        Some((what, why)) => problem(StatusCode::SERVICE_UNAVAILABLE, what, &why),
     }
 }
 
-/// Numbers are for this machine: whoever collects them asks from here.
+/// Numbers are for whoever has a key; where there are none, for this machine.
 async fn metrics(
-    State((health, api)): State<(Health, Api)>,
+    State(Told { health, api, keys }): State<Told>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    uri: Uri,
+    headers: HeaderMap,
 ) -> Response {
-    if !peer.ip().is_loopback() {
+    if keys.asks() {
+        let shown = Shown {
+            method: "GET",
+            path: METRICS,
+            query: uri.query().unwrap_or_default(),
+            headers: &headers,
+            body_sha256: sha256(b""),
+            now: api.moment().now.0.unsigned_abs() / 1000,
+        };
+        if !keys.has_password(&headers) && keys.check(&shown).is_err() {
+            let why = "metrics need an access key: its id and secret as name and password, or a signature";
+            let mut refused = problem(StatusCode::UNAUTHORIZED, "not without a key", why);
+            let asked = HeaderValue::from_static("Basic realm=\"perdura\"");
+            refused.headers_mut().insert(header::WWW_AUTHENTICATE, asked);
+            return refused;
+        }
+    } else if !peer.ip().is_loopback() {
         return problem(StatusCode::FORBIDDEN, "not from there", "metrics are told on this machine alone");
     }
     let kind = "text/plain; version=0.0.4; charset=utf-8";
@@ -185,4 +270,17 @@ fn problem(status: StatusCode, title: &str, detail: &str) -> Response {
         "detail": detail,
     });
     (status, [(header::CONTENT_TYPE, "application/problem+json")], body.to_string()).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_leaves_work_unseen_for_seconds_is_told_of() {
+        assert_eq!(stalled(Duration::ZERO), None);
+        assert_eq!(stalled(STALLED_MAX), None);
+        let told = stalled(Duration::from_millis(7_400)).expect("that is too long");
+        assert_eq!(told, "nothing has moved for 7 s, while work waits");
+    }
 }

@@ -17,6 +17,7 @@ mod locate;
 mod machines;
 mod map_runs;
 mod model;
+mod pools;
 mod requested;
 mod settings;
 mod tags;
@@ -29,9 +30,12 @@ pub use card::resolver;
 pub use error::{ApiError, Code};
 pub use keys::{KeyState, Keys};
 pub(crate) use machines::is_deleting;
+pub(crate) use pools::is_large;
 pub use test_state::{Tester, Trying};
 
 use crate::data::Doubts;
+use crate::places::Place;
+use axum::body::Bytes;
 use calls::Calls;
 use catalog::Catalog;
 use perdura_engine::asl::json::{Map, Number, Value, parse};
@@ -39,8 +43,9 @@ use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::object;
 use perdura_engine::{Arns, Limits, Moment, Timestamp};
 use perdura_runtime::{Door, RealClock};
-use perdura_store::{Failure, Reader};
-use requested::Requested;
+use perdura_store::Failure;
+use pools::Pools;
+use requested::{Asked, Requested};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 use token::Tokens;
@@ -62,6 +67,8 @@ pub struct Setup {
     pub doubts: Option<Doubts>,
     /// Calls what a state under test calls.
     pub tester: Option<Tester>,
+    /// Whether `TestState` may tell the secrets of connections to whoever asks for them.
+    pub reveals_secrets: bool,
 }
 
 /// How many there may be of what.
@@ -108,6 +115,8 @@ struct Shared {
     keys: Keys,
     doubts: Option<Doubts>,
     tester: Option<Tester>,
+    reveals_secrets: bool,
+    pools: Pools,
     catalog: Catalog,
     calls: Calls,
     tokens: Tokens,
@@ -122,7 +131,7 @@ struct Shared {
 impl Api {
     /// Over a runtime that is open. It waits for the disk.
     pub fn new(setup: Setup) -> Result<Self, Failure> {
-        let Setup { door, arns, is_strict, quotas, keys, doubts, tester } = setup;
+        let Setup { door, arns, is_strict, quotas, keys, doubts, tester, reveals_secrets } = setup;
         let secret = door.read(|reader| reader.secret())?;
         Ok(Self(Arc::new(Shared {
             door,
@@ -133,6 +142,8 @@ impl Api {
             keys,
             doubts,
             tester,
+            reveals_secrets,
+            pools: Pools::default(),
             catalog: Catalog::default(),
             calls: Calls::default(),
             tokens: Tokens::new(secret),
@@ -142,11 +153,25 @@ impl Api {
         })))
     }
 
-    /// Carries out an action.
-    pub async fn call(&self, action: &str, body: &[u8]) -> Result<Value, ApiError> {
-        let answer = self.carry_out(action, body).await;
+    /// Carries out an action for a client. `room` is what the body takes of the memory for requests; it is given back
+    /// when the request is done with, or waits without what it brought.
+    pub(crate) async fn call(&self, action: &str, body: Bytes, room: Place) -> Result<Value, ApiError> {
+        let answer = self.carry_out(action, body, room).await;
         self.0.calls.count(action, &answer);
         answer
+    }
+
+    async fn carry_out(&self, action: &str, body: Bytes, room: Place) -> Result<Value, ApiError> {
+        let (action, is_strict, bytes) = (find(action)?, self.0.is_strict, body.len());
+        let request = self.computing(bytes, move || {
+            let request = read(&body)?;
+            action.check(Requested::new(&request)?.members(), is_strict)?;
+            Ok(request)
+        });
+        let request = request.await?;
+        // A small one holds no more than its connection does anyway, and may have to wait for long.
+        let asked = Asked::new(request, Some(room).filter(|_| is_large(bytes)))?;
+        self.perform(action.name, asked).await
     }
 
     /// Carries out an action for a step of ours, which makes the same call again under the same key after a crash. A
@@ -154,15 +179,26 @@ impl Api {
     pub async fn call_under(&self, key: Uuid, action: &str, input: &Value) -> Result<Value, ApiError> {
         let is_unnamed = action == "StartExecution" && input.get("name").is_none_or(Value::is_null);
         let (true, Value::Object(members)) = (is_unnamed, input) else {
-            return self.call(action, input.to_string().as_bytes()).await;
+            return self.call_own(action, input.clone()).await;
         };
         let mut members = Map::clone(members);
         members.insert("name", key.to_string());
-        let answer = self.call(action, Value::from(members).to_string().as_bytes()).await;
+        let answer = self.call_own(action, members.into()).await;
         match answer {
             Err(error) if error.code == Code::ExecutionAlreadyExists => self.started_under(key, input).await,
             other => other,
         }
+    }
+
+    async fn call_own(&self, action: &str, request: Value) -> Result<Value, ApiError> {
+        let called = async {
+            let (found, asked) = (find(action)?, Asked::new(request, None)?);
+            found.check(asked.requested().members(), self.0.is_strict)?;
+            self.perform(found.name, asked).await
+        };
+        let answer = called.await;
+        self.0.calls.count(action, &answer);
+        answer
     }
 
     /// What a start under this key has answered before.
@@ -180,14 +216,9 @@ impl Api {
         self.0.calls.counts()
     }
 
-    async fn carry_out(&self, action: &str, body: &[u8]) -> Result<Value, ApiError> {
-        let Some(action) = model::find(action) else {
-            return Err(ApiError::new(Code::UnknownOperationException, ""));
-        };
-        let request = read(body)?;
-        let request = Requested::new(&request)?;
-        action.check(request.members(), self.0.is_strict)?;
-        match action.name {
+    async fn perform(&self, action: &'static str, asked: Asked) -> Result<Value, ApiError> {
+        let request = asked.requested();
+        match action {
             "CreateActivity" => activities::create(self, request).await,
             "CreateStateMachine" => machines::create(self, request).await,
             "CreateStateMachineAlias" => versions::create_alias(self, request).await,
@@ -201,7 +232,7 @@ impl Api {
             "DescribeStateMachine" => machines::describe(self, request).await,
             "DescribeStateMachineAlias" => versions::describe_alias(self, request).await,
             "DescribeStateMachineForExecution" => machines::describe_for_execution(self, request).await,
-            "GetActivityTask" => activities::get_task(self, request).await,
+            "GetActivityTask" => activities::get_task(self, asked).await,
             "GetExecutionHistory" => history::get(self, request).await,
             "ListActivities" => activities::list(self, request).await,
             "ListExecutions" => list::executions(self, request).await,
@@ -215,8 +246,8 @@ impl Api {
             "SendTaskFailure" => activities::fail(self, request).await,
             "SendTaskHeartbeat" => activities::heartbeat(self, request).await,
             "SendTaskSuccess" => activities::succeed(self, request).await,
-            "StartExecution" => executions::start(self, request).await,
-            "StartSyncExecution" => executions::start_sync(self, request).await,
+            "StartExecution" => executions::start(self, asked).await,
+            "StartSyncExecution" => executions::start_sync(self, asked).await,
             "StopExecution" => executions::stop(self, request).await,
             "TagResource" => tags::tag(self, request).await,
             "TestState" => test_state::test(self, request).await,
@@ -224,7 +255,7 @@ impl Api {
             "UpdateMapRun" => map_runs::update(self, request).await,
             "UpdateStateMachine" => machines::update(self, request).await,
             "UpdateStateMachineAlias" => versions::update_alias(self, request).await,
-            "ValidateStateMachineDefinition" => Ok(machines::validate(self, request)),
+            "ValidateStateMachineDefinition" => machines::validate(self, request).await,
             other => unreachable!("{other} is in the model and has no action"),
         }
     }
@@ -246,36 +277,56 @@ impl Api {
     fn limits(&self, kind: MachineType) -> Limits {
         if self.0.is_strict { Limits::strict(kind) } else { Limits::GENEROUS }
     }
-
-    /// Waits for the disk where that holds up nobody.
-    async fn blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Self) -> Result<T, ApiError> + Send + 'static,
-    ) -> Result<T, ApiError> {
-        let api = self.clone();
-        match tokio::task::spawn_blocking(move || work(&api)).await {
-            Ok(done) => done,
-            Err(panic) => Err(ApiError::unavailable(panic)),
-        }
-    }
-
-    /// Reads from the store.
-    async fn read<T: Send + 'static>(
-        &self,
-        ask: impl FnOnce(&mut dyn Reader) -> Result<T, Failure> + Send + 'static,
-    ) -> Result<T, ApiError> {
-        self.blocking(move |api| Ok(api.0.door.read(ask)?)).await
-    }
 }
+
+/// The action of this name.
+fn find(action: &str) -> Result<&'static model::Action, ApiError> {
+    model::find(action).ok_or_else(|| ApiError::new(Code::UnknownOperationException, ""))
+}
+
+/// How many values a request may have, beside those in its documents, which are texts here. No action takes nearly as
+/// many, and each takes far more memory than its text.
+const VALUES_MAX: usize = 100_000;
 
 /// The request in a body.
 fn read(body: &[u8]) -> Result<Value, ApiError> {
-    let bad = || ApiError::new(Code::SerializationException, "the body is not JSON");
-    let text = std::str::from_utf8(body).map_err(|_| bad())?;
-    parse(text).map_err(|_| bad())
+    let bad = |what: &str| ApiError::new(Code::SerializationException, what);
+    let text = std::str::from_utf8(body).map_err(|_| bad("the body is not JSON"))?;
+    if is_large(text.len()) && commas(text) >= VALUES_MAX {
+        return Err(bad("the body has too many values"));
+    }
+    parse(text).map_err(|_| bad("the body is not JSON"))
+}
+
+/// How many commas stand between values, and not in texts.
+fn commas(text: &str) -> usize {
+    let (mut count, mut in_text, mut escaped) = (0, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_text,
+            b'"' => in_text = !in_text,
+            b',' if !in_text => count += 1,
+            _ => {}
+        }
+    }
+    count
 }
 
 /// A time as the protocol has it: seconds, with the milliseconds behind the point.
 fn seconds(at: Timestamp) -> Value {
     Value::Number(Number::Float(at.0 as f64 / 1000.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_body_of_countless_values_is_not_read() {
+        let many = format!(r#"{{"a": [{}0]}}"#, "0,".repeat(VALUES_MAX));
+        assert_eq!(read(many.as_bytes()).map_err(|error| error.code), Err(Code::SerializationException));
+        let inside = format!(r#"{{"input": "[{}0,\"\\\\\"]"}}"#, "0,".repeat(VALUES_MAX));
+        assert!(read(inside.as_bytes()).is_ok(), "documents are texts");
+    }
 }

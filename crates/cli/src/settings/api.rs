@@ -1,13 +1,13 @@
 //! Settings of the Step Functions API: whose ARNs, how many of what, and who may ask.
 
 use super::table::{
-    ACCESS_KEY_FILE, ACCESS_KEYS, ACCOUNT, PARTITION, QUOTA_ACTIVITIES, QUOTA_ALIASES, QUOTA_EXECUTIONS,
-    QUOTA_MACHINES, QUOTA_POLLERS, QUOTA_VERSIONS, REGION,
+    ACCESS_KEY_FILE, ACCESS_KEYS, ACCOUNT, HOSTS, PARTITION, QUOTA_ACTIVITIES, QUOTA_ALIASES,
+    QUOTA_EXECUTIONS, QUOTA_MACHINES, QUOTA_POLLERS, QUOTA_VERSIONS, REGION, REVEAL_SECRETS,
 };
 use super::{Origin, Setting, Settings};
 use anyhow::{Context, Result, anyhow, bail};
 use perdura_engine::Arns;
-use perdura_server::http::AccessKeys;
+use perdura_server::http::{AccessKeys, Hosts};
 use perdura_server::sfn::Quotas;
 use perdura_sigv4::Secret;
 use std::collections::BTreeMap;
@@ -45,6 +45,29 @@ impl Settings {
             versions: self.count(&QUOTA_VERSIONS)?,
             aliases: self.count(&QUOTA_ALIASES)?,
         })
+    }
+
+    /// Under which names the server is asked, beside those of this machine.
+    pub(crate) fn hosts(&self) -> Result<Hosts> {
+        let is_name = |name: &str| {
+            let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+            !name.is_empty() && name.bytes().all(is_good)
+        };
+        if self.decide(&HOSTS).value.is_none() {
+            return Ok(Hosts::default());
+        }
+        self.parsed(&HOSTS, |text| {
+            let names: Vec<&str> = text.split(',').map(str::trim).collect();
+            if names.iter().all(|name| is_name(name)) {
+                return Ok(Hosts::new(names.into_iter().map(str::to_owned)));
+            }
+            Err(anyhow!("names without a port, with commas between, such as perdura.internal"))
+        })
+    }
+
+    /// Whether secrets are shown to whoever tries a state out.
+    pub(crate) fn reveals_secrets(&self) -> Result<bool> {
+        self.parsed(&REVEAL_SECRETS, |text| text.parse().map_err(|_| anyhow!("true or false")))
     }
 
     fn count<T: FromStr>(&self, setting: &'static Setting) -> Result<T> {
@@ -91,6 +114,20 @@ fn read<'a>(pairs: impl Iterator<Item = &'a str>, between: fn(char) -> bool) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hosts_are_names_without_ports() {
+        let with = |hosts: &str| {
+            let text = format!("[serve]\nhosts = {hosts:?}");
+            let file = super::super::File::read(std::path::Path::new("perdura.toml"), &text).unwrap();
+            Settings { flags: Vec::new(), environment: Box::new(|_| None), file: Some(file) }.hosts()
+        };
+        assert!(with("perdura.internal, flow_1.example").is_ok());
+        for bad in ["perdura.internal:8083", "http://perdura", "a,,b", "*"] {
+            let error = with(bad).unwrap_err().to_string();
+            assert!(error.contains("names without a port"), "{bad}: {error}");
+        }
+    }
 
     #[test]
     fn keys_are_an_id_and_a_secret() {

@@ -100,6 +100,21 @@ pub(crate) static ACCESS_KEYS: Setting = Setting {
     ..USUAL
 };
 
+pub(crate) static HOSTS: Setting = Setting {
+    name: "serve.hosts",
+    variable: "PERDURA_HOSTS",
+    help: "names beside localhost under which clients reach the server, with commas between",
+    ..USUAL
+};
+
+pub(crate) static REVEAL_SECRETS: Setting = Setting {
+    name: "serve.reveal_secrets",
+    variable: "PERDURA_REVEAL_SECRETS",
+    default: Some("false"),
+    help: "whether TestState may show the secrets of connections: true or false",
+    ..USUAL
+};
+
 pub(crate) static ACCOUNT: Setting = Setting {
     name: "aws.account",
     flag: Some("--account"),
@@ -278,6 +293,8 @@ pub(crate) static TABLE: &[&Setting] = &[
     &LISTEN,
     &ACCESS_KEY_FILE,
     &ACCESS_KEYS,
+    &HOSTS,
+    &REVEAL_SECRETS,
     &GRACE,
     &LOG,
     &LOG_FORMAT,

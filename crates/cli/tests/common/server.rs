@@ -85,7 +85,8 @@ impl Server {
     /// What a GET gives: head and body.
     pub(crate) fn get(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).expect("the server listens");
-        let request = format!("GET {path} HTTP/1.1\r\nHost: perdura\r\nConnection: close\r\n\r\n");
+        let host = &self.address;
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).expect("a request can be sent");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer comes");
@@ -172,5 +173,80 @@ impl Scene {
     pub(crate) fn lines(&self, name: &str) -> Vec<String> {
         let text = std::fs::read_to_string(self.path(name)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
+    }
+}
+
+/// A machine's ARN.
+pub(crate) fn machine_arn(name: &str) -> String {
+    format!("arn:aws:states:us-east-1:123456789012:stateMachine:{name}")
+}
+
+/// A request of the Step Functions API as it goes over the wire, with headers of one's own.
+pub(crate) fn call(action: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+    let named = |name: &str| headers.iter().any(|(given, _)| given.eq_ignore_ascii_case(name));
+    let target = format!("AWSStepFunctions.{action}");
+    let length = body.len().to_string();
+    let usual = [
+        ("Host", "localhost"),
+        ("Connection", "close"),
+        ("Content-Type", "application/x-amz-json-1.0"),
+        ("X-Amz-Target", &*target),
+        ("Content-Length", &*length),
+    ];
+    let usual = usual.iter().filter(|(name, _)| !named(name));
+    let lines = headers.iter().chain(usual).map(|(name, value)| format!("{name}: {value}\r\n"));
+    let head = format!("POST / HTTP/1.1\r\n{}\r\n", lines.collect::<String>());
+    [head.as_bytes(), body].concat()
+}
+
+impl Server {
+    /// A connection over which these bytes were sent. A server that has answered already may not read them all.
+    pub(crate) fn sent(&self, bytes: &[u8]) -> TcpStream {
+        let mut stream = TcpStream::connect(&self.address).expect("the server listens");
+        let _ = stream.write_all(bytes);
+        stream
+    }
+
+    /// What comes back for these bytes, head and body; nothing, where the server hangs up.
+    pub(crate) fn told(&self, bytes: &[u8]) -> String {
+        let mut answer = Vec::new();
+        // What came before a reset counts.
+        let _ = self.sent(bytes).read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    /// Calls an action of the Step Functions API, which must succeed.
+    #[track_caller]
+    pub(crate) fn api(&self, action: &str, body: &serde_json::Value) -> serde_json::Value {
+        let told = self.told(&call(action, &[], body.to_string().as_bytes()));
+        let (head, body) = told.split_once("\r\n\r\n").unwrap_or((&told, ""));
+        assert!(head.starts_with("HTTP/1.1 200 "), "{action}: {told}");
+        serde_json::from_str(body).expect("an answer is JSON")
+    }
+
+    /// Makes a machine through the API; `kind` is STANDARD or EXPRESS.
+    pub(crate) fn create(&self, name: &str, kind: &str, definition: &str) -> String {
+        let role = "arn:aws:iam::123456789012:role/worker";
+        let made = serde_json::json!({"name": name, "definition": definition, "type": kind, "roleArn": role});
+        self.api("CreateStateMachine", &made);
+        machine_arn(name)
+    }
+
+    /// A number of `/metrics`.
+    #[track_caller]
+    pub(crate) fn metric(&self, name: &str) -> f64 {
+        let metrics = self.get("/metrics");
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{name} is not in {metrics}")).parse().expect("a number")
+    }
+}
+
+/// Looks until it is so.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "it never came about: {what}");
+        std::thread::yield_now();
     }
 }

@@ -3,7 +3,10 @@
 use super::{LINE_BYTES_MAX, Request};
 use crate::data::Served;
 use crate::handle::activities;
-use crate::{Refusal, handle};
+use crate::places::{NotDone, Pool};
+use crate::seldom::Seldom;
+use crate::sfn::is_large;
+use crate::{Refusal, RefusalKind, handle};
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -19,10 +22,45 @@ use tokio::time::timeout;
 pub const SOCKET: &str = "control.sock";
 /// How many may be connected at the same time; more wait. Most of them are workers that wait for a task.
 const CLIENTS_MAX: usize = 1_024;
-/// How many are answered at the same time, each by a thread that may wait for the disk.
-const ANSWERS_MAX: usize = 64;
+/// How much of a line is read before it needs a place among long ones.
+const LONG: usize = 1 << 20;
+/// How many long lines are in hand at the same time.
+const LONG_MAX: usize = 2;
 /// A connection on which nothing moves for so long is closed.
 const SILENCE_MAX: Duration = Duration::from_mins(1);
+
+/// Threads that may wait, by purpose. A start may wait for room in memory, and whatever makes room must not wait behind
+/// it; nor must a question wait behind either.
+struct Threads {
+    parsing: Pool,
+    reading: Pool,
+    starting: Pool,
+    changing: Pool,
+    long: Semaphore,
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        let pool = |what, threads| Pool::new(what, threads, CLIENTS_MAX);
+        Self {
+            parsing: pool("long lines", 2),
+            reading: pool("questions", 32),
+            starting: pool("starts", 16),
+            changing: pool("changes", 16),
+            long: Semaphore::new(LONG_MAX),
+        }
+    }
+}
+
+impl Threads {
+    fn of(&self, request: &Request) -> &Pool {
+        match request {
+            Request::Start { .. } => &self.starting,
+            request if request.only_reads() => &self.reading,
+            _ => &self.changing,
+        }
+    }
+}
 
 /// A socket that is listened on; it goes with this value.
 #[derive(Debug)]
@@ -49,8 +87,9 @@ impl Listener {
 
     /// Answers until it is dropped.
     pub async fn serve(&self, data: Served) {
+        static LINE: Seldom = Seldom::new();
         let places = Arc::new(Semaphore::new(CLIENTS_MAX));
-        let threads = Arc::new(Semaphore::new(ANSWERS_MAX));
+        let threads = Arc::<Threads>::default();
         loop {
             let Ok(place) = places.clone().acquire_owned().await else { return };
             match self.listener.accept().await {
@@ -64,7 +103,9 @@ impl Listener {
                     });
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "a control connection cannot be accepted");
+                    if let Some(left_out) = LINE.turn() {
+                        tracing::warn!(%error, left_out, "a control connection cannot be accepted");
+                    }
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             }
@@ -78,17 +119,28 @@ impl Drop for Listener {
     }
 }
 
-async fn attend(mut stream: UnixStream, data: Served, threads: &Semaphore) -> io::Result<()> {
+async fn attend(mut stream: UnixStream, data: Served, threads: &Threads) -> io::Result<()> {
     let (reader, mut writer) = stream.split();
     let mut reader = BufReader::new(reader);
     loop {
         let mut line = Vec::new();
-        let mut bounded = (&mut reader).take(LINE_BYTES_MAX as u64);
+        let mut bounded = (&mut reader).take(LONG as u64);
         if timeout(SILENCE_MAX, bounded.read_until(b'\n', &mut line)).await?? == 0 {
             return Ok(());
         }
+        let is_long = line.len() == LONG && !line.ends_with(b"\n");
+        let _place = if is_long { threads.long.acquire().await.ok() } else { None };
+        if is_long {
+            let mut bounded = (&mut reader).take((LINE_BYTES_MAX - LONG) as u64);
+            timeout(SILENCE_MAX, bounded.read_until(b'\n', &mut line)).await??;
+        }
         let is_cut_off = !line.ends_with(b"\n");
-        let mut told = match read(&line) {
+        let request = if is_large(line.len()) {
+            threads.parsing.run(move || read(&line)).await.unwrap_or_else(|not_done| Err(refusal(&not_done)))
+        } else {
+            read(&line)
+        };
+        let mut told = match request {
             Ok(Request::Poll { activity, worker }) => {
                 tokio::select! {
                     biased;
@@ -97,10 +149,7 @@ async fn attend(mut stream: UnixStream, data: Served, threads: &Semaphore) -> io
                     told = activities::poll(&data, &activity, worker) => write(&told),
                 }
             }
-            Ok(request) => {
-                let Ok(_thread) = threads.acquire().await else { return Ok(()) };
-                answer(request, data.clone()).await
-            }
+            Ok(request) => answer(request, data.clone(), threads).await,
             Err(refusal) => write(&Err(refusal)),
         };
         told.push(b'\n');
@@ -120,12 +169,19 @@ fn read(line: &[u8]) -> Result<Request, Refusal> {
 }
 
 /// A thread that may wait does it.
-async fn answer(request: Request, mut data: Served) -> Vec<u8> {
-    let done = tokio::task::spawn_blocking(move || write(&handle(&mut data, request)));
-    done.await.unwrap_or_else(|panic| {
-        tracing::error!(%panic, "a request could not be answered");
-        write(&Err(Refusal::conflict("answering failed by a mistake in perdura; the server's log says more")))
-    })
+async fn answer(request: Request, mut data: Served, threads: &Threads) -> Vec<u8> {
+    let done = threads.of(&request).run(move || write(&handle(&mut data, request))).await;
+    done.unwrap_or_else(|not_done| write(&Err(refusal(&not_done))))
+}
+
+fn refusal(not_done: &NotDone) -> Refusal {
+    match not_done {
+        NotDone::Crowded(crowded) => Refusal::new(RefusalKind::Unavailable, crowded.to_string()),
+        NotDone::Panicked(panic) => {
+            tracing::error!(%panic, "a request could not be answered");
+            Refusal::conflict("answering failed by a mistake in perdura; the server's log says more")
+        }
+    }
 }
 
 fn write(told: &Result<super::Answer, Refusal>) -> Vec<u8> {

@@ -1,7 +1,12 @@
 //! Who may use the API: access keys and their secrets, and the signature that shows that somebody has one.
+//!
+//! A head is looked at before the body is read, and says already whose key it is. Where it also tells the body's hash,
+//! the whole signature is checked by it.
 
 use crate::sfn::{ApiError, Code};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, header};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use perdura_sigv4::{Presented, Refusal, SKEW_SECONDS, Scope, Secret, admit, sha256, verify};
 use std::collections::BTreeMap;
 
@@ -23,10 +28,11 @@ const SERVICE: &str = "states";
 
 /// A request, as far as its signature goes.
 pub(super) struct Shown<'a> {
+    pub(super) method: &'a str,
     pub(super) path: &'a str,
     pub(super) query: &'a str,
     pub(super) headers: &'a HeaderMap,
-    pub(super) body: &'a [u8],
+    pub(super) body_sha256: [u8; 32],
     /// Seconds since 1970.
     pub(super) now: u64,
 }
@@ -37,13 +43,19 @@ impl Keyring {
         !self.keys.0.is_empty()
     }
 
-    /// Refuses who names none of the keys, before anything large is taken from them.
-    pub(super) fn admit(&self, headers: &HeaderMap, now: u64) -> Result<(), ApiError> {
+    /// Refuses by the head alone, before anything is taken: who names none of the keys and, where the head tells the
+    /// body's hash, who has not signed it.
+    pub(super) fn admit(&self, shown: &Shown) -> Result<(), ApiError> {
         if !self.asks() {
             return Ok(());
         }
         let find = |id: &str| self.keys.0.get(id).cloned();
-        admit(&texts(headers)?, self.scope(), now, SKEW_SECONDS, find).map_err(|refusal| refused(&refusal))
+        admit(&texts(shown.headers)?, self.scope(), shown.now, SKEW_SECONDS, find)
+            .map_err(|refusal| refused(&refusal))?;
+        match told_hash(shown.headers) {
+            Some(body_sha256) => self.check(&Shown { body_sha256, ..*shown }),
+            None => Ok(()),
+        }
     }
 
     /// Refuses what is not signed by one of the keys.
@@ -51,13 +63,12 @@ impl Keyring {
         if !self.asks() {
             return Ok(());
         }
-        let body_sha256 = sha256(shown.body);
         let presented = Presented {
-            method: "POST",
+            method: shown.method,
             path: shown.path,
             query: shown.query,
             headers: &texts(shown.headers)?,
-            body_sha256: &body_sha256,
+            body_sha256: &shown.body_sha256,
         };
         let find = |id: &str| self.keys.0.get(id).cloned();
         match verify(&presented, self.scope(), shown.now, SKEW_SECONDS, find) {
@@ -66,9 +77,36 @@ impl Keyring {
         }
     }
 
+    /// Whether somebody shows an access key and its secret as a name and a password, as collectors of metrics can.
+    pub(super) fn has_password(&self, headers: &HeaderMap) -> bool {
+        let pair = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let pair = pair.and_then(|value| STANDARD.decode(value.strip_prefix("Basic ")?.trim()).ok());
+        let Some((id, password)) = pair.as_deref().and_then(|pair| {
+            let at = pair.iter().position(|byte| *byte == b':')?;
+            Some((std::str::from_utf8(&pair[..at]).ok()?, &pair[at + 1..]))
+        }) else {
+            return false;
+        };
+        // How far two hashes are alike says nothing about what was hashed.
+        self.keys.0.get(id).is_some_and(|secret| sha256(secret.reveal().as_bytes()) == sha256(password))
+    }
+
     fn scope(&self) -> Scope<'_> {
         Scope { region: &self.region, service: SERVICE }
     }
+}
+
+/// The hash of the body, as the head tells it.
+fn told_hash(headers: &HeaderMap) -> Option<[u8; 32]> {
+    let told = headers.get("x-amz-content-sha256")?.to_str().ok().filter(|told| told.is_ascii())?;
+    let mut hash = [0; 32];
+    if told.len() != 2 * hash.len() {
+        return None;
+    }
+    for (at, byte) in hash.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&told[2 * at..2 * at + 2], 16).ok()?;
+    }
+    Some(hash)
 }
 
 /// Headers as text.
@@ -96,4 +134,25 @@ fn refused(refusal: &Refusal) -> ApiError {
         | Refusal::Mismatch => Code::InvalidSignatureException,
     };
     ApiError::new(code, refusal.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    #[test]
+    fn a_key_and_its_secret_are_a_name_and_a_password() {
+        let keys = AccessKeys([("AKIA".to_owned(), Secret::new("a:b"))].into());
+        let ring = Keyring { keys, region: "us-east-1".into() };
+        for (given, is_right) in
+            [("AKIA:a:b", true), ("AKIA:a", false), ("AKIB:a:b", false), ("AKIA", false), ("", false)]
+        {
+            let value = format!("Basic {}", STANDARD.encode(given));
+            let mut headers = HeaderMap::new();
+            headers.insert(header::AUTHORIZATION, HeaderValue::from_str(&value).expect("a header"));
+            assert_eq!(ring.has_password(&headers), is_right, "{given}");
+        }
+        assert!(!ring.has_password(&HeaderMap::new()));
+    }
 }

@@ -29,7 +29,7 @@ impl Numbers {
             spans_sent: health.spans.sent(),
             traces_dropped: health.spans.dropped(),
             put_off: health.put_off.load(Ordering::Relaxed),
-            is_ready: health.door.trouble().is_none(),
+            is_ready: health.trouble().is_none(),
             calls: api.calls(),
         }
     }
@@ -73,7 +73,7 @@ pub(super) fn text(numbers: &Numbers) -> String {
     out.one("perdura_traces_dropped_total", "counter", help, *traces_dropped as f64);
     let help = "Times that a call was put off because this machine lacked files, memory, processes or ports.";
     out.one("perdura_calls_put_off_total", "counter", help, *put_off as f64);
-    let help = "1 if the data can be written.";
+    let help = "1 if the data can be written and work moves.";
     out.one("perdura_ready", "gauge", help, f64::from(u8::from(*is_ready)));
     out.head("perdura_api_calls_total", "counter", "Calls of the Step Functions API.");
     for (action, went, count) in calls {

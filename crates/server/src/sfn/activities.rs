@@ -5,7 +5,7 @@ use super::error::{ApiError, Code};
 use super::list::Pages;
 use super::locate::{parse, wrong_resource};
 use super::machines::tags;
-use super::requested::Requested;
+use super::requested::{Asked, Requested};
 use super::settings::{check_encryption, key_of};
 use super::{Api, seconds};
 use perdura_engine::asl::diagnostic::explain_data;
@@ -67,7 +67,7 @@ pub(super) async fn create(api: &Api, request: Requested<'_>) -> Result<Value, A
     activity.tags.put(tags(request), &arn)?;
     let (now, quota) = (api.now(), api.0.quotas.activities);
     let created_at = api
-        .blocking(move |api| {
+        .changing(move |api| {
             let mut count = api.0.activities.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some((created_at, known)) = api.look_for_activity(&name)? {
                 if known.encryption == activity.encryption {
@@ -94,7 +94,7 @@ pub(super) async fn create(api: &Api, request: Requested<'_>) -> Result<Value, A
 
 pub(super) async fn delete(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let name = name_of(api, request.required("activityArn"))?;
-    api.blocking(move |api| {
+    api.changing(move |api| {
         let mut count = api.0.activities.lock().unwrap_or_else(PoisonError::into_inner);
         let was_there = api.0.door.unregister(Registry::Activity, &name)?;
         // Those that workers on the command line have asked for are not counted when they are made.
@@ -135,14 +135,17 @@ pub(super) async fn list(api: &Api, request: Requested<'_>) -> Result<Value, Api
 }
 
 /// Waits for a task, a minute at most. Whoever hangs up wants none any more, and the next worker gets it.
-pub(super) async fn get_task(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+pub(super) async fn get_task(api: &Api, asked: Asked) -> Result<Value, ApiError> {
+    let request = asked.requested();
     let arn = request.required("activityArn");
     let name = name_of(api, arn)?;
     let (_, activity) = api.activity(name.clone()).await?.ok_or_else(|| ApiError::no_activity(arn))?;
     api.0.keys.check(activity.encryption(&name)?.as_ref().and_then(key_of))?;
     let name: Arc<str> = name.into();
     let _place = Place::take(api, &name)?;
-    let polling = api.0.door.poll(name, request.text("workerName").map(Arc::from));
+    let worker = request.text("workerName").map(Arc::from);
+    drop(asked);
+    let polling = api.0.door.poll(name, worker);
     match tokio::time::timeout(POLL_FOR, polling).await {
         Ok(task) => {
             let task = task?;
@@ -186,11 +189,14 @@ impl Drop for Place<'_> {
 
 pub(super) async fn succeed(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let token = token(request)?;
-    let text = request.required("output");
-    let output = Payload::from_text(text).map_err(|error| {
-        let why = explain_data(text).unwrap_or(error.message);
-        ApiError::new(Code::InvalidOutput, format!("Invalid Output: '{why}'"))
-    })?;
+    let text = request.shared("output").unwrap_or_default();
+    let output = api.computing(text.len(), move || {
+        Payload::from_text(text.clone()).map_err(|error| {
+            let why = explain_data(&text).unwrap_or(error.message);
+            ApiError::new(Code::InvalidOutput, format!("Invalid Output: '{why}'"))
+        })
+    });
+    let output = output.await?;
     answer(api, token, Outcome::Succeeded { output }).await
 }
 
@@ -239,7 +245,7 @@ fn name_of(api: &Api, arn: &str) -> Result<String, ApiError> {
 impl Api {
     /// An activity, and since when it is there.
     pub(super) async fn activity(&self, name: String) -> Result<Option<(Timestamp, Activity)>, ApiError> {
-        self.blocking(move |api| api.look_for_activity(&name)).await
+        self.reading(move |api| api.look_for_activity(&name)).await
     }
 
     fn look_for_activity(&self, name: &str) -> Result<Option<(Timestamp, Activity)>, ApiError> {

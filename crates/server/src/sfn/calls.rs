@@ -1,6 +1,6 @@
 //! How often each action was called, and how that went.
 
-use super::error::{ApiError, Code};
+use super::error::ApiError;
 use super::model::ACTIONS;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,7 +31,7 @@ impl Went {
     fn of<T>(answer: &Result<T, ApiError>) -> Self {
         match answer {
             Ok(_) => Self::Done,
-            Err(error) if error.code == Code::ServiceUnavailable => Self::Unavailable,
+            Err(error) if error.is_passing() => Self::Unavailable,
             Err(_) => Self::Refused,
         }
     }

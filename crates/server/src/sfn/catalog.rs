@@ -119,7 +119,7 @@ impl Api {
         }
         let name: Arc<str> = name.into();
         let asked = name.clone();
-        let entry = self.blocking(move |api| api.look(&asked)).await?.map(Arc::new);
+        let entry = self.reading(move |api| api.look(&asked)).await?.map(Arc::new);
         if let Some(entry) = &entry {
             self.0.catalog.put(name, entry.clone(), changes);
         }

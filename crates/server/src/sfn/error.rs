@@ -1,5 +1,7 @@
 //! Errors as Step Functions names them: one table from what went wrong to a code, a status and AWS's words.
 
+use crate::places::Crowded;
+use crate::seldom::Seldom;
 use perdura_engine::asl::json::{Map, Value};
 use perdura_runtime::{InputError, Unavailable};
 use perdura_store::{CommitError, Failure};
@@ -72,6 +74,7 @@ codes! {
     TooManyTags = 400,
     ValidationException = 400,
     // Those that every AWS service has.
+    AccessDeniedException = 400,
     IncompleteSignatureException = 400,
     InvalidSignatureException = 403,
     MissingAuthenticationTokenException = 403,
@@ -79,6 +82,7 @@ codes! {
     RequestTimeoutException = 408,
     SerializationException = 400,
     ServiceUnavailable = 503,
+    ThrottlingException = 429,
     UnknownOperationException = 400,
     UnrecognizedClientException = 403,
 }
@@ -142,6 +146,11 @@ impl ApiError {
         Self::new(Code::ServiceUnavailable, why.to_string())
     }
 
+    /// Whether the same request may be carried out when it comes again a little later.
+    pub fn is_passing(&self) -> bool {
+        matches!(self.code, Code::ServiceUnavailable | Code::ThrottlingException)
+    }
+
     /// The body of the answer.
     pub fn to_json(&self) -> Value {
         let mut body = Map::new();
@@ -156,15 +165,30 @@ impl ApiError {
 
 impl From<Failure> for ApiError {
     fn from(failure: Failure) -> Self {
-        tracing::error!(%failure, "a call could not be carried out");
+        not_carried_out(&failure);
         Self::unavailable(failure)
     }
 }
 
 impl From<CommitError> for ApiError {
     fn from(error: CommitError) -> Self {
-        tracing::error!(%error, "a call could not be carried out");
+        not_carried_out(&error);
         Self::unavailable(error)
+    }
+}
+
+/// A store that fails fails all who ask.
+fn not_carried_out(error: &dyn std::fmt::Display) {
+    static LINE: Seldom = Seldom::new();
+    if let Some(left_out) = LINE.turn() {
+        tracing::error!(%error, left_out, "a call could not be carried out");
+    }
+}
+
+/// SDKs wait and ask again.
+impl From<Crowded> for ApiError {
+    fn from(crowded: Crowded) -> Self {
+        Self::new(Code::ThrottlingException, crowded.to_string())
     }
 }
 

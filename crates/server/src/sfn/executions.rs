@@ -4,7 +4,7 @@ use super::catalog::Entry;
 use super::error::{ApiError, Code};
 use super::locate::MachineArn;
 use super::machines::{deleting, object_of};
-use super::requested::Requested;
+use super::requested::{Asked, Requested};
 use super::{Api, seconds};
 use perdura_engine::asl::diagnostic::explain_data;
 use perdura_engine::asl::json::{Map, Payload, Value};
@@ -20,17 +20,21 @@ const BILLED_MEMORY_MB: u64 = 64;
 /// In steps of this many milliseconds.
 const BILLED_MS: i64 = 100;
 
-pub(super) async fn start(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+pub(super) async fn start(api: &Api, asked: Asked) -> Result<Value, ApiError> {
     let changes = api.0.door.machine_changes();
-    let (start, entry, arn) = prepare(api, request, None).await?;
+    let (start, entry, arn) = prepare(api, asked.requested(), None).await?;
+    let machine = asked.requested().required("stateMachineArn").to_owned();
+    // A large input is the request's until the node has taken it.
+    let room = asked.into_room();
     let started = api.0.door.start(start).await.map_err(|error| not_started(error, &arn))?;
+    drop(room);
     if started.fresh {
         tracing::debug!(execution = %started.execution, "started");
     }
     if api.0.door.machine_changes() != changes && is_gone(api, &entry).await? {
         // Its machine was deleted before it was there to be seen: it ends as the others did.
         api.0.door.input(started.execution, Input::Stop { fault: Fault::default() }).await?;
-        return Err(deleting(request.required("stateMachineArn")));
+        return Err(deleting(&machine));
     }
     Ok(object! {"executionArn" => started.arn, "startDate" => seconds(started.at)})
 }
@@ -42,17 +46,22 @@ async fn is_gone(api: &Api, seen: &Entry) -> Result<bool, ApiError> {
 }
 
 /// Starts an Express execution and waits for its end, well or not.
-pub(super) async fn start_sync(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
+pub(super) async fn start_sync(api: &Api, asked: Asked) -> Result<Value, ApiError> {
+    let request = asked.requested();
     let (start, entry, arn) = prepare(api, request, Some(MachineType::Express)).await?;
+    let (with_data, name) = (request.wants_data(), request.text("name").map(str::to_owned));
+    let trace_header = request.text("traceHeader").map(str::to_owned);
     let input = start.input.clone();
-    let ran = api.0.door.run(start).await.map_err(|error| not_started(error, &arn))?;
-    let (Started { execution, arn, .. }, ending) = ran;
-    let Ending { status, output, fault, started_at, ended_at } = ending?;
-    let with_data = request.wants_data();
+    let room = asked.into_room();
+    let begun = api.0.door.begin(start).await.map_err(|error| not_started(error, &arn))?;
+    // From here on only the execution is waited for, and whoever hangs up leaves nothing behind but that.
+    drop(room);
+    let (Started { execution, arn, .. }, ending) = begun;
+    let Ending { status, output, fault, started_at, ended_at } = ending.await?;
     let mut shown = object_of(object! {
         "executionArn" => arn,
         "stateMachineArn" => api.0.arns.machine(&entry.head.name),
-        "name" => request.text("name").map_or_else(|| execution.to_string(), str::to_owned),
+        "name" => name.unwrap_or_else(|| execution.to_string()),
         "startDate" => seconds(started_at),
         "stopDate" => seconds(ended_at),
         // A synchronous execution that somebody stops has failed, as far as its caller is concerned.
@@ -74,7 +83,7 @@ pub(super) async fn start_sync(api: &Api, request: Requested<'_>) -> Result<Valu
     if with_data {
         insert_fault(&mut shown, &fault);
     }
-    if let Some(header) = request.text("traceHeader") {
+    if let Some(header) = trace_header {
         shown.insert("traceHeader", header);
     }
     Ok(shown.into())
@@ -106,7 +115,9 @@ async fn prepare(
     }
     api.0.keys.check(entry.settings()?.key())?;
     let limits = api.limits(kind);
-    let input = input(request.text("input"), limits.payload_bytes_max)?;
+    let (text, bytes_max) = (request.shared("input"), limits.payload_bytes_max);
+    let bytes = text.as_ref().map_or(0, |text| text.len());
+    let input = api.computing(bytes, move || input(text, bytes_max)).await?;
     let (revision, via) = qualified(api, &entry, &found).ok_or_else(missing)?;
     let totals = api.0.door.gauges().totals;
     let running = totals.started.saturating_sub(totals.succeeded + totals.failed);
@@ -146,8 +157,8 @@ fn qualified(api: &Api, entry: &Entry, arn: &MachineArn) -> Option<(RevisionId, 
 }
 
 /// An input; none is an empty object.
-fn input(text: Option<&str>, bytes_max: usize) -> Result<Payload, ApiError> {
-    let text = text.unwrap_or("{}");
+fn input(text: Option<Arc<str>>, bytes_max: usize) -> Result<Payload, ApiError> {
+    let text = text.unwrap_or_else(|| "{}".into());
     let wrong = |what: String| {
         Err(ApiError::new(
             Code::InvalidExecutionInput,
@@ -157,9 +168,9 @@ fn input(text: Option<&str>, bytes_max: usize) -> Result<Payload, ApiError> {
     if text.len() > bytes_max {
         return wrong(format!("The input has {} bytes; the most is {bytes_max}", text.len()));
     }
-    match Payload::from_text(text) {
+    match Payload::from_text(text.clone()) {
         Ok(input) => Ok(input),
-        Err(error) => wrong(explain_data(text).unwrap_or(error.message)),
+        Err(error) => wrong(explain_data(&text).unwrap_or(error.message)),
     }
 }
 

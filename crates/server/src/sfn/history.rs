@@ -40,7 +40,7 @@ pub(super) async fn get(api: &Api, request: Requested<'_>) -> Result<Value, ApiE
         is_reverse: request.flag("reverseOrder").unwrap_or(false),
         with_data: request.flag("includeExecutionData").unwrap_or(true),
     };
-    let (events, next) = api.blocking(move |api| reading.page(api, place)).await?;
+    let (events, next) = api.reading(move |api| reading.page(api, place)).await?;
     Ok(pages.answer("events", events, next.map(|place| format!("{}:{}", place.turn, place.skipped))))
 }
 

@@ -168,7 +168,7 @@ impl Api {
 
     /// How an execution began, as its first Turn says.
     pub(super) async fn begun(&self, id: ExecutionId) -> Result<Option<Begun>, ApiError> {
-        self.blocking(move |api| {
+        self.reading(move |api| {
             let turns = api.0.door.read(|reader| reader.turns(id, 1, 1))?;
             let Some(first) = turns.first() else { return Ok(None) };
             let body =
@@ -195,7 +195,7 @@ impl Api {
             return Ok(Some(view.execution));
         }
         let folded = self
-            .blocking(move |api| {
+            .reading(move |api| {
                 api.0.door.read(|reader| Ok(fold_at_rest(reader, id)))?.map_err(ApiError::unavailable)
             })
             .await?;

@@ -29,7 +29,8 @@ pub(super) async fn create(api: &Api, request: Requested<'_>) -> Result<Value, A
         return Err(ApiError::invalid_name(&name));
     }
     let kind = kind(request);
-    let (definition, machine) = definition(api, request.required("definition"), kind)?;
+    let text = request.shared("definition").unwrap_or_default();
+    let (definition, machine) = definition(api, text, kind).await?;
     let settings = Settings::default().and(request)?;
     api.0.keys.check(settings.key())?;
     let role: Arc<str> = role(request.required("roleArn"))?.into();
@@ -41,7 +42,7 @@ pub(super) async fn create(api: &Api, request: Requested<'_>) -> Result<Value, A
     let (now, most, quota) = (api.now(), api.most(), api.0.quotas.state_machines);
     let arn = api.0.arns.machine(&name);
     let entry = api
-        .blocking(move |api| {
+        .changing(move |api| {
             let _alone = api.0.catalog.making.lock().unwrap_or_else(PoisonError::into_inner);
             api.change(&name, |seen| {
                 if let Some(entry) = seen {
@@ -131,12 +132,15 @@ pub(super) async fn update(api: &Api, request: Requested<'_>) -> Result<Value, A
     }
     let entry = api.machine(&name).await?.ok_or_else(|| ApiError::no_machine(&arn))?;
     let kind = entry.head.kind;
-    let given = request.text("definition").map(|text| definition(api, text, kind)).transpose()?;
+    let given = match request.shared("definition") {
+        Some(text) => Some(definition(api, text, kind).await?),
+        None => None,
+    };
     let role: Option<Arc<str>> = request.text("roleArn").map(role).transpose()?.map(Into::into);
     let (now, most) = (api.now(), api.most());
     let said: Value = request.members().clone().into();
     let (before, entry) = api
-        .blocking(move |api| {
+        .changing(move |api| {
             let before = std::cell::Cell::new(None);
             let entry = api.change(&name, |seen| {
                 let entry = seen.ok_or_else(|| ApiError::no_machine(&arn))?;
@@ -227,7 +231,7 @@ pub(super) async fn describe(api: &Api, request: Requested<'_>) -> Result<Value,
     if let Some(id) = entry.revision_id(record.revision) {
         shown.insert("revisionId", id);
     }
-    show_revision(api, &mut shown, &record, request.wants_data())?;
+    show_revision(api, &mut shown, &record, request.wants_data()).await?;
     Ok(shown.into())
 }
 
@@ -260,13 +264,13 @@ pub(super) async fn describe_for_execution(api: &Api, request: Requested<'_>) ->
     if let Some(id) = entry.and_then(|entry| entry.revision_id(record.revision)) {
         shown.insert("revisionId", id);
     }
-    show_revision(api, &mut shown, &record, request.wants_data())?;
+    show_revision(api, &mut shown, &record, request.wants_data()).await?;
     shown.insert("roleArn", identity.role_arn);
     Ok(shown.into())
 }
 
 /// What is told of a revision. Its definition is not, where only names and times are wanted.
-fn show_revision(
+async fn show_revision(
     api: &Api,
     shown: &mut Map,
     record: &MachineRecord,
@@ -276,12 +280,16 @@ fn show_revision(
     if wants_data {
         api.0.keys.check(settings.key())?;
         shown.insert("definition", record.definition.clone());
-        let machine = kept(record)?;
-        let references = machine
-            .variable_references()
-            .into_iter()
-            .map(|(state, names)| (state.clone(), names.iter().cloned().map(Value::from).collect::<Value>()));
-        let references: Map = references.collect();
+        let record = record.clone();
+        let references = api.computing(record.definition.len(), move || {
+            let machine = kept(&record)?;
+            let references = machine.variable_references().into_iter();
+            let named = references.map(|(state, names)| {
+                (state.clone(), names.iter().cloned().map(Value::from).collect::<Value>())
+            });
+            Ok(named.collect::<Map>())
+        });
+        let references = references.await?;
         if !references.is_empty() {
             shown.insert("variableReferences", references);
         }

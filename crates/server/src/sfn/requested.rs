@@ -1,10 +1,34 @@
 //! A request whose members were held to the model: what is in it, by name.
 
 use super::error::{ApiError, Code};
+use crate::places::Place;
 use perdura_engine::asl::json::{Map, Value};
+use std::sync::Arc;
 
 /// How many results there are in a page where nobody says otherwise.
 const PAGE: u32 = 100;
+
+/// A request, and the memory that was set aside for it. An action that waits drops it first.
+pub(super) struct Asked {
+    value: Value,
+    room: Option<Place>,
+}
+
+impl Asked {
+    pub(super) fn new(value: Value, room: Option<Place>) -> Result<Self, ApiError> {
+        Requested::new(&value)?;
+        Ok(Self { value, room })
+    }
+
+    pub(super) fn requested(&self) -> Requested<'_> {
+        Requested::new(&self.value).expect("it was found to be an object")
+    }
+
+    /// What it said is no longer wanted, and the rest of it goes on elsewhere; the room for that is still needed.
+    pub(super) fn into_room(self) -> Option<Place> {
+        self.room
+    }
+}
 
 /// The members of a request.
 #[derive(Clone, Copy)]
@@ -30,6 +54,14 @@ impl<'a> Requested<'a> {
 
     pub(super) fn text(self, name: &str) -> Option<&'a str> {
         self.value(name)?.as_str()
+    }
+
+    /// The same, which may go elsewhere.
+    pub(super) fn shared(self, name: &str) -> Option<Arc<str>> {
+        match self.value(name)? {
+            Value::String(text) => Some(text.clone()),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => None,
+        }
     }
 
     /// A member that the model requires; without it nothing gets here.

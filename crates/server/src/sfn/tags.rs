@@ -62,7 +62,7 @@ async fn change(
             change_card(api, name.into(), move |card| change(&mut card.tags)).await?.is_some()
         }
         Tagged::Activity(name) => {
-            api.blocking(move |api| api.change_activity(&name, |activity| change(&mut activity.tags))).await?
+            api.changing(move |api| api.change_activity(&name, |activity| change(&mut activity.tags))).await?
         }
     };
     if found { Ok(Value::empty_object()) } else { Err(ApiError::no_resource(arn)) }

@@ -6,13 +6,17 @@ use super::error::{ApiError, Code};
 use super::requested::Requested;
 use perdura_engine::asl::error::{RUNTIME, TIMEOUT};
 use perdura_engine::asl::json::Value;
-use perdura_engine::{Call, Certainty, Exchange, ExecutionId, Fault, Outcome, Prepared, Refused, TestState};
+use perdura_engine::{
+    Call, Calling, Certainty, Exchange, ExecutionId, Fault, Outcome, Prepared, Refused, TestState,
+};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The longest that a state may take.
 const LONGEST: Duration = Duration::from_mins(5);
+const NOT_REVEALED: &str = "revealSecrets is switched off here: whoever runs this server can allow it with \
+                            serve.reveal_secrets = true";
 
 /// Makes the call of a state under test, and tells what came of it.
 pub type Tester =
@@ -29,23 +33,39 @@ pub struct Trying {
     pub reveals: bool,
 }
 
+/// What is known before a call.
+enum Begun {
+    Answered { shown: Value, after_ms: i64 },
+    Calling(Box<Calling>),
+}
+
 pub(super) async fn test(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
-    let moment = api.moment();
+    let reveals = request.flag("revealSecrets").unwrap_or(false);
+    if reveals && !api.0.reveals_secrets {
+        return Err(ApiError::new(Code::AccessDeniedException, NOT_REVEALED));
+    }
+    let (moment, arns) = (api.moment(), api.0.arns.clone());
     let request: Value = request.members().clone().into();
-    let state = TestState::read(&request).map_err(refused)?;
-    let calling = match state.prepare(&api.0.arns, &moment).map_err(refused)? {
-        Prepared::Answered { verdict, after_ms } => {
+    let begun = api.evaluating(move || {
+        let state = TestState::read(&request).map_err(refused)?;
+        Ok(match state.prepare(&arns, &moment).map_err(refused)? {
+            Prepared::Answered { verdict, after_ms } => Begun::Answered { shown: verdict.to_api(), after_ms },
+            Prepared::Call(calling) => Begun::Calling(calling),
+        })
+    });
+    let calling = match begun.await? {
+        Begun::Answered { shown, after_ms } => {
             // A Wait waits here as it does there.
             tokio::time::sleep(Duration::from_millis(after_ms.unsigned_abs())).await;
-            return Ok(verdict.to_api());
+            return Ok(shown);
         }
-        Prepared::Call(calling) => calling,
+        Begun::Calling(calling) => calling,
     };
     let call = calling.call().clone();
     let longest = call.timeout_seconds.map_or(LONGEST, |seconds| LONGEST.min(Duration::from_secs(seconds)));
     let (outcome, exchange) = if let Some(tester) = &api.0.tester {
         let execution = ExecutionId::beginning(moment.now, moment.entropy);
-        let trying = Trying { execution, call, reveals: state.reveal_secrets };
+        let trying = Trying { execution, call, reveals };
         let made = tokio::time::timeout(longest, tester(trying)).await;
         made.unwrap_or_else(|_elapsed| {
             let fault = Fault::named(TIMEOUT);
@@ -55,7 +75,8 @@ pub(super) async fn test(api: &Api, request: Requested<'_>) -> Result<Value, Api
         let cause = format!("Nothing here performs {}.", call.resource.arn);
         (Outcome::NotStarted { fault: Fault::new(RUNTIME, cause), scheduled: false }, None)
     };
-    Ok(calling.finish(&outcome, exchange, &api.moment()).to_api())
+    let moment = api.moment();
+    api.evaluating(move || Ok(calling.finish(&outcome, exchange, &moment).to_api())).await
 }
 
 fn refused(refused: Refused) -> ApiError {

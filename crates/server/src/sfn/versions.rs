@@ -19,7 +19,7 @@ pub(super) async fn publish(api: &Api, request: Requested<'_>) -> Result<Value, 
     let description = request.text("description").map(str::to_owned);
     let (now, most) = (api.now(), api.most());
     let entry = api
-        .blocking(move |api| {
+        .changing(move |api| {
             api.change(&name, |seen| {
                 let entry = there(seen, || ApiError::no_machine(&arn), &arn)?;
                 let mut card = entry.card.clone();
@@ -75,7 +75,7 @@ pub(super) async fn create_alias(api: &Api, request: Requested<'_>) -> Result<Va
     let (name, now, most): (Arc<str>, _, _) = (name.into(), api.now(), api.most());
     let (machine, made) = (name.clone(), alias.clone());
     let entry = api
-        .blocking(move |api| {
+        .changing(move |api| {
             api.change(&machine, |seen| {
                 let arn = api.0.arns.machine(&machine);
                 let entry = there(seen, no_such_alias, &arn)?;
@@ -264,7 +264,7 @@ pub(super) async fn change_card(
     name: Arc<str>,
     change: impl Fn(&mut Card) -> Result<(), ApiError> + Send + 'static,
 ) -> Result<Option<Entry>, ApiError> {
-    api.blocking(move |api| {
+    api.changing(move |api| {
         api.change(&name, |seen| {
             let Some(entry) = seen else { return Ok(None) };
             let mut card = entry.card.clone();

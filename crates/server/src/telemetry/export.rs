@@ -4,6 +4,7 @@
 use super::{Span, Spans, otlp};
 use crate::data::{Data, Served};
 use crate::fold::{PAGE_BYTES, broken};
+use crate::seldom::Seldom;
 use crate::{Refusal, RefusalKind};
 use perdura_engine::ExecutionId;
 use perdura_store::Reader;
@@ -148,7 +149,10 @@ impl Exporter {
                 // Retention was faster.
                 Err(refusal) if refusal.kind == RefusalKind::NotFound => {}
                 Err(refusal) => {
-                    tracing::warn!(%refusal, "an execution cannot be read for its trace");
+                    static LINE: Seldom = Seldom::new();
+                    if let Some(left_out) = LINE.turn() {
+                        tracing::warn!(%refusal, left_out, "an execution cannot be read for its trace");
+                    }
                     self.counts.dropped.fetch_add(1, Ordering::Relaxed);
                 }
             }
@@ -169,7 +173,10 @@ impl Exporter {
                 Err(error) => error,
             };
             let Some(pause) = pause(&error, tried) else {
-                tracing::warn!(%error, tried, spans = spans.len(), "spans were not taken, and are dropped");
+                static LINE: Seldom = Seldom::new();
+                if let Some(left_out) = LINE.turn() {
+                    tracing::warn!(%error, tried, left_out, "spans were not taken, and are dropped");
+                }
                 let executions = spans.iter().filter(|span| span.parent.is_none()).count().max(1);
                 self.counts.dropped.fetch_add(executions as u64, Ordering::Relaxed);
                 return;

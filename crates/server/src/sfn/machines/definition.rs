@@ -14,28 +14,38 @@ use perdura_store::MachineRecord;
 use std::sync::Arc;
 
 /// `ValidateStateMachineDefinition`
-pub(in crate::sfn) fn validate(api: &Api, request: Requested<'_>) -> Value {
+pub(in crate::sfn) async fn validate(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let severity =
         if request.text("severity") == Some("WARNING") { Severity::Warning } else { Severity::Error };
     let max_results = request.number("maxResults").and_then(|most| usize::try_from(most).ok()).unwrap_or(0);
     let options = ReadOptions { machine_type: kind(request), strict: api.0.is_strict };
-    let doubts = |machine: &Machine| api.0.doubts.as_ref().map_or_else(Vec::new, |doubts| doubts(machine));
     let validating = Validating { options, severity, max_results };
-    perdura_engine::validate(request.required("definition"), validating, doubts).to_api()
+    let text = request.shared("definition").unwrap_or_default();
+    let known = api.0.doubts.clone();
+    api.evaluating(move || {
+        let doubts = |machine: &Machine| known.as_ref().map_or_else(Vec::new, |doubts| doubts(machine));
+        Ok(perdura_engine::validate(&text, validating, doubts).to_api())
+    })
+    .await
 }
 
 /// A definition that AWS would take, or its first mistakes in AWS's words.
-pub(super) fn definition(
+pub(super) async fn definition(
     api: &Api,
-    text: &str,
+    text: Arc<str>,
     kind: MachineType,
 ) -> Result<(Arc<str>, Arc<Machine>), ApiError> {
-    let source = Source::new("definition", text);
-    let reading = read(&source, &ReadOptions { machine_type: kind, strict: api.0.is_strict });
-    if let Some(machine) = reading.machine {
-        return Ok((text.into(), Arc::new(machine)));
-    }
-    Err(ApiError::new(Code::InvalidDefinition, invalid_definition(&reading.diagnostics, &source)))
+    let options = ReadOptions { machine_type: kind, strict: api.0.is_strict };
+    // What a short one says may take long to check, too.
+    api.parsing(move || {
+        let source = Source::new("definition", text.clone());
+        let reading = read(&source, &options);
+        if let Some(machine) = reading.machine {
+            return Ok((text, Arc::new(machine)));
+        }
+        Err(ApiError::new(Code::InvalidDefinition, invalid_definition(&reading.diagnostics, &source)))
+    })
+    .await
 }
 
 /// A definition that was found valid when it was kept.

@@ -28,7 +28,7 @@ pub(in crate::sfn) async fn delete(api: &Api, request: Requested<'_>) -> Result<
     let name: Arc<str> = MachineArn::plain(&api.0.arns, arn)?.into();
     let marked = name.clone();
     let entry = api
-        .blocking(move |api| {
+        .changing(move |api| {
             api.change(&marked, |seen| {
                 let Some(entry) = seen.filter(|entry| !entry.card.deleting) else { return Ok(None) };
                 Ok(Some(Change::card(Card { deleting: true, ..entry.card.clone() })))
@@ -101,7 +101,7 @@ impl Api {
         let mut stuck = BTreeSet::new();
         // One that falls asleep, or wakes, while lists are read may be in none of them: until none is left, look again.
         while self.stop_all(entry.head.machine, &mut stuck).await? > 0 {}
-        self.blocking(move |api| {
+        self.changing(move |api| {
             api.change(&name, |seen| {
                 let is_deleting = seen.is_some_and(|entry| entry.card.deleting);
                 Ok(is_deleting.then(|| Change { revision: None, card: Box::new(|_| None) }))

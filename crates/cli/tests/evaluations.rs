@@ -1,0 +1,75 @@
+//! States that are tried out and definitions that are judged: they may take long, and nobody else waits for them.
+
+mod common;
+
+use common::Scene;
+use common::server::{Server, call, wait_until};
+use serde_json::json;
+use std::net::TcpStream;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// As costly as an expression may be.
+const COSTLY: &str = "{% $count($filter([1..100000], function($a) { $sum([1..1000]) > $a })) %}";
+
+fn trial() -> Vec<u8> {
+    let state = json!({"Type": "Pass", "QueryLanguage": "JSONata", "Output": COSTLY, "End": true});
+    let body = json!({"definition": state.to_string(), "input": "{}"});
+    call("TestState", &[], body.to_string().as_bytes())
+}
+
+#[test]
+fn states_that_evaluate_for_long_keep_nobody_from_being_answered() {
+    let scene = Scene::new("evaluations-health");
+    let server = Server::start(&scene, &[]);
+    let trials: Vec<TcpStream> = (0..8).map(|_| server.sent(&trial())).collect();
+    for _ in 0..50 {
+        let began = Instant::now();
+        assert!(server.get("/healthz").starts_with("HTTP/1.1 200 "));
+        server.api("ListStateMachines", &json!({}));
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    }
+    drop(trials);
+}
+
+#[test]
+fn too_many_states_under_test_are_told_to_come_again() {
+    let scene = Scene::new("evaluations-line");
+    let server = Server::start(&scene, &[]);
+    let (tell, told) = mpsc::channel();
+    for _ in 0..30 {
+        let (tell, mut stream) = (tell.clone(), server.sent(&trial()));
+        thread::spawn(move || {
+            let mut answer = String::new();
+            let _ = std::io::Read::read_to_string(&mut stream, &mut answer);
+            let _ = tell.send(answer);
+        });
+    }
+    let first = told.recv_timeout(Duration::from_secs(30)).expect("somebody is answered");
+    assert!(first.starts_with("HTTP/1.1 429 "), "{first}");
+    assert!(first.contains(r#""__type":"ThrottlingException""#), "{first}");
+    assert!(first.to_ascii_lowercase().contains("\r\nretry-after: 1\r\n"), "{first}");
+}
+
+#[test]
+fn a_node_that_does_not_move_while_work_waits_is_not_ready_and_still_alive() {
+    let scene = Scene::new("evaluations-ready");
+    let server = Server::start(&scene, &[]);
+    assert!(server.get("/readyz").starts_with("HTTP/1.1 200 "));
+    // One state, whose many expressions are all allowed.
+    let dear = "{% ($f := function($n) { $n < 2 ? $n : $f($n - 1) + $f($n - 2) }; $f(24)) %}";
+    let output: serde_json::Map<String, serde_json::Value> =
+        (0..200).map(|number| (number.to_string(), dear.into())).collect();
+    let state = json!({"Type": "Pass", "QueryLanguage": "JSONata", "Output": output, "End": true});
+    let machine = json!({"StartAt": "P", "States": {"P": state}}).to_string();
+    let arn = server.create("dear", "STANDARD", &machine);
+    let start = json!({"stateMachineArn": arn}).to_string();
+    let _starting = server.sent(&call("StartExecution", &[], start.as_bytes()));
+    wait_until("it is not ready", || {
+        assert!(server.get("/healthz").starts_with("HTTP/1.1 200 "));
+        server.get("/readyz").starts_with("HTTP/1.1 503 ")
+    });
+    let told = server.get("/readyz");
+    assert!(told.contains("work waits"), "{told}");
+}
