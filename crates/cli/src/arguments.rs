@@ -17,7 +17,7 @@ pub(crate) use connection::{
     ConnectionPutArguments, ConnectionShowArguments, KeyArguments,
 };
 pub(crate) use data::{
-    BackupArguments, CheckArguments, CleanupArguments, DeployArguments, HistoryArguments, LedgerArguments,
+    BackupArguments, CheckArguments, CleanupArguments, DeployArguments, GiveUpArguments, HistoryArguments, LedgerArguments,
     LedgerCommand, LogFormat, PsArguments, RedriveArguments, ResolveArguments, RestoreArguments,
     ServeArguments, ShowArguments, StartArguments, StatsArguments, StatusArgument, StopArguments,
 };
@@ -69,6 +69,7 @@ pub(crate) enum Command {
     Stats(StatsArguments),
     Stop(StopArguments),
     Redrive(RedriveArguments),
+    GiveUp(GiveUpArguments),
     Cleanup(CleanupArguments),
     Backup(BackupArguments),
     Restore(RestoreArguments),

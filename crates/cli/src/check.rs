@@ -6,15 +6,18 @@ use crate::{table, terminal};
 use anyhow::Result;
 use perdura_server::Refusal;
 use perdura_store::sqlite::{self, Finding, News};
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 /// Reads everything, beside whoever works on it.
 pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode> {
     let json = arguments.data.json;
     let mut findings = Vec::new();
+    let mut unreadable = BTreeSet::new();
     let mut tell = |news| match news {
         News::Found(Finding { table, execution, what }) => {
             let execution = execution.map(|id| id.to_string());
+            unreadable.extend(execution.clone().filter(|_| table == "history"));
             if !json {
                 let whose = execution.as_ref().map(|id| format!(" of {id}")).unwrap_or_default();
                 terminal::complain(&format!("{table}{whose}: {what}"));
@@ -38,6 +41,12 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode> {
         };
         let (executions, turns) = (count(checked.executions, "execution"), count(checked.turns, "turn"));
         terminal::print(format!("{executions} and {turns} read: {verdict}\n").as_bytes())?;
+        for id in &unreadable {
+            terminal::tell(&format!(
+                "what is left of {id} is kept: a newer perdura may read it, a backup may have it, or give it up \
+                 with `perdura give-up {id} --save FILE`"
+            ));
+        }
     }
     Ok(if checked.findings == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -13,6 +13,7 @@ mod definition;
 mod deploy;
 mod document;
 mod duration;
+mod give_up;
 mod history;
 mod ledger;
 mod ps;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         Command::Stats(arguments) => stats::stats(&arguments),
         Command::Stop(arguments) => stop::stop(&arguments),
         Command::Redrive(arguments) => stop::redrive(&arguments),
+        Command::GiveUp(arguments) => give_up::give_up(&arguments),
         Command::Cleanup(arguments) => cleanup::cleanup(&arguments),
         Command::Backup(arguments) => backup::backup(&arguments),
         Command::Restore(arguments) => backup::restore(&arguments),

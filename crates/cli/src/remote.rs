@@ -122,6 +122,8 @@ impl<A: Api> Remote<A> {
             | Request::Connections
             | Request::DeleteConnection { .. }
             | Request::Stats
+            | Request::Left { .. }
+            | Request::GiveUp { .. }
             | Request::Cleanup { .. } => {
                 Err(Refusal::invalid("the Step Functions API has no words for this").into())
             }

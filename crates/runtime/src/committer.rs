@@ -111,8 +111,6 @@ struct Held {
     lease: Lease,
     next: Position,
     totals: Totals,
-    /// From here on the journal holds what could not be read.
-    kept_from: Option<Position>,
     /// Which journal row each running execution needs first.
     bases: BTreeSet<(Position, ExecutionId)>,
     /// The journal's rows and their sizes.
@@ -138,7 +136,6 @@ impl Committer {
         let held = Held {
             next: recovery.next,
             totals: recovery.totals,
-            kept_from: None,
             bases: BTreeSet::new(),
             row_bytes: rows.values().sum(),
             rows: rows.into_iter().collect(),
@@ -157,20 +154,17 @@ impl Committer {
         }
     }
 
-    /// What could not be read may be readable to another version: the journal keeps it, whatever that costs.
-    pub(crate) fn keep_unreadable(&mut self, id: ExecutionId, from: Option<Position>) {
-        let shard = Shard::of(id, self.count);
-        if let (Some(held), Some(from)) = (self.shards.get_mut(&shard), from) {
-            held.kept_from = Some(held.kept_from.map_or(from, |kept| kept.min(from)));
-        }
-    }
-
     /// From now on each Turn is read back before it is committed, as a debug build does: a Turn that cannot be read again
     /// is a mistake of ours, and is found where it is made. It costs as much as writing.
     pub fn read_back(&mut self) {
         for held in self.shards.values_mut() {
             held.reads_back = true;
         }
+    }
+
+    /// The lease under which an execution is written.
+    pub fn lease_of(&self, execution: ExecutionId) -> Option<&Lease> {
+        self.shards.get(&Shard::of(execution, self.count)).map(|held| &held.lease)
     }
 
     /// The leases, for renewing and releasing them.
@@ -441,7 +435,7 @@ impl Draft {
             lease: held.lease.clone(),
             position,
             journal: Vec::new(),
-            keep_from: held.kept_from.map_or(keep_from, |kept| kept.min(keep_from)),
+            keep_from,
             rows: self.rows,
             segments: self.segments,
             ledger: self.ledger,

@@ -309,6 +309,12 @@ impl Door {
         Ok(answer)
     }
 
+    /// A person gives an execution up that was set aside; `false`: it was not, and stays.
+    pub async fn give_up(&self, execution: ExecutionId) -> Result<bool, InputError> {
+        let closing = || Err(InputError::Unavailable(Unavailable::Closing));
+        self.ask(&self.others, |reply| Message::GiveUp { execution, reply }).await.unwrap_or_else(closing)
+    }
+
     /// Takes a slice of what is too old, from this place on, which moves on with it. What is old is looked for beside the
     /// commits, and goes between two of them. Nothing goes before everybody who waits was asked for whom: a child that
     /// ended long ago may not have been heard of by its parent.

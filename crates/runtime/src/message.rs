@@ -156,6 +156,13 @@ pub enum Message {
         /// Read.
         machine: Arc<Machine>,
     },
+    /// A person gives an execution up that was set aside.
+    GiveUp {
+        /// Which.
+        execution: ExecutionId,
+        /// Told once nothing of it is left; `false`: it is not set aside, and stays.
+        reply: Reply<Result<bool, InputError>>,
+    },
     /// What was seen to be old is to be taken away, unless it is in memory here.
     Sweep {
         /// What was seen.

@@ -28,7 +28,7 @@ use perdura_engine::{
     Timestamp, Wake, decide,
 };
 use perdura_store::record::Begun;
-use perdura_store::{ChildOf, CommitError, Failure, MachineId, Reader, Shard, Store};
+use perdura_store::{Aside, ChildOf, CommitError, Failure, MachineId, Reader, Shard, Store};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -352,8 +352,9 @@ impl Node {
         }
         let mut committer = Committer::new(node.shard_count);
         for lease in leases {
-            let recovery = store.recover(&lease)?;
-            committer.hold(lease, &recovery);
+            let mut recovery = store.recover(&lease)?;
+            let mut aside = std::mem::take(&mut recovery.aside);
+            committer.hold(lease.clone(), &recovery);
             for (execution, what) in &recovery.damaged {
                 tracing::error!(execution = execution.map(tracing::field::display), what, "damaged");
                 if let Some(execution) = execution {
@@ -361,20 +362,25 @@ impl Node {
                 }
             }
             for stored in recovery.executions {
-                node.recover(stored, &mut committer, &mut live)?;
+                aside.extend(node.recover(stored, &mut committer, &mut live)?);
+            }
+            // Before the journal goes on without them.
+            if !aside.is_empty() {
+                store.set_aside(&lease, &aside)?;
             }
         }
         Ok((node, committer))
     }
 
+    /// Rebuilds one. What is to be set aside of it, should that not be possible.
     fn recover(
         &mut self,
         stored: perdura_store::Recovered,
         committer: &mut Committer,
         live: &mut Live,
-    ) -> Result<(), Failure> {
+    ) -> Result<Vec<Aside>, Failure> {
         let id = stored.execution;
-        let base = stored.turns.first().map(|(position, _)| *position);
+        let turns = stored.turns.clone();
         match rebuild(stored, &mut self.library, &mut *self.reader, &self.rebuilding) {
             Ok(running) => {
                 committer.rest_on_journal(&running);
@@ -390,13 +396,13 @@ impl Node {
                 self.make_ready(id);
             }
             Err(Unreadable::Damaged(damage)) => {
-                committer.keep_unreadable(id, base);
                 self.park_unreadable(id, damage.0.into());
+                return Ok(Aside::of(id, &turns));
             }
             // The journal would go on without it, and forget what it needs: better not to open at all.
             Err(Unreadable::Unavailable(failure)) => return Err(failure),
         }
-        Ok(())
+        Ok(Vec::new())
     }
 
     /// Takes in what arrived.
@@ -422,6 +428,10 @@ impl Node {
             Message::MapRun { run, reply } => reply.send(self.map_run(run)),
             Message::Adjust { run, change, reply } => self.adjust_map_run(run, change, reply),
             Message::Deployed { record, machine } => self.library.put(record, machine),
+            Message::GiveUp { reply, .. } => {
+                let why = Unavailable::Store("whoever has the store at hand gives up".into());
+                reply.send(Err(InputError::Unavailable(why)));
+            }
             Message::Sweep { reply, .. } => {
                 reply.send(Err(Unavailable::Store("whoever has the store at hand sweeps it".into())));
             }

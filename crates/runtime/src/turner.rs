@@ -7,7 +7,7 @@ use crate::message::{AdjustError, InputError, Message, Reply, Slice, StartError,
 use crate::node::{Deed, Live, Node, Opening};
 use crate::runtime::{Event, Opener, Options, Shared, closed};
 use crate::world::{Answer, Order, World};
-use perdura_engine::{Moment, Timestamp, Wake};
+use perdura_engine::{ExecutionId, Moment, Timestamp, Wake};
 use perdura_store::{CommitError, Failure, Swept};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -177,6 +177,14 @@ impl Turner {
         self.settle(opened, result)
     }
 
+    fn give_up(&self, opened: &mut Opened, execution: ExecutionId) -> Result<bool, InputError> {
+        let elsewhere = || InputError::Unavailable(Unavailable::Elsewhere);
+        let lease = opened.committer.lease_of(execution).ok_or_else(elsewhere)?.clone();
+        let mut guard = self.shared.store();
+        let store = guard.as_deref_mut().ok_or(InputError::Unavailable(Unavailable::Closing))?;
+        opened.node.give_up(store, &lease, execution, &self.world.moment())
+    }
+
     /// One slice between two groups: nothing is being written, and what was decided since is in memory.
     fn sweep(&self, opened: &mut Opened) {
         let Some((slice, reply)) = opened.sweeps.pop_front() else { return };
@@ -312,6 +320,8 @@ impl Turner {
             refuse(message, &Unavailable::Closing);
         } else if let Message::Sweep { slice, reply } = message {
             opened.sweeps.push_back((slice, reply));
+        } else if let Message::GiveUp { execution, reply } = message {
+            reply.send(self.give_up(opened, execution));
         } else {
             opened.node.take(message, &self.world.moment());
         }
@@ -415,6 +425,7 @@ pub(crate) fn refuse(message: Message, why: &Unavailable) {
         Message::MapRuns { reply, .. } => reply.send(Vec::new()),
         Message::Adjust { reply, .. } => reply.send(Err(AdjustError::Unavailable(why.clone()))),
         Message::Sweep { reply, .. } => reply.send(Err(why.clone())),
+        Message::GiveUp { reply, .. } => reply.send(Err(InputError::Unavailable(why.clone()))),
         Message::Answer { .. } | Message::Deployed { .. } | Message::Fetched { .. } => {}
     }
 }

@@ -7,8 +7,8 @@ use perdura_engine::asl::source::Source;
 use perdura_engine::{Arns, ExecutionId, Limits, Outcome, Policy, Status, Timestamp};
 use perdura_runtime::{Naming, Nowhere, Options, RealWorld, Runtime, Start, Steps, Via};
 use perdura_store::{
-    After, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Head, Lease, LedgerFilter,
-    LedgerRow, MachineChange, MachineId, MachineRecord, MapRunRow, MemoryStore, NewMachine, Reader,
+    After, Aside, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Head, Lease, LedgerFilter,
+    LedgerRow, Left, MachineChange, MachineId, MachineRecord, MapRunRow, MemoryStore, NewMachine, Reader,
     Recovered, Recovery, Registered, Registry, Retention, Revised, RevisionId, Row, Shard, Stats, Store,
     StoredTurn, Summary, SweepPlace, Sweepable, Swept, Unlisted,
 };
@@ -75,6 +75,14 @@ impl Store for Faulty {
         let longest = group.parts.iter().map(|part| part.journal.len()).max().unwrap_or(0);
         self.faults.longest.fetch_max(longest, Ordering::SeqCst);
         self.inner.commit(group)
+    }
+
+    fn set_aside(&mut self, lease: &Lease, aside: &[Aside]) -> Result<(), CommitError> {
+        self.inner.set_aside(lease, aside)
+    }
+
+    fn give_up(&mut self, lease: &Lease, execution: ExecutionId) -> Result<bool, CommitError> {
+        self.inner.give_up(lease, execution)
     }
 
     fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError> {
@@ -232,6 +240,10 @@ impl Reader for FaultyReader {
 
     fn secret(&mut self) -> Result<[u8; 32], Failure> {
         self.inner.secret()
+    }
+
+    fn left(&mut self, execution: ExecutionId) -> Result<Left, Failure> {
+        self.inner.left(execution)
     }
 
     fn ledger(&mut self, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Failure> {

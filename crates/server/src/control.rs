@@ -10,8 +10,8 @@ mod request;
 mod traced;
 
 pub use answer::{
-    ActivityListed, Answer, Deployed, Doubt, LedgerEntry, Listed, Page, Place, SealedConnection, Shown,
-    Standing, Starting, StatsAnswer, Swept, Table, Taken, Task,
+    ActivityListed, Answer, Deployed, Doubt, LedgerEntry, LeftTurn, Listed, Page, Place,
+    SealedConnection, Shown, Standing, Starting, StatsAnswer, Swept, Table, Taken, Task,
 };
 pub use ask::{Connection, connect};
 pub use listen::{Listener, SOCKET};

@@ -88,6 +88,9 @@ pub trait Data {
     /// Forgets it; `false`: there was nothing of that name.
     fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, Refusal>;
 
+    /// A person gives an execution up that was set aside; `false`: it was not, and stays.
+    fn give_up(&mut self, execution: ExecutionId) -> Result<bool, Refusal>;
+
     /// Takes a slice of what is too old, from this place on, which moves on with it.
     fn sweep(
         &mut self,

@@ -58,6 +58,8 @@ pub fn handle<D: Data>(data: &mut D, request: Request) -> Result<Answer, Refusal
         Request::Stats => upkeep::stats(data),
         Request::Stop { execution, error, cause } => executions::stop(data, &execution, error, cause),
         Request::Redrive { execution } => executions::redrive(data, &execution),
+        Request::Left { execution, from } => executions::left(data, &execution, from),
+        Request::GiveUp { execution } => executions::give_up(data, &execution),
         Request::Cleanup { ended_for_ms, ledger_for_ms, bytes_max, dry_run } => {
             let kept = upkeep::Kept { ended_for_ms, ledger_for_ms, bytes_max };
             upkeep::cleanup(data, kept, dry_run)

@@ -80,6 +80,10 @@ impl Data for Later {
         self.data.unregister(kind, name)
     }
 
+    fn give_up(&mut self, execution: ExecutionId) -> Result<bool, Refusal> {
+        self.data.give_up(execution)
+    }
+
     fn sweep(
         &mut self,
         retention: &Retention,

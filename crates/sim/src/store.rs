@@ -8,8 +8,8 @@ use crate::observed::{Life, Observed};
 use crate::sabotage::Sabotage;
 use perdura_engine::{ExecutionId, Status, Timestamp};
 use perdura_store::{
-    After, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Head, Lease, LedgerFilter,
-    LedgerRow, MachineChange, MachineId, MachineRecord, MapRunRow, NewMachine, Part, Position, Reader,
+    After, Aside, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Head, Lease, LedgerFilter,
+    LedgerRow, Left, MachineChange, MachineId, MachineRecord, MapRunRow, NewMachine, Part, Position, Reader,
     Recovered, Recovery, Registered, Registry, Retention, Revised, RevisionId, Row, Shard, Stats, Store,
     StoredTurn, Summary, SweepPlace, Sweepable, Swept, Unlisted,
 };
@@ -284,6 +284,14 @@ impl Store for SimStore {
         Ok(())
     }
 
+    fn set_aside(&mut self, lease: &Lease, aside: &[Aside]) -> Result<(), CommitError> {
+        self.inner.set_aside(lease, aside)
+    }
+
+    fn give_up(&mut self, lease: &Lease, execution: ExecutionId) -> Result<bool, CommitError> {
+        self.inner.give_up(lease, execution)
+    }
+
     fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError> {
         self.inner.deploy(machine)
     }
@@ -474,6 +482,10 @@ impl Reader for SimReader {
 
     fn secret(&mut self) -> Result<[u8; 32], Failure> {
         self.inner.secret()
+    }
+
+    fn left(&mut self, execution: ExecutionId) -> Result<Left, Failure> {
+        self.inner.left(execution)
     }
 
     fn ledger(&mut self, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Failure> {

@@ -46,7 +46,8 @@ macro_rules! store_conformance {
                 a_gap_or_a_repeat_in_the_journal_is_refused, an_empty_shard_begins_at_one,
                 turns_come_back_in_order, totals_come_back_with_the_last_row,
                 journal_rows_go_but_never_the_newest, a_damaged_journal_row_hides_nothing_else,
-                an_execution_with_a_hole_is_damaged, two_shards_in_one_commit_do_not_mix;
+                an_execution_with_a_hole_is_damaged,
+                what_was_set_aside_is_there_when_the_journal_has_gone_on, what_was_given_up_is_gone, two_shards_in_one_commit_do_not_mix;
             rows: ended_executions_are_not_recovered, sleepers_are_not_recovered, awake_rows_are_recovered,
                 a_sleeper_with_newer_turns_is_recovered, turns_that_a_row_covers_are_not_given_again,
                 a_listed_row_is_recovered_from_the_journal, a_listed_row_leaves_content_in_place,

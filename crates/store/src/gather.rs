@@ -6,7 +6,7 @@
 use crate::group::{Row, Totals};
 use crate::lease::Position;
 use crate::record::{self, Damage};
-use crate::store::{Recovered, Recovery, StoredTurn};
+use crate::store::{Aside, Recovered, Recovery, StoredTurn};
 use perdura_engine::ExecutionId;
 use std::collections::BTreeMap;
 
@@ -29,13 +29,28 @@ pub(crate) struct Journal {
 struct Found {
     standing: Standing,
     turns: Vec<(Position, StoredTurn)>,
+    /// Some of the Turns were set aside, and may stand in the journal too.
+    is_aside: bool,
+}
+
+impl Found {
+    fn new(standing: Standing) -> Self {
+        Self { standing, turns: Vec::new(), is_aside: false }
+    }
+
+    fn take(&mut self, position: Position, turn: StoredTurn) {
+        let is_known =
+            |(known, has): &(Position, StoredTurn)| *known == position && has.number == turn.number;
+        if turn.number > self.standing.covered && !(self.is_aside && self.turns.iter().any(is_known)) {
+            self.turns.push((position, turn));
+        }
+    }
 }
 
 impl Journal {
     /// An execution that is to be loaded even if the journal has nothing of it.
     pub(crate) fn awake(&mut self, execution: ExecutionId, covered: u64) {
-        self.found
-            .insert(execution, Found { standing: Standing { covered, awake: true }, turns: Vec::new() });
+        self.found.insert(execution, Found::new(Standing { covered, awake: true }));
     }
 
     /// What could not be read.
@@ -60,22 +75,50 @@ impl Journal {
             Ok(read) => read,
             Err(damage) => {
                 self.damaged(None, format!("journal row {}: {damage}", position.0));
+                let turns = sealed.to_vec();
+                self.recovery.aside.push(Aside { execution: None, position, turns });
                 return Ok(());
             }
         };
         self.recovery.totals = totals;
         for (execution, turn) in turns {
-            let found = match self.found.entry(execution) {
-                std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
-                std::collections::btree_map::Entry::Vacant(entry) => {
-                    entry.insert(Found { standing: standing(execution)?, turns: Vec::new() })
-                }
-            };
-            if turn.number > found.standing.covered {
-                found.turns.push((position, turn));
-            }
+            self.found(execution, &mut standing)?.take(position, turn);
         }
         Ok(())
+    }
+
+    /// What was set aside before, in the order of its positions, and before the journal is read.
+    pub(crate) fn take_back<E>(
+        &mut self,
+        position: Position,
+        sealed: &[u8],
+        mut standing: impl FnMut(ExecutionId) -> Result<Standing, E>,
+    ) -> Result<(), E> {
+        let turns = record::read_journal(sealed).map(|(_, turns)| turns).unwrap_or_default();
+        for (execution, turn) in turns {
+            let found = self.found(execution, &mut standing)?;
+            // It is told, whatever is left of it.
+            (found.is_aside, found.standing.awake) = (true, true);
+            found.take(position, turn);
+        }
+        Ok(())
+    }
+
+    /// An execution that was given up: what the journal has of it does not count.
+    pub(crate) fn given_up(&mut self, execution: ExecutionId) {
+        self.found.insert(execution, Found::new(Standing { covered: u64::MAX, awake: false }));
+    }
+
+    fn found<E>(
+        &mut self,
+        execution: ExecutionId,
+        standing: &mut impl FnMut(ExecutionId) -> Result<Standing, E>,
+    ) -> Result<&mut Found, E> {
+        use std::collections::btree_map::Entry;
+        match self.found.entry(execution) {
+            Entry::Occupied(entry) => Ok(entry.into_mut()),
+            Entry::Vacant(entry) => Ok(entry.insert(Found::new(standing(execution)?))),
+        }
     }
 
     /// All of it. `load` gives the row and the first Turn that no segment holds.
@@ -93,11 +136,17 @@ impl Journal {
             let loaded = load(execution)?.and_then(|(row, unsegmented_from)| {
                 sound(row.as_ref())?;
                 whole(&found)?;
-                Ok(Recovered { execution, row, unsegmented_from, turns: found.turns })
+                Ok((row, unsegmented_from))
             });
             match loaded {
-                Ok(recovered) => self.recovery.executions.push(recovered),
-                Err(damage) => self.recovery.damaged.push((Some(execution), damage.0)),
+                Ok((row, unsegmented_from)) => {
+                    let turns = found.turns;
+                    self.recovery.executions.push(Recovered { execution, row, unsegmented_from, turns });
+                }
+                Err(damage) => {
+                    self.recovery.aside.extend(Aside::of(execution, &found.turns));
+                    self.recovery.damaged.push((Some(execution), damage.0));
+                }
             }
         }
         Ok(self.recovery)

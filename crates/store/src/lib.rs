@@ -26,6 +26,6 @@ pub use machine::{
 pub use memory::MemoryStore;
 pub use sqlite::{SqliteOptions, SqliteReader, SqliteStore};
 pub use store::{
-    After, Clock, CommitError, Due, Failure, FailureKind, Filter, LedgerFilter, Reader, Recovered, Recovery,
+    After, Aside, Clock, CommitError, Due, Failure, FailureKind, Filter, Left, LedgerFilter, Reader, Recovered, Recovery,
     Retention, Stats, Store, StoredTurn, Summary, SweepPlace, Sweepable, Swept, Unlisted,
 };

@@ -11,7 +11,7 @@ use crate::gather::{Journal, Standing};
 use crate::group::{ChildOf, Group, LedgerRow, MachineId, MapRunRow, RevisionId, Row, Segment, Totals};
 use crate::lease::{Epoch, Lease, Position, Shard};
 use crate::machine::{MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
-use crate::store::{CommitError, Failure, FailureKind, Reader, Recovery, Store, Swept};
+use crate::store::{Aside, CommitError, Failure, FailureKind, Reader, Recovery, Store, Swept};
 use perdura_engine::{ExecutionId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -44,6 +44,8 @@ struct Memory {
     /// Map Runs whose parents are gone.
     orphaned: BTreeSet<Uuid>,
     registry: BTreeMap<(Registry, Arc<str>), Registered>,
+    /// What is kept of executions that cannot be read; without Turns: it was given up.
+    aside: BTreeMap<(Shard, Position, Option<ExecutionId>), Option<Vec<u8>>>,
     secret: Secret,
 }
 
@@ -210,6 +212,15 @@ impl Store for MemoryStore {
         }
         let standing =
             |execution| Ok::<_, Infallible>(Standing { covered: memory.covered(execution), awake: false });
+        for ((shard, position, execution), sealed) in &memory.aside {
+            match (execution, sealed) {
+                (Some(execution), None) => journal.given_up(*execution),
+                (Some(_), Some(sealed)) if *shard == lease.shard => {
+                    let Ok(()) = journal.take_back(*position, sealed, standing);
+                }
+                _ => {}
+            }
+        }
         for (position, sealed) in memory.journal_of(lease.shard) {
             let Ok(()) = journal.read(position, sealed, standing);
         }
@@ -225,6 +236,21 @@ impl Store for MemoryStore {
         memory.check(group)?;
         memory.keep(group);
         Ok(())
+    }
+
+    fn set_aside(&mut self, lease: &Lease, aside: &[Aside]) -> Result<(), CommitError> {
+        let mut memory = self.lock();
+        memory.fence(lease)?;
+        for Aside { execution, position, turns } in aside {
+            memory.aside.entry((lease.shard, *position, *execution)).or_insert_with(|| Some(turns.clone()));
+        }
+        Ok(())
+    }
+
+    fn give_up(&mut self, lease: &Lease, execution: ExecutionId) -> Result<bool, CommitError> {
+        let mut memory = self.lock();
+        memory.fence(lease)?;
+        Ok(memory.give_up(lease.shard, execution))
     }
 
     fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError> {

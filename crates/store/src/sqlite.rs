@@ -5,6 +5,7 @@
 //! an error of which nobody can say what it left on disk the handle refuses all further work: the way on is to
 //! open the file again and to read what is there.
 
+mod aside;
 mod backup;
 mod check;
 mod checkpoint;
@@ -31,7 +32,7 @@ pub use restore::{Restored, restore};
 use crate::group::Group;
 use crate::lease::{Lease, Shard};
 use crate::machine::{MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
-use crate::store::{CommitError, Failure, FailureKind, Reader, Recovery, Store, Swept};
+use crate::store::{Aside, CommitError, Failure, FailureKind, Reader, Recovery, Store, Swept};
 use checkpoint::Checkpointer;
 use fault::{Files, Trouble, io};
 use lock::Lock;
@@ -320,6 +321,20 @@ impl Store for SqliteStore {
 
     fn commit(&mut self, group: &Group) -> Result<(), CommitError> {
         self.transact("writing to", |connection| commit::commit(connection, group))
+    }
+
+    fn set_aside(&mut self, lease: &Lease, aside: &[Aside]) -> Result<(), CommitError> {
+        self.transact("setting aside in", |connection| {
+            commit::fence(connection, lease)?;
+            aside::set(connection, lease.shard, aside)
+        })
+    }
+
+    fn give_up(&mut self, lease: &Lease, execution: ExecutionId) -> Result<bool, CommitError> {
+        self.transact("giving up in", |connection| {
+            commit::fence(connection, lease)?;
+            aside::give_up(connection, lease.shard, execution)
+        })
     }
 
     fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError> {

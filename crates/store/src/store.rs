@@ -6,10 +6,10 @@
 use crate::group::{Group, LedgerRow, MachineId, MapRunRow, RevisionId, Row, Totals};
 use crate::lease::{Epoch, Lease, Position, Shard};
 use crate::machine::{Head, MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
-use crate::record::TurnBody;
+use crate::record::{JournalWriter, TurnBody};
 use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -74,6 +74,44 @@ pub struct Recovery {
     pub executions: Vec<Recovered>,
     /// What could not be read: the execution where it is known, and what is wrong. Everything else is there.
     pub damaged: Vec<(Option<ExecutionId>, String)>,
+    /// What the journal has of those, to be set aside before it goes on without them.
+    pub aside: Vec<Aside>,
+}
+
+/// What one row of the journal has of an execution that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Aside {
+    /// Whose; `None`: the row itself cannot be read.
+    pub execution: Option<ExecutionId>,
+    /// Where it stands.
+    pub position: Position,
+    /// Its Turns, sealed as a row of the journal, or the row as it is.
+    pub turns: Vec<u8>,
+}
+
+impl Aside {
+    /// These Turns of an execution.
+    pub fn of(execution: ExecutionId, turns: &[(Position, StoredTurn)]) -> Vec<Self> {
+        let mut rows: BTreeMap<Position, JournalWriter> = BTreeMap::new();
+        for (position, turn) in turns {
+            rows.entry(*position).or_default().push(execution, turn.number, &turn.body);
+        }
+        let aside = |(position, row): (Position, JournalWriter)| Self {
+            execution: Some(execution),
+            position,
+            turns: row.seal(),
+        };
+        rows.into_iter().map(aside).collect()
+    }
+}
+
+/// What is left of an execution that cannot be read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Left {
+    /// What its row says, where it has one that can be read.
+    pub status: Option<Status>,
+    /// The Turns that can be read, in order, from its row, its segments and the journal. Some may be missing.
+    pub turns: Vec<StoredTurn>,
 }
 
 /// One of them.
@@ -172,6 +210,14 @@ pub trait Store: Send {
 
     /// What ran on a Shard, for the one who holds it now.
     fn recover(&mut self, lease: &Lease) -> Result<Recovery, CommitError>;
+
+    /// Keeps what the journal has of executions that cannot be read, until a person has decided. What is kept already stays
+    /// as it is.
+    fn set_aside(&mut self, lease: &Lease, aside: &[Aside]) -> Result<(), CommitError>;
+
+    /// Gives an execution up for good: its row, its history, what was set aside of it, and what the journal has of it. To
+    /// be called for one that nobody has in memory. `false`: there is nothing of it.
+    fn give_up(&mut self, lease: &Lease, execution: ExecutionId) -> Result<bool, CommitError>;
 
     /// Writes a group: all of it is on disk, or nothing of it ever was.
     fn commit(&mut self, group: &Group) -> Result<(), CommitError>;
@@ -486,6 +532,9 @@ pub trait Reader: Send {
         before: Option<u64>,
         bytes_max: usize,
     ) -> Result<Vec<StoredTurn>, Failure>;
+
+    /// What is left of an execution, whether or not it fits together.
+    fn left(&mut self, execution: ExecutionId) -> Result<Left, Failure>;
 
     /// Rows of the ledger, the oldest first.
     fn ledger(&mut self, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Failure>;

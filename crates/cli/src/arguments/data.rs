@@ -347,6 +347,30 @@ pub(crate) struct RedriveArguments {
     pub(crate) data: ReachArguments,
 }
 
+/// Give up an execution that cannot be read: nothing of it is kept.
+///
+/// What is left of it is kept until then, because a newer perdura may read it, and a person may want to know how far it
+/// came. `perdura check` tells of such executions.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  perdura give-up 0198c0de-7a11-7000-8000-000000000001 --save left.jsonl
+
+Exit codes:
+  0  nothing of it is kept
+  1  there is no such execution, it can be read, or the file cannot be written
+  2  the command line is wrong, or the data cannot be reached")]
+pub(crate) struct GiveUpArguments {
+    /// By id, ARN, machine/name, or a name that only one has.
+    #[arg(value_name = "EXECUTION")]
+    pub(crate) execution: String,
+    /// Write what is left of it to this new file first, one Turn on each line.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) save: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) data: DataArguments,
+}
+
 /// Take away what is too old: executions that ended long ago, and what the ledger kept of them.
 ///
 /// A server does so by itself, as its configuration says; see its section "retention" in perdura.toml.

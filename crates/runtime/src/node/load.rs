@@ -5,7 +5,7 @@ use crate::message::{InputError, Reply, Slice, Unavailable, View};
 use crate::running::{Running, Unreadable, rebuild};
 use perdura_engine::asl::resource::Target;
 use perdura_engine::{Call, Effect, Execution, ExecutionId, Input, Moment, Wake, decide};
-use perdura_store::{ChildOf, CommitError, Recovered, Shard, Store, Swept};
+use perdura_store::{ChildOf, CommitError, Lease, Recovered, Shard, Store, Swept};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -201,6 +201,32 @@ impl Node {
         self.timers.replace(id, wake, Wake::default());
         // The journal must not keep rows for the sake of one that does not move.
         self.stale.push(id);
+    }
+
+    /// A person gives up what was set aside: nothing of it is left. `false`: it was not set aside, and stays. No Turn of
+    /// it can be under way.
+    pub fn give_up(
+        &mut self,
+        store: &mut dyn Store,
+        lease: &Lease,
+        id: ExecutionId,
+        moment: &Moment,
+    ) -> Result<bool, InputError> {
+        match self.awake(id, moment) {
+            Ok(()) | Err(InputError::Parked(_)) => {}
+            Err(error) => return Err(error),
+        }
+        let Some(slot) = self.slots.get(&id).filter(|slot| slot.parked.is_some()) else { return Ok(false) };
+        // One that a mistake of ours has stopped is first taken down to its row.
+        if slot.machine.is_some() && slot.running.as_ref().is_none_or(|running| running.base.is_some()) {
+            let why = Unavailable::Store("its row is being written: ask again".into());
+            return Err(InputError::Unavailable(why));
+        }
+        let unavailable = |error: CommitError| Unavailable::Store(error.to_string().into());
+        store.give_up(lease, id).map_err(|error| InputError::Unavailable(unavailable(error)))?;
+        tracing::warn!(execution = %id, "given up by a person");
+        self.forget(id);
+        Ok(true)
     }
 
     /// One that has not begun is gone, and its name is free.

@@ -51,6 +51,18 @@ pub enum Answer {
     Stats(Box<StatsAnswer>),
     /// What was taken away, or would be.
     Swept(Swept),
+    /// A page of what is left of an execution; it goes on with this Turn.
+    Left(Page<LeftTurn, u64>),
+}
+
+/// A Turn of an execution that cannot be read as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeftTurn {
+    /// Which.
+    pub turn: u64,
+    /// As it is stored; what is no text is replaced.
+    pub body: String,
 }
 
 /// An activity.

@@ -143,7 +143,19 @@ pub enum Request {
         /// Which.
         execution: String,
     },
-    /// Take a slice of what is too old.
+    /// Show what is left of an execution that cannot be read.
+    Left {
+        /// Which.
+        execution: String,
+        /// From this Turn on.
+        from: u64,
+    },
+    /// Give an execution up that was set aside: nothing of it is kept.
+    GiveUp {
+        /// Which.
+        execution: String,
+    },
+    /// Take away what is too old.
     Cleanup {
         /// Executions that ended longer ago than this, in milliseconds.
         ended_for_ms: i64,
@@ -167,6 +179,7 @@ impl Request {
             | Self::Turns { .. }
             | Self::Trace { .. }
             | Self::Ledger(_)
+            | Self::Left { .. }
             | Self::Activities
             | Self::Connections
             // These two are for a server alone: nobody has to hold the data to be told that there is none.
@@ -183,6 +196,7 @@ impl Request {
             | Self::DeleteConnection { .. }
             | Self::Stop { .. }
             | Self::Redrive { .. }
+            | Self::GiveUp { .. }
             | Self::Cleanup { .. } => false,
         }
     }

@@ -93,6 +93,10 @@ impl Data for Beside {
         only_reads()
     }
 
+    fn give_up(&mut self, _: ExecutionId) -> Result<bool, Refusal> {
+        only_reads()
+    }
+
     fn sweep(&mut self, _: &Retention, _: &mut Option<SweepPlace>, _: u32) -> Result<Swept, Refusal> {
         only_reads()
     }

@@ -212,6 +212,15 @@ impl Data for Deposit {
         Ok(self.store.unregister(kind, name)?)
     }
 
+    fn give_up(&mut self, execution: ExecutionId) -> Result<bool, Refusal> {
+        self.open()?;
+        let moment = self.clock.moment();
+        let Some((node, committer)) = &mut self.node else { return Ok(false) };
+        let elsewhere = || Refusal::conflict("another process holds this execution's shard");
+        let lease = committer.lease_of(execution).ok_or_else(elsewhere)?.clone();
+        Ok(node.give_up(&mut *self.store, &lease, execution, &moment)?)
+    }
+
     fn sweep(
         &mut self,
         retention: &Retention,

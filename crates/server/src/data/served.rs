@@ -134,6 +134,10 @@ impl Data for Served {
         Ok(was_there)
     }
 
+    fn give_up(&mut self, execution: ExecutionId) -> Result<bool, Refusal> {
+        Ok(self.handle.block_on(self.door.give_up(execution))?)
+    }
+
     fn sweep(
         &mut self,
         retention: &Retention,

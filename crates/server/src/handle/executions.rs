@@ -1,7 +1,7 @@
 //! Executions: started, listed, shown, stopped, redriven.
 
 use super::find::find;
-use crate::control::{Answer, Listed, Page, Place, Shown, Standing, Starting, Taken};
+use crate::control::{Answer, LeftTurn, Listed, Page, Place, Shown, Standing, Starting, Taken};
 use crate::data::Data;
 use crate::fold::{Folded, fold};
 use crate::{Refusal, names};
@@ -195,4 +195,37 @@ fn give<D: Data>(data: &mut D, which: &str, input: Input, done: &str) -> Result<
     let performs = data.performs();
     let execution = execution.to_string().into();
     Ok(Answer::Taken(Taken { execution, ignored: taken.ignored, status: taken.status, performs }))
+}
+
+/// How much of what is left is told at once.
+const LEFT_BYTES: usize = 1 << 20;
+
+pub(super) fn left<D: Data>(data: &mut D, which: &str, from: u64) -> Result<Answer, Refusal> {
+    let execution = find(data, which)?;
+    let left = data.read(|reader| reader.left(execution))?;
+    if left.status.is_none() && left.turns.is_empty() {
+        return Err(no_such(execution));
+    }
+    let (mut items, mut bytes, mut next) = (Vec::new(), 0, None);
+    for turn in left.turns.into_iter().filter(|turn| turn.number >= from) {
+        if bytes > LEFT_BYTES {
+            next = Some(turn.number);
+            break;
+        }
+        bytes += turn.body.len();
+        items.push(LeftTurn {
+            turn: turn.number,
+            body: String::from_utf8_lossy(&turn.body).into_owned(),
+        });
+    }
+    Ok(Answer::Left(Page { items, next }))
+}
+
+pub(super) fn give_up<D: Data>(data: &mut D, which: &str) -> Result<Answer, Refusal> {
+    let execution = find(data, which)?;
+    if data.give_up(execution)? {
+        return Ok(Answer::Done);
+    }
+    Err(Refusal::conflict(format!("{execution} can be read, and is not given up"))
+        .but("`perdura stop` ends it"))
 }

@@ -183,3 +183,48 @@ pub fn two_shards_in_one_commit_do_not_mix(make: Make<'_>) {
     }
     assert_eq!(store.reader().unwrap().stats().unwrap().totals.turns, 2);
 }
+
+/// One execution whose second Turn is missing, set aside, and a journal that has gone on without it.
+fn set_aside(node: &mut Node) {
+    let part = node.turns(&[(only(1), 1)]);
+    node.commit(part);
+    let part = node.turns(&[(only(1), 3)]);
+    node.commit(part);
+    let recovery = node.recover();
+    assert_eq!(recovery.damaged.len(), 1, "{recovery:?}");
+    assert_eq!(recovery.aside.len(), 2, "{recovery:?}");
+    for _ in 0..2 {
+        node.store.set_aside(&node.lease, &recovery.aside).unwrap();
+    }
+}
+
+pub fn what_was_set_aside_is_there_when_the_journal_has_gone_on(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    set_aside(&mut node);
+    let numbers = |node: &Node| -> Vec<u64> {
+        let left = node.reader().left(only(1)).unwrap();
+        left.turns.iter().map(|turn| turn.number).collect()
+    };
+    assert_eq!(numbers(&node), [1, 3]);
+    node.move_on();
+    assert_eq!(numbers(&node), [1, 3]);
+    let recovery = node.recover();
+    assert_eq!(recovery.damaged.iter().map(|(who, _)| *who).collect::<Vec<_>>(), [Some(only(1))]);
+    // Whoever can read it writes its row, and then nothing is kept aside.
+    node.rows(vec![ended(only(1), 3, 10)]);
+    assert_eq!(node.recover().damaged, []);
+}
+
+pub fn what_was_given_up_is_gone(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    set_aside(&mut node);
+    assert!(node.store.give_up(&node.lease, only(1)).unwrap());
+    let recovery = node.recover();
+    assert_eq!((recovery.damaged, recovery.executions.len()), (vec![], 0), "the journal still has its Turns");
+    node.move_on();
+    assert!(node.recover().damaged.is_empty());
+    assert!(node.reader().left(only(1)).unwrap().turns.is_empty());
+    assert!(!node.store.give_up(&node.lease, only(9)).unwrap(), "there is no such execution");
+}

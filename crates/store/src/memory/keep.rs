@@ -94,6 +94,9 @@ impl Memory {
         if let Some(name) = &row.name {
             self.names.insert((row.machine, name.clone()), row.execution);
         }
+        if row.content.is_some() && !self.aside.is_empty() {
+            self.aside.retain(|(_, _, whose), _| *whose != Some(row.execution));
+        }
         if let Some(child) = row.child {
             self.children.insert(child, row.execution);
         }
@@ -240,6 +243,16 @@ impl Memory {
         }
         swept.ledger = (before - self.ledger.len()) as u64;
         swept
+    }
+
+    pub(super) fn give_up(&mut self, shard: Shard, execution: ExecutionId) -> bool {
+        let before = self.aside.len() + self.rows.len();
+        self.ledger.retain(|_, (row, _)| row.execution != execution);
+        self.aside.retain(|(_, _, whose), _| *whose != Some(execution));
+        self.forget(execution);
+        let is_gone = self.aside.len() + self.rows.len() < before;
+        self.aside.insert((shard, self.newest(shard), Some(execution)), None);
+        is_gone
     }
 
     /// Takes one; whether it has Map Runs, whose children go next.

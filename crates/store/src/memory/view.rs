@@ -7,12 +7,13 @@ use crate::lease::{Position, Shard};
 use crate::machine::{Head, MachineRecord, Registered, Registry};
 use crate::record::{self, Damage};
 use crate::store::{
-    After, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, Reader, Recovered, Retention, Stats,
+    After, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, Left, Reader, Recovered, Retention, Stats,
     StoredTurn, Summary, SweepPlace, Sweepable, Unlisted,
 };
 use crate::words;
 use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
 use uuid::Uuid;
@@ -42,11 +43,19 @@ impl Memory {
     fn beyond(&self, execution: ExecutionId) -> Result<Vec<(Position, StoredTurn)>, Damage> {
         let covered = self.covered(execution);
         let mut turns = Vec::new();
+        for ((_, position, whose), sealed) in &self.aside {
+            if let (true, Some(sealed)) = (*whose == Some(execution), sealed) {
+                let found = record::read_journal(sealed).map(|(_, turns)| turns).unwrap_or_default();
+                turns.extend(found.into_iter().map(|(_, turn)| (*position, turn)));
+            }
+        }
+        turns.retain(|(_, turn): &(Position, StoredTurn)| turn.number > covered);
         for (position, sealed) in self.journal_of(Shard::of(execution, self.shards())) {
             // A damaged row is told by recovery; here it must not hide the executions beside it.
             let Ok((_, found)) = record::read_journal(sealed) else { continue };
+            let last = turns.last().map_or(covered, |(_, turn)| turn.number);
             let wanted =
-                |(whose, turn): &(ExecutionId, StoredTurn)| *whose == execution && turn.number > covered;
+                |(whose, turn): &(ExecutionId, StoredTurn)| *whose == execution && turn.number > last;
             turns.extend(found.into_iter().filter(wanted).map(|(_, turn)| (position, turn)));
         }
         gather::dense(covered, &turns)?;
@@ -276,6 +285,24 @@ impl Reader for MemoryReader {
         bytes_max: usize,
     ) -> Result<Vec<StoredTurn>, Failure> {
         self.lock().retreat(execution, before, bytes_max).map_err(|damage| corrupt(execution, damage))
+    }
+
+    fn left(&mut self, execution: ExecutionId) -> Result<Left, Failure> {
+        let memory = self.lock();
+        let row = memory.rows.get(&execution).map(|kept| &kept.row);
+        let mut turns: BTreeMap<u64, StoredTurn> = BTreeMap::new();
+        let mut take = |found: Vec<StoredTurn>| turns.extend(found.into_iter().map(|turn| (turn.number, turn)));
+        for (_, segment) in memory.segments.range((execution, 0)..=(execution, u64::MAX)) {
+            take(record::read_history(&segment.bytes, segment.first).unwrap_or_default());
+        }
+        if let Some(content) = row.and_then(|row| row.content.as_ref()) {
+            take(record::read_history(&content.tail, content.tail_from).unwrap_or_default());
+        }
+        for sealed in memory.aside.values().flatten().chain(memory.journal.values()) {
+            let found = record::read_journal(sealed).map(|(_, turns)| turns).unwrap_or_default();
+            take(found.into_iter().filter(|(whose, _)| *whose == execution).map(|(_, turn)| turn).collect());
+        }
+        Ok(Left { status: row.map(|row| row.status), turns: turns.into_values().collect() })
     }
 
     fn ledger(&mut self, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Failure> {

@@ -145,6 +145,8 @@ impl Check<'_> {
                 }
             }
         }
+        let aside = aside(&self.connection);
+        who.extend(self.spared("aside", None, aside).unwrap_or_default());
         who
     }
 
@@ -310,6 +312,13 @@ impl Fold {
         }
         wrong
     }
+}
+
+/// Executions of which something was set aside.
+fn aside(connection: &Connection) -> Result<Vec<ExecutionId>, Trouble> {
+    let mut statement = connection
+        .prepare("SELECT DISTINCT execution FROM aside WHERE execution IS NOT NULL AND turns IS NOT NULL")?;
+    Ok(statement.query_map([], |row| row.get(0).map(execution_of))?.collect::<Result<_, _>>()?)
 }
 
 fn texts(connection: &Connection, sql: &str) -> Result<Vec<String>, Trouble> {

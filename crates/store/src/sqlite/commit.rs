@@ -181,7 +181,7 @@ fn write_row(connection: &Connection, shard: Shard, newest: Position, row: &Row)
         bind(&row.waits)?;
     }
     statement.raw_execute()?;
-    Ok(())
+    if row.content.is_some() { super::aside::take_back(connection, row.execution) } else { Ok(()) }
 }
 
 fn write_ledger(connection: &Connection, change: &LedgerChange) -> Result<(), Refused> {

@@ -6,14 +6,14 @@ pub(super) mod list;
 
 use super::fault::{Files, Trouble};
 use super::rows::{self, execution_of, id_of, ledger_row, row_of, unsegmented_from};
-use super::{machines, map_runs, registry, schema, sweep};
+use super::{aside, machines, map_runs, registry, schema, sweep};
 use crate::gather;
 use crate::group::{LedgerRow, MachineId, MapRunRow, RevisionId, Row, Totals};
 use crate::lease::Shard;
 use crate::machine::{Head, MachineRecord, Registered, Registry};
 use crate::record;
 use crate::store::{
-    After, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, Reader, Recovered, Retention, Stats,
+    After, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, Left, Reader, Recovered, Retention, Stats,
     StoredTurn, Summary, SweepPlace, Sweepable, Unlisted,
 };
 use crate::words;
@@ -413,6 +413,11 @@ impl Reader for SqliteReader {
 
     fn map_runs(&mut self, execution: ExecutionId) -> Result<Vec<MapRunRow>, Failure> {
         self.ask(|connection, _| map_runs::of(connection, execution))
+    }
+
+    fn left(&mut self, execution: ExecutionId) -> Result<Left, Failure> {
+        let shard = self.shard(execution);
+        self.ask(|connection, _| aside::left(connection, shard, execution))
     }
 
     fn ledger(&mut self, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Failure> {

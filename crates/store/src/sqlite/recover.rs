@@ -1,6 +1,7 @@
 //! What ran on a Shard. One spoilt page costs what stood on it, not the rest: each row is read by itself, and what
 //! cannot be read is told.
 
+use super::aside;
 use super::fault::Trouble;
 use super::rows::{execution_of, id_of, journal_range, position_of, row_of, unsegmented_from};
 use crate::gather::{Journal, Standing};
@@ -19,6 +20,8 @@ pub(super) fn recover(connection: &Connection, shard: Shard) -> Result<Recovery,
             journal.awake(execution, covered);
         }
     }
+    let taken = aside::read(connection, shard, &mut journal, |who| standing(connection, who)).map(|_| ());
+    spared(taken, &mut journal, "what was set aside")?;
     for id in journal_ids(connection, shard, &mut journal)? {
         let turns = connection
             .prepare_cached("SELECT turns FROM journal WHERE id = ?1")?

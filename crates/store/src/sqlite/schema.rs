@@ -16,6 +16,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("0002_reach.sql"),
     include_str!("0003_map_runs.sql"),
     include_str!("0004_heads.sql"),
+    include_str!("0005_aside.sql"),
 ];
 
 /// Makes the tables, or brings them up to date.

@@ -7,6 +7,7 @@
 //! Children of a Map Run stay as long as their parent, because a redrive asks for them. When the parent has gone, they
 //! are the first to go, slice by slice, and their run's row after the last of them.
 
+use super::aside;
 use super::fault::Trouble;
 use super::map_runs;
 use super::read::Beyond;
@@ -158,7 +159,11 @@ fn may_go(
     let shard = Shard(shard);
     let oldest = match oldest {
         Some((known, oldest)) if *known == shard => *oldest,
-        _ => oldest.insert((shard, oldest_of(connection, shard)?)).1,
+        _ => {
+            let first = oldest_of(connection, shard)?;
+            aside::forget(connection, shard, first)?;
+            oldest.insert((shard, first)).1
+        }
     };
     Ok(Some(row).filter(|_| (covered_at as u64) < oldest.0))
 }

@@ -6,6 +6,7 @@
 use crate::gather::dense;
 use crate::lease::{Position, Shard};
 use crate::record;
+use crate::sqlite::aside;
 use crate::sqlite::fault::Trouble;
 use crate::sqlite::rows::{id_of, journal_range, position_of};
 use crate::store::{StoredTurn, Unlisted};
@@ -32,13 +33,19 @@ impl Beyond {
         covered: u64,
     ) -> Result<Vec<(Position, StoredTurn)>, Trouble> {
         let mut turns = Vec::new();
+        for (position, sealed) in aside::of(connection, execution)? {
+            let found = record::read_journal(&sealed).map(|(_, turns)| turns).unwrap_or_default();
+            turns.extend(found.into_iter().map(|(_, turn)| (position, turn)));
+        }
+        turns.retain(|(_, turn): &(Position, StoredTurn)| turn.number > covered);
         for id in self.learn(connection, shard)? {
             if self.rows.get(&id).is_none_or(|ids| ids.binary_search(&execution).is_err()) {
                 continue;
             }
             let Some(found) = open(connection, id)? else { continue };
+            let last = turns.last().map_or(covered, |(_, turn)| turn.number);
             let wanted =
-                |(whose, turn): &(ExecutionId, StoredTurn)| *whose == execution && turn.number > covered;
+                |(whose, turn): &(ExecutionId, StoredTurn)| *whose == execution && turn.number > last;
             turns.extend(found.into_iter().filter(wanted).map(|(_, turn)| (position_of(id), turn)));
         }
         dense(covered, &turns)?;

@@ -1,0 +1,76 @@
+//! What is left of an execution that cannot be read is kept until a person has decided.
+
+mod common;
+
+use common::Scene;
+use common::server::Server;
+use perdura_engine::{ExecutionId, Timestamp};
+use perdura_store::record::JournalWriter;
+use perdura_store::{Group, Part, SqliteOptions, SqliteStore, Store};
+
+const PASS: &str = r#"{"StartAt": "P", "States": {"P": {"Type": "Pass", "End": true}}}"#;
+
+/// Adds two executions to the journal: one whose only Turn this version cannot read, and one whose first Turn is missing.
+fn spoil(scene: &Scene) -> [String; 2] {
+    let mut store =
+        SqliteStore::open(&scene.path("data"), SqliteOptions::default()).expect("nobody holds it");
+    let lease = store.acquire(&"test".into(), Timestamp(0), Timestamp(1)).expect("it is free").remove(0);
+    let recovery = store.recover(&lease).expect("it can be read");
+    let spoilt = [7, 8].map(ExecutionId::from_random);
+    let mut journal = JournalWriter::new(&recovery.totals);
+    journal.push(spoilt[0], 1, b"what only a later version reads");
+    journal.push(spoilt[1], 2, b"the rest of it");
+    let part = Part {
+        lease,
+        position: Some(recovery.next),
+        journal: journal.seal(),
+        keep_from: recovery.next,
+        rows: Vec::new(),
+        segments: Vec::new(),
+        ledger: Vec::new(),
+        map_runs: Vec::new(),
+        totals: None,
+    };
+    store.commit(&Group { parts: vec![part] }).expect("it can be written");
+    spoilt.map(|id| id.to_string())
+}
+
+#[test]
+fn what_cannot_be_read_outlives_the_next_commits_until_it_is_given_up() {
+    let scene = Scene::new("damage").file("pass.asl.json", PASS);
+    scene.one(&["deploy", "pass.asl.json"]);
+    let [id, other] = spoil(&scene);
+    for round in 0..2 {
+        let server = Server::start(&scene, &[]);
+        for number in 0..3 {
+            let name = format!("n-{round}-{number}");
+            scene.one(&["start", "pass", "--name", &name]);
+            scene.until_status(&name, "SUCCEEDED");
+        }
+        scene.one(&["cleanup", "--older-than", "0s"]);
+        server.end("-KILL");
+    }
+    let checked = scene.on_data(&["check"]);
+    assert_eq!(checked.code, Some(1), "{checked:?}");
+    for part in [&*id, &*other, "cannot be read", &format!("perdura give-up {id} --save FILE")] {
+        assert!(checked.stderr.contains(part), "{part:?} is missing: {checked:?}");
+    }
+    let server = Server::start(&scene, &[]);
+    // The others are not held up: what ended is swept all the same.
+    scene.one(&["start", "pass", "--name", "last"]);
+    scene.until_status("last", "SUCCEEDED");
+    scene.one(&["cleanup", "--older-than", "0s"]);
+    assert!(scene.json(&["ps"]).len() <= 1, "{:?}", scene.json(&["ps"]));
+    scene.on_data(&["give-up", "last"]).fails(1, &["can be read, and is not given up"]);
+    let given_up = scene.one(&["give-up", &id, "--save", "left.jsonl"]);
+    assert_eq!(given_up["saved"], 1, "{given_up}");
+    assert_eq!(scene.lines("left.jsonl"), [r#"{"turn":1,"body":"what only a later version reads"}"#]);
+    assert_eq!(scene.one(&["give-up", &other, "--save", "other.jsonl"])["saved"], 1);
+    assert_eq!(scene.lines("other.jsonl"), [r#"{"turn":2,"body":"the rest of it"}"#]);
+    server.end("-KILL");
+    assert_eq!(scene.one(&["check"])["findings"], serde_json::json!([]));
+    let server = Server::start(&scene, &[]);
+    let log = std::fs::read_to_string(scene.path("serve.log")).expect("there is a log");
+    assert!(!log.contains(&id) && !log.contains(&other), "{log}");
+    assert_eq!(server.end("-TERM"), Some(0));
+}
