@@ -17,9 +17,10 @@ pub(crate) use connection::{
     ConnectionPutArguments, ConnectionShowArguments, KeyArguments,
 };
 pub(crate) use data::{
-    BackupArguments, CheckArguments, CleanupArguments, DeployArguments, GiveUpArguments, HistoryArguments, LedgerArguments,
-    LedgerCommand, LogFormat, PsArguments, RedriveArguments, ResolveArguments, RestoreArguments,
-    ServeArguments, ShowArguments, StartArguments, StatsArguments, StatusArgument, StopArguments,
+    BackupArguments, CheckArguments, CleanupArguments, CompactArguments, DeployArguments, GiveUpArguments,
+    HistoryArguments, LedgerArguments, LedgerCommand, LogFormat, PsArguments, RedriveArguments,
+    ResolveArguments, RestoreArguments, ServeArguments, ShowArguments, StartArguments, StatsArguments,
+    StatusArgument, StopArguments,
 };
 
 pub(crate) use follow::{TraceArguments, WatchArguments};
@@ -71,6 +72,7 @@ pub(crate) enum Command {
     Redrive(RedriveArguments),
     GiveUp(GiveUpArguments),
     Cleanup(CleanupArguments),
+    Compact(CompactArguments),
     Backup(BackupArguments),
     Restore(RestoreArguments),
     Check(CheckArguments),

@@ -6,6 +6,7 @@ mod backup;
 mod bench;
 mod check;
 mod cleanup;
+mod compact;
 mod config;
 mod connection;
 mod data;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         Command::Stop(arguments) => stop::stop(&arguments),
         Command::Redrive(arguments) => stop::redrive(&arguments),
         Command::GiveUp(arguments) => give_up::give_up(&arguments),
+        Command::Compact(arguments) => compact::compact(&arguments),
         Command::Cleanup(arguments) => cleanup::cleanup(&arguments),
         Command::Backup(arguments) => backup::backup(&arguments),
         Command::Restore(arguments) => backup::restore(&arguments),

@@ -124,6 +124,7 @@ impl<A: Api> Remote<A> {
             | Request::Stats
             | Request::Left { .. }
             | Request::GiveUp { .. }
+            | Request::Compact
             | Request::Cleanup { .. } => {
                 Err(Refusal::invalid("the Step Functions API has no words for this").into())
             }

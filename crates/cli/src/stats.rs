@@ -25,6 +25,7 @@ pub(crate) fn stats(arguments: &StatsArguments) -> Result<ExitCode> {
         ("oldest pending", oldest),
         ("repeated or answered twice", format!("{:.2} % of all attempts", stats.repeated_share * 100.0)),
         ("bytes on disk", stats.bytes.to_string()),
+        ("of them free", stats.free_bytes.to_string()),
     ])?;
     terminal::print(b"\n")?;
     let rows: Vec<Vec<String>> = stats

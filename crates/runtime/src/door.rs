@@ -12,7 +12,7 @@ use perdura_engine::{Answered, By, ExecutionId, Input, Outcome, TaskToken};
 use perdura_store::record::TurnBody;
 use perdura_store::{
     After, CommitError, Failure, FailureKind, Filter, MachineChange, MachineId, MachineRecord, MapRunRow,
-    NewMachine, Reader, Registered, Registry, Retention, Revised, Store, Summary, SweepPlace, Swept,
+    NewMachine, Reader, Registered, Registry, Retention, Revised, Room, Store, Summary, SweepPlace, Swept,
 };
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -336,6 +336,11 @@ impl Door {
         let swept = swept.unwrap_or(Err(Unavailable::Closing)).map_err(|why| failed(why.to_string()))?;
         *place = found.next;
         Ok(Swept { more: swept.more || found.next.is_some(), ..swept })
+    }
+
+    /// Gives a slice of free room back to the disk. It waits for the disk.
+    pub fn give_back(&self, pages: u32, reserves: bool) -> Result<Room, CommitError> {
+        self.with_store(|store| store.give_back(pages, reserves))
     }
 
     /// What can be seen of the node.

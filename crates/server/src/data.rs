@@ -18,7 +18,7 @@ use perdura_engine::{Arns, ExecutionId, Input, Outcome, TaskToken, Timestamp};
 use perdura_runtime::{Start, Started, Taken, View};
 use perdura_store::{
     After, Failure, Filter, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention,
-    Summary, SweepPlace, Swept,
+    Room, Summary, SweepPlace, Swept,
 };
 use std::sync::Arc;
 
@@ -90,6 +90,9 @@ pub trait Data {
 
     /// A person gives an execution up that was set aside; `false`: it was not, and stays.
     fn give_up(&mut self, execution: ExecutionId) -> Result<bool, Refusal>;
+
+    /// Gives free room back to the disk: a slice of it, or all of it where nobody else works.
+    fn give_back(&mut self, pages: u32, reserves: bool) -> Result<Room, Refusal>;
 
     /// Takes a slice of what is too old, from this place on, which moves on with it.
     fn sweep(

@@ -60,6 +60,7 @@ pub fn handle<D: Data>(data: &mut D, request: Request) -> Result<Answer, Refusal
         Request::Redrive { execution } => executions::redrive(data, &execution),
         Request::Left { execution, from } => executions::left(data, &execution, from),
         Request::GiveUp { execution } => executions::give_up(data, &execution),
+        Request::Compact => upkeep::compact(data),
         Request::Cleanup { ended_for_ms, ledger_for_ms, bytes_max, dry_run } => {
             let kept = upkeep::Kept { ended_for_ms, ledger_for_ms, bytes_max };
             upkeep::cleanup(data, kept, dry_run)

@@ -1,7 +1,7 @@
 //! What is old goes, a slice at a time, so that nobody waits long for a sweep.
 
 use crate::data::{Data, Served};
-use perdura_store::{Retention, SweepPlace};
+use perdura_store::{Retention, Room, SweepPlace};
 use std::time::Duration;
 
 /// How many executions one slice takes: a commit that meets one takes a few milliseconds longer.
@@ -10,6 +10,8 @@ pub const SLICE: u32 = 32;
 pub(crate) const COUNTED_AT_ONCE: u32 = 1_000;
 /// How often a server looks for what is too old.
 const EVERY: Duration = Duration::from_mins(1);
+/// How many pages of 4 KiB are given back to the disk at once.
+pub(crate) const PAGES: u32 = 64;
 /// Between two slices the others have their turn.
 pub(crate) const PAUSE: Duration = Duration::from_millis(5);
 
@@ -83,6 +85,20 @@ pub async fn sweep(data: Served, keep: Keep) {
                     break;
                 }
             }
+        }
+        give_back(&data).await;
+    }
+}
+
+/// Gives the room back that will not soon be used, a slice at a time.
+async fn give_back(data: &Served) {
+    loop {
+        let mut data = data.clone();
+        match tokio::task::spawn_blocking(move || data.give_back(PAGES, true)).await {
+            Ok(Ok(Room { more: true, .. })) => tokio::time::sleep(PAUSE).await,
+            Ok(Ok(_)) => return,
+            Ok(Err(refusal)) => return tracing::warn!(%refusal, "room cannot be given back"),
+            Err(panic) => return tracing::error!(%panic, "giving room back failed"),
         }
     }
 }

@@ -9,7 +9,7 @@ use perdura_server::data::{Data, Deposit};
 use perdura_server::{Refusal, handle, stuck};
 use perdura_store::{
     After, Failure, Filter, MachineId, MachineRecord, MemoryStore, NewMachine, Reader, Registered, Registry,
-    Retention, Summary, SweepPlace, Swept,
+    Retention, Room, Summary, SweepPlace, Swept,
 };
 use std::sync::Arc;
 
@@ -82,6 +82,10 @@ impl Data for Later {
 
     fn give_up(&mut self, execution: ExecutionId) -> Result<bool, Refusal> {
         self.data.give_up(execution)
+    }
+
+    fn give_back(&mut self, pages: u32, reserves: bool) -> Result<Room, Refusal> {
+        self.data.give_back(pages, reserves)
     }
 
     fn sweep(

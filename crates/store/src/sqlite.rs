@@ -19,6 +19,7 @@ mod read;
 mod recover;
 mod registry;
 mod restore;
+mod room;
 mod rows;
 mod schema;
 mod sweep;
@@ -32,7 +33,7 @@ pub use restore::{Restored, restore};
 use crate::group::Group;
 use crate::lease::{Lease, Shard};
 use crate::machine::{MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
-use crate::store::{Aside, CommitError, Failure, FailureKind, Reader, Recovery, Store, Swept};
+use crate::store::{Aside, CommitError, Failure, FailureKind, Reader, Recovery, Room, Store, Swept};
 use checkpoint::Checkpointer;
 use fault::{Files, Trouble, io};
 use lock::Lock;
@@ -260,6 +261,8 @@ fn connect(files: &Files, options: &SqliteOptions) -> Result<Connection, Failure
         connection.busy_timeout(BUSY_FOR)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         connection.pragma_update(None, "page_size", PAGE_BYTES)?;
+        // It counts for a file that is empty, and for one that is written anew.
+        connection.pragma_update(None, "auto_vacuum", room::INCREMENTAL)?;
         connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
         connection.pragma_update(None, "synchronous", "full")?;
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
@@ -362,6 +365,28 @@ impl Store for SqliteStore {
         self.transact("sweeping", |connection| {
             Ok(sweep::sweep(connection, going, ledger_before, ledger_most)?)
         })
+    }
+
+    fn give_back(&mut self, pages: u32, reserves: bool) -> Result<Room, CommitError> {
+        let room = self.transact("giving room back in", |connection| {
+            Ok(room::give_back(connection, pages, reserves)?)
+        })?;
+        if room.gives_back && !room.more {
+            // The file is cut off when the log has been copied.
+            self.shared.checkpointer.desk.copy();
+        }
+        Ok(room)
+    }
+
+    fn rewrite(&mut self) -> Result<Room, CommitError> {
+        self.ready()?;
+        let rewrite = "VACUUM; PRAGMA wal_checkpoint(TRUNCATE)";
+        let room = self.connection.execute_batch(rewrite).map_err(Trouble::from);
+        match room.and_then(|()| room::free(&self.connection)) {
+            Ok(room) => Ok(room),
+            Err(trouble) if trouble.is_busy() => Err(CommitError::Busy),
+            Err(trouble) => Err(self.lose("writing anew", trouble)),
+        }
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, Failure> {

@@ -245,6 +245,18 @@ pub trait Store: Send {
         ledger_most: u32,
     ) -> Result<Swept, CommitError>;
 
+    /// Gives a slice of free room back to the disk, at most so many pages, in one short transaction. With `reserves`, what
+    /// will soon be used stays.
+    fn give_back(&mut self, _pages: u32, _reserves: bool) -> Result<Room, CommitError> {
+        Ok(Room::default())
+    }
+
+    /// Writes the data anew, without free room, and so that it gives room back from then on. Nothing else can be done
+    /// meanwhile.
+    fn rewrite(&mut self) -> Result<Room, CommitError> {
+        Ok(Room::default())
+    }
+
     /// A view for reading, which sees every commit that was made before a call to it.
     fn reader(&self) -> Result<Box<dyn Reader>, Failure>;
 
@@ -431,6 +443,19 @@ pub struct Stats {
     pub tables: Vec<(String, u64, u64)>,
     /// The data's size on disk.
     pub bytes: u64,
+    /// How much of that is free.
+    pub room: Room,
+}
+
+/// Room inside the data that nothing is stored in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// How much.
+    pub free_bytes: u64,
+    /// It can be given back to the disk while work goes on.
+    pub gives_back: bool,
+    /// There is more to give back: ask again.
+    pub more: bool,
 }
 
 /// The read side. It never waits for a writer, and no writer waits for it.

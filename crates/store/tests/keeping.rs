@@ -7,8 +7,8 @@ use folder::TempFolder;
 use perdura_engine::{LedgerStatus, Timestamp};
 use perdura_store::sqlite::{Checked, Finding, News, backup, check, restore};
 use perdura_store::{
-    FailureKind, LedgerChange, LedgerFilter, LedgerRow, Part, Reader, Row, SqliteOptions, SqliteReader,
-    SqliteStore, Store,
+    FailureKind, LedgerChange, LedgerFilter, LedgerRow, Part, Reader, Retention, Row, SqliteOptions,
+    SqliteReader, SqliteStore, Store,
 };
 use stage::{Stage, ends, key, pays, who};
 use std::path::Path;
@@ -220,6 +220,38 @@ fn what_only_the_journal_knows_of_is_told() {
     let summary = &unlisted[0].summary;
     assert_eq!((summary.name.as_deref(), summary.machine), (Some("one"), stage.machine.machine));
     assert_eq!((summary.status, summary.started_at), (perdura_engine::Status::Running, Timestamp(1)));
+}
+
+#[test]
+fn what_may_go_is_counted_while_somebody_writes() {
+    let mut stage = busy();
+    let part = stage.turns(&[]);
+    let keep_from = part.position.unwrap();
+    stage.commit(Part { keep_from, ..part });
+    let writer = rusqlite::Connection::open(stage.folder.path().join("perdura.db")).unwrap();
+    writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let retention =
+        Retention { ended_before: Timestamp(i64::MAX), ledger_before: Timestamp(0), bytes_max: None };
+    let found = SqliteReader::open(stage.folder.path()).unwrap().sweepable(&retention, None, 10).unwrap();
+    assert_eq!(found.going, [(who(1), Timestamp(3))]);
+    writer.execute_batch("ROLLBACK").unwrap();
+}
+
+#[test]
+fn a_file_of_an_earlier_version_gives_room_back_once_it_was_written_anew() {
+    let mut stage = busy();
+    stage.store.rewrite().unwrap();
+    let folder = stage.folder.path().to_owned();
+    let meddle = rusqlite::Connection::open(folder.join("perdura.db")).unwrap();
+    meddle.execute_batch("PRAGMA auto_vacuum = NONE; VACUUM").unwrap();
+    drop(meddle);
+    let Stage { store, folder, .. } = stage;
+    drop(store);
+    let mut store = SqliteStore::open(folder.path(), SqliteOptions::default()).unwrap();
+    assert!(!store.give_back(10, false).unwrap().gives_back);
+    assert!(store.rewrite().unwrap().gives_back);
+    assert!(store.give_back(10, false).unwrap().gives_back);
+    assert_eq!(findings(folder.path()).1, []);
 }
 
 #[test]

@@ -402,6 +402,25 @@ pub(crate) struct CleanupArguments {
     pub(crate) data: DataArguments,
 }
 
+/// Give the free room inside the data back to the disk.
+///
+/// A server does so by itself, but for a tenth that will soon be used. While one runs, pages go back in small slices beside
+/// its commits. Where none runs the file is written anew, which an earlier version's file needs once.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  perdura compact
+  perdura compact --data /var/lib/perdura --json
+
+Exit codes:
+  0  done
+  1  the data cannot be used, or was made by an earlier version and is in use
+  2  the command line is wrong, or the data cannot be reached")]
+pub(crate) struct CompactArguments {
+    #[command(flatten)]
+    pub(crate) data: DataArguments,
+}
+
 /// Copy the data to a new file, one moment of it, while everything goes on.
 #[derive(Debug, Args)]
 #[command(after_help = "\

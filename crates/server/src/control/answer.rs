@@ -51,6 +51,8 @@ pub enum Answer {
     Stats(Box<StatsAnswer>),
     /// What was taken away, or would be.
     Swept(Swept),
+    /// What room is free.
+    Room(FreeRoom),
     /// A page of what is left of an execution; it goes on with this Turn.
     Left(Page<LeftTurn, u64>),
 }
@@ -63,6 +65,16 @@ pub struct LeftTurn {
     pub turn: u64,
     /// As it is stored; what is no text is replaced.
     pub body: String,
+}
+
+/// Room inside the data that nothing is stored in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FreeRoom {
+    /// How much is left.
+    pub free_bytes: u64,
+    /// There is more to give back: ask again.
+    pub more: bool,
 }
 
 /// An activity.
@@ -371,6 +383,9 @@ pub struct StatsAnswer {
     pub tables: Vec<Table>,
     /// The data's size on disk.
     pub bytes: u64,
+    /// How much of that is free.
+    #[serde(default)]
+    pub free_bytes: u64,
 }
 
 /// A table's size.

@@ -155,6 +155,8 @@ pub enum Request {
         /// Which.
         execution: String,
     },
+    /// Give free room back to the disk.
+    Compact,
     /// Take away what is too old.
     Cleanup {
         /// Executions that ended longer ago than this, in milliseconds.
@@ -197,6 +199,7 @@ impl Request {
             | Self::Stop { .. }
             | Self::Redrive { .. }
             | Self::GiveUp { .. }
+            | Self::Compact
             | Self::Cleanup { .. } => false,
         }
     }

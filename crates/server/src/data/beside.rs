@@ -8,7 +8,7 @@ use perdura_engine::{Arns, ExecutionId, Input, Outcome, TaskToken, Timestamp};
 use perdura_runtime::{RealClock, Start, Started, Taken, View};
 use perdura_store::{
     After, Failure, Filter, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention,
-    Summary, SweepPlace, Swept,
+    Room, Summary, SweepPlace, Swept,
 };
 use std::sync::Arc;
 
@@ -94,6 +94,10 @@ impl Data for Beside {
     }
 
     fn give_up(&mut self, _: ExecutionId) -> Result<bool, Refusal> {
+        only_reads()
+    }
+
+    fn give_back(&mut self, _: u32, _: bool) -> Result<Room, Refusal> {
         only_reads()
     }
 

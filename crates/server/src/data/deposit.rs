@@ -17,7 +17,7 @@ use perdura_runtime::{
 };
 use perdura_store::{
     After, CommitError, Failure, Filter, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry,
-    Retention, Store, Summary, SweepPlace, Swept,
+    Retention, Room, Store, Summary, SweepPlace, Swept,
 };
 use std::sync::{Arc, mpsc};
 
@@ -219,6 +219,10 @@ impl Data for Deposit {
         let elsewhere = || Refusal::conflict("another process holds this execution's shard");
         let lease = committer.lease_of(execution).ok_or_else(elsewhere)?.clone();
         Ok(node.give_up(&mut *self.store, &lease, execution, &moment)?)
+    }
+
+    fn give_back(&mut self, _: u32, _: bool) -> Result<Room, Refusal> {
+        Ok(self.store.rewrite()?)
     }
 
     fn sweep(

@@ -8,7 +8,7 @@ use perdura_engine::{Arns, ExecutionId, Input, Outcome, TaskToken, Timestamp};
 use perdura_runtime::{Door, RealClock, Start, Started, Taken, View};
 use perdura_store::{
     After, Failure, Filter, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention,
-    Summary, SweepPlace, Swept,
+    Room, Summary, SweepPlace, Swept,
 };
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -136,6 +136,10 @@ impl Data for Served {
 
     fn give_up(&mut self, execution: ExecutionId) -> Result<bool, Refusal> {
         Ok(self.handle.block_on(self.door.give_up(execution))?)
+    }
+
+    fn give_back(&mut self, pages: u32, reserves: bool) -> Result<Room, Refusal> {
+        Ok(self.door.give_back(pages, reserves)?)
     }
 
     fn sweep(

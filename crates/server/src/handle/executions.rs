@@ -213,10 +213,7 @@ pub(super) fn left<D: Data>(data: &mut D, which: &str, from: u64) -> Result<Answ
             break;
         }
         bytes += turn.body.len();
-        items.push(LeftTurn {
-            turn: turn.number,
-            body: String::from_utf8_lossy(&turn.body).into_owned(),
-        });
+        items.push(LeftTurn { turn: turn.number, body: String::from_utf8_lossy(&turn.body).into_owned() });
     }
     Ok(Answer::Left(Page { items, next }))
 }

@@ -1,9 +1,9 @@
 //! How much there is, and what is too old.
 
 use crate::Refusal;
-use crate::control::{Answer, StatsAnswer, Swept, Table, ledger_word};
+use crate::control::{Answer, FreeRoom, StatsAnswer, Swept, Table, ledger_word};
 use crate::data::Data;
-use crate::retention::{COUNTED_AT_ONCE, PAUSE, SLICE};
+use crate::retention::{COUNTED_AT_ONCE, PAGES, PAUSE, SLICE};
 use perdura_engine::{Status, Timestamp};
 use perdura_store::{Retention, Stats, SweepPlace, Totals};
 
@@ -31,7 +31,7 @@ pub(super) fn stats<D: Data>(data: &mut D) -> Result<Answer, Refusal> {
 }
 
 fn told(stats: Stats) -> StatsAnswer {
-    let Stats { totals, executions, ledger, oldest_pending, tables, bytes } = stats;
+    let Stats { totals, executions, ledger, oldest_pending, tables, bytes, room } = stats;
     let names = Totals::NAMES.iter().map(ToString::to_string);
     StatsAnswer {
         executions: executions.into_iter().map(|(status, count)| (status.name().to_owned(), count)).collect(),
@@ -41,6 +41,7 @@ fn told(stats: Stats) -> StatsAnswer {
         repeated_share: share(&totals),
         tables: tables.into_iter().map(|(name, rows, bytes)| Table { name, rows, bytes }).collect(),
         bytes,
+        free_bytes: room.free_bytes,
     }
 }
 
@@ -63,6 +64,22 @@ pub(super) fn cleanup<D: Data>(data: &mut D, kept: Kept, dry_run: bool) -> Resul
     };
     let swept = if dry_run { would_go(data, &retention)? } else { sweep(data, &retention)? };
     Ok(Answer::Swept(swept))
+}
+
+/// Gives free room back for a while, a slice at a time where others work.
+pub(super) fn compact<D: Data>(data: &mut D) -> Result<Answer, Refusal> {
+    let until = data.now().after_ms(ANSWERED_AFTER_MS);
+    loop {
+        let room = data.give_back(PAGES, false)?;
+        if !room.gives_back {
+            return Err(Refusal::conflict("the file was made by an earlier perdura, and gives nothing back while it is in use")
+                .but("stop the server and run `perdura compact` once: it is written anew, and gives room back from then on"));
+        }
+        if !room.more || data.now() >= until {
+            return Ok(Answer::Room(FreeRoom { free_bytes: room.free_bytes, more: room.more }));
+        }
+        std::thread::sleep(PAUSE);
+    }
 }
 
 /// Counts what would go, beside everybody else and a slice at a time: no commit waits for it, and the log is not kept

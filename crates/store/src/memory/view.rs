@@ -291,7 +291,8 @@ impl Reader for MemoryReader {
         let memory = self.lock();
         let row = memory.rows.get(&execution).map(|kept| &kept.row);
         let mut turns: BTreeMap<u64, StoredTurn> = BTreeMap::new();
-        let mut take = |found: Vec<StoredTurn>| turns.extend(found.into_iter().map(|turn| (turn.number, turn)));
+        let mut take =
+            |found: Vec<StoredTurn>| turns.extend(found.into_iter().map(|turn| (turn.number, turn)));
         for (_, segment) in memory.segments.range((execution, 0)..=(execution, u64::MAX)) {
             take(record::read_history(&segment.bytes, segment.first).unwrap_or_default());
         }
@@ -356,6 +357,7 @@ impl Reader for MemoryReader {
                 ("map_run".to_owned(), memory.map_runs.len() as u64, 0),
             ],
             bytes: memory.bytes(),
+            room: crate::store::Room::default(),
         })
     }
 

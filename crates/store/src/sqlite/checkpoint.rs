@@ -59,6 +59,11 @@ impl Desk {
         if pages < self.copy_at.load(Ordering::Relaxed) || self.finish.load(Ordering::Relaxed) {
             return;
         }
+        self.copy();
+    }
+
+    /// Has the log copied now, however short it is.
+    pub(super) fn copy(&self) {
         let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
         if !wanted.copy {
             wanted.copy = true;

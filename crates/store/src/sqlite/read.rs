@@ -246,6 +246,7 @@ fn stats(connection: &Connection, shards: u16, files: &Files) -> Result<Stats, T
         oldest_pending: oldest.map(Timestamp),
         tables,
         bytes: size(&files.db) + size(&files.wal()),
+        room: super::room::free(connection)?,
     })
 }
 

@@ -1,0 +1,44 @@
+//! Giving free room back to the disk.
+//!
+//! What is swept leaves free pages inside the file, and what comes next uses them. After a peak there may be far more of
+//! them than will be used, so a file made by this version can give them back a slice at a time: pages from its end are
+//! moved into free places, and the file is cut off when the log is copied into it. A file of an earlier version has to
+//! be written anew once.
+
+use super::fault::Trouble;
+use crate::store::Room;
+use rusqlite::Connection;
+
+/// As much stays free in any case, in pages: 4 MiB.
+const RESERVE: i64 = 1_024;
+/// And this part of the file.
+const RESERVE_PART: i64 = 10;
+/// `PRAGMA auto_vacuum` of a file that gives pages back when it is asked to.
+pub(super) const INCREMENTAL: i64 = 2;
+
+fn number(connection: &Connection, pragma: &str) -> Result<i64, Trouble> {
+    Ok(connection.pragma_query_value(None, pragma, |row| row.get(0))?)
+}
+
+/// How much of the file is free, and whether it can be given back beside the commits.
+pub(super) fn free(connection: &Connection) -> Result<Room, Trouble> {
+    let free = number(connection, "freelist_count")?;
+    let free_bytes = (free * number(connection, "page_size")?) as u64;
+    let gives_back = number(connection, "auto_vacuum")? == INCREMENTAL;
+    Ok(Room { free_bytes, gives_back, more: false })
+}
+
+/// Gives a slice back, but for what will soon be used.
+pub(super) fn give_back(connection: &Connection, pages: u32, reserves: bool) -> Result<Room, Trouble> {
+    let room = free(connection)?;
+    let reserve = if reserves { RESERVE.max(number(connection, "page_count")? / RESERVE_PART) } else { 0 };
+    let excess = number(connection, "freelist_count")? - reserve;
+    if !room.gives_back || excess <= 0 {
+        return Ok(room);
+    }
+    let slice = excess.min(i64::from(pages));
+    let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({slice})"))?;
+    let mut rows = statement.query([])?;
+    while rows.next()?.is_some() {}
+    Ok(Room { more: excess > slice, ..free(connection)? })
+}
