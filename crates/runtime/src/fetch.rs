@@ -216,8 +216,15 @@ fn result_of(row: &Row, reader: &mut dyn Reader) -> Result<ChildResult, Failure>
     let first = first.as_ref().or(tail.first()).ok_or_else(|| damaged("it has no Turns".into()))?;
     let begun = TurnBody::read(&first.body).map_err(|damage| damaged(damage.0))?.begun;
     let begun = begun.ok_or_else(|| damaged("its first Turn does not say who it is".into()))?;
-    let ending = last_event(&tail).map_err(|damage| damaged(damage.0))?;
-    let ending = ending.ok_or_else(|| damaged("its last Turns have no event".into()))?;
+    let mut ending = last_event(&tail).map_err(|damage| damaged(damage.0))?;
+    // Large Turns do not stand in the tail.
+    let mut before = content.tail_from;
+    while ending.is_none() && before > 1 {
+        before -= 1;
+        let turns = reader.turns(row.execution, before, 1)?;
+        ending = last_event(&turns).map_err(|damage| damaged(damage.0))?;
+    }
+    let ending = ending.ok_or_else(|| damaged("none of its Turns has an event".into()))?;
     let (output, fault) = match ending {
         EventKind::ExecutionSucceeded { output } => (Some(output), Fault::default()),
         EventKind::ExecutionFailed(fault)
