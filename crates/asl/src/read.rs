@@ -103,6 +103,12 @@ pub fn read_state_of(source: &Source, wanted: &str, name: &str, options: &ReadOp
     Some(read_tree(source, &single::machine_around(state, name, language), *options))
 }
 
+/// Warns of members that a document names twice, of which most readers keep the last and say nothing. The definitions
+/// of a template are read from values, which have lost the first ones.
+pub fn doubled_members(root: &Node) -> Vec<Diagnostic> {
+    duplicates::warnings(root)
+}
+
 fn parse(source: &Source, options: ReadOptions) -> Result<Node, Box<Diagnostic>> {
     let bytes_max = if options.strict { STRICT_BYTES_MAX } else { BYTES_MAX };
     if source.text.len() > bytes_max {

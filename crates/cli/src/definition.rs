@@ -31,6 +31,11 @@ impl Definition {
         Self { source, reading }
     }
 
+    /// A template with what was found in it; its definitions are read on their own.
+    pub(crate) fn of_template(source: Source, diagnostics: Vec<Diagnostic>) -> Self {
+        Self { source, reading: Reading { machine: None, diagnostics } }
+    }
+
     /// What is kept: JSON, whatever it was written in.
     pub(crate) fn json(&self) -> Result<String> {
         match self.source.format() {

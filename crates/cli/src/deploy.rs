@@ -5,7 +5,7 @@ use crate::data::Data;
 use crate::definition::Definition;
 use crate::run::config::Config;
 use crate::run::input::machine_name;
-use crate::template::{self, Given};
+use crate::template::{self, Given, Template};
 use crate::terminal::{self, stderr_paint};
 use crate::{document, table};
 use anyhow::{Context, Result, anyhow, bail};
@@ -29,7 +29,11 @@ pub(crate) fn deploy(arguments: &DeployArguments) -> Result<ExitCode> {
     let reading = arguments.reading.settled()?;
     let mut data = arguments.data.reach()?;
     let (wanted, activities) = if let Some(template) = template::parse(&source)? {
-        of_template(arguments, reading.strict, &template, &mut data)?
+        let wanted = of_template(arguments, reading.strict, &template, &mut data)?;
+        // Nobody is left to tell if stderr is gone.
+        let doubled = Definition::of_template(source, template.doubled);
+        let _ = write!(io::stderr().lock(), "{}", doubled.render(stderr_paint().0));
+        wanted
     } else {
         let kind = reading.machine_type.into();
         let definition = Definition::read(source, kind, reading.strict);
@@ -59,7 +63,7 @@ pub(crate) fn deploy(arguments: &DeployArguments) -> Result<ExitCode> {
 fn of_template(
     arguments: &DeployArguments,
     strict: bool,
-    template: &perdura_asl::json::Value,
+    template: &Template,
     data: &mut Data,
 ) -> Result<(Vec<Wanted>, Vec<String>)> {
     let given = Given::new(data.arns()?, &arguments.file, arguments.template.values());

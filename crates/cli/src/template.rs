@@ -16,9 +16,10 @@ pub(crate) use machine::Found;
 use crate::document;
 use crate::run::input::machine_name;
 use anyhow::{Result, anyhow};
+use perdura_asl::diagnostic::Diagnostic;
 use perdura_asl::json::Value;
 use perdura_asl::node::Node;
-use perdura_asl::read::BYTES_MAX;
+use perdura_asl::read::{BYTES_MAX, doubled_members};
 use perdura_asl::source::Source;
 use perdura_engine::Arns;
 use std::collections::BTreeMap;
@@ -85,15 +86,25 @@ impl fmt::Display for Problem {
     }
 }
 
+/// A template that was read.
+#[derive(Debug)]
+pub(crate) struct Template {
+    /// What it says.
+    pub(crate) value: Value,
+    /// Members that it has twice: the last counts.
+    pub(crate) doubled: Vec<Diagnostic>,
+}
+
 /// The template in a text; `None`: it is something else, such as a definition.
-pub(crate) fn parse(source: &Source) -> Result<Option<Value>> {
+pub(crate) fn parse(source: &Source) -> Result<Option<Template>> {
     // Every resource has a type that begins so, and hardly any definition says it.
     if !source.text.contains("AWS::") {
         return Ok(None);
     }
     let node = Node::parse_tagged(source, member).map_err(|found| document::refusal(source, &found))?;
     let is_template = node.get("Resources").is_some_and(|resources| resources.as_object().is_some());
-    Ok((is_template && node.get("StartAt").is_none()).then(|| node.to_value()))
+    let template = || Template { value: node.to_value(), doubled: doubled_members(&node) };
+    Ok((is_template && node.get("StartAt").is_none()).then(template))
 }
 
 /// The functions that have a short form in YAML, those that are not worked out here included: these are named in the
@@ -128,14 +139,14 @@ fn member(tag: &str) -> Option<String> {
 }
 
 /// What a template has; what is wrong with it is one error. Definitions in files are looked for beside it.
-pub(crate) fn read(template: &Value, given: &Given, file: &Path) -> Result<Found> {
+pub(crate) fn read(template: &Template, given: &Given, file: &Path) -> Result<Found> {
     let folder = file.parent().unwrap_or(Path::new(""));
     // Whatever is wrong with a file, the template cannot be used without it, and the problem names it.
     let beside = |name: &str| {
         let read = document::read_text(&folder.join(name), BYTES_MAX).ok()?;
         Some(read.text.to_string())
     };
-    Found::read(template, given, &beside).map_err(|problems| {
+    Found::read(&template.value, given, &beside).map_err(|problems| {
         let lines: Vec<String> = problems.iter().map(|problem| format!("\n  {problem}")).collect();
         anyhow!("{} cannot be used:{}", given.file, lines.concat())
     })

@@ -59,9 +59,11 @@ fn open(path: &Path, arguments: &ValidateArguments, reading: ReadingArguments) -
         Some(document) => {
             let given = Given::new(settings::arns()?, path, arguments.template.values());
             let machines = template::read(&document, &given, path)?.machines.into_iter();
-            machines
-                .map(|machine| Definition::read(machine.definition, machine.kind, reading.strict))
-                .collect()
+            let machines =
+                machines.map(|machine| Definition::read(machine.definition, machine.kind, reading.strict));
+            let itself =
+                (!document.doubled.is_empty()).then(|| Definition::of_template(source, document.doubled));
+            itself.into_iter().chain(machines).collect()
         }
     };
     let config = Config::find(&arguments.calls, path)?;
@@ -93,7 +95,7 @@ fn to_json(definition: &Definition) -> Value {
     };
     object! {
         "file" => source.name.as_str(),
-        "result" => if reading.has_errors() { "FAIL" } else { "OK" },
+        "result" => if definition.counts().errors > 0 { "FAIL" } else { "OK" },
         "diagnostics" => reading.diagnostics.iter().map(diagnostic).collect::<Value>(),
     }
 }

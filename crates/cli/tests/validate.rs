@@ -85,3 +85,50 @@ fn the_type_of_the_machine_and_strict_limits_count() {
     assert_eq!(code(&["validate", "long.json"]), Some(0));
     assert_eq!(code(&["validate", "long.json", "--strict"]), Some(1));
 }
+
+#[test]
+fn what_a_template_names_twice_is_a_warning_at_its_line() {
+    let yaml = "Resources:\n  M:\n    Type: AWS::Serverless::StateMachine\n    Properties:\n      Definition:\n        \
+                StartAt: A\n        States:\n          A:\n            Type: Pass\n            Result: 1\n            \
+                Result: 2\n            End: true\n";
+    let json = r#"{"Resources": {"M": {"Type": "AWS::StepFunctions::StateMachine", "Properties": {"Definition":
+        {"StartAt": "A", "States": {"A": {"Type": "Fail"}, "A": {"Type": "Succeed"}}}}}}}"#;
+    let scene = Scene::new("validate-doubled").file("t.yaml", yaml).file("t.json", json);
+    for (file, place) in [("t.yaml", "t.yaml:11:13"), ("t.json", "t.json:2:60")] {
+        let ended = scene.perdura(&["validate", file]);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        for part in [
+            "warning[DUPLICATE_FIELD]: Duplicate field",
+            place,
+            "first written here",
+            "no errors and 1 warning",
+        ] {
+            assert!(ended.stderr.contains(part), "stderr lacks {part:?}:\n{}", ended.stderr);
+        }
+        let told = scene.perdura(&["validate", file, "--json"]);
+        assert!(
+            told.stdout.contains(r#""code":"DUPLICATE_FIELD""#) && !told.stdout.contains("FAIL"),
+            "{told:?}"
+        );
+        let deployed = scene.perdura(&["deploy", file, "--data", "data"]);
+        assert_eq!(deployed.code, Some(0), "{deployed:?}");
+        assert!(deployed.stderr.contains(place), "{deployed:?}");
+    }
+}
+
+#[test]
+fn a_text_with_one_of_the_two_marks_of_an_expression_is_a_warning() {
+    let machine = r#"{"StartAt": "A", "QueryLanguage": "JSONata", "States": {"A": {"Type": "Pass", "End": true,
+        "Output": {"total": "$states.input.total %}"}}}}"#;
+    let old = r#"{"StartAt": "A", "States": {"A": {"Type": "Pass", "End": true,
+        "Parameters": {"total": "{% $states.input.total"}}}}"#;
+    let scene = Scene::new("validate-half").file("new.json", machine).file("old.json", old);
+    for file in ["new.json", "old.json"] {
+        let ended = scene.perdura(&["validate", file]);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+        let place = format!("{file}:2:{}", if file == "new.json" { 29 } else { 33 });
+        for part in ["warning[HALF_AN_EXPRESSION]", &*place, "1 warning"] {
+            assert!(ended.stderr.contains(part), "stderr lacks {part:?}:\n{}", ended.stderr);
+        }
+    }
+}

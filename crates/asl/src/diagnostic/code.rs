@@ -41,12 +41,14 @@ pub const PASS_RESULT_IS_STATIC: &str = "PASS_RESULT_IS_STATIC";
 
 /// Not YAML, or YAML that has no meaning in JSON.
 pub const INVALID_YAML_DESCRIPTION: &str = "INVALID_YAML_DESCRIPTION";
-/// One object has one field twice.
+/// One object has one field twice. An error; a warning where the two are `name` and `name.$`, and in a template.
 pub const DUPLICATE_FIELD: &str = "DUPLICATE_FIELD";
 /// The text is longer, or holds more values, than a definition may.
 pub const DEFINITION_TOO_LARGE: &str = "DEFINITION_TOO_LARGE";
 /// `{% … %}` or `.$` where it is not evaluated. A warning.
 pub const UNEVALUATED_EXPRESSION: &str = "UNEVALUATED_EXPRESSION";
+/// A text has one of the two marks of an expression and not the other. A warning.
+pub const HALF_AN_EXPRESSION: &str = "HALF_AN_EXPRESSION";
 /// An error name that no error ever has. A warning.
 pub const UNMATCHABLE_ERROR_NAME: &str = "UNMATCHABLE_ERROR_NAME";
 /// An intrinsic function is called with more or fewer arguments than it takes. A warning.
@@ -61,7 +63,7 @@ pub const UNCONFIGURED_SERVICE: &str = "UNCONFIGURED_SERVICE";
 pub const TOO_MANY_DIAGNOSTICS: &str = "TOO_MANY_DIAGNOSTICS";
 
 /// All of them.
-pub const ALL: [&str; 28] = [
+pub const ALL: [&str; 29] = [
     SCHEMA_VALIDATION_FAILED,
     INVALID_JSON_DESCRIPTION,
     MISSING_TRANSITION_TARGET,
@@ -84,6 +86,7 @@ pub const ALL: [&str; 28] = [
     DUPLICATE_FIELD,
     DEFINITION_TOO_LARGE,
     UNEVALUATED_EXPRESSION,
+    HALF_AN_EXPRESSION,
     UNMATCHABLE_ERROR_NAME,
     MISCOUNTED_ARGUMENTS,
     UNSUPPORTED_RESOURCE,

@@ -2,13 +2,22 @@
 
 use super::at::{At, quoted};
 use super::findings::Findings;
-use crate::diagnostic::code;
+use crate::diagnostic::{Diagnostic, Severity, code};
 use crate::node::{Member, Node, NodeKind};
 use crate::source::Span;
 use std::collections::BTreeMap;
 
 /// Up to this many members a scan beats an index.
 const SCANNED_MAX: usize = 12;
+
+/// Warns of each second member of a name in a document that holds definitions, such as a template.
+pub(super) fn warnings(root: &Node) -> Vec<Diagnostic> {
+    let mut findings = Findings::new();
+    let at = At::base("", Span::new(root.span.start, root.span.start + 1));
+    walk(root, &at, Role::Other, &mut findings);
+    let warning = |found| Diagnostic { severity: Severity::Warning, ..found };
+    findings.finish().into_iter().map(warning).collect()
+}
 
 /// Complains about each second member of a name, in the whole tree. Doubled states are left to the outline,
 /// which sees doubled names between flows as well.

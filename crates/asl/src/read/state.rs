@@ -174,6 +174,7 @@ impl<'n> Reader<'n> {
                     .warning(code::PASS_RESULT_IS_STATIC, &at.member(member), member.value.span, message)
                     .hint("use `Parameters` to evaluate paths");
             }
+            self.warn_of_half_expressions(&member.value, &at.member(member));
             member.value.to_value()
         });
         let parameters = fields
@@ -253,6 +254,7 @@ impl<'n> Reader<'n> {
             let hint = format!("to evaluate it, name the field `{path_name}`");
             self.findings.warning(code::NO_PATH, &place, node.span, message).hint(hint);
         }
+        self.warn_of_half_expression(node, &place);
         Some(Scalar::Literal(node.to_value()))
     }
 

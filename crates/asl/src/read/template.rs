@@ -11,6 +11,7 @@ use crate::machine::{Assign, QueryLanguage, Scalar, Template};
 use crate::node::{Member, Node, NodeKind};
 use crate::path::Path;
 use crate::source::Span;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Which members of `$states` there are, besides `input` and `context`.
@@ -27,6 +28,12 @@ pub(super) enum Sight {
 /// `{% … %}`, and nothing around it.
 pub(super) fn is_expression(text: &str) -> bool {
     text.len() >= 4 && text.starts_with("{%") && text.ends_with("%}")
+}
+
+/// Whether a text has one mark of an expression and not the other: `{% …` or `… %}`.
+fn is_half_expression(text: &str) -> bool {
+    let text = text.trim();
+    text.starts_with("{%") != text.ends_with("%}")
 }
 
 /// A string that would be a path or an intrinsic function, were it evaluated.
@@ -64,6 +71,7 @@ impl<'n> Reader<'n> {
                 array_of(items.collect())
             }
             NodeKind::Object(members) => {
+                self.warn_of_doubled_names(members, at);
                 let members = members.iter().map(|member| self.field(member, at, sight));
                 object_of(members.collect())
             }
@@ -84,7 +92,68 @@ impl<'n> Reader<'n> {
             let message = "This expression is not evaluated";
             self.findings.warning(code::UNEVALUATED_EXPRESSION, at, node.span, message).hint(hint);
         }
+        self.warn_of_half_expression(node, at);
         Template::Literal(node.to_value())
+    }
+
+    /// A text that is taken as it is, though it has one of the two marks of an expression.
+    pub(super) fn warn_of_half_expression(&mut self, node: &Node, at: &At<'_>) {
+        let Some(text) = node.as_str().filter(|text| is_half_expression(text)) else { return };
+        let (has, lacks) = if text.trim().starts_with("{%") {
+            ("begins with `{%`", "end with `%}`")
+        } else {
+            ("ends with `%}`", "begin with `{%`")
+        };
+        let message = format!("This text {has} but does not {lacks}: it is taken as it is");
+        let hint = match self.language {
+            QueryLanguage::JsonPath => {
+                "an expression has both marks, and is evaluated in JSONata states only"
+            }
+            QueryLanguage::Jsonata => "`{%` must be the first and `%}` the last of the string",
+        };
+        self.findings.warning(code::HALF_AN_EXPRESSION, at, node.span, message).hint(hint);
+    }
+
+    /// The same of every text in a value that is never evaluated.
+    pub(super) fn warn_of_half_expressions(&mut self, node: &Node, at: &At<'_>) {
+        match &node.kind {
+            NodeKind::String(_) => self.warn_of_half_expression(node, at),
+            NodeKind::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    self.warn_of_half_expressions(item, &at.item(index, item));
+                }
+            }
+            NodeKind::Object(members) => {
+                for member in members {
+                    self.warn_of_half_expressions(&member.value, &at.member(member));
+                }
+            }
+            NodeKind::Null | NodeKind::Bool(_) | NodeKind::Number(_) => {}
+        }
+    }
+
+    /// `name` and `name.$` side by side give one field, and the last of them counts.
+    fn warn_of_doubled_names(&mut self, members: &'n [Member], at: &At<'_>) {
+        if self.language != QueryLanguage::JsonPath
+            || !members.iter().any(|member| member.key.ends_with(".$"))
+        {
+            return;
+        }
+        let mut seen: BTreeMap<&str, &Member> = BTreeMap::new();
+        for member in members {
+            let name = member.key.strip_suffix(".$").unwrap_or(&member.key);
+            // Two of one spelling are told of already.
+            if let Some(first) = seen.insert(name, member).filter(|first| first.key != member.key) {
+                let message = format!(
+                    "The fields '{}' and '{}' are one field, and the last one counts",
+                    quoted(&first.key),
+                    quoted(&member.key)
+                );
+                self.findings
+                    .warning(code::DUPLICATE_FIELD, at, member.key_span, message)
+                    .related(first.key_span, "first written here");
+            }
+        }
     }
 
     fn field(&mut self, member: &'n Member, at: &At<'_>, sight: Sight) -> (Arc<str>, Template) {

@@ -10,7 +10,7 @@ fn given(values: &[(&str, &str)]) -> Given {
 }
 
 fn template(file: &str, text: &str) -> Value {
-    parse(&Source::new(file, text)).unwrap().expect("it is a template")
+    parse(&Source::new(file, text)).unwrap().expect("it is a template").value
 }
 
 /// A machine whose definition is this expression, in a template with one resource of each kind.
