@@ -12,9 +12,10 @@ mod parse;
 mod payload;
 mod value;
 
-pub use lexer::{Lexer, SyntaxError, Token};
+pub use lexer::{Lexer, SyntaxError, Token, without_mark};
 pub use map::Map;
 pub use number::Number;
+pub(crate) use parse::parse_without_signed_zeros;
 pub use parse::{DEPTH_MAX, parse};
 pub use payload::Payload;
 pub use value::Value;

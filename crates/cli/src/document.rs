@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result, anyhow, bail};
 use perdura_asl::diagnostic::{Diagnostic, code};
-use perdura_asl::json::Payload;
+use perdura_asl::json::{DEPTH_MAX, Payload, without_mark};
 use perdura_asl::node::Node;
 use perdura_asl::source::{Format, Source, Span};
 use std::fs::File;
@@ -38,7 +38,7 @@ fn text(name: &str, reader: impl Read, bytes_max: usize) -> Result<Source> {
         let good = error.utf8_error().valid_up_to();
         anyhow!("{name} is not UTF-8 text: byte {good} belongs to no character")
     })?;
-    Ok(Source::new(name, text))
+    Ok(Source::new(name, without_mark(&text)))
 }
 
 /// The JSON document in a text, which keeps its bytes.
@@ -55,7 +55,11 @@ pub(crate) fn payload(source: &Source) -> Result<Payload> {
         Format::Json => json(source),
         Format::Yaml => {
             let node = Node::parse(source).map_err(|diagnostic| refusal(source, &diagnostic))?;
-            Ok(node.to_value().into())
+            let read = Payload::from(node.to_value());
+            if read.depth() > DEPTH_MAX {
+                bail!("{}: nested more than {DEPTH_MAX} deep", source.name);
+            }
+            Ok(read)
         }
     }
 }
@@ -75,6 +79,7 @@ mod tests {
     fn what_is_too_large_or_no_text_is_refused_by_name() {
         let read = |bytes: &[u8], most| text("a.json", bytes, most).map(|source| source.text.to_string());
         assert_eq!(read(b"{}", 2).unwrap(), "{}");
+        assert_eq!(read(b"\xef\xbb\xbf{}", 5).unwrap(), "{}");
         assert_eq!(read(b"{ }", 2).unwrap_err().to_string(), "a.json is too large: the most is 2 bytes");
         let garbage = read(b"ab\xff", 10).unwrap_err().to_string();
         assert_eq!(garbage, "a.json is not UTF-8 text: byte 2 belongs to no character");

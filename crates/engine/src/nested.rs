@@ -8,6 +8,7 @@ use crate::execution::{Execution, Status};
 use crate::id::Timestamp;
 use crate::identity::{Identity, Limits};
 use crate::input::{Certainty, Outcome};
+use perdura_asl::diagnostic::explain_data;
 use perdura_asl::error::{RUNTIME, TASK_FAILED};
 use perdura_asl::json::{Map, Payload, Value};
 use perdura_asl::object;
@@ -130,7 +131,8 @@ impl Asked {
         let input = match arguments.get("Input") {
             None | Some(Value::Null) => Payload::from_text("{}").expect("an empty object is JSON"),
             Some(Value::String(text)) => Payload::from_text(text.clone()).map_err(|error| {
-                let cause = format!("Invalid State Machine Execution Input: '{error}'");
+                let reason = explain_data(text, &error);
+                let cause = format!("Invalid State Machine Execution Input: '{reason}'");
                 Fault::new("StepFunctions.InvalidExecutionInputException", cause)
             })?,
             Some(other) => other.clone().into(),

@@ -38,7 +38,7 @@ use crate::places::Place;
 use axum::body::Bytes;
 use calls::Calls;
 use catalog::Catalog;
-use perdura_engine::asl::json::{Map, Number, Value, parse};
+use perdura_engine::asl::json::{Map, Number, Value, parse, without_mark};
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::object;
 use perdura_engine::{Arns, Limits, Moment, Timestamp};
@@ -295,7 +295,7 @@ fn read(body: &[u8]) -> Result<Value, ApiError> {
     if is_large(text.len()) && commas(text) >= VALUES_MAX {
         return Err(bad("the body has too many values"));
     }
-    parse(text).map_err(|_| bad("the body is not JSON"))
+    parse(without_mark(text)).map_err(|_| bad("the body is not JSON"))
 }
 
 /// How many commas stand between values, and not in texts.

@@ -216,7 +216,8 @@ pub struct Begun {
     pub child: Option<ChildOf>,
 }
 
-/// Writes a Turn behind what is in the buffer, as [`TurnBody`] reads it.
+/// Writes a Turn behind what is in the buffer, as [`TurnBody`] reads it. A debug build reads it back: a Turn that
+/// cannot be read would be noticed after the next start, when it is too late.
 pub fn write_turn(buffer: &mut Vec<u8>, begun: Option<&Begun>, turn: &Turn) {
     #[derive(Serialize)]
     struct Borrowed<'a> {
@@ -224,7 +225,12 @@ pub fn write_turn(buffer: &mut Vec<u8>, begun: Option<&Begun>, turn: &Turn) {
         begun: Option<&'a Begun>,
         turn: &'a Turn,
     }
-    serde_json::to_writer(buffer, &Borrowed { begun, turn }).expect("what is recorded can be written");
+    let start = buffer.len();
+    serde_json::to_writer(&mut *buffer, &Borrowed { begun, turn }).expect("what is recorded can be written");
+    if cfg!(debug_assertions) {
+        let read = TurnBody::read(&buffer[start..]).expect("what is recorded can be read back");
+        assert_eq!((read.begun.as_ref(), &read.turn), (begun, turn), "a Turn is read back as it was decided");
+    }
 }
 
 /// Whether a Turn that was written comes back as it was: what is committed and cannot be read again is lost. What does

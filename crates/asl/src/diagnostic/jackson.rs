@@ -3,6 +3,7 @@
 //! Clients show these sentences to people and tests compare them, so they are told again here: what the
 //! reader expected, and the place where it stood when it gave up, which is behind what it did not like.
 
+use crate::json::SyntaxError;
 use std::fmt::Write;
 
 /// A complaint in Jackson's words.
@@ -18,6 +19,11 @@ impl Jackson {
     /// The first complaint about a text; `None` where there is none.
     pub fn of(text: &str) -> Option<Self> {
         explain(text)
+    }
+
+    /// What is told of a text that was refused: Jackson's complaint, or ours in its form where it has none.
+    pub fn refusal(text: &str, error: &SyntaxError) -> String {
+        explain(text).map_or_else(|| format!("{error}\n at {}", quoting(text, error.at)), |said| said.message)
     }
 }
 
@@ -35,16 +41,19 @@ pub(super) fn explain(text: &str) -> Option<Jackson> {
     Some(Jackson { message: format!("{message}\n at {location}"), location })
 }
 
-/// The same for text that is data. Where AWS reads data, a later Jackson is at work: it does not quote the
+/// What is told of text that is data and was refused with `error`. Where AWS reads data, a later Jackson is at work: it does not quote the
 /// text, and it stands before a character that it did not expect.
-pub fn explain_data(text: &str) -> Option<String> {
+pub fn explain_data(text: &str, error: &SyntaxError) -> String {
     let mut reader = Reader { text, at: 0, open: Vec::new(), location: redacted };
-    let message = reader.run().err()?;
+    let Err(message) = reader.run() else {
+        // Jackson takes what nests too deep, numbers beyond a double, and halves of surrogate pairs in names.
+        return format!("{error}\n at {}", redacted(text, error.at));
+    };
     let mut at = reader.at;
     if message.starts_with("Unexpected character") {
         at -= text[..at].chars().next_back().map_or(0, char::len_utf8);
     }
-    Some(format!("{message}\n at {}", redacted(text, at)))
+    format!("{message}\n at {}", redacted(text, at))
 }
 
 fn line_and_column(text: &str, at: usize) -> (usize, usize) {

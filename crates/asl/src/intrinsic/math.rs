@@ -9,7 +9,7 @@ pub(super) fn cut(value: &Value) -> Option<i64> {
     match value.as_number()? {
         Number::Int(int) => Some(*int),
         Number::Float(float) => Number::Float(float.trunc()).as_i64(),
-        Number::Big(_) => None,
+        big @ Number::Big(_) => big.as_i64(),
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn read_json(json: &str) -> Result<Value, String> {
         return Ok(Value::Null);
     }
     parse(json).map_err(|error| {
-        let reason = explain_data(json).unwrap_or(error.message);
+        let reason = explain_data(json, &error);
         format!("Cannot convert String to Json in States.StringToJson, caused by: {reason}")
     })
 }

@@ -40,17 +40,53 @@ pub struct SyntaxError {
     pub message: String,
 }
 
+/// What a file in UTF-8 may begin with.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
+/// A text as it was meant by the bytes it came in: without the byte order mark at its start.
+///
+/// The mark says how bytes are to be read and is no part of the text. Whoever reads bytes (a file, the body of an
+/// answer, what a command prints) takes it off; in a text that came as text it is a mistake.
+pub fn without_mark(text: &str) -> &str {
+    text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
+}
+
 /// Reads tokens off a text. Strict: RFC 8259 and nothing more.
 #[derive(Clone, Debug)]
 pub struct Lexer<'t> {
     text: &'t str,
     at: usize,
+    /// Byte order marks between tokens are passed over; otherwise they are a mistake.
+    passes_marks: bool,
+    is_marked: bool,
+    /// Where escapes stand that are half of a surrogate pair.
+    halves: Vec<usize>,
 }
 
 impl<'t> Lexer<'t> {
-    /// At the start of `text`; a byte order mark is passed over.
+    /// At the start of `text`.
     pub fn new(text: &'t str) -> Self {
-        Self { text, at: if text.starts_with('\u{feff}') { 3 } else { 0 } }
+        Self { text, at: 0, passes_marks: false, is_marked: false, halves: Vec::new() }
+    }
+
+    /// At the start of what a file holds, after its byte order mark.
+    pub(crate) fn of_file(text: &'t str) -> Self {
+        Self { at: text.len() - without_mark(text).len(), ..Self::new(text) }
+    }
+
+    /// The same, of a text that may have byte order marks between its tokens.
+    pub(super) fn passing_marks(text: &'t str) -> Self {
+        Self { passes_marks: true, ..Self::new(text) }
+    }
+
+    /// Whether a byte order mark was passed over.
+    pub(super) fn is_marked(&self) -> bool {
+        self.is_marked
+    }
+
+    /// Where the escapes stand, so far, that are half of a surrogate pair; each was read as U+FFFD.
+    pub(super) fn halves(&self) -> &[usize] {
+        &self.halves
     }
 
     fn error<T>(at: usize, message: impl Into<String>) -> Result<T, SyntaxError> {
@@ -75,9 +111,21 @@ impl<'t> Lexer<'t> {
             b',' => Token::Comma,
             b'"' => Token::String(self.string(start)?),
             b'-' | b'0'..=b'9' => Token::Number(self.number(start)?),
+            _ if self.passes_marks(start) => return self.token(),
             _ => self.word(start)?,
         };
         Ok((token, start..self.at))
+    }
+
+    /// Passes over all byte order marks at `start`, and the space between them, if that is allowed.
+    fn passes_marks(&mut self, start: usize) -> bool {
+        if !self.passes_marks || !self.text[start..].starts_with(BYTE_ORDER_MARK) {
+            return false;
+        }
+        let after = self.text[start..].trim_start_matches([BYTE_ORDER_MARK, ' ', '\t', '\n', '\r']);
+        self.at = self.text.len() - after.len();
+        self.is_marked = true;
+        true
     }
 
     fn word(&mut self, start: usize) -> Result<Token<'t>, SyntaxError> {
@@ -89,6 +137,9 @@ impl<'t> Lexer<'t> {
             "true" => Ok(Token::Bool(true)),
             "false" => Ok(Token::Bool(false)),
             "null" => Ok(Token::Null),
+            "" if rest.starts_with(BYTE_ORDER_MARK) => {
+                Self::error(start, "a byte order mark is no part of a JSON text; send the text without it")
+            }
             "" => {
                 let found = rest.chars().next().unwrap_or_default();
                 Self::error(
@@ -197,8 +248,11 @@ impl<'t> Lexer<'t> {
                     }
                     self.at = before;
                 }
-                // A lone surrogate is no character; Rust has no place for it.
-                char::from_u32(first).unwrap_or(char::REPLACEMENT_CHARACTER)
+                // Half of a pair is no character; Rust has no place for it.
+                char::from_u32(first).unwrap_or_else(|| {
+                    self.halves.push(start);
+                    char::REPLACEMENT_CHARACTER
+                })
             }
             _ => return Self::error(start, "unknown escape; a backslash itself is written `\\\\`"),
         })

@@ -7,14 +7,15 @@ use std::sync::Arc;
 /// A JSON number: an integer of any length, or a double.
 ///
 /// Equality is that of the notation (`1` and `1.0` differ, as they do when printed);
-/// [`Number::compare`] is that of the number line.
+/// [`Number::compare`] is that of the number line. Zero with a sign, `-0` or `-0.0`, is printed as it was written;
+/// what is computed never has it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Number {
     /// An integer that fits 64 bits.
     Int(i64),
     /// A finite double; printed with a fraction or an exponent.
     Float(f64),
-    /// An integer beyond 64 bits, as its digits, without leading zeros.
+    /// An integer that 64 bits do not have, as its digits, without leading zeros: one beyond them, or `-0`.
     Big(Arc<str>),
 }
 
@@ -23,7 +24,7 @@ impl Number {
     pub(crate) fn from_literal(text: &str) -> Option<Self> {
         if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') {
             return Some(match text.parse::<i64>() {
-                Ok(0) if text.starts_with('-') => Self::Float(-0.0),
+                Ok(0) if text.starts_with('-') => Self::Big(text.into()),
                 Ok(int) => Self::Int(int),
                 Err(_) => Self::Big(text.into()),
             });
@@ -57,7 +58,17 @@ impl Number {
         match self {
             Self::Int(int) => Some(*int),
             Self::Float(float) if float.fract() == 0.0 && float.abs() < 9.2e18 => Some(*float as i64),
+            Self::Big(_) if self.is_signed_zero() => Some(0),
             Self::Float(_) | Self::Big(_) => None,
+        }
+    }
+
+    /// Whether it is `-0`, in whatever way it is written.
+    pub(crate) fn is_signed_zero(&self) -> bool {
+        match self {
+            Self::Int(_) => false,
+            Self::Float(float) => *float == 0.0 && float.is_sign_negative(),
+            Self::Big(digits) => **digits == *"-0",
         }
     }
 
@@ -69,6 +80,8 @@ impl Number {
     /// Order on the number line, exact between integers of any length.
     pub fn compare(&self, other: &Self) -> Ordering {
         match (self, other) {
+            (zero, other) if zero.is_signed_zero() => Self::Int(0).compare(other),
+            (other, zero) if zero.is_signed_zero() => other.compare(&Self::Int(0)),
             (Self::Int(a), Self::Int(b)) => a.cmp(b),
             (Self::Big(a), Self::Big(b)) => compare_digits(a, b),
             (Self::Big(a), Self::Int(b)) => compare_digits(a, &b.to_string()),
@@ -142,7 +155,7 @@ mod tests {
 
     #[test]
     fn floats_stay_floats_and_print_as_they_read() {
-        for text in ["1.0", "0.1", "1e300", "4.35", "12345678.9", "1e-7", "-0.0"] {
+        for text in ["1.0", "0.1", "1e300", "4.35", "12345678.9", "1e-7", "-0.0", "-0"] {
             assert_eq!(number(text).to_string(), text);
         }
         assert!(Number::from_literal("1e400").is_none());
@@ -155,5 +168,11 @@ mod tests {
         assert_eq!(number("-5").compare(&number("-4.5")), Ordering::Less);
         assert_eq!(number("18446744073709551616").compare(&number("18446744073709551617")), Ordering::Less);
         assert_eq!(number("-18446744073709551616").compare(&number("1")), Ordering::Less);
+        for (left, right) in [("-0", "0"), ("-0", "-0"), ("-0.0", "0"), ("-0.0", "0.0"), ("-0", "0.0")] {
+            assert_eq!(number(left).compare(&number(right)), Ordering::Equal, "{left} {right}");
+            assert_eq!(number(right).compare(&number(left)), Ordering::Equal, "{right} {left}");
+        }
+        assert_eq!(number("-0").compare(&number("-18446744073709551616")), Ordering::Greater);
+        assert_eq!(number("-0").as_i64(), Some(0));
     }
 }

@@ -5,18 +5,64 @@ use super::{Lexer, Map, Number, SyntaxError, Token, Value};
 /// How deep a document may nest. Deeper ones are refused, so that walking one can never exhaust the stack.
 pub const DEPTH_MAX: usize = 256;
 
-/// Reads one JSON document. Of two members with one name the last counts, as in most readers.
+/// Reads one JSON document. Of two members with one name the last counts, as in most readers. Half of a surrogate
+/// pair is no character: in a string it is read as U+FFFD, and a name that has one is refused.
 pub fn parse(text: &str) -> Result<Value, SyntaxError> {
-    parse_measured(text).map(|(value, _)| value)
+    parse_from_outside(text).map(|read| read.value)
 }
 
-/// Reads one JSON document, and tells how deep it nests: 0 for a scalar.
-pub(super) fn parse_measured(text: &str) -> Result<(Value, usize), SyntaxError> {
-    let mut parser = Parser { lexer: Lexer::new(text), deepest: 0 };
+/// The same, as JavaScript's `JSON.parse` and `JSON.stringify` in turn have it: zero has no sign.
+pub(crate) fn parse_without_signed_zeros(text: &str) -> Result<Value, SyntaxError> {
+    read(Lexer::new(text), Reading { keeps_signed_zeros: false, ..STRICT }).map(|read| read.value)
+}
+
+/// Reads one JSON document from outside, and tells what it met.
+pub(super) fn parse_from_outside(text: &str) -> Result<Read, SyntaxError> {
+    read(Lexer::new(text), STRICT)
+}
+
+/// Reads what was recorded. Earlier versions took byte order marks and halves of surrogate pairs everywhere.
+pub(super) fn parse_recorded(text: &str, depth_max: usize) -> Result<Read, SyntaxError> {
+    read(Lexer::passing_marks(text), Reading { depth_max, refuses_halves: false, ..STRICT })
+}
+
+/// How a document is read.
+#[derive(Clone, Copy)]
+struct Reading {
+    depth_max: usize,
+    /// In names, where they would make two members one.
+    refuses_halves: bool,
+    /// Otherwise `-0` is `0`.
+    keeps_signed_zeros: bool,
+}
+
+const STRICT: Reading = Reading { depth_max: DEPTH_MAX, refuses_halves: true, keeps_signed_zeros: true };
+
+/// A document that was read, and what was met on the way.
+pub(super) struct Read {
+    pub(super) value: Value,
+    /// How deep it nests: 0 for a scalar.
+    pub(super) depth: usize,
+    /// Some object names a member twice.
+    pub(super) is_doubled: bool,
+    /// A byte order mark stands between its tokens.
+    pub(super) is_marked: bool,
+    /// Where escapes stand that are half of a surrogate pair.
+    pub(super) halves: Vec<usize>,
+}
+
+fn read(lexer: Lexer<'_>, reading: Reading) -> Result<Read, SyntaxError> {
+    let mut parser = Parser { lexer, reading, deepest: 0, is_doubled: false };
     let (token, range) = parser.lexer.token()?;
     let value = parser.value(token, range.start, 0)?;
     match parser.lexer.token()? {
-        (Token::End, _) => Ok((value, parser.deepest)),
+        (Token::End, _) => Ok(Read {
+            value,
+            depth: parser.deepest,
+            is_doubled: parser.is_doubled,
+            is_marked: parser.lexer.is_marked(),
+            halves: parser.lexer.halves().to_vec(),
+        }),
         (_, range) => fail(range.start, "text after the end of the document"),
     }
 }
@@ -27,20 +73,23 @@ fn fail<T>(at: usize, message: impl Into<String>) -> Result<T, SyntaxError> {
 
 struct Parser<'t> {
     lexer: Lexer<'t>,
+    reading: Reading,
     deepest: usize,
+    is_doubled: bool,
 }
 
 impl<'t> Parser<'t> {
     fn value(&mut self, token: Token<'t>, at: usize, depth: usize) -> Result<Value, SyntaxError> {
         let opens = matches!(token, Token::ArrayStart | Token::ObjectStart);
-        if opens && depth >= DEPTH_MAX {
-            return fail(at, format!("nested more than {DEPTH_MAX} deep"));
+        if opens && depth >= self.reading.depth_max {
+            return fail(at, format!("nested more than {} deep", self.reading.depth_max));
         }
         Ok(match token {
             Token::Null => Value::Null,
             Token::Bool(truth) => Value::Bool(truth),
             Token::String(text) => Value::String(text.into()),
             Token::Number(text) => match Number::from_literal(text) {
+                Some(number) if !self.reading.keeps_signed_zeros && number.is_signed_zero() => 0.into(),
                 Some(number) => Value::Number(number),
                 None => return fail(at, format!("the number {text} is out of range")),
             },
@@ -79,12 +128,18 @@ impl<'t> Parser<'t> {
         }
         loop {
             let Token::String(key) = token else { return fail(range.start, "a quoted name belongs here") };
+            if self.reading.refuses_halves
+                && self.lexer.halves().last().is_some_and(|half| range.contains(half))
+            {
+                return fail(range.start, "this name has half of a surrogate pair, which is no character");
+            }
             match self.lexer.token()? {
                 (Token::Colon, _) => {}
                 (_, range) => return fail(range.start, "`:` belongs here"),
             }
             let (first, place) = self.lexer.token()?;
-            map.insert(key, self.value(first, place.start, depth)?);
+            let value = self.value(first, place.start, depth)?;
+            self.is_doubled |= map.insert(key, value).is_some();
             match self.lexer.token()? {
                 (Token::Comma, _) => (token, range) = self.lexer.token()?,
                 (Token::ObjectEnd, _) => return Ok(map.into()),

@@ -1,15 +1,18 @@
 //! A document on its way from state to state.
 
-use super::parse::parse_measured;
-use super::{SyntaxError, Value, parse};
+use super::parse::{Read, parse_from_outside, parse_recorded};
+use super::{DEPTH_MAX, SyntaxError, Value};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 /// One JSON document, known as text, as a value, or as both; the missing side is made when first asked for.
 ///
-/// Cloning shares. It is always well formed: text enters through [`Payload::from_text`], which reads it.
-/// Text that came from outside is passed on byte for byte, spaces included, until somebody changes it.
+/// Cloning shares. Holding one is the proof that its text may stand inside a larger document: text enters through
+/// [`Payload::from_text`], which reads it, and what was stored through `Deserialize`. Text that came from outside is
+/// passed on byte for byte, spaces included, until somebody changes it. Two things do not wait for that, so that
+/// the text says what the value says, to every reader: of two members with one name only the last is kept, and half
+/// of a surrogate pair becomes `\ufffd`.
 #[derive(Clone)]
 pub struct Payload(Arc<Sides>);
 
@@ -27,8 +30,23 @@ impl Payload {
     /// Takes a document from outside, keeping its text.
     pub fn from_text(text: impl Into<Arc<str>>) -> Result<Self, SyntaxError> {
         let text = text.into();
-        let (value, depth) = parse_measured(&text)?;
-        Ok(Self(Arc::new(Sides { text: Text { text, depth }.into(), value: value.into() })))
+        let Read { value, depth, is_doubled, halves, .. } = parse_from_outside(&text)?;
+        if is_doubled {
+            return Ok(value.into());
+        }
+        let text = if halves.is_empty() { text } else { with_halves_replaced(&text, &halves) };
+        Ok(Self::of_both(text, depth, value))
+    }
+
+    /// Takes up what was recorded, as it was recorded. Only byte order marks, which an earlier version took for the
+    /// start of an item or an answer, are left out.
+    fn from_record(text: Arc<str>) -> Result<Self, SyntaxError> {
+        let Read { value, depth, is_marked, .. } = parse_recorded(&text, DEPTH_MAX)?;
+        Ok(if is_marked { value.into() } else { Self::of_both(text, depth, value) })
+    }
+
+    fn of_both(text: Arc<str>, depth: usize, value: Value) -> Self {
+        Self(Arc::new(Sides { text: Text { text, depth }.into(), value: value.into() }))
     }
 
     /// Joins documents into an array without reading them.
@@ -68,8 +86,9 @@ impl Payload {
     /// The document as a value.
     pub fn value(&self) -> &Value {
         self.0.value.get_or_init(|| {
-            let Text { text, .. } = self.0.text.get().expect("a payload has at least one side");
-            parse(text).expect("a payload's text was read before, or made of payloads")
+            let Text { text, depth } = self.0.text.get().expect("a payload has at least one side");
+            let read = parse_recorded(text, *depth);
+            read.expect("a payload's text was read before, or made of payloads").value
         })
     }
 
@@ -123,6 +142,16 @@ impl Serialize for Payload {
 
 impl<'de> Deserialize<'de> for Payload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::from_text(Arc::<str>::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+        Self::from_record(Arc::<str>::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
+}
+
+/// The text with an escape of U+FFFD, which is as long, in place of each escape at `halves`.
+fn with_halves_replaced(text: &str, halves: &[usize]) -> Arc<str> {
+    const REPLACEMENT: &str = "\\ufffd";
+    let mut replaced = text.to_owned();
+    for &at in halves {
+        replaced.replace_range(at..at + REPLACEMENT.len(), REPLACEMENT);
+    }
+    replaced.into()
 }

@@ -22,6 +22,7 @@ fn write_json(value: &Val, indent: Option<usize>, out: &mut Text) -> Fallible<()
     match value {
         Val::Undefined | Val::Null => out.push("null"),
         Val::Bool(truth) => out.push(if *truth { "true" } else { "false" }),
+        Val::Exact(_) if value.number() == Some(0.0) => out.push("0"),
         Val::Exact(number) => out.push(&number.to_string()),
         Val::Number(number) => {
             out.work(if number.fract() == 0.0 && number.abs() < 1e15 { 32 } else { 256 })?;

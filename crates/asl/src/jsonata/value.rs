@@ -32,7 +32,8 @@ pub(super) enum Val {
     Bool(bool),
     /// Any number that a double holds exactly.
     Number(f64),
-    /// An integer from outside that a double would round: it keeps its digits until somebody computes with it.
+    /// A number from outside that a double would round, or a zero with a sign: it is written as it came until
+    /// somebody computes with it.
     Exact(Number),
     String(Str),
     Array(Array),
@@ -191,8 +192,8 @@ impl From<&Number> for Val {
         const EXACT: u64 = 1 << 53;
         match number {
             Number::Int(int) if int.unsigned_abs() <= EXACT => Self::Number(*int as f64),
-            Number::Float(float) => Self::Number(*float),
-            Number::Int(_) | Number::Big(_) => Self::Exact(number.clone()),
+            Number::Float(float) if !number.is_signed_zero() => Self::Number(*float),
+            Number::Int(_) | Number::Float(_) | Number::Big(_) => Self::Exact(number.clone()),
         }
     }
 }

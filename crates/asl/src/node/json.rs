@@ -8,9 +8,9 @@ use std::ops::Range;
 
 type Parsed<T> = Result<T, Box<Diagnostic>>;
 
-/// Reads one JSON document.
+/// Reads one JSON document. A byte order mark before it is passed over, as editors leave one in files.
 pub(super) fn parse(text: &str) -> Parsed<Node> {
-    let mut parser = Parser { lexer: Lexer::new(text), text, values: 0 };
+    let mut parser = Parser { lexer: Lexer::of_file(text), text, values: 0 };
     let (token, range) = parser.token()?;
     let node = parser.value(token, range, 0)?;
     match parser.token()? {

@@ -80,6 +80,7 @@ impl<'a> Members<'a> {
 fn plain(number: &Number) -> String {
     match number {
         Number::Float(float) if float.fract() == 0.0 => format!("{:.0}", float + 0.0),
+        Number::Big(_) if number.as_i64() == Some(0) => "0".to_owned(),
         Number::Int(_) | Number::Float(_) | Number::Big(_) => number.to_string(),
     }
 }

@@ -65,6 +65,9 @@ impl Turning<'_> {
         })?;
         self.see(Stage::Arguments, &sent);
         self.check_size(&task.resource.arn, &sent)?;
+        if let Some(credentials) = &credentials {
+            self.check_size(&task.resource.arn, credentials)?;
+        }
         self.bytes += sent.len();
         let family = family(task);
         self.emit(

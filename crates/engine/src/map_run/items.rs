@@ -3,7 +3,7 @@
 use crate::effect::{BatcherOrder, MapRunOrder};
 use crate::event::Fault;
 use perdura_asl::error::DATA_LIMIT_EXCEEDED;
-use perdura_asl::json::{Map, Payload, Value};
+use perdura_asl::json::{DEPTH_MAX, Map, Payload, Value};
 use perdura_asl::machine::{Kind, Machine, Template};
 use perdura_asl::scope::{Scope, States, Variables};
 use std::collections::VecDeque;
@@ -153,10 +153,15 @@ impl Items {
     }
 
     fn bounded(&self, made: Made) -> Result<Option<Made>, Fault> {
+        let name = &self.machine.state(self.order.state).name;
+        if made.input.depth() > DEPTH_MAX {
+            let cause =
+                format!("What a child of the Map '{name}' would receive nests more than {DEPTH_MAX} deep.");
+            return Err(Fault::new(DATA_LIMIT_EXCEEDED, cause));
+        }
         if made.input.len() <= self.input_bytes_max {
             return Ok(Some(made));
         }
-        let name = &self.machine.state(self.order.state).name;
         let (size, most) = (made.input.len(), self.input_bytes_max);
         let cause = format!(
             "A child of the Map '{name}' would receive {size} bytes, more than the {most} that are allowed: \

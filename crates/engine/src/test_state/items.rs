@@ -7,7 +7,8 @@ use crate::execution::Status;
 use crate::identity::Limits;
 use crate::map_run::{MapRun, Next};
 use crate::trial::ITEMS_MAX;
-use perdura_asl::json::{Map, Payload, Value, parse};
+use perdura_asl::diagnostic::Jackson;
+use perdura_asl::json::{Map, Payload, SyntaxError, Value, parse};
 use perdura_asl::machine::{Machine, MachineType};
 use std::sync::Arc;
 
@@ -83,19 +84,19 @@ fn children(machine: &Arc<Machine>, order: MapRunOrder) -> Result<Payload, Fault
 
 /// The data of a reader as one document. `None`: a form that is not read here, so that its items are not known.
 fn document(data: &str, input_type: Option<&str>) -> Result<Option<Value>, Refused> {
-    let refuse = |line: &str| {
-        let reason = perdura_asl::diagnostic::Jackson::of(line).map_or_else(String::new, |said| said.message);
+    let refuse = |line: &str, error: &SyntaxError| {
+        let reason = Jackson::refusal(line, error);
         Refused::ValidationException(format!(
             "mapItemReaderData must be valid {}: {reason}",
             input_type.unwrap_or("JSON")
         ))
     };
     match input_type {
-        None | Some("JSON") => parse(data).map(Some).map_err(|_| refuse(data)),
+        None | Some("JSON") => parse(data).map(Some).map_err(|error| refuse(data, &error)),
         Some("JSONL") => data
             .lines()
             .filter(|line| !line.trim().is_empty())
-            .map(|line| parse(line).map_err(|_| refuse(line)))
+            .map(|line| parse(line).map_err(|error| refuse(line, &error)))
             .collect::<Result<Vec<_>, _>>()
             .map(|items| Some(items.into())),
         Some(_) => Ok(None),

@@ -55,7 +55,7 @@ pub(super) fn read(request: &Value) -> Result<TestState, Refused> {
         role_arn,
         input: match input {
             Some(text) => Payload::from_text(text.clone()).map_err(|error| {
-                let reason = Jackson::of(&text).map_or(error.message, |said| said.message);
+                let reason = Jackson::refusal(&text, &error);
                 Refused::InvalidExecutionInput(format!("Invalid State Machine Execution Input: '{reason}'"))
             })?,
             None => Payload::default(),
@@ -89,7 +89,7 @@ fn object(text: Option<Arc<str>>, what: &str) -> Result<Map, Refused> {
         Ok(Value::Object(map)) => Ok(Arc::unwrap_or_clone(map)),
         Ok(_) => refuse(format!("{what} must be a JSON object")),
         Err(error) => {
-            let reason = Jackson::of(&text).map_or(error.message, |said| said.message);
+            let reason = Jackson::refusal(&text, &error);
             refuse(format!("{what} must be a JSON object: {reason}"))
         }
     }
@@ -107,7 +107,7 @@ impl MockRequest {
         match (self.result, self.error) {
             (Some(result), None) => {
                 let result = Payload::from_text(result.clone()).or_else(|error| {
-                    let reason = Jackson::of(&result).map_or(error.message, |said| said.message);
+                    let reason = Jackson::refusal(&result, &error);
                     refuse(format!("Mocked result must be valid JSON: {reason}"))
                 })?;
                 Ok(Mock::Result { result, strictness: self.strictness })

@@ -192,7 +192,7 @@ pub(super) async fn succeed(api: &Api, request: Requested<'_>) -> Result<Value, 
     let text = request.shared("output").unwrap_or_default();
     let output = api.computing(text.len(), move || {
         Payload::from_text(text.clone()).map_err(|error| {
-            let why = explain_data(&text).unwrap_or(error.message);
+            let why = explain_data(&text, &error);
             ApiError::new(Code::InvalidOutput, format!("Invalid Output: '{why}'"))
         })
     });

@@ -170,7 +170,7 @@ fn input(text: Option<Arc<str>>, bytes_max: usize) -> Result<Payload, ApiError> 
     }
     match Payload::from_text(text.clone()) {
         Ok(input) => Ok(input),
-        Err(error) => wrong(explain_data(&text).unwrap_or(error.message)),
+        Err(error) => wrong(explain_data(&text, &error)),
     }
 }
 

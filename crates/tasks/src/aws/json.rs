@@ -6,7 +6,7 @@ use super::service::Operation;
 use crate::client::Incoming;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use perdura_engine::asl::json::{Map, Value, parse};
+use perdura_engine::asl::json::{Map, Value, parse, without_mark};
 
 const TARGET: HeaderName = HeaderName::from_static("x-amz-target");
 const ERROR_TYPE: HeaderName = HeaderName::from_static("x-amzn-errortype");
@@ -35,7 +35,7 @@ pub(super) fn read(body: &[u8]) -> Result<Value, String> {
     if text.trim().is_empty() {
         return Ok(Value::empty_object());
     }
-    parse(text).map_err(|error| format!("the answer is no JSON: {error}, at byte {}", error.at))
+    parse(without_mark(text)).map_err(|error| format!("the answer is no JSON: {error}, at byte {}", error.at))
 }
 
 /// What an answer says that is an error. A type may come with a namespace in front or an address behind.

@@ -3,7 +3,7 @@
 use super::process::Ended;
 use super::wanted::plain_name;
 use perdura_engine::asl::error::DATA_LIMIT_EXCEEDED;
-use perdura_engine::asl::json::{Payload, Value};
+use perdura_engine::asl::json::{DEPTH_MAX, Payload, Value, without_mark};
 use perdura_engine::asl::object;
 use perdura_engine::{Certainty, Fault, Outcome};
 use std::time::Duration;
@@ -84,8 +84,13 @@ pub(crate) fn failed(fault: Fault, certainty: Certainty) -> Outcome {
 
 /// It has done its work. An answer that cannot be read is lost; the work is not.
 pub(crate) fn succeeded(bytes: &[u8], at: &str, shape: Shape, version: &str) -> Outcome {
-    match answer(bytes, at) {
-        Ok(answer) => Outcome::Succeeded { output: shape.wrap(answer, version) },
+    match answer(bytes, at).map(|answer| shape.wrap(answer, version)) {
+        // Wrapped, it is one deeper than it came.
+        Ok(output) if output.depth() > DEPTH_MAX => {
+            let cause = format!("the answer {at} nests so deep that its wrapped form could not be read back");
+            failed(Fault::new("Runtime.MarshalError", cause), Certainty::Ambiguous)
+        }
+        Ok(output) => Outcome::Succeeded { output },
         Err(cause) => failed(Fault::new("Runtime.MarshalError", cause), Certainty::Ambiguous),
     }
 }
@@ -101,7 +106,8 @@ pub(crate) fn too_large(arn: &str) -> Outcome {
 
 /// One JSON value; nothing at all is `null`.
 fn answer(bytes: &[u8], at: &str) -> Result<Payload, String> {
-    let text = std::str::from_utf8(bytes).map_err(|_| format!("the answer {at} is not UTF-8 text"))?.trim();
+    let text = std::str::from_utf8(bytes).map_err(|_| format!("the answer {at} is not UTF-8 text"))?;
+    let text = without_mark(text).trim();
     if text.is_empty() {
         return Ok(Value::Null.into());
     }

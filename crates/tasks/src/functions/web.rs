@@ -10,7 +10,7 @@ use crate::destination::Place;
 use crate::http::Verdict;
 use crate::sign::{self, TRACEPARENT};
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use perdura_engine::asl::json::{Payload, Value};
+use perdura_engine::asl::json::{Payload, Value, without_mark};
 use perdura_engine::{Certainty, Fault, Outcome};
 use std::collections::BTreeMap;
 use url::Url;
@@ -60,7 +60,8 @@ fn of_answer(answer: &Incoming, shape: Shape, statuses: &BTreeMap<u16, Verdict>)
         // The answer to something that was done already need not look like the answer to doing it.
         Some(Verdict::Done) => {
             let text = String::from_utf8_lossy(body);
-            let answer = Payload::from_text(text.trim()).unwrap_or_else(|_| Value::from(text.trim()).into());
+            let text = without_mark(&text).trim();
+            let answer = Payload::from_text(text).unwrap_or_else(|_| Value::from(text).into());
             Outcome::Succeeded { output: shape.wrap(answer, LATEST) }
         }
         Some(Verdict::Refused) => failed(of_status(*status, body), Certainty::Refused),

@@ -6,7 +6,7 @@ use crate::client::{CallError, Incoming};
 use crate::connection::{ConnectionError, TokenError};
 use http::header::{CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use perdura_engine::asl::json::{DEPTH_MAX, Map, Payload, Value, parse};
+use perdura_engine::asl::json::{DEPTH_MAX, Map, Payload, Value, parse, without_mark};
 use perdura_engine::{Certainty, Fault, Outcome};
 use std::collections::BTreeMap;
 use zeroize::Zeroizing;
@@ -195,7 +195,7 @@ fn output(answer: &Incoming, text: &str, secrets: &[Zeroizing<String>]) -> Paylo
         members.insert("StatusText", status_text(answer.status));
         Value::from(members).into()
     };
-    let parsed = if is_json { parse(text).ok() } else { None }; // what only claims to be JSON stays the text it is
+    let parsed = if is_json { parse(without_mark(text)).ok() } else { None }; // what only claims to be JSON stays the text it is
     let parsed = parsed.map(with).filter(|output| output.depth() <= DEPTH_MAX);
     parsed.unwrap_or_else(|| with(text.into()))
 }
@@ -230,6 +230,7 @@ mod tests {
             ("Application/JSON; charset=utf-8", "[1]", "[1]"),
             ("application/problem+json", "{}", "{}"),
             ("application/json", "{broken", r#""{broken""#),
+            ("application/json", "\u{feff}{\"a\":1}", r#"{"a":1}"#),
             ("application/json", "", r#""""#),
             ("text/plain", "{}", r#""{}""#),
             ("text/html; charset=utf-8", "<p>", r#""<p>""#),

@@ -206,7 +206,8 @@ fn is_truthy(value: &Val) -> bool {
         Val::Undefined | Val::Null => false,
         Val::Bool(truth) => *truth,
         Val::Number(number) => *number != 0.0 && !number.is_nan(),
+        Val::Exact(number) => number.as_f64() != 0.0,
         Val::String(text) => !text.is_empty(),
-        Val::Exact(_) | Val::Array(_) | Val::Object(_) | Val::Function(_) => true,
+        Val::Array(_) | Val::Object(_) | Val::Function(_) => true,
     }
 }

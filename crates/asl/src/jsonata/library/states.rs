@@ -3,7 +3,7 @@
 use super::Arguments;
 use crate::codec::hash_hex;
 use crate::java_random::Random;
-use crate::json::{Lexer, Token};
+use crate::json::{Lexer, Token, parse_without_signed_zeros};
 use crate::jsonata::error::{Error, Fallible};
 use crate::jsonata::evaluate::Evaluator;
 use crate::jsonata::meter::DICE;
@@ -96,7 +96,7 @@ impl Evaluator<'_> {
         if has_key_twice(text) {
             return Err(invalid());
         }
-        crate::json::parse(text).map(|value| Val::from(&value)).map_err(|_| invalid())
+        parse_without_signed_zeros(text).map(|value| Val::from(&value)).map_err(|_| invalid())
     }
 }
 
