@@ -5,6 +5,7 @@ mod common;
 use common::Scene;
 use common::server::{Server, call, wait_until};
 use serde_json::json;
+use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -51,6 +52,24 @@ fn hundreds_of_large_calls_wait_at_once_and_leave_nothing_when_their_clients_han
     // They hung up on the answer, and not on the execution.
     scene.until(&["stats"], |stats| stats[0]["executions"]["RUNNING"] == CLIENTS);
     assert!(server.get("/readyz").starts_with("HTTP/1.1 200 "));
+}
+
+#[test]
+fn a_client_that_sends_more_than_its_request_and_hangs_up_is_missed_too() {
+    let scene = Scene::new("hang-ups-more");
+    let server = Server::start(&scene, &[]);
+    let waits = server.create("waits", "EXPRESS", WAITS);
+    let mut request = padded(&waits, 200);
+    request.extend(b"POST / HTTP/1.1\r\n");
+    let files = || std::fs::read_dir(format!("/proc/{}/fd", server.id())).expect("it runs").count();
+    let clients: Vec<TcpStream> = (0..100).map(|_| server.sent(&request)).collect();
+    wait_until("all of them wait", || server.metric("perdura_executions_started_total") >= 100.0);
+    let held = files();
+    for client in &clients {
+        (&*client).write_all(b"Host: ").expect("the server holds the connection");
+    }
+    drop(clients);
+    wait_until("their connections are gone", || files() <= held - 100);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod access;
 mod bodies;
 mod connections;
 mod hosts;
+mod line;
 mod metrics;
 mod patience;
 mod states;
@@ -29,6 +30,7 @@ use axum::routing::get;
 use connections::{Connections, Taken};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use line::Line;
 use patience::Patient;
 use perdura_runtime::Door;
 use perdura_sigv4::sha256;
@@ -156,7 +158,8 @@ async fn attend(stream: TcpStream, peer: SocketAddr, place: Taken, desk: Arc<Des
     let _ = stream.set_nodelay(true);
     let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
     let progress = place.seat.progress.clone();
-    let stream = Patient::new(stream, progress.clone());
+    let line = Line::new(stream);
+    let stream = Patient::new(line.clone(), progress.clone());
     let answer = service_fn(move |request: Request<hyper::body::Incoming>| {
         let (desk, progress) = (desk.clone(), progress.clone());
         async move {
@@ -176,6 +179,7 @@ async fn attend(stream: TcpStream, peer: SocketAddr, place: Taken, desk: Arc<Des
         served = served => if let Err(error) = served {
             tracing::debug!(%peer, %error, "a connection ended early");
         },
+        () = line.is_hung_up() => tracing::debug!(%peer, "a client hung up"),
         () = place.seat.is_needed() => tracing::debug!(%peer, "a connection made room for another"),
     }
 }

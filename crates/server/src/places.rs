@@ -43,8 +43,14 @@ impl Places {
             return Ok(Place { _places: places });
         }
         let _waits = Waits::begin(self)?;
-        let places = self.free.clone().acquire_many_owned(many).await;
-        Ok(Place { _places: places.expect("places are never closed") })
+        Ok(self.wait(many).await)
+    }
+
+    /// The same for whoever cannot be sent away, because what is to be told has been done. There are no more of them than
+    /// connections.
+    pub(crate) async fn wait(&self, many: u32) -> Place {
+        let places = self.free.clone().acquire_many_owned(many.clamp(1, self.all)).await;
+        Place { _places: places.expect("places are never closed") }
     }
 
     pub(crate) fn crowded(&self) -> Crowded {
@@ -99,12 +105,28 @@ impl Pool {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, NotDone> {
         let place = self.0.take(1).await?;
-        let done = tokio::task::spawn_blocking(move || {
-            let _place = place;
-            work()
-        });
-        done.await.map_err(NotDone::Panicked)
+        work_at(place, work).await
     }
+
+    /// The same for whoever cannot be sent away.
+    pub(crate) async fn finish<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, NotDone> {
+        let place = self.0.wait(1).await;
+        work_at(place, work).await
+    }
+}
+
+async fn work_at<T: Send + 'static>(
+    place: Place,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, NotDone> {
+    let done = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        work()
+    });
+    done.await.map_err(NotDone::Panicked)
 }
 
 #[cfg(test)]
@@ -131,8 +153,11 @@ mod tests {
         let mut second = pin!(places.take(1));
         assert!(polled(second.as_mut()).await.is_none(), "it waits");
         assert_eq!(places.take(1).await.expect_err("the line is full"), Crowded { what: "things" });
+        let mut third = pin!(places.wait(1));
+        assert!(polled(third.as_mut()).await.is_none(), "whoever cannot be sent away waits all the same");
         drop(held);
         let _second = second.await.expect("there is a place");
+        drop(third.await);
         places.take(1).await.expect("there is another");
     }
 

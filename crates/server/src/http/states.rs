@@ -16,14 +16,16 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use uuid::Uuid;
 
-/// What the header of the action begins with.
+/// The header of the action.
+const TARGET: &str = "x-amz-target";
+/// What it begins with.
 const TARGET_PREFIX: &str = "AWSStepFunctions.";
 /// Both are the same for this service.
 const CONTENT_TYPES: [&str; 2] = ["application/x-amz-json-1.0", "application/x-amz-json-1.1"];
 /// How many kibibytes of large answers are in hand at once, until their clients have taken them.
 const ANSWERS_KIB: u32 = 256 << 10;
-/// How many large answers may wait for that.
-const ANSWERS_WAITING_MAX: usize = 1_024;
+/// How many questions may wait for that with their answers in hand.
+const ANSWERS_WAITING_MAX: usize = 16;
 /// After how many seconds to come again.
 const RETRY_AFTER: &str = "1";
 
@@ -42,8 +44,9 @@ impl States {
 
     /// Answers one request; whatever it is, in the service's own way.
     pub(super) async fn answer(&self, keys: &Keyring, request: Request<Incoming>) -> Response {
+        let is_question = text(request.headers(), TARGET).is_some_and(only_asks);
         let told = match self.carry_out(keys, request).await {
-            Ok(answer) => self.print(answer).await,
+            Ok(answer) => self.print(answer, is_question).await,
             Err(error) => Err(error),
         };
         let id = self.api.moment().entropy;
@@ -89,7 +92,7 @@ impl States {
         if !CONTENT_TYPES.contains(&kind.to_ascii_lowercase().as_str()) {
             return Err(unknown(format!("the content type is {kind:?}, and is to be {}", CONTENT_TYPES[0])));
         }
-        let target = text(headers, "x-amz-target").unwrap_or_default();
+        let target = text(headers, TARGET).unwrap_or_default();
         let Some(action) = target.strip_prefix(TARGET_PREFIX) else {
             return Err(unknown(format!("X-Amz-Target is {target:?}, and is to be {TARGET_PREFIX}ACTION")));
         };
@@ -98,15 +101,22 @@ impl States {
 
     /// An answer as it goes out. A large one is printed where that holds up nobody, and holds its room until its client
     /// has it.
-    async fn print(&self, answer: Value) -> Result<Body, ApiError> {
+    async fn print(&self, answer: Value, is_question: bool) -> Result<Body, ApiError> {
         let bytes = weight(&answer);
         if !is_large(bytes) {
             return Ok(Body::from(answer.to_string()));
         }
-        let room = self.answers.take(u32::try_from(bytes >> 10).unwrap_or(u32::MAX)).await?;
-        let text = self.api.computing(bytes, move || Ok(answer.to_string())).await?;
+        let kib = u32::try_from(bytes >> 10).unwrap_or(u32::MAX);
+        let room = if is_question { self.answers.take(kib).await? } else { self.answers.wait(kib).await };
+        let text = self.api.printing(bytes, answer).await?;
         Ok(Body::new(Held { body: text.into(), _room: room }))
     }
+}
+
+/// Whether an action can be called again without a second thought.
+fn only_asks(target: &str) -> bool {
+    let action = target.strip_prefix(TARGET_PREFIX).unwrap_or_default();
+    ["Describe", "List", "GetExecutionHistory", "Validate"].iter().any(|ask| action.starts_with(ask))
 }
 
 /// About how many bytes a value has when it is printed.
@@ -172,4 +182,19 @@ fn respond(status: StatusCode, body: Body, error: Option<Code>, id: u128) -> Res
         headers.insert("x-amzn-errortype", HeaderValue::from_static(code.name()));
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_questions_may_be_sent_away_with_their_answers() {
+        for ask in ["DescribeExecution", "ListExecutions", "GetExecutionHistory", "DescribeMapRun"] {
+            assert!(only_asks(&format!("{TARGET_PREFIX}{ask}")), "{ask}");
+        }
+        for deed in ["StartSyncExecution", "GetActivityTask", "TestState", "SendTaskSuccess", ""] {
+            assert!(!only_asks(&format!("{TARGET_PREFIX}{deed}")), "{deed}");
+        }
+    }
 }

@@ -4,6 +4,7 @@
 use super::Api;
 use super::error::ApiError;
 use crate::places::{NotDone, Pool};
+use perdura_engine::asl::json::Value;
 use perdura_store::{Failure, Reader};
 
 /// What is read or printed in less than a millisecond needs no thread of its own.
@@ -52,6 +53,22 @@ impl Api {
         work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
         self.0.pools.parsing.run(work).await?
+    }
+
+    /// Prints an answer of about so many bytes: here where they are few. Whoever has done something is told of it.
+    pub(crate) async fn printing(&self, bytes: usize, answer: Value) -> Result<String, ApiError> {
+        if is_large(bytes) {
+            return Ok(self.0.pools.parsing.finish(move || answer.to_string()).await?);
+        }
+        Ok(answer.to_string())
+    }
+
+    /// Evaluates what is left after a call that was made, and must not be made again.
+    pub(super) async fn finishing<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ApiError> {
+        Ok(self.0.pools.evaluating.finish(work).await?)
     }
 
     /// Evaluates expressions, whose meter allows for seconds.

@@ -76,7 +76,7 @@ pub(super) async fn test(api: &Api, request: Requested<'_>) -> Result<Value, Api
         (Outcome::NotStarted { fault: Fault::new(RUNTIME, cause), scheduled: false }, None)
     };
     let moment = api.moment();
-    api.evaluating(move || Ok(calling.finish(&outcome, exchange, &moment).to_api())).await
+    api.finishing(move || calling.finish(&outcome, exchange, &moment).to_api()).await
 }
 
 fn refused(refused: Refused) -> ApiError {
