@@ -278,7 +278,12 @@ fn troubled(
     definition: String,
     input: fn(&mut Dice) -> String,
 ) -> Script {
-    Script { trouble: Some(trouble), ..restless(name, definition, input) }
+    let weight = match trouble {
+        Trouble::Dying | Trouble::Exits => 25,
+        Trouble::Fans => 7,
+        Trouble::Overlaps | Trouble::Spreads | Trouble::Sweeps | Trouble::Clocks => 10,
+    };
+    Script { trouble: Some(trouble), weight, ..restless(name, definition, input) }
 }
 
 /// All of them.

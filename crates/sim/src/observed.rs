@@ -50,6 +50,8 @@ pub(crate) struct Observed {
     pub(crate) turns: BTreeMap<(ExecutionId, u64), SeenTurn>,
     /// By key.
     pub(crate) keys: BTreeMap<EffectKey, SeenKey>,
+    /// How often a Parallel or Map was given up, to be run again or because its error was caught.
+    pub(crate) fans_dropped: u64,
     /// Executions whose last word is that they run.
     running: BTreeSet<ExecutionId>,
     /// How often each line of control has scheduled a task.
@@ -139,6 +141,7 @@ impl Observed {
                     }
                     _ => {}
                 },
+                Record::Note(Note::StrandsDropped { .. }) => self.fans_dropped += 1,
                 Record::Note(_) => {}
             }
         }

@@ -5,6 +5,8 @@
 
 mod unkind;
 
+use unkind::declined;
+
 use crate::dice::{Dice, hash};
 use crate::machines::result_of;
 use crate::sabotage::Sabotage;
@@ -162,6 +164,11 @@ impl Receiver {
             return kept.first.clone();
         }
         self.keep(call, result(call, 1))
+    }
+
+    /// Does nothing, and remembers that, unless something was done under this key before; with what result.
+    pub(crate) fn decline(&mut self, call: &Call) -> Outcome {
+        if self.kept.contains_key(&call.key) { self.apply(call) } else { self.keep(call, declined()) }
     }
 
     fn keep(&mut self, call: &Call, first: Outcome) -> Outcome {

@@ -45,11 +45,15 @@ pub enum Sabotage {
     OldFailuresCount,
     /// A Parallel or Map that runs again uses new keys.
     RunsForgetKeys,
+    /// A redrive does not change the row, and a sweep takes what is in memory.
+    SweepsBlindly,
+    /// A list shows rows, and not what has none yet.
+    ListsOfRows,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 23] = [
         Self::NoFence,
         Self::EffectsFirst,
         Self::RepliesFirst,
@@ -71,6 +75,8 @@ impl Sabotage {
         Self::ExitsRefuse,
         Self::OldFailuresCount,
         Self::RunsForgetKeys,
+        Self::SweepsBlindly,
+        Self::ListsOfRows,
     ];
 }
 

@@ -5,6 +5,7 @@
 
 mod asking;
 mod faults;
+mod listing;
 mod map_runs;
 mod process;
 mod sweeping;
@@ -21,11 +22,12 @@ use crate::plan::{Fault, HELD, Plan, Trouble};
 use crate::receiver::Receiver;
 use crate::sabotage::Sabotage;
 use crate::store::{Disk, SharedDisk, SimStore};
+use listing::Listing;
 use map_runs::Reading;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::{Resource, Target};
 use perdura_engine::{By, Call, Destinations, ExecutionId, Outcome, Policy, StrandId, TaskToken, Uncertain};
-use perdura_runtime::{Deed, Message};
+use perdura_runtime::{Deed, Message, Slice};
 use perdura_store::RevisionId;
 use process::Process;
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,6 +73,10 @@ enum Happening {
     Fault(Fault),
     /// Somebody looks for calls that are held, and says how they went.
     Resolve,
+    /// Somebody asks for a list.
+    List,
+    /// What was seen to be old goes.
+    Sweep(Life, Slice),
     /// Is everything over?
     Look,
 }
@@ -105,6 +111,7 @@ pub struct Sim {
     /// Keys of calls that left, and from where first, for the sabotage of repeated ones.
     called: BTreeMap<String, StrandId>,
     workers: Vec<Worker>,
+    listing: Option<Listing>,
     /// What was last handed to a worker, for the sabotage of old failures.
     newest: BTreeMap<(ExecutionId, StrandId), TaskToken>,
     over: bool,
@@ -159,6 +166,7 @@ impl Sim {
             resolved: BTreeSet::new(),
             called: BTreeMap::new(),
             workers: Vec::new(),
+            listing: None,
             newest: BTreeMap::new(),
             over: false,
             plan,
@@ -225,6 +233,7 @@ impl Sim {
             self.happen(happening);
             self.hear();
             self.hear_workers();
+            self.hear_list();
         }
         self.close();
     }
@@ -248,6 +257,8 @@ impl Sim {
             Happening::Reopen(life) => self.reopen(life),
             Happening::Fault(fault) => self.strike(fault),
             Happening::Resolve => self.resolve(),
+            Happening::List => self.list(),
+            Happening::Sweep(life, slice) => self.sweep(life, slice),
             Happening::Look => self.look(),
         }
     }
@@ -319,6 +330,7 @@ impl Sim {
         counts.insert("commits", disk.observed.commits);
         counts.insert("runs in a file", u64::from(self.plan.on_disk));
         counts.insert("runs of two processes", u64::from(self.plan.processes > 1));
+        counts.insert("Parallels and Maps that were dropped", disk.observed.fans_dropped);
         counts.insert("segments", disk.observed.segments);
         counts.insert("snapshots", disk.observed.snapshots);
         counts.insert("sleepers", disk.observed.sleepers);

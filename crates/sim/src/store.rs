@@ -146,6 +146,9 @@ impl SimStore {
                 Sabotage::JournalDropped => part.keep_from = part.position.unwrap_or(part.keep_from),
                 Sabotage::RowsForgotten => part.rows.retain(|row| row.ended_at.is_some()),
                 Sabotage::LedgerForgotten => part.ledger.clear(),
+                Sabotage::SweepsBlindly => {
+                    part.rows.retain(|row| row.redrives == 0 || row.content.is_some());
+                }
                 Sabotage::EffectsFirst
                 | Sabotage::RepliesFirst
                 | Sabotage::NewKeyOnRepeat
@@ -162,7 +165,8 @@ impl SimStore {
                 | Sabotage::RedirectsRefuse
                 | Sabotage::ExitsRefuse
                 | Sabotage::OldFailuresCount
-                | Sabotage::RunsForgetKeys => {}
+                | Sabotage::RunsForgetKeys
+                | Sabotage::ListsOfRows => {}
             }
         }
         if self.disk().is_lazy() {

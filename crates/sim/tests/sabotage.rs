@@ -168,6 +168,16 @@ fn new_keys_for_another_run_of_a_parallel_or_map_are_noticed() {
 }
 
 #[test]
+fn a_sweep_that_believes_old_rows_takes_what_runs() {
+    objects(Sabotage::SweepsBlindly, Trouble::Sweeps, "was swept while it ran");
+}
+
+#[test]
+fn a_list_of_rows_alone_lacks_what_was_acknowledged() {
+    check(Sabotage::ListsOfRows, Promise::AcknowledgedIsDurable);
+}
+
+#[test]
 fn every_trouble_is_known_by_its_name() {
     for trouble in Trouble::ALL {
         assert_eq!(format!("{trouble:?}").parse(), Ok(trouble));

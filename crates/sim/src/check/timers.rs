@@ -5,7 +5,7 @@ use super::true_time::by_true_time;
 use crate::clock::Clock;
 use crate::history::History;
 use crate::observed::{Observed, SeenTurn, ends_wait};
-use perdura_engine::{Note, Record, StrandId, Timestamp};
+use perdura_engine::{EventKind, Note, Record, StrandId, Timestamp};
 use std::collections::BTreeMap;
 
 /// After the faults end, everybody is at work again within this time.
@@ -44,6 +44,11 @@ fn of_one(evidence: &Evidence<'_>, history: &History) -> Vec<String> {
                 }
                 Record::Note(Note::Woken { strand }) => *strand,
                 Record::Event(event) if ends_wait(&event.kind) => event.strand,
+                // A redrive goes on with what was interrupted, whenever somebody asks for it.
+                Record::Event(event) if matches!(event.kind, EventKind::ExecutionRedriven { .. }) => {
+                    resting.clear();
+                    continue;
+                }
                 Record::Note(_) | Record::Event(_) => continue,
             };
             if let Some(rest) = resting.remove(&ended) {

@@ -82,6 +82,9 @@ impl Waiting {
         match &event.kind {
             EventKind::ExecutionStarted { .. } | EventKind::ExecutionRedriven { .. } => {
                 let machine = history.execution.as_ref().map(Execution::machine);
+                // A redrive goes on with what was interrupted, whenever somebody asks for it.
+                self.rests.clear();
+                self.calls.clear();
                 self.whole = machine.and_then(|machine| machine.timeout_seconds).map(span);
                 None
             }

@@ -90,16 +90,18 @@ impl Receiver {
     }
 }
 
-/// What an error says that nobody has named as a refusal.
-const UNNAMED: Certainty = Certainty::Refused;
+/// The error by which commands and workers refuse.
+const DECLINED: &str = "Declined";
+
+/// What an error says by itself, whatever its name.
+const UNNAMED: Certainty = Certainty::Ambiguous;
 
 fn lost() -> Outcome {
     let fault = Fault::new("Http.Lost", "The connection was closed before the answer.");
     Outcome::Failed { fault, certainty: Certainty::Ambiguous }
 }
 
-/// A command said by name that it did nothing.
-fn declined() -> Outcome {
-    let fault = Fault::new("Declined", "Not this time.");
-    Outcome::Failed { fault, certainty: Certainty::Refused }
+/// A command or a worker says by name that it did nothing; that this name is a refusal is said of its destination.
+pub(super) fn declined() -> Outcome {
+    Outcome::Failed { fault: Fault::new(DECLINED, "Not this time."), certainty: UNNAMED }
 }

@@ -106,6 +106,7 @@ impl Sim {
                         self.facts.complaints.push(complaint);
                     }
                     self.follow_up(number, started.execution, started.fresh);
+                    self.list_soon(300);
                 }
                 Told::Ended(Ok(ending)) => self.after_end(number, ending.status),
                 Told::Taken(Ok(_)) => self.after_redrive(number),
@@ -144,9 +145,12 @@ impl Sim {
         }
     }
 
-    /// Somebody sweeps what has ended, right after it was redriven.
+    /// Somebody lists, and somebody sweeps what has ended, right after it was redriven.
     fn after_redrive(&mut self, number: RequestId) {
         let is_redrive = matches!(self.requests[number].wish, Wish::Input(_, Input::Redrive));
+        if is_redrive {
+            self.list_soon(300);
+        }
         if is_redrive && self.plan.sweeps() && self.dice.in_thousand(500) {
             let soon = self.dice.between(0..=1_500);
             self.after(soon, Happening::Fault(crate::plan::Fault::Sweep(0)));
@@ -157,6 +161,9 @@ impl Sim {
     pub(super) fn deliver(&mut self, letter: Letter) {
         let Letter { by, execution, call } = letter;
         let answered = self.receiver.deliver(&call);
+        if let Some((_, Outcome::Failed { fault, .. })) = &answered {
+            self.count_failure(fault.error.as_deref());
+        }
         self.facts.count("deliveries");
         self.say(|| format!("{} arrives, and the answer is {answered:?}", call.key));
         let place = By::Key { strand: call.strand, key: call.key.clone() };
@@ -178,6 +185,17 @@ impl Sim {
         }
     }
 
+    fn count_failure(&mut self, error: Option<&str>) {
+        match error {
+            Some("Http.Unreachable") => self.facts.count("connections never made"),
+            Some("Http.Lost") => self.facts.count("receivers that died"),
+            Some("Http.303") => self.facts.count("redirects"),
+            Some("Http.409" | "Http.422") => self.facts.count("conflicts"),
+            Some("Runtime.ExitError") => self.facts.count("exit codes"),
+            Some(_) | None => {}
+        }
+    }
+
     /// Somebody looks at the calls that are held, asks the receiver, and says how they went.
     pub(super) fn resolve(&mut self) {
         self.after(LOOK_EVERY_MS, Happening::Resolve);
@@ -193,7 +211,9 @@ impl Sim {
                     Some(Outcome::Succeeded { output }) if !self.dice.in_thousand(300) => {
                         Resolution::Completed { output }
                     }
-                    _ => Resolution::Again,
+                    // It was refused, and that is remembered.
+                    Some(Outcome::Failed { fault, .. }) => Resolution::Failed { fault },
+                    Some(_) | None => Resolution::Again,
                 };
                 self.facts.count("holds resolved");
                 let by = By::Key { strand, key };

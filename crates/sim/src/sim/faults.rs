@@ -41,7 +41,7 @@ impl Sim {
                 let until = self.clock.now() + for_ms;
                 self.disk().full_until = until;
             }
-            Fault::Sweep(age_ms) => self.sweep(age_ms),
+            Fault::Sweep(age_ms) => self.look_for_old(age_ms),
         }
     }
 

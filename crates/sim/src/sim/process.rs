@@ -45,7 +45,7 @@ pub(super) struct Up {
     pub(super) store: SimStore,
     committer: Committer,
     /// A group is being written, or its writer has not said yet what came of it.
-    is_writing: bool,
+    pub(super) is_writing: bool,
     writing: Option<Prepared>,
     reported: Option<Result<Committed, CommitError>>,
     renews_at: perdura_engine::Timestamp,
@@ -86,7 +86,7 @@ impl Sim {
     }
 
     /// Whether this life still lasts; one that is paused goes on later.
-    fn lives(&mut self, life: Life, happening: impl FnOnce() -> Happening) -> bool {
+    pub(super) fn lives(&mut self, life: Life, happening: impl FnOnce() -> Happening) -> bool {
         let process = &self.processes[life.process];
         if process.boot != life.boot || matches!(process.state, State::Down) {
             return false;
@@ -181,6 +181,7 @@ impl Sim {
             closes_by: None,
         };
         self.processes[life.process].state = State::Up(Box::new(up));
+        self.list_soon(500);
         self.step_at(life, self.clock.now());
     }
 

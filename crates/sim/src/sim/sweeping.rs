@@ -1,11 +1,13 @@
 //! What has ended goes, as a server's chores or a person want it, while everything else goes on.
 
-use super::Sim;
 use super::process::State;
+use super::{Happening, Sim};
 use crate::history::{History, read_one};
+use crate::observed::Life;
+use crate::sabotage::Sabotage;
 use perdura_engine::{ExecutionId, Timestamp};
 use perdura_runtime::Slice;
-use perdura_store::{Retention, Store, Sweepable};
+use perdura_store::{Retention, Store};
 
 /// How many executions go at once.
 const SLICE: u32 = 3;
@@ -13,38 +15,65 @@ const SLICE: u32 = 3;
 const SLICES: usize = 20;
 
 impl Sim {
-    /// Sweeps what ended so long ago, by a process that serves. What goes is looked at before.
-    pub(super) fn sweep(&mut self, age_ms: i64) {
+    /// Somebody looks for what ended so long ago; a process that serves is asked a little later to take it away.
+    pub(super) fn look_for_old(&mut self, age_ms: i64) {
         let serving: Vec<usize> =
             (0..self.processes.len()).filter(|process| self.processes[*process].serves()).collect();
         if serving.is_empty() {
             return;
         }
         let process = *self.dice.pick(&serving);
-        let before = self.ended_rows();
+        let life = Life { process, boot: self.processes[process].boot };
+        let State::Up(up) = &self.processes[process].state else { return };
+        if up.node.is_resuming() {
+            return;
+        }
+        self.facts.count("sweeps");
         let retention = Retention {
             ended_before: self.clock.wall().after_ms(1 - age_ms),
             ledger_before: Timestamp(i64::MIN),
             bytes_max: self.dice.in_thousand(200).then_some(0),
         };
-        let State::Up(up) = &mut self.processes[process].state else { return };
-        if up.node.is_resuming() {
-            return;
+        let mut reader = self.home.reader();
+        if self.sabotage == Some(Sabotage::SweepsBlindly) {
+            let slice =
+                Slice { going: self.ended_rows(), ledger_before: Timestamp(i64::MIN), ledger_most: 0 };
+            return self.after(0, Happening::Sweep(life, slice));
         }
         let mut place = None;
         for _ in 0..SLICES {
-            let found = up.store.reader().and_then(|mut reader| reader.sweepable(&retention, place, SLICE));
-            let Ok(Sweepable { going, next, .. }) = found else { break };
-            place = next;
-            let slice = Slice { going, ledger_before: retention.ledger_before, ledger_most: SLICE };
-            match up.node.sweep(&mut up.store, &slice) {
-                Ok(swept) if swept.more || place.is_some() => {}
-                Ok(_) | Err(_) => break,
+            let found = reader.sweepable(&retention, place, SLICE).expect("what was written can be read");
+            let slice =
+                Slice { going: found.going, ledger_before: retention.ledger_before, ledger_most: SLICE };
+            let later = self.dice.between(0..=1_500);
+            self.after(later, Happening::Sweep(life, slice));
+            place = found.next;
+            if place.is_none() {
+                break;
             }
         }
-        self.facts.count("sweeps");
+    }
+
+    /// Takes away what was seen, between two groups. What goes is looked at before.
+    pub(super) fn sweep(&mut self, life: Life, slice: Slice) {
+        if !self.lives(life, || Happening::Sweep(life, slice.clone())) {
+            return;
+        }
         let mut reader = self.home.reader();
-        for history in before {
+        let there = slice.going.iter().filter(|(id, _)| !self.swept.contains_key(id));
+        let before: Vec<History> = there.map(|(id, _)| read_one(*id, &mut *reader)).collect();
+        let State::Up(up) = &mut self.processes[life.process].state else { return };
+        if up.is_writing {
+            return self.after(1, Happening::Sweep(life, slice));
+        }
+        // One that fails has taken nothing.
+        let _ = match self.sabotage {
+            Some(Sabotage::SweepsBlindly) => {
+                up.store.sweep(&slice.going, slice.ledger_before, slice.ledger_most)
+            }
+            _ => up.node.sweep(&mut up.store, &slice),
+        };
+        for history in before.into_iter().filter(|history| history.row.is_some()) {
             let is_gone = reader.row(history.id).expect("what was written can be read").is_none();
             if is_gone {
                 self.see_swept(history);
@@ -52,13 +81,12 @@ impl Sim {
         }
     }
 
-    /// Executions whose rows say that they have ended: nothing else may go.
-    fn ended_rows(&self) -> Vec<History> {
+    /// For sabotage: whose rows say that they have ended, whatever the journal and the memory say.
+    fn ended_rows(&self) -> Vec<(ExecutionId, Timestamp)> {
         let mut reader = self.home.reader();
-        let executions: Vec<ExecutionId> = self.disk().observed.executions();
-        let there = executions.into_iter().filter(|id| !self.swept.contains_key(id));
-        let is_ended = |history: &History| history.row.as_ref().is_some_and(|row| row.ended_at.is_some());
-        there.map(|id| read_one(id, &mut *reader)).filter(is_ended).collect()
+        let executions = self.disk().observed.executions();
+        let mut row = |id| reader.row(id).expect("what was written can be read");
+        executions.into_iter().filter_map(|id| Some((id, row(id)?.0.ended_at?))).collect()
     }
 
     fn see_swept(&mut self, history: History) {

@@ -38,7 +38,7 @@ impl Handed {
     /// The worker failed, and says in which attempt.
     fn failure(&self) -> Outcome {
         let fault = Fault::new("Worker.Failed", format!("attempt {}", self.attempt));
-        Outcome::Failed { fault, certainty: Certainty::Refused }
+        Outcome::Failed { fault, certainty: Certainty::Ambiguous }
     }
 }
 
@@ -139,11 +139,11 @@ impl Sim {
     }
 
     /// A worker that may fall silent for so long that another gets the task, and that answers all the same: it did the
-    /// work, or it did not and says so.
+    /// work, or failed before it, or refuses it.
     fn overlap(&mut self, task: &Handed, call: &Call) -> i64 {
         self.facts.count("workers that may overlap");
         self.receiver.meet(&call.key);
-        let mut at = self.dice.between(0..=40_000);
+        let mut at = self.dice.between(5_000..=45_000);
         if self.dice.in_thousand(300) {
             let mut beats_at = 0;
             while beats_at + 9_000 < at {
@@ -153,8 +153,11 @@ impl Sim {
                 self.after(beats_at, Happening::Ask(request));
             }
         }
-        let is_done = self.dice.in_thousand(500);
-        let outcome = if is_done { self.receiver.apply(call) } else { task.failure() };
+        let outcome = match self.dice.below(10) {
+            0..5 => self.receiver.apply(call),
+            5..9 => task.failure(),
+            _ => self.receiver.decline(call),
+        };
         self.answer_by_token(task.token, outcome, at);
         at += 1;
         at
