@@ -10,7 +10,7 @@ use crate::data::Data;
 use crate::run::input;
 use crate::{table, terminal};
 use anyhow::{Result, bail};
-use perdura_engine::Limits;
+use perdura_engine::{Certainty, Limits};
 use perdura_server::control::{Answer, Request};
 use std::process::ExitCode;
 
@@ -78,7 +78,7 @@ fn fail(arguments: &FailArguments) -> Result<ExitCode> {
         token: arguments.token.clone(),
         error: arguments.error.clone(),
         cause: arguments.cause.clone(),
-        uncertain: arguments.uncertain,
+        certainty: if arguments.refused { Certainty::Refused } else { Certainty::Ambiguous },
     };
     done(Data::reach(&arguments.data.folder()?)?, request, arguments.data.json)
 }

@@ -57,7 +57,7 @@ fn run(mut execution: Execution, answer: &mut dyn FnMut(&Call) -> Outcome) -> u6
             match effect {
                 Effect::CallTask(call) => {
                     let outcome = answer(&call);
-                    let by = By::Key { strand: call.strand, key: call.key };
+                    let by = call.by();
                     inputs.push(Input::TaskOutcome { by, outcome });
                 }
                 Effect::Continue => inputs.push(Input::Continue),
@@ -252,7 +252,7 @@ fn store_and_read_back_items(bencher: Bencher<'_, '_>, count: usize) {
             if let (Effect::CallTask(call), true) = (effect, answered < count / 2) {
                 answered += 1;
                 let outcome = succeeds(&call);
-                let by = By::Key { strand: call.strand, key: call.key };
+                let by = call.by();
                 inputs.push(Input::TaskOutcome { by, outcome });
             }
         }

@@ -4,7 +4,7 @@
 //! be told that all is well; one that says something else must not.
 
 use crate::event::{EventKind, Fault};
-use crate::id::TaskToken;
+use crate::id::{Secret, TaskToken};
 use crate::input::Outcome;
 use crate::turn::Turn;
 use perdura_asl::json::Payload;
@@ -18,8 +18,13 @@ pub enum Answered {
     Open,
     /// Done.
     Succeeded(Payload),
-    /// Not done: by its worker's word, or given up.
-    Failed(Fault),
+    /// Its attempt failed: by its worker's word, or given up.
+    Failed {
+        /// Error and cause.
+        fault: Fault,
+        /// The step has moved on: no later attempt speaks for this task.
+        round_over: bool,
+    },
 }
 
 impl Answered {
@@ -28,21 +33,25 @@ impl Answered {
         turns.into_iter().fold(Self::Never, |known, turn| known.and_then(token, turn))
     }
 
-    /// With one more Turn.
+    /// With one more Turn. That the task was done holds for every attempt of its round; that it failed, for the one
+    /// attempt that did.
     #[must_use]
     pub fn and_then(mut self, token: &TaskToken, turn: &Turn) -> Self {
         for event in turn.events().filter(|event| event.strand == token.strand) {
             match &event.kind {
-                EventKind::TaskScheduled(scheduled) if scheduled.secret == Some(token.secret) => {
-                    self = Self::Open;
+                EventKind::TaskScheduled(scheduled) => {
+                    self = self.after_schedule(token.secret, scheduled.secret)
                 }
-                EventKind::TaskSucceeded { output, .. } if self == Self::Open => {
-                    self = Self::Succeeded(output.clone());
-                }
+                EventKind::TaskSucceeded { output, .. } => match self {
+                    Self::Open | Self::Failed { round_over: false, .. } => {
+                        self = Self::Succeeded(output.clone())
+                    }
+                    Self::Never | Self::Failed { .. } | Self::Succeeded(_) => {}
+                },
                 EventKind::TaskFailed { fault, .. } | EventKind::TaskTimedOut { fault, .. }
                     if self == Self::Open =>
                 {
-                    self = Self::Failed(fault.clone());
+                    self = Self::Failed { fault: fault.clone(), round_over: false };
                 }
                 _ => {}
             }
@@ -50,11 +59,25 @@ impl Answered {
         self
     }
 
+    fn after_schedule(self, own: Secret, scheduled: Option<Secret>) -> Self {
+        if scheduled == Some(own) {
+            return Self::Open;
+        }
+        let is_of_the_round = scheduled.is_some_and(|secret| secret.is_of_the_round_of(own));
+        match self {
+            Self::Open => Self::Failed { fault: Fault::default(), round_over: !is_of_the_round },
+            Self::Failed { fault, round_over } => {
+                Self::Failed { fault, round_over: round_over || !is_of_the_round }
+            }
+            Self::Never | Self::Succeeded(_) => self,
+        }
+    }
+
     /// Whether this outcome says what was said before.
     pub fn is(&self, outcome: &Outcome) -> bool {
         match (self, outcome) {
             (Self::Succeeded(known), Outcome::Succeeded { output }) => known.value() == output.value(),
-            (Self::Failed(known), Outcome::Failed { fault, .. }) => known == fault,
+            (Self::Failed { fault: known, .. }, Outcome::Failed { fault, .. }) => known == fault,
             _ => false,
         }
     }

@@ -3,10 +3,11 @@
 use crate::draft::Draft;
 use crate::event::{Event, EventKind, Fault, TaskFamily};
 use crate::execution::{Core, REDRIVE_TOKENS_MAX, Status};
-use crate::id::{Round, Seq, StrandId};
+use crate::id::{Attempt, Round, Seq, StrandId};
 use crate::input::Certainty;
+use crate::kept;
 use crate::strand::{Clock, Run, Sent, Standing, Step, Strand};
-use crate::turn::{Note, Record};
+use crate::turn::{LedgerStatus, Note, Record};
 use perdura_asl::error::DATA_LIMIT_EXCEEDED;
 use perdura_asl::json::Payload;
 use perdura_asl::machine::{FlowIx, Kind, Machine};
@@ -65,15 +66,20 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
                 round: Round::FIRST,
                 sent: None,
                 result: None,
+                done: None,
                 standing: Standing::Ready,
             });
             table.count_visit(id, *state);
+            kept::take_up(table, id);
             table.core().ready.insert(id);
         }
         return;
     };
     match &event.kind {
         EventKind::StateExited { assigned, .. } => {
+            kept::keep(table, id);
+            kept::forget(table, id);
+            let Some(strand) = table.strand(id) else { return };
             strand.step = None;
             if !assigned.is_empty() {
                 Arc::make_mut(&mut strand.variables).extend(assigned.iter().cloned());
@@ -95,13 +101,17 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
                 heartbeat: scheduled.heartbeat_seconds.map(clock),
             };
             let before = step.sent.take().filter(|sent| sent.round == scheduled.round);
+            let doubted = before.as_ref().filter(|sent| sent.is_in_doubt());
             step.sent = Some(Sent {
                 round: scheduled.round,
-                at: before.map_or(event.at, |sent| sent.at),
+                attempt: before.as_ref().map_or(Attempt::FIRST, |sent| sent.attempt.next()),
+                at: doubted.map_or(event.at, |sent| sent.at),
                 input: scheduled.input.clone(),
                 secret: scheduled.secret,
                 credentials: scheduled.credentials.clone(),
                 failed: None,
+                doubt: doubted.is_some(),
+                again: false,
             });
             table.core().ready.remove(&id);
         }
@@ -121,8 +131,8 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
         EventKind::TaskFailed { certainty, .. } | EventKind::TaskSubmitFailed { certainty, .. } => {
             mark_failed(step, *certainty);
         }
-        EventKind::TaskNotStarted { .. } => mark_failed(step, Certainty::Refused),
-        EventKind::TaskTimedOut { .. } => mark_failed(step, Certainty::Ambiguous),
+        EventKind::TaskNotStarted { .. } => mark_failed(step, Certainty::NotSent),
+        EventKind::TaskTimedOut { .. } => mark_failed(step, step.standing.unanswered()),
         // Answered: whatever follows, there is nothing to wait for or to cancel.
         EventKind::TaskSucceeded { output, .. } => {
             step.standing = Standing::Ready;
@@ -147,9 +157,20 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
     }
 }
 
+/// The attempt failed. What it says of itself replaces nothing that is known of earlier ones, unless the receiver
+/// has refused the key, and so all that came under it.
 fn mark_failed(step: &mut Step, certainty: Certainty) {
     if let Some(sent) = &mut step.sent {
         sent.failed = Some(certainty);
+        sent.doubt &= certainty != Certainty::Refused;
+    }
+}
+
+/// The attempt may have been performed, and another may follow that is not told apart from it.
+fn mark_doubted(table: &mut Draft<'_>, strand: StrandId) {
+    let step = table.strand(strand).and_then(|strand| strand.step.as_mut());
+    if let Some(sent) = step.and_then(|step| step.sent.as_mut()) {
+        sent.doubt = true;
     }
 }
 
@@ -204,25 +225,33 @@ fn redrive(table: &mut Draft<'_>, event: &Event, count: u32, token: Option<&Arc<
     core.fault = Fault::default();
     core.timeout_at = timeout.map(|seconds| event.steady().after_seconds(seconds));
     for id in table.strand_ids() {
+        let is_waited_for = waits(table, id).is_some();
         let Some(strand) = table.strand(id) else { continue };
         let goes_on = match &mut strand.step {
             None => true,
             Some(step) => {
                 step.retries.clear();
-                // A pause before a retry has moved the round on already.
-                let refused =
-                    |sent: &Sent| sent.round == step.round && sent.failed == Some(Certainty::Refused);
-                if step.sent.as_ref().is_some_and(refused) {
-                    step.round = step.round.next();
+                let open = step.standing.unanswered();
+                if let Some(sent) = &mut step.sent {
+                    sent.failed.get_or_insert(open);
+                    // A pause before a retry has moved the round on already.
+                    if sent.round == step.round && sent.is_refused() {
+                        step.round = step.round.next();
+                    }
                 }
                 match &mut step.standing {
                     // What is joined was too large: all of it runs again.
                     Standing::Fanning(run) if too_large && run.live.is_empty() => {
                         step.standing = Standing::Ready;
+                        let state = step.state;
                         table.drop_results(id);
+                        // Nothing of it failed, so this is another visit, with keys of its own.
+                        table.count_visit(id, state);
+                        kept::forget(table, id);
                         true
                     }
                     Standing::Resting { retry: false, .. } | Standing::Fanning(_) => false,
+                    Standing::Held { .. } if is_waited_for => false,
                     // Its children were stopped; they run once the Map Run is redriven.
                     Standing::MapRunning { over, .. } => {
                         *over = true;
@@ -262,14 +291,15 @@ fn apply_note(table: &mut Draft<'_>, note: &Note) {
         }
         Note::Held { strand, fault, .. } => {
             let Some(step) = table.strand(*strand).and_then(|strand| strand.step.as_mut()) else { return };
-            let open = matches!(step.standing, Standing::Calling { .. });
+            let is_open = |sent: &Sent| sent.failed.is_none();
+            let open =
+                matches!(step.standing, Standing::Calling { .. }) && step.sent.as_ref().is_some_and(is_open);
             step.standing = Standing::Held { fault: fault.clone(), open };
             table.core().ready.remove(strand);
         }
         Note::FanStarted { strand, total, at_once, items } => {
             let Some(owner) = table.strand(*strand) else { return };
             let Some(step) = &mut owner.step else { return };
-            let (state, run) = (step.state, step.runs);
             step.runs += 1;
             step.standing = Standing::Fanning(Run {
                 total: *total,
@@ -278,11 +308,8 @@ fn apply_note(table: &mut Draft<'_>, note: &Note) {
                 done: 0,
                 live: BTreeMap::new(),
                 items: items.clone(),
+                failed: None,
             });
-            // Each run of a Parallel or Map has keys of its own, so a run again counts like a visit.
-            if run > 0 {
-                table.count_visit(*strand, state);
-            }
             table.core().ready.remove(strand);
         }
         Note::StrandStarted { strand, parent, index, after, input } => {
@@ -311,6 +338,7 @@ fn apply_note(table: &mut Draft<'_>, note: &Note) {
             core.ready.insert(*strand);
         }
         Note::StrandEnded { strand, output } => {
+            kept::forget(table, *strand);
             let Some(child) = table.drop_strand(*strand) else { return };
             table.core().ready.remove(strand);
             let Some((parent, index)) = child.parent else { return };
@@ -329,28 +357,40 @@ fn apply_note(table: &mut Draft<'_>, note: &Note) {
                 owner.last = last;
             }
         }
+        Note::FanWaits { strand, fault } => {
+            keep_held(table, *strand);
+            if let Some(run) = fan(table, *strand) {
+                run.failed = Some(fault.clone());
+            }
+        }
+        Note::Settled { strand, kept } => {
+            kept::put(table, *strand, kept.clone());
+            settle(table, *strand);
+        }
         Note::StrandsDropped { parent } => drop_children(table, *parent),
         Note::LateOutcome { strand, succeeded: true, .. } if table.core().status.is_ended() => {
             table.core().late.insert(*strand);
         }
-        Note::Repeated { .. }
-        | Note::Resolved { .. }
-        | Note::Ledger { .. }
-        | Note::LateOutcome { .. }
-        | Note::Ignored { .. } => {}
+        Note::Repeated { strand, .. } => mark_doubted(table, *strand),
+        // Called off before it left, or before a worker took it.
+        Note::Ledger { strand, status: LedgerStatus::Failed, .. } => {
+            let step = table.strand(*strand).and_then(|strand| strand.step.as_mut());
+            if let Some(sent) = step.and_then(|step| step.sent.as_mut()) {
+                sent.failed.get_or_insert(Certainty::NotSent);
+            }
+        }
+        Note::Resolved { .. } | Note::Ledger { .. } | Note::LateOutcome { .. } | Note::Ignored { .. } => {}
     }
 }
 
 /// Drops all branches of a strand's Parallel or Map, and theirs. Depth is that of the definition.
 fn drop_children(table: &mut Draft<'_>, parent: StrandId) {
-    let Some(step) = table.strand(parent).and_then(|strand| strand.step.as_mut()) else { return };
-    let Standing::Fanning(run) = &mut step.standing else { return };
+    let Some(run) = fan(table, parent) else { return };
     let children: Vec<StrandId> = std::mem::take(&mut run.live).into_values().collect();
     table.drop_results(parent);
     for child in children {
         drop_children(table, child);
-        table.drop_strand(child);
-        table.core().ready.remove(&child);
+        drop_strand(table, child);
     }
 }
 
@@ -366,4 +406,72 @@ impl EventKind {
                 | Self::MapRunSucceeded
         )
     }
+}
+
+/// The running Parallel or Map of a strand.
+fn fan<'t>(table: &'t mut Draft<'_>, strand: StrandId) -> Option<&'t mut Run> {
+    match &mut table.strand(strand)?.step.as_mut()?.standing {
+        Standing::Fanning(run) => Some(run),
+        _ => None,
+    }
+}
+
+/// A strand is gone; what another run needs of it is kept.
+fn drop_strand(table: &mut Draft<'_>, strand: StrandId) {
+    kept::keep(table, strand);
+    kept::forget(table, strand);
+    table.drop_strand(strand);
+    table.core().ready.remove(&strand);
+}
+
+/// Drops the branches of a strand's Parallel or Map, and theirs, but for those that are held and those around them.
+fn keep_held(table: &mut Draft<'_>, parent: StrandId) {
+    let Some(run) = fan(table, parent) else { return };
+    let children: Vec<(u32, StrandId)> = run.live.iter().map(|(index, child)| (*index, *child)).collect();
+    for (index, child) in children {
+        keep_held(table, child);
+        let step = table.peek(child).and_then(|child| child.step.as_ref());
+        let stays = step.is_some_and(|step| match &step.standing {
+            Standing::Fanning(run) => !run.live.is_empty(),
+            _ => step.is_held(),
+        });
+        if !stays {
+            if let Some(run) = fan(table, parent) {
+                run.live.remove(&index);
+            }
+            table.drop_results(child);
+            drop_strand(table, child);
+        }
+    }
+}
+
+/// A held strand goes no further, and neither do those around it that had only this one left, up to the Parallel or
+/// Map that waits.
+fn settle(table: &mut Draft<'_>, strand: StrandId) {
+    let Some((parent, index)) = table.peek(strand).and_then(|strand| strand.parent) else { return };
+    kept::forget(table, strand);
+    table.drop_strand(strand);
+    table.core().ready.remove(&strand);
+    let Some(run) = fan(table, parent) else { return };
+    run.live.remove(&index);
+    let is_waited_for = |table: &Draft<'_>, id| waits(table, id).is_some_and(|waiting| waiting != id);
+    if fan(table, parent).is_some_and(|run| run.live.is_empty()) && is_waited_for(table, parent) {
+        table.drop_results(parent);
+        settle(table, parent);
+    }
+}
+
+/// The outermost Parallel or Map around a strand, or its own, that waits for what is held in it.
+pub(crate) fn waits(table: &Draft<'_>, strand: StrandId) -> Option<StrandId> {
+    let mut found = None;
+    let mut next = Some(strand);
+    while let Some(id) = next {
+        let strand = table.peek(id)?;
+        let standing = strand.step.as_ref().map(|step| &step.standing);
+        if matches!(standing, Some(Standing::Fanning(run)) if run.failed.is_some()) {
+            found = Some(id);
+        }
+        next = strand.parent.map(|(parent, _)| parent);
+    }
+    found
 }

@@ -22,18 +22,33 @@ pub trait Destinations: Send + Sync {
 }
 
 /// What may be done at a destination.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// What follows when nobody knows whether a call was performed.
     pub uncertain: Uncertain,
     /// How long the receiver remembers a key, in milliseconds. A call is not repeated later than that.
     pub key_memory_ms: i64,
+    /// Names of errors by which the receiver says no: certainly nothing was done. An error with any other name may
+    /// come after the deed.
+    pub refused: Arc<[Arc<str>]>,
 }
 
 impl Default for Policy {
-    /// Repeated under the same key, within a day.
+    /// Repeated under the same key, within a day; no error is a refusal.
     fn default() -> Self {
-        Self { uncertain: Uncertain::Retry, key_memory_ms: 24 * 60 * 60 * 1000 }
+        Self { uncertain: Uncertain::Retry, key_memory_ms: 24 * 60 * 60 * 1000, refused: Arc::default() }
+    }
+}
+
+impl Policy {
+    /// Whether an error of this name says that certainly nothing was done.
+    pub fn refuses(&self, error: Option<&str>) -> bool {
+        error.is_some_and(|error| self.refused.iter().any(|name| **name == *error))
+    }
+
+    /// Whether the receiver knows its keys again, so that its refusal of one speaks for all that was sent under it.
+    pub(crate) fn honours_keys(&self) -> bool {
+        self.uncertain == Uncertain::Retry
     }
 }
 

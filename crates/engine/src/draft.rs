@@ -6,11 +6,13 @@
 use crate::apply;
 use crate::execution::{Core, Execution, PerStrand};
 use crate::id::{StrandId, Wake};
+use crate::kept::Kept;
 use crate::strand::Strand;
 use crate::turn::{Record, Turn};
 use perdura_asl::json::Payload;
 use perdura_asl::machine::StateIx;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// An execution with changes on top.
 pub(crate) struct Draft<'e> {
@@ -26,13 +28,19 @@ pub(crate) struct Changes {
     strands: BTreeMap<StrandId, Option<Strand>>,
     results: Layer<u32, Payload>,
     visits: Layer<StateIx, u32>,
+    kept: Layer<Arc<str>, Kept>,
 }
 
 impl<'e> Draft<'e> {
     pub(crate) fn new(base: &'e Execution) -> Self {
         let core = base.core.clone();
-        let changes =
-            Changes { core, strands: BTreeMap::new(), results: Layer::default(), visits: Layer::default() };
+        let changes = Changes {
+            core,
+            strands: BTreeMap::new(),
+            results: Layer::default(),
+            visits: Layer::default(),
+            kept: Layer::default(),
+        };
         Self { base, changes }
     }
 
@@ -88,12 +96,36 @@ impl<'e> Draft<'e> {
 
     /// How often a strand has visited a state.
     pub(crate) fn visits(&self, strand: StrandId, state: StateIx) -> u32 {
-        self.changes.visits.get(&self.base.visits, strand, state).copied().unwrap_or(0)
+        self.changes.visits.get(&self.base.visits, strand, &state).copied().unwrap_or(0)
     }
 
     pub(crate) fn count_visit(&mut self, strand: StrandId, state: StateIx) {
         let count = self.visits(strand, state) + 1;
         self.changes.visits.put(strand, state, count);
+    }
+
+    /// What the run before left of the step at a place.
+    pub(crate) fn kept(&self, keeper: StrandId, place: &Arc<str>) -> Option<&Kept> {
+        self.changes.kept.get(&self.base.kept, keeper, place)
+    }
+
+    /// Whether a strand keeps anything of its branches' steps.
+    pub(crate) fn keeps(&self, keeper: StrandId) -> bool {
+        self.base.kept.contains_key(&keeper) || self.changes.kept.0.contains_key(&keeper)
+    }
+
+    /// Replaces what is kept of a place, and gives back what was.
+    pub(crate) fn put_kept(&mut self, keeper: StrandId, place: Arc<str>, kept: Kept) -> Option<Kept> {
+        let before = self.kept(keeper, &place).cloned();
+        self.changes.kept.put(keeper, place, kept);
+        before
+    }
+
+    /// Drops all that a strand keeps, and gives it back.
+    pub(crate) fn drop_kept(&mut self, keeper: StrandId) -> Vec<Kept> {
+        let kept = self.changes.kept.all(&self.base.kept, keeper).into_values().cloned().collect();
+        self.changes.kept.clear(&self.base.kept, keeper);
+        kept
     }
 
     /// The earliest time at which a strand wants to be woken.
@@ -122,7 +154,7 @@ impl Execution {
     }
 
     pub(crate) fn install(&mut self, changes: Changes) {
-        let Changes { core, strands, results, visits } = changes;
+        let Changes { core, strands, results, visits, kept } = changes;
         self.core = core;
         for (id, strand) in strands {
             let before = self.strands.get(&id).map(Strand::wakes).unwrap_or_default();
@@ -139,6 +171,7 @@ impl Execution {
         }
         results.install(&mut self.results);
         visits.install(&mut self.visits);
+        kept.install(&mut self.kept);
     }
 }
 
@@ -159,7 +192,7 @@ impl<K, V> Default for Layer<K, V> {
     }
 }
 
-impl<K: Ord + Copy, V> Layer<K, V> {
+impl<K: Ord + Clone, V> Layer<K, V> {
     fn put(&mut self, strand: StrandId, key: K, value: V) {
         let fresh = || Changed { cleared: false, new: BTreeMap::new() };
         self.0.entry(strand).or_insert_with(fresh).new.insert(key, value);
@@ -173,10 +206,10 @@ impl<K: Ord + Copy, V> Layer<K, V> {
         }
     }
 
-    fn get<'a>(&'a self, base: &'a PerStrand<K, V>, strand: StrandId, key: K) -> Option<&'a V> {
+    fn get<'a>(&'a self, base: &'a PerStrand<K, V>, strand: StrandId, key: &K) -> Option<&'a V> {
         match self.0.get(&strand) {
-            Some(changed) if changed.cleared || changed.new.contains_key(&key) => changed.new.get(&key),
-            _ => base.get(&strand).and_then(|old| old.get(&key)),
+            Some(changed) if changed.cleared || changed.new.contains_key(key) => changed.new.get(key),
+            _ => base.get(&strand).and_then(|old| old.get(key)),
         }
     }
 
@@ -184,7 +217,7 @@ impl<K: Ord + Copy, V> Layer<K, V> {
         let changed = self.0.get(&strand);
         let old = if changed.is_some_and(|changed| changed.cleared) { None } else { base.get(&strand) };
         let new = changed.map(|changed| &changed.new);
-        old.into_iter().chain(new).flatten().map(|(key, value)| (*key, value)).collect()
+        old.into_iter().chain(new).flatten().map(|(key, value)| (key.clone(), value)).collect()
     }
 
     fn install(self, base: &mut PerStrand<K, V>) {

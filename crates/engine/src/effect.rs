@@ -2,7 +2,8 @@
 
 use crate::arn;
 use crate::execution::Status;
-use crate::id::{EffectKey, StrandId, TaskToken, Timestamp, Wake};
+use crate::id::{Attempt, EffectKey, StrandId, TaskToken, Timestamp, Wake};
+use crate::input::By;
 use perdura_asl::json::{Payload, Value};
 use perdura_asl::machine::{FlowIx, MachineType, StateIx};
 use perdura_asl::resource::Resource;
@@ -59,6 +60,8 @@ pub struct Call {
     pub strand: StrandId,
     /// Under which key. The same key always comes with the same input.
     pub key: EffectKey,
+    /// Which attempt under this key.
+    pub attempt: Attempt,
     /// What is called.
     pub resource: Resource,
     /// With what.
@@ -71,6 +74,13 @@ pub struct Call {
     pub timeout_seconds: Option<u64>,
     /// How long it may be silent.
     pub heartbeat_seconds: Option<u64>,
+}
+
+impl Call {
+    /// Who answers this very attempt.
+    pub fn by(&self) -> By {
+        By::Key { strand: self.strand, key: self.key.clone(), attempt: Some(self.attempt) }
+    }
 }
 
 /// A Distributed Map to be run: what its children are and how many at once.

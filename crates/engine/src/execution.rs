@@ -3,9 +3,10 @@
 use crate::deadlines::Deadlines;
 use crate::destination::{Destinations, Policies};
 use crate::event::Fault;
-use crate::id::{EffectKey, Seq, StrandId, TaskToken, Timestamp, Wake};
+use crate::id::{Attempt, EffectKey, Seq, StrandId, TaskToken, Timestamp, Wake};
 use crate::identity::Identity;
 use crate::input::{By, Outcome};
+use crate::kept::Kept;
 use crate::strand::{Sent, Standing, Strand};
 use perdura_asl::json::Payload;
 use perdura_asl::machine::{Machine, MachineType, StateIx};
@@ -103,12 +104,20 @@ pub(crate) struct Core {
     /// Under which tokens it was redriven, and when; the last ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) redrive_tokens: Vec<(Arc<str>, Timestamp)>,
+    /// How many bytes of completed calls are kept for another run of a Parallel or Map.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) kept_bytes: usize,
     /// The timer that was last asked for.
     #[serde(default)]
     pub(crate) timer: Wake,
     /// Of whom a success came after the end, since the last one.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) late: BTreeSet<StrandId>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// Many entries for each strand, kept apart so that touching one does not copy them all.
@@ -125,6 +134,8 @@ pub struct Execution {
     pub(crate) results: PerStrand<u32, Payload>,
     /// How often each state was visited; for a Parallel or Map, how often it was run.
     pub(crate) visits: PerStrand<StateIx, u32>,
+    /// What a run of a Parallel or Map leaves to the next one, by the step's place.
+    pub(crate) kept: PerStrand<Arc<str>, Kept>,
     /// Who wants to be woken when; follows from the strands.
     pub(crate) deadlines: Deadlines,
     /// What may be done to those who are called; asked in deciding only.
@@ -139,6 +150,8 @@ struct Snapshot {
     strands: BTreeMap<StrandId, Strand>,
     results: PerStrand<u32, Payload>,
     visits: PerStrand<StateIx, u32>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    kept: PerStrand<Arc<str>, Kept>,
 }
 
 impl Execution {
@@ -151,6 +164,7 @@ impl Execution {
             strands: BTreeMap::new(),
             results: BTreeMap::new(),
             visits: BTreeMap::new(),
+            kept: BTreeMap::new(),
             deadlines: Deadlines::default(),
             policies: Policies::default(),
         }
@@ -281,8 +295,11 @@ impl Execution {
     }
 
     /// The calls under way.
-    pub fn calls(&self) -> impl Iterator<Item = (StrandId, EffectKey)> {
-        self.standing(|standing| matches!(standing, Standing::Calling { .. }))
+    pub fn calls(&self) -> impl Iterator<Item = (StrandId, EffectKey, Attempt)> {
+        self.standing(|standing| matches!(standing, Standing::Calling { .. })).filter_map(|(strand, key)| {
+            let sent = self.strands.get(&strand)?.step.as_ref()?.sent.as_ref()?;
+            Some((strand, key, sent.attempt))
+        })
     }
 
     /// The calls of which nobody knows whether they were performed, and which a person has to resolve.
@@ -290,7 +307,7 @@ impl Execution {
         self.standing(|standing| matches!(standing, Standing::Held { .. }))
     }
 
-    /// What was sent to the one who holds this token, while their answer is waited for.
+    /// What was sent to the one who holds this token, while the answer of this very attempt is waited for.
     pub fn awaited(&self, token: &TaskToken) -> Option<&Sent> {
         let strand = self.strands.get(&token.strand)?;
         let step = strand.step.as_ref()?;
@@ -309,13 +326,15 @@ impl Execution {
 
     /// Everything about it but its machine and its destinations, for storage.
     pub fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { machine: _, identity, core, strands, results, visits, deadlines: _, policies: _ } = self;
+        let Self { machine: _, identity, core, strands, results, visits, kept, deadlines: _, policies: _ } =
+            self;
         let snapshot = Snapshot {
             identity: identity.clone(),
             core: core.clone(),
             strands: strands.clone(),
             results: results.clone(),
             visits: visits.clone(),
+            kept: kept.clone(),
         };
         snapshot.serialize(serializer)
     }
@@ -325,13 +344,14 @@ impl Execution {
         machine: Arc<Machine>,
         deserializer: D,
     ) -> Result<Self, D::Error> {
-        let Snapshot { identity, core, strands, results, visits } = Snapshot::deserialize(deserializer)?;
+        let Snapshot { identity, core, strands, results, visits, kept } =
+            Snapshot::deserialize(deserializer)?;
         let mut deadlines = Deadlines::default();
         for (id, strand) in &strands {
             deadlines.replace(*id, Wake::default(), strand.wakes());
         }
         let policies = Policies::default();
-        Ok(Self { machine, identity, core, strands, results, visits, deadlines, policies })
+        Ok(Self { machine, identity, core, strands, results, visits, kept, deadlines, policies })
     }
 }
 
@@ -343,6 +363,7 @@ impl PartialEq for Execution {
             && self.strands == other.strands
             && self.results == other.results
             && self.visits == other.visits
+            && self.kept == other.kept
             && self.deadlines == other.deadlines
     }
 }

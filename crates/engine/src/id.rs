@@ -178,6 +178,26 @@ impl Round {
     }
 }
 
+/// Which attempt of a round. An answer belongs to one attempt; under the same key there may be several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Attempt(pub u32);
+
+impl Attempt {
+    /// Every round begins here.
+    pub const FIRST: Self = Self(1);
+
+    /// The next in the same round.
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+impl Default for Attempt {
+    fn default() -> Self {
+        Self::FIRST
+    }
+}
+
 /// Under which an Effect is performed: `{execution}:{step}:{round}`. There is no second way to make one.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Arc<str>")]
@@ -274,14 +294,30 @@ pub struct TaskToken {
     pub execution: ExecutionId,
     /// Its strand.
     pub strand: StrandId,
-    /// Unguessable; changes with each round.
+    /// Unguessable; changes with each round, and for an activity with each attempt.
     pub secret: Secret,
 }
 
-/// What only the holder of a token knows. It stays out of logs.
+/// What only the holder of a token knows. It stays out of logs. Its last 16 bits tell the attempts of one round apart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Secret(pub u128);
+
+impl Secret {
+    const OF_THE_ATTEMPT: u128 = 0xffff;
+
+    /// The secret of the next attempt in the same round: whoever holds this one cannot speak for that one.
+    #[must_use]
+    pub(crate) fn next_attempt(self) -> Self {
+        let attempt = self.0.wrapping_add(1) & Self::OF_THE_ATTEMPT;
+        Self(self.0 & !Self::OF_THE_ATTEMPT | attempt)
+    }
+
+    /// Whether both are of one round.
+    pub(crate) fn is_of_the_round_of(self, other: Self) -> bool {
+        (self.0 ^ other.0) & !Self::OF_THE_ATTEMPT == 0
+    }
+}
 
 impl From<Secret> for String {
     fn from(secret: Secret) -> Self {

@@ -1,7 +1,7 @@
 //! What can reach an execution.
 
 use crate::event::Fault;
-use crate::id::{EffectKey, StrandId, TaskToken};
+use crate::id::{Attempt, EffectKey, StrandId, TaskToken};
 use crate::map_run::MapRunOutcome;
 use crate::turn::Resolved;
 use perdura_asl::json::Payload;
@@ -78,6 +78,9 @@ pub enum By {
         strand: StrandId,
         /// The key under which it was performed.
         key: EffectKey,
+        /// The attempt that answers; absent: whoever speaks for the step as a whole, as a person or a Map Run does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attempt: Option<Attempt>,
     },
     /// By token.
     Token(TaskToken),
@@ -157,21 +160,26 @@ impl Resolution {
     }
 }
 
-/// What a failure says about the effect.
+/// What a failed attempt says about the effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Certainty {
-    /// Certainly not performed: the next attempt gets a new round, and so a new key.
+    /// The receiver itself said no, under this key: the next attempt gets a new round, and so a new key.
     Refused,
+    /// This attempt certainly did nothing: it never reached the receiver. Of earlier attempts under the key it says
+    /// nothing, so a doubt that they left stays.
+    NotSent,
     /// Perhaps performed: the next attempt repeats the same bytes under the same key.
     Ambiguous,
 }
 
 impl Certainty {
     /// The one table of what an HTTP answer outside 2xx means. `None` as status: the connection was never made.
-    /// A 409 or 422 may say "already done"; 408, 425 and 429 may come from something between us and the receiver.
+    /// A redirect may follow the deed, as 303 does; a 409 or 422 may say "already done"; 408, 425 and 429 may come
+    /// from something between us and the receiver.
     pub fn of_http(status: Option<u16>) -> Self {
         match status {
-            None | Some(300..=407 | 410..=421 | 423..=424 | 426..=428 | 430..=499) => Self::Refused,
+            None => Self::NotSent,
+            Some(400..=407 | 410..=421 | 423..=424 | 426..=428 | 430..=499) => Self::Refused,
             Some(_) => Self::Ambiguous,
         }
     }
@@ -182,12 +190,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_definite_refusal_moves_the_round_on() {
-        for refused in [None, Some(301), Some(400), Some(401), Some(403), Some(404), Some(410), Some(451)] {
-            assert_eq!(Certainty::of_http(refused), Certainty::Refused, "{refused:?}");
+    fn only_a_refusal_by_the_receiver_moves_the_round_on() {
+        for refused in [400, 401, 403, 404, 410, 451] {
+            assert_eq!(Certainty::of_http(Some(refused)), Certainty::Refused, "{refused}");
         }
-        for ambiguous in [408, 409, 422, 425, 429, 500, 502, 503, 504, 599, 100] {
+        for ambiguous in [100, 300, 301, 303, 307, 308, 408, 409, 422, 425, 429, 500, 502, 503, 504, 599] {
             assert_eq!(Certainty::of_http(Some(ambiguous)), Certainty::Ambiguous, "{ambiguous}");
         }
+        assert_eq!(Certainty::of_http(None), Certainty::NotSent, "nobody listens");
     }
 }

@@ -19,6 +19,7 @@ mod history;
 mod id;
 mod identity;
 mod input;
+mod kept;
 mod map_run;
 pub mod nested;
 mod strand;
@@ -35,10 +36,12 @@ pub use effect::{BatcherOrder, Call, Effect, MapRunOrder, ReaderOrder, WriterOrd
 pub use event::{Event, EventKind, Fault, Iteration, Scheduled, StateType, TaskFamily};
 pub use execution::{Execution, NotRedrivable, Status};
 pub use id::{
-    EffectKey, ExecutionId, Moment, Round, Secret, Seq, StepPlace, StrandId, TaskToken, Timestamp, Wake,
+    Attempt, EffectKey, ExecutionId, Moment, Round, Secret, Seq, StepPlace, StrandId, TaskToken, Timestamp,
+    Wake,
 };
 pub use identity::{Identity, Limits};
 pub use input::{By, Certainty, Input, Outcome, Resolution};
+pub use kept::Kept;
 pub use map_run::{Child, Known, MapRun, MapRunBounds, MapRunCounts, MapRunOutcome, Next, Tally};
 pub use perdura_asl as asl;
 pub use strand::{Clock, Run, Sent, Standing, Step, Strand};

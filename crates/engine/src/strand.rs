@@ -2,7 +2,7 @@
 
 use crate::event::Fault;
 use crate::id::{
-    EffectKey, ExecutionId, Round, Secret, Seq, StepPlace, StrandId, TaskToken, Timestamp, Wake,
+    Attempt, EffectKey, ExecutionId, Round, Secret, Seq, StepPlace, StrandId, TaskToken, Timestamp, Wake,
 };
 use crate::input::Certainty;
 use crate::turn::is_false;
@@ -57,11 +57,19 @@ pub struct Step {
     pub sent: Option<Sent>,
     /// What the task gave, if only the use of it failed: then it is used again, and the task not called.
     pub result: Option<Payload>,
+    /// What the task gave in an earlier run of the Parallel or Map around it: used where the call may not be repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done: Option<Payload>,
     /// Where it stands.
     pub standing: Standing,
 }
 
 impl Step {
+    /// Whether its call is held, and nobody has said how it went.
+    pub(crate) fn is_held(&self) -> bool {
+        matches!(self.standing, Standing::Held { .. }) && self.sent.as_ref().is_some_and(Sent::is_in_doubt)
+    }
+
     /// All retries so far: `$$.State.RetryCount`.
     pub fn retry_count(&self) -> u64 {
         self.retries.values().sum()
@@ -73,7 +81,10 @@ impl Step {
 pub struct Sent {
     /// Under which round.
     pub round: Round,
-    /// When it was first sent in this round.
+    /// Which attempt of the round.
+    #[serde(default)]
+    pub attempt: Attempt,
+    /// When the round was first sent by an attempt that may have been performed.
     pub at: Timestamp,
     /// The bytes.
     pub input: Payload,
@@ -84,6 +95,29 @@ pub struct Sent {
     pub credentials: Option<Payload>,
     /// How it ended, if it failed.
     pub failed: Option<Certainty>,
+    /// An earlier attempt of the round may have been performed. Only a success, a refusal by the receiver under the
+    /// key, or a person ends that; what becomes of a later attempt does not.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub doubt: bool,
+    /// A person said: again. The next attempt is made whatever the destination's policy is.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub again: bool,
+}
+
+impl Sent {
+    /// Whether the effect may have been performed in this round, by this attempt or an earlier one, and nobody knows.
+    pub fn is_in_doubt(&self) -> bool {
+        self.doubt
+            || match self.failed {
+                None | Some(Certainty::Ambiguous) => true,
+                Some(Certainty::Refused | Certainty::NotSent) => false,
+            }
+    }
+
+    /// Whether the receiver has said no to this round for good. Only then may the next attempt have another key.
+    pub(crate) fn is_refused(&self) -> bool {
+        !self.doubt && self.failed == Some(Certainty::Refused)
+    }
 }
 
 /// Where a Step stands. Each variant holds what is true there, and nothing that is not.
@@ -137,6 +171,16 @@ pub enum Standing {
     },
 }
 
+impl Standing {
+    /// What is known of an attempt that nobody answers: a task that no worker has taken was certainly not performed.
+    pub(crate) fn unanswered(&self) -> Certainty {
+        match self {
+            Self::Calling { started: false, .. } => Certainty::NotSent,
+            _ => Certainty::Ambiguous,
+        }
+    }
+}
+
 /// One run of a Distributed Map. What is drawn by chance for it follows from these two, so that the same run is
 /// ordered alike however often.
 #[derive(Clone, Debug)]
@@ -175,6 +219,9 @@ pub struct Run {
     pub live: BTreeMap<u32, StrandId>,
     /// The items of a Map; the common input of a Parallel.
     pub items: Payload,
+    /// It failed with this, and is run again once the calls that are held in it are resolved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<Fault>,
 }
 
 impl Strand {
@@ -200,6 +247,7 @@ impl Strand {
         Some(EffectKey::new(execution, &StepPlace { state, place: &self.place, visit }, step.round))
     }
 
+    /// The token of its running attempt.
     pub(crate) fn token(&self, execution: ExecutionId, strand: StrandId) -> Option<TaskToken> {
         let secret = self.step.as_ref()?.sent.as_ref()?.secret?;
         Some(TaskToken { execution, strand, secret })

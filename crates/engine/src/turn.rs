@@ -2,6 +2,7 @@
 
 use crate::event::{Event, Fault};
 use crate::id::{EffectKey, Round, Seq, StrandId, Timestamp};
+use crate::kept::Kept;
 use perdura_asl::json::Payload;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -134,6 +135,21 @@ pub enum Note {
         /// With what.
         fault: Fault,
     },
+    /// A Parallel or Map failed and is to be run again, but calls in it may have been performed and may not be repeated.
+    /// They stay held, all else that it had running is gone, and it is run again once they are resolved.
+    FanWaits {
+        /// Whose state it is.
+        strand: StrandId,
+        /// With what it failed.
+        fault: Fault,
+    },
+    /// It is known of a call that a Parallel or Map waits for how it went, or that it may be repeated.
+    Settled {
+        /// Whose call it was; it goes no further.
+        strand: StrandId,
+        /// What the next run is to know of it.
+        kept: Kept,
+    },
     /// What a Parallel or Map still had running is gone: its error was caught, or it starts again.
     StrandsDropped {
         /// Whose branches they were.
@@ -141,7 +157,8 @@ pub enum Note {
     },
     /// A mark for the Ledger. Where a call has been answered or was given up, the record before this one is the
     /// strand's event that says so, with its result or its fault; where the step is held, the one after is
-    /// [`Note::Held`]; otherwise nobody waits for the call any more, and there is nothing to say.
+    /// [`Note::Held`], and where a Parallel or Map waited for it, [`Note::Settled`]; otherwise nobody waits for the
+    /// call any more, and there is nothing to say.
     Ledger {
         /// Whose call it is; absent: the machine's own.
         #[serde(default, skip_serializing_if = "StrandId::is_top")]

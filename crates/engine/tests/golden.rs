@@ -6,9 +6,9 @@
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::StateIx;
 use perdura_engine::{
-    By, Certainty, EffectKey, Event, EventKind, ExecutionId, Fault, Input, Iteration, Lateness, LedgerStatus,
-    MapRunOutcome, Note, Outcome, Record, Resolution, Resolved, Retry, Round, Scheduled, Secret, Seq,
-    StateType, Status, StrandId, TaskFamily, TaskToken, Timestamp, Turn,
+    Attempt, By, Certainty, EffectKey, Event, EventKind, ExecutionId, Fault, Input, Iteration, Kept,
+    Lateness, LedgerStatus, MapRunOutcome, Note, Outcome, Record, Resolution, Resolved, Retry, Round,
+    Scheduled, Secret, Seq, StateType, Status, StrandId, TaskFamily, TaskToken, Timestamp, Turn,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -47,7 +47,7 @@ variants! {
         TaskNotStarted, EvaluationFailed,
     }
     Note {
-        Resting, Woken, Repeated, Held, Resolved, FanStarted, StrandStarted, StrandEnded, StrandFailed, StrandsDropped, Ledger,
+        Resting, Woken, Repeated, Held, Resolved, FanStarted, StrandStarted, StrandEnded, StrandFailed, StrandsDropped, FanWaits, Settled, Ledger,
         LateOutcome, Ignored,
     }
     Record { Event, Note }
@@ -60,7 +60,7 @@ variants! {
     MapRunOutcome { Succeeded, Failed }
     TaskFamily { Lambda, Activity, Task }
     StateType { Pass, Task, Choice, Wait, Succeed, Fail, Parallel, Map }
-    Certainty { Refused, Ambiguous }
+    Certainty { Refused, NotSent, Ambiguous }
     LedgerStatus { Pending, Completed, Failed, Uncertain }
     Lateness { Unknown, Duplicate, GivenUp }
     Resolution { Completed, Failed, Again }
@@ -83,7 +83,7 @@ fn the_json_of_what_is_stored_never_changes() {
     );
     golden.pin("TaskFamily", families());
     golden.pin("StateType", state_types());
-    golden.pin("Certainty", [Certainty::Refused, Certainty::Ambiguous]);
+    golden.pin("Certainty", [Certainty::Refused, Certainty::NotSent, Certainty::Ambiguous]);
     golden.pin("LedgerStatus", ledger_statuses());
     golden.pin("Status", statuses());
     golden.pin("Lateness", [Lateness::Unknown, Lateness::Duplicate, Lateness::GivenUp]);
@@ -222,7 +222,7 @@ fn key() -> EffectKey {
 }
 
 fn by_key() -> By {
-    By::Key { strand: StrandId(3), key: key() }
+    By::Key { strand: StrandId(3), key: key(), attempt: Some(Attempt(2)) }
 }
 
 fn by_token() -> By {
@@ -331,6 +331,8 @@ fn notes() -> Vec<Note> {
         Note::StrandEnded { strand, output: payload() },
         Note::StrandFailed { strand, fault: fault() },
         Note::StrandsDropped { parent: strand },
+        Note::FanWaits { strand, fault: fault() },
+        Note::Settled { strand, kept: Kept::Round(Round(2)) },
         Note::Ledger { strand: StrandId::TOP, key: key(), status: LedgerStatus::Uncertain },
         Note::LateOutcome { strand, key: Some(key()), succeeded: true, lateness: Lateness::Unknown },
         Note::Ignored { reason: "the execution has ended".into() },

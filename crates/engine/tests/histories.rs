@@ -181,6 +181,20 @@ stories! {
     what_has_no_time_left_is_not_called_again: "resume_begins_nothing_without_time";
     a_cut_turn_goes_on_in_another_process: "resume_of_a_cut_turn";
 
+    // Doubt, until something ends it.
+    a_connection_that_was_never_made_ends_no_doubt: "doubt_outlives_a_refused_connection";
+    a_refusal_under_the_key_ends_the_doubt: "doubt_ends_by_a_refusal";
+    where_keys_are_not_honoured_a_refusal_ends_no_doubt: "doubt_outlives_a_refusal_where_keys_are_not_honoured";
+    a_repeat_that_could_not_be_made_ends_no_doubt: "doubt_outlives_a_restart_and_a_failed_repeat";
+    what_was_never_sent_leaves_no_doubt: "nothing_sent_leaves_no_doubt";
+    only_an_error_that_is_listed_is_a_refusal: "an_error_that_is_listed_is_a_refusal";
+    a_late_failure_counts_for_its_own_attempt: "a_late_failure_counts_for_its_own_attempt";
+    a_late_success_counts_for_the_running_attempt: "a_late_success_counts_for_the_running_attempt";
+    a_retry_of_a_parallel_is_a_retry_of_its_steps: "parallel_retry_keeps_what_is_in_doubt";
+    what_is_held_keeps_a_parallel_from_being_run_again: "parallel_retry_waits_for_what_is_held";
+    what_a_person_says_is_what_the_next_run_knows: "parallel_retry_after_again_and_failed";
+    what_is_held_deep_inside_keeps_a_map_from_being_run_again: "map_retry_waits_in_depth";
+
     // Held until somebody knows.
     what_may_not_be_repeated_is_held: "hold_completed";
     what_was_certainly_not_done_gets_a_new_key: "hold_failed";

@@ -104,7 +104,7 @@ impl Play {
     /// The newest call is answered.
     fn answered(self, seconds: u64, outcome: Outcome) -> Self {
         let call = self.stage.calls().last().expect("there is a call");
-        let by = By::Key { strand: call.strand, key: call.key.clone() };
+        let by = call.by();
         self.then(seconds, &Input::TaskOutcome { by, outcome })
     }
 }
@@ -157,7 +157,7 @@ fn plays() -> Vec<(&'static str, Play)> {
 fn gathered_in_part() -> Play {
     let play = Play::new(MAP, Limits::GENEROUS, Policies::default()).then(0, &Input::Start);
     let call = play.stage.calls().first().expect("there is a call").clone();
-    let by = By::Key { strand: call.strand, key: call.key };
+    let by = call.by();
     play.then(1, &Input::TaskOutcome { by, outcome: Outcome::Succeeded { output: payload("1") } })
 }
 
@@ -165,7 +165,7 @@ fn redriven_map_run() -> Play {
     let play = Play::new(DISTRIBUTED, Limits::GENEROUS, Policies::default()).then(0, &Input::Start);
     let (strand, key) = play.stage.map_runs()[0].clone();
     let outcome = MapRunOutcome::Failed { fault: Fault::named("Bad") };
-    let play = play.then(1, &Input::ChildOutcome { by: By::Key { strand, key }, outcome });
+    let play = play.then(1, &Input::ChildOutcome { by: By::Key { strand, key, attempt: None }, outcome });
     assert_eq!(play.stage.execution().status(), Status::Failed);
     play.then(2, &Input::Redrive)
 }

@@ -101,7 +101,9 @@ pub(crate) fn caller(reader: &mut dyn Reader, id: ExecutionId, readable: &str) -
     let mut found = None;
     all(reader, id, |turn| {
         let marked = marks(turn).find(|(_, key, _)| key.readable() == readable);
-        found = marked.map(|(strand, key, _)| By::Key { strand, key: key.clone() }).or(found.take());
+        found = marked
+            .map(|(strand, key, _)| By::Key { strand, key: key.clone(), attempt: None })
+            .or(found.take());
     })?;
     found.ok_or_else(|| AskError::Ignored(format!("{id} never made a call under {readable:?}")))
 }

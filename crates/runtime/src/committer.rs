@@ -533,7 +533,9 @@ fn read_notes(
             | Note::StrandStarted { .. }
             | Note::StrandEnded { .. }
             | Note::StrandFailed { .. }
-            | Note::StrandsDropped { .. } => {}
+            | Note::StrandsDropped { .. }
+            | Note::FanWaits { .. }
+            | Note::Settled { .. } => {}
         }
     }
     ignored

@@ -141,7 +141,9 @@ impl Door {
             Ok(_) => match self.answered(token).await? {
                 Answered::Never => Err(TokenError::Unknown),
                 known if known.is(&outcome) => Ok(()),
-                Answered::Open | Answered::Succeeded(_) | Answered::Failed(_) => Err(TokenError::TimedOut),
+                Answered::Open | Answered::Succeeded(_) | Answered::Failed { .. } => {
+                    Err(TokenError::TimedOut)
+                }
             },
             Err(InputError::Unknown) => Err(TokenError::Unknown),
             Err(error) => Err(TokenError::NotTaken(error)),
@@ -154,7 +156,9 @@ impl Door {
             Ok(Taken { ignored: None, .. }) => Ok(()),
             Ok(_) => match self.answered(token).await? {
                 Answered::Never => Err(TokenError::Unknown),
-                Answered::Open | Answered::Succeeded(_) | Answered::Failed(_) => Err(TokenError::TimedOut),
+                Answered::Open | Answered::Succeeded(_) | Answered::Failed { .. } => {
+                    Err(TokenError::TimedOut)
+                }
             },
             Err(InputError::Unknown) => Err(TokenError::Unknown),
             Err(error) => Err(TokenError::NotTaken(error)),

@@ -24,8 +24,8 @@ use map_run::MapRuns;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{
-    By, Call, Destinations, Effect, EffectKey, ExecutionId, Input, Moment, Outcome, Policy, Status, StrandId,
-    Timestamp, Wake, decide,
+    Attempt, By, Call, Destinations, Effect, EffectKey, ExecutionId, Input, Moment, Outcome, Policy, Status,
+    StrandId, Timestamp, Wake, decide,
 };
 use perdura_store::record::Begun;
 use perdura_store::{Aside, ChildOf, CommitError, Failure, MachineId, Reader, Shard, Store};
@@ -188,7 +188,7 @@ struct Slot {
     /// Steps that ask for it as their child, to be answered when the commit under way is done.
     asked: Vec<ChildOrder>,
     /// Calls that this process makes, until their answer is decided upon: a Turn before that must not repeat them.
-    live: BTreeSet<(StrandId, EffectKey)>,
+    live: BTreeSet<LiveCall>,
     /// Children that are being started, until that is decided upon.
     starting: BTreeSet<(StrandId, EffectKey)>,
     wake: Wake,
@@ -207,10 +207,11 @@ impl Slot {
 
     /// A call is not under way any more.
     fn answered(&mut self, by: &By) {
-        if let By::Key { strand, key } = by {
-            let place = (*strand, key.clone());
-            self.live.remove(&place);
-            self.starting.remove(&place);
+        if let By::Key { strand, key, attempt } = by {
+            self.live.retain(|(of, under, nth)| {
+                (of, under) != (strand, key) || attempt.is_some_and(|attempt| attempt != *nth)
+            });
+            self.starting.remove(&(*strand, key.clone()));
         }
     }
 
@@ -282,7 +283,10 @@ impl Destinations for Restored {
 }
 
 /// Calls that this process has under way, for a node that is opened again in it.
-pub type Live = BTreeMap<ExecutionId, Vec<(StrandId, EffectKey)>>;
+pub type Live = BTreeMap<ExecutionId, Vec<LiveCall>>;
+
+/// One attempt of a call that a process makes.
+pub type LiveCall = (StrandId, EffectKey, Attempt);
 
 /// What a node is opened with.
 pub struct Opening<'a> {

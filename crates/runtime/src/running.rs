@@ -352,7 +352,7 @@ impl Fold {
         let mut marks = Marks::default();
         // One that has ended stands where it stood, but has nothing under way.
         if !running.execution.is_ended() {
-            for (strand, key) in running.execution.calls() {
+            for (strand, key, _) in running.execution.calls() {
                 let at = sent_at(strand);
                 marks.begin(key, at);
             }

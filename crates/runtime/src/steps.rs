@@ -299,7 +299,7 @@ impl Destinations for Policies {
             Target::Step { name } => {
                 // One that is gone from the program may have been performed by the program before it.
                 let gone = Policy { uncertain: Uncertain::Hold, ..Policy::default() };
-                self.steps.table.get(name).map_or(gone, |(_, policy)| *policy)
+                self.steps.table.get(name).map_or(gone, |(_, policy)| policy.clone())
             }
             Target::Function { .. } | Target::Activity { .. } | Target::Service { .. } => {
                 self.elsewhere.policy(resource, input)

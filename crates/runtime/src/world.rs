@@ -46,14 +46,13 @@ pub struct Order {
 #[derive(Debug)]
 pub struct Answer {
     execution: ExecutionId,
-    strand: StrandId,
-    key: EffectKey,
+    by: By,
     to: Option<Sender<Event>>,
 }
 
 impl Answer {
     pub(crate) fn new(execution: ExecutionId, call: &Call, to: Sender<Event>) -> Self {
-        Self { execution, strand: call.strand, key: call.key.clone(), to: Some(to) }
+        Self { execution, by: call.by(), to: Some(to) }
     }
 
     /// The execution that waits.
@@ -74,7 +73,7 @@ impl Answer {
 
     fn deliver(&mut self, outcome: Outcome) {
         let Some(to) = self.to.take() else { return };
-        let by = By::Key { strand: self.strand, key: self.key.clone() };
+        let by = self.by.clone();
         // Nobody is there any more: the process ends, and the call is made again under its key.
         let _ = to.send(Event::Message(Message::Answer { execution: self.execution, by, outcome }));
     }

@@ -161,7 +161,7 @@ impl Scene {
     fn succeed(&mut self, deeds: Vec<Deed>) {
         for deed in deeds {
             let Deed::Perform { execution, call } = deed else { continue };
-            let by = By::Key { strand: call.strand, key: call.key };
+            let by = call.by();
             let outcome = Outcome::Succeeded { output: Payload::from_text("2").unwrap() };
             self.take(Message::Answer { execution, by, outcome });
         }

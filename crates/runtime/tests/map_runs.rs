@@ -165,7 +165,7 @@ impl Rig {
         } else {
             Outcome::Succeeded { output: Payload::from_text(format!("[{text}]")).unwrap() }
         };
-        let by = By::Key { strand: call.strand, key: call.key };
+        let by = call.by();
         let moment = self.moment();
         self.node.take(Message::Answer { execution, by, outcome }, &moment);
     }

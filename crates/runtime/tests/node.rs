@@ -110,7 +110,7 @@ fn an_answer_that_comes_while_a_reopened_node_resumes_is_used_and_the_call_not_r
     let live = node.abandon(&Unavailable::Closing);
     let (mut node, mut committer) = open(&mut store, live);
     let resuming = gather(&mut node, &mut committer);
-    let by = By::Key { strand: call.strand, key: call.key };
+    let by = call.by();
     let outcome = Outcome::Succeeded { output: Payload::from_text("2").unwrap() };
     node.take(Message::Answer { execution, by, outcome }, &moment());
     let deeds = node.settle(resuming.write(&mut store).unwrap());
@@ -127,7 +127,7 @@ fn a_call_whose_answer_was_lost_with_the_node_is_made_again() {
     let (mut node, mut committer) = open(&mut store, Live::default());
     let (execution, deeds) = start(&mut node, &mut committer, (&mut store, revision));
     let call = call_of(deeds);
-    let by = By::Key { strand: call.strand, key: call.key.clone() };
+    let by = call.by();
     let outcome = Outcome::Succeeded { output: Payload::from_text("2").unwrap() };
     node.take(Message::Answer { execution, by, outcome }, &moment());
     let live = node.abandon(&Unavailable::Closing);
@@ -174,7 +174,7 @@ fn a_panic_parks_one_execution_and_the_others_go_on() {
     for revision in [broken, good] {
         let (execution, deeds) = start(&mut node, &mut committer, (&mut store, revision));
         let call = call_of(deeds);
-        let by = By::Key { strand: call.strand, key: call.key };
+        let by = call.by();
         node.take(Message::Answer { execution, by, outcome: failed(Fault::named("Lost")) }, &moment());
         answered.push(execution);
     }

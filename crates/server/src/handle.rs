@@ -46,9 +46,8 @@ pub fn handle<D: Data>(data: &mut D, request: Request) -> Result<Answer, Refusal
         // A server answers it before it comes here: see `control::listen`.
         Request::Poll { .. } => Err(activities::no_server()),
         Request::Succeed { token, output } => activities::answer(data, &token, Outcome::Succeeded { output }),
-        Request::Fail { token, error, cause, uncertain } => {
+        Request::Fail { token, error, cause, certainty } => {
             let fault = Fault { error: error.map(Into::into), cause: cause.map(Into::into) };
-            let certainty = if uncertain { Certainty::Ambiguous } else { Certainty::Refused };
             activities::answer(data, &token, Outcome::Failed { fault, certainty })
         }
         Request::Heartbeat { token } => activities::heartbeat(data, &token),

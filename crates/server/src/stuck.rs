@@ -45,7 +45,7 @@ fn is_stuck<D: Data>(data: &mut D, row: &LedgerRow) -> bool {
 }
 
 fn waits(execution: &Execution, row: &LedgerRow) -> bool {
-    execution.calls().any(|(_, key)| key.readable() == &*row.key)
+    execution.calls().any(|(_, key, _)| key.readable() == &*row.key)
 }
 
 /// What was seen last, for those who measure.

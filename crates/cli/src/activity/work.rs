@@ -36,8 +36,8 @@ enum Verdict {
     Done(Payload),
     Failed {
         fault: Fault,
-        /// It may have been done all the same.
-        uncertain: bool,
+        /// What that says of the deed.
+        certainty: Certainty,
     },
 }
 
@@ -46,9 +46,9 @@ impl Verdict {
         match outcome {
             Outcome::Succeeded { output } | Outcome::Submitted { output } => Self::Done(output),
             Outcome::Failed { fault, certainty } | Outcome::SubmitFailed { fault, certainty } => {
-                Self::Failed { fault, uncertain: certainty == Certainty::Ambiguous }
+                Self::Failed { fault, certainty }
             }
-            Outcome::NotStarted { fault, .. } => Self::Failed { fault, uncertain: false },
+            Outcome::NotStarted { fault, .. } => Self::Failed { fault, certainty: Certainty::NotSent },
         }
     }
 }
@@ -222,11 +222,11 @@ impl Worker {
         let token = task.token.clone();
         let request = match verdict {
             Verdict::Done(output) => Request::Succeed { token, output: output.clone() },
-            Verdict::Failed { fault, uncertain } => Request::Fail {
+            Verdict::Failed { fault, certainty } => Request::Fail {
                 token,
                 error: fault.error.as_deref().map(Into::into),
                 cause: fault.cause.as_deref().map(Into::into),
-                uncertain: *uncertain,
+                certainty: *certainty,
             },
         };
         for _ in 0..OFFERS_MAX {

@@ -97,7 +97,7 @@ pub(crate) struct SucceedArguments {
 #[command(after_help = "\
 Examples:
   perdura activity fail \"$token\" --error Rejected --cause 'the amount is too high'
-  perdura activity fail \"$token\" --error NoAnswer --uncertain
+  perdura activity fail \"$token\" --error CardDeclined --refused
 
 Exit codes:
   0  taken
@@ -113,9 +113,9 @@ pub(crate) struct FailArguments {
     /// Why, as a sentence.
     #[arg(long, value_name = "TEXT")]
     pub(crate) cause: Option<String>,
-    /// It may have been done all the same: a retry keeps its key.
+    /// Certainly nothing was done: a retry gets a new key. Without this it may have been done, and a retry keeps its key.
     #[arg(long)]
-    pub(crate) uncertain: bool,
+    pub(crate) refused: bool,
     #[command(flatten)]
     pub(crate) data: DataArguments,
 }

@@ -28,8 +28,7 @@ pub(crate) struct Outside {
 
 struct Running {
     execution: ExecutionNo,
-    strand: StrandId,
-    key: EffectKey,
+    call: By,
     task: AbortHandle,
 }
 
@@ -83,7 +82,7 @@ impl Outside {
     pub(crate) fn call(&mut self, execution: ExecutionNo, id: ExecutionId, call: Call) {
         let Some(tokio) = &self.tokio else { return };
         self.last += 1;
-        let (tasks, strand, key) = (self.tasks.clone(), call.strand, call.key.clone());
+        let (tasks, by) = (self.tasks.clone(), call.by());
         let unknown = Outcome::Failed {
             fault: Fault::new("States.TaskFailed", "The call ended without an answer."),
             certainty: Certainty::Ambiguous,
@@ -92,18 +91,20 @@ impl Outside {
         let task = tokio.spawn(async move {
             report.tell(tasks.outcome(id, &call).await);
         });
-        self.running.insert(self.last, Running { execution, strand, key, task: task.abort_handle() });
+        self.running.insert(self.last, Running { execution, call: by, task: task.abort_handle() });
     }
 
     /// A call ended. `None`: nobody waits for it any more.
     pub(crate) fn ended(&mut self, number: u64, outcome: Outcome) -> Option<(ExecutionNo, By, Outcome)> {
-        let Running { execution, strand, key, .. } = self.running.remove(&number)?;
-        Some((execution, By::Key { strand, key }, outcome))
+        let Running { execution, call, .. } = self.running.remove(&number)?;
+        Some((execution, call, outcome))
     }
 
     /// Nobody waits for this call any more.
     pub(crate) fn cancel(&mut self, execution: ExecutionNo, strand: StrandId, key: &EffectKey) {
-        self.drop_those(|call| call.execution == execution && call.strand == strand && call.key == *key);
+        let is_of =
+            |by: &By| matches!(by, By::Key { strand: of, key: under, .. } if (*of, under) == (strand, key));
+        self.drop_those(|call| call.execution == execution && is_of(&call.call));
     }
 
     /// Nobody waits for anything that these executions called.

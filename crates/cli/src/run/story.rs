@@ -258,6 +258,8 @@ impl Story {
             }
             Note::Repeated { .. }
             | Note::Held { .. }
+            | Note::FanWaits { .. }
+            | Note::Settled { .. }
             | Note::Resolved { .. }
             | Note::Ledger { .. }
             | Note::LateOutcome { .. }

@@ -97,7 +97,8 @@ impl World {
             let Some(task) = task else { continue };
             let token = task.token;
             let fail = |token, uncertain| {
-                Some(Request::Fail { token, error: Some("Trouble".into()), cause: None, uncertain })
+                let certainty = if uncertain { Certainty::Ambiguous } else { Certainty::Refused };
+                Some(Request::Fail { token, error: Some("Trouble".into()), cause: None, certainty })
             };
             let request = match self.receiver(to).take(&task.wire_key, task.input.text()) {
                 Fate::Done => {

@@ -44,7 +44,7 @@ impl Turning<'_> {
             Standing::Calling { .. } => self.answer(strand, outcome),
             Standing::Fanning(_) => self.answer_fan(strand, outcome),
             Standing::MapRunning { over: false, .. } => {
-                let by = By::Key { strand, key: self.key(strand) };
+                let by = By::Key { strand, key: self.key(strand), attempt: None };
                 let outcome = match outcome_of_many(outcome) {
                     Ok(output) => MapRunOutcome::Succeeded { output },
                     Err(fault) => MapRunOutcome::Failed { fault },

@@ -4,8 +4,7 @@ use super::{Seen, Turning, after_of};
 use crate::effect::Effect;
 use crate::event::{EventKind, Fault, Iteration, StateType};
 use crate::id::{Seq, StrandId};
-use crate::input::Certainty;
-use crate::strand::Standing;
+use crate::strand::{Sent, Standing};
 use crate::trial::Handler;
 use crate::turn::{LedgerStatus, Note, Retry};
 use perdura_asl::error::{QUERY_EVALUATION, RUNTIME, matches};
@@ -87,8 +86,14 @@ impl Turning<'_> {
         let retries = told.unwrap_or_else(|| step.retries.get(&at).copied().unwrap_or(0));
         // Only what was certainly not done may be done under a new key; a call that succeeded and whose
         // result could then not be used is not done again under another.
-        let refused = step.sent.as_ref().is_none_or(|sent| sent.failed == Some(Certainty::Refused));
+        let refused = step.sent.as_ref().is_none_or(Sent::is_refused);
         let round = if refused { step.round.next() } else { step.round };
+        if retrier.delay_ms(retries, 0.0).is_none() {
+            return false;
+        }
+        if self.waits_for_held(strand, fault) {
+            return true;
+        }
         let fraction = if retrier.full_jitter { self.dice.fraction() } else { 0.0 };
         let Some(delay) = retrier.delay_ms(retries, fraction) else { return false };
         if let Some(trial) = self.trial {
@@ -230,7 +235,7 @@ impl Turning<'_> {
         self.note(Note::StrandsDropped { parent: strand });
     }
 
-    fn descendants(&self, strand: StrandId) -> Vec<StrandId> {
+    pub(super) fn descendants(&self, strand: StrandId) -> Vec<StrandId> {
         let mut found = Vec::new();
         let mut open = vec![strand];
         while let Some(id) = open.pop() {
@@ -250,9 +255,7 @@ impl Turning<'_> {
             Standing::Calling { .. } if step.sent.as_ref().is_none_or(|sent| sent.failed.is_none()) => true,
             Standing::MapRunning { over: false, .. } => false,
             // What is known of its key is on record already, and stays so.
-            Standing::Held { .. }
-                if step.sent.as_ref().is_some_and(|sent| sent.failed != Some(Certainty::Refused)) =>
-            {
+            Standing::Held { .. } if step.sent.as_ref().is_some_and(Sent::is_in_doubt) => {
                 if self.cancelled.insert(strand) {
                     let (key, stops_job) = (self.key(strand), self.is_job(strand));
                     self.effects.push(Effect::CancelTask { strand, key, stops_job });
@@ -268,15 +271,17 @@ impl Turning<'_> {
         if !calls {
             return self.effects.push(Effect::StopMapRun { strand, key });
         }
-        // A call of this very Turn has not left yet, and now never will.
-        let status = if self.called.contains(&strand) {
+        // A call of this very Turn has not left yet, and now never will; a task that no worker took was not begun.
+        let mut certainly_not = self.is_unstarted(strand);
+        if self.called.contains(&strand) {
             self.effects.retain(|effect| !matches!(effect, Effect::CallTask(call) if call.strand == strand));
-            LedgerStatus::Failed
+            certainly_not = true;
         } else {
             let stops_job = self.is_job(strand);
             self.effects.push(Effect::CancelTask { strand, key: key.clone(), stops_job });
-            LedgerStatus::Uncertain
-        };
+        }
+        let doubt = self.step(strand).sent.as_ref().is_some_and(|sent| sent.doubt);
+        let status = if certainly_not && !doubt { LedgerStatus::Failed } else { LedgerStatus::Uncertain };
         self.note(Note::Ledger { strand, key, status });
     }
 

@@ -5,12 +5,14 @@
 //! time of the next attempt. The step has not failed, so the history says nothing yet.
 
 use super::Turning;
+use crate::apply::waits;
 use crate::destination::{Policy, Uncertain};
 use crate::effect::Effect;
 use crate::event::{EventKind, Fault};
 use crate::id::StrandId;
 use crate::input::{By, Certainty, Outcome, Resolution};
-use crate::strand::Standing;
+use crate::kept::Kept;
+use crate::strand::{Sent, Standing};
 use crate::turn::{LedgerStatus, Note};
 use perdura_asl::error::{HEARTBEAT_TIMEOUT, TIMEOUT};
 use perdura_asl::machine::Kind;
@@ -24,21 +26,22 @@ impl Turning<'_> {
             Uncertain::Hold => true,
             Uncertain::Retry => self
                 .longest_pause(strand, fault)
-                .is_some_and(|pause| self.is_forgotten(strand, policy, pause)),
+                .is_some_and(|pause| self.is_forgotten(strand, &policy, pause)),
         }
     }
 
     /// The call is about to be repeated in its round: is the step held instead?
     pub(super) fn holds_again(&self, strand: StrandId) -> bool {
         let step = self.step(strand);
-        if step.sent.as_ref().is_none_or(|sent| sent.round != step.round) {
+        let repeats = |sent: &Sent| sent.round == step.round && sent.is_in_doubt() && !sent.again;
+        if !step.sent.as_ref().is_some_and(repeats) {
             return false;
         }
         let policy = self.policy(strand);
-        policy.uncertain == Uncertain::Hold || self.is_forgotten(strand, policy, 0)
+        policy.uncertain == Uncertain::Hold || self.is_forgotten(strand, &policy, 0)
     }
 
-    fn policy(&self, strand: StrandId) -> Policy {
+    pub(super) fn policy(&self, strand: StrandId) -> Policy {
         let machine = self.machine();
         let (Kind::Task(task), Some(sent)) = (&self.state(&machine, strand).kind, &self.step(strand).sent)
         else {
@@ -48,7 +51,7 @@ impl Turning<'_> {
     }
 
     /// Whether the receiver may have forgotten the key by then. Of two clocks the later one is believed.
-    fn is_forgotten(&self, strand: StrandId, policy: Policy, pause_ms: i64) -> bool {
+    fn is_forgotten(&self, strand: StrandId, policy: &Policy, pause_ms: i64) -> bool {
         let then = self.now.max(self.moment.steady).after_ms(pause_ms);
         self.step(strand).sent.as_ref().is_some_and(|sent| then > sent.at.after_ms(policy.key_memory_ms))
     }
@@ -75,25 +78,98 @@ impl Turning<'_> {
 
     /// An answer to a held step. What leaves it in doubt changes nothing.
     pub(super) fn settle_held(&mut self, strand: StrandId, outcome: &Outcome) {
-        match outcome {
-            Outcome::Failed { certainty: Certainty::Ambiguous, .. }
-            | Outcome::SubmitFailed { certainty: Certainty::Ambiguous, .. }
-            | Outcome::Submitted { .. } => {
-                self.ignore("the step is held, and this answer leaves it in doubt");
+        if self.leaves_doubt(strand, outcome) {
+            return self.ignore("the step is held, and this answer leaves it in doubt");
+        }
+        if let Some(waiting) = waits(&self.draft, strand) {
+            return self.settle_waiting(strand, waiting, Some(outcome));
+        }
+        if self.reopen(strand) {
+            self.answer(strand, outcome);
+        }
+    }
+
+    /// A Parallel or Map failed and is to be run again. What may have been performed in it and may not be repeated keeps
+    /// it from that until somebody knows how it went.
+    pub(super) fn waits_for_held(&mut self, strand: StrandId, fault: &Fault) -> bool {
+        if !matches!(self.step(strand).standing, Standing::Fanning(_)) {
+            return false;
+        }
+        let (held, gone): (Vec<StrandId>, Vec<StrandId>) =
+            self.descendants(strand).into_iter().partition(|child| self.may_not_be_repeated(*child));
+        if held.is_empty() {
+            return false;
+        }
+        for child in gone {
+            self.cancel(child);
+        }
+        for child in held {
+            let step = self.step(child);
+            if !matches!(step.standing, Standing::Calling { .. }) {
+                continue;
             }
-            Outcome::Succeeded { .. }
-            | Outcome::NotStarted { .. }
-            | Outcome::Failed { certainty: Certainty::Refused, .. }
-            | Outcome::SubmitFailed { certainty: Certainty::Refused, .. } => {
-                if self.reopen(strand) {
-                    self.answer(strand, outcome);
+            let key = self.key(child);
+            if step.sent.as_ref().is_some_and(|sent| sent.failed.is_none()) {
+                // It was called off with the branches around it, and is not: its answer would settle it.
+                self.effects.retain(
+                    |effect| !matches!(effect, Effect::CancelTask { strand, .. } if *strand == child),
+                );
+                if !self.cancelled.remove(&child) {
+                    let status = LedgerStatus::Uncertain;
+                    self.note(Note::Ledger { strand: child, key: key.clone(), status });
                 }
             }
+            let cause = "What is around this call failed, and the call may not be repeated.";
+            self.note(Note::Held { strand: child, key, fault: Fault::new("Perdura.Uncertain", cause) });
+        }
+        self.note(Note::FanWaits { strand, fault: fault.clone() });
+        true
+    }
+
+    /// Whether a strand has a call that is held, or would be if it were given up now.
+    fn may_not_be_repeated(&self, strand: StrandId) -> bool {
+        let Some(step) = &self.strand(strand).step else { return false };
+        match &step.standing {
+            Standing::Held { .. } => step.is_held(),
+            Standing::Calling { .. } => {
+                let leaves = self.called.contains(&strand) || self.is_unstarted(strand);
+                (!leaves || self.is_doubted(strand)) && self.holds_again(strand)
+            }
+            Standing::Ready
+            | Standing::Resting { .. }
+            | Standing::Fanning(_)
+            | Standing::MapRunning { .. } => false,
+        }
+    }
+
+    /// It is known of a held call what the next run of the Parallel or Map around it needs. Once that is known of all of
+    /// them, it is run again.
+    fn settle_waiting(&mut self, strand: StrandId, waiting: StrandId, known: Option<&Outcome>) {
+        let key = self.key(strand);
+        let Some(sent) = self.step(strand).sent.clone() else { return };
+        let (status, kept) = match known {
+            Some(Outcome::Succeeded { output }) => {
+                (Some(LedgerStatus::Completed), Kept::done(sent, output.clone()))
+            }
+            Some(_) => (Some(LedgerStatus::Failed), Kept::Round(sent.round.next())),
+            None => {
+                let sent = Sent { failed: Some(Certainty::Ambiguous), doubt: true, again: true, ..sent };
+                (None, Kept::Again(Box::new(sent)))
+            }
+        };
+        if let Some(status) = status {
+            self.note(Note::Ledger { strand, key, status });
+        }
+        self.note(Note::Settled { strand, kept });
+        let Standing::Fanning(run) = &self.step(waiting).standing else { return };
+        if let (true, Some(fault)) = (run.live.is_empty(), run.failed.clone()) {
+            self.step_failed(waiting, fault);
         }
     }
 
     /// A person says how it went.
     pub(super) fn resolve(&mut self, by: &By, resolution: &Resolution, reason: &Arc<str>) {
+        let by = &self.moved(by);
         let strand = by.strand();
         let Some(step) = self.addressed(by) else {
             return self.ignore("no step under way has this key or token");
@@ -134,6 +210,9 @@ impl Turning<'_> {
         if !rests {
             let stops_job = outcome.is_some() && self.is_job(strand);
             self.effects.push(Effect::CancelTask { strand, key, stops_job });
+        }
+        if let Some(waiting) = waits(&self.draft, strand) {
+            return self.settle_waiting(strand, waiting, outcome.as_ref());
         }
         let Some(outcome) = outcome else { return self.call_held_again(strand) };
         if self.reopen(strand) {

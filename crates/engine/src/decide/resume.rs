@@ -86,6 +86,7 @@ impl Turning<'_> {
         let call = Call {
             strand,
             key: self.key(strand),
+            attempt: sent.attempt,
             resource: task.resource.clone(),
             input: sent.input.clone(),
             token: self.strand(strand).token(self.draft.base.identity.id, strand),

@@ -3,7 +3,7 @@
 use super::{Seen, Turning};
 use crate::effect::{Call, Effect};
 use crate::event::{EventKind, Fault, Scheduled, TaskFamily};
-use crate::id::{Secret, StrandId, TaskToken};
+use crate::id::{Attempt, Secret, StrandId, TaskToken};
 use crate::input::{By, Certainty, Outcome};
 use crate::strand::{Standing, Step};
 use crate::trial::Stage;
@@ -26,6 +26,10 @@ impl Turning<'_> {
             return self.finish(strand, state, &task.after, result);
         }
         if self.holds_again(strand) {
+            // An earlier run of what is around it was answered.
+            if let Some(result) = self.step(strand).done.clone() {
+                return self.finish(strand, state, &task.after, result);
+            }
             self.hold_again(strand);
             return Ok(());
         }
@@ -42,7 +46,10 @@ impl Turning<'_> {
         // The same round sends the same bytes, whatever the expressions would now say.
         let round = self.step(strand).round;
         let again = self.step(strand).sent.clone().filter(|sent| sent.round == round);
+        // A worker answers for the attempt that it took. Who got a token with the bytes has the same one each time.
+        let is_activity = matches!(task.resource.target, Target::Activity { .. });
         let secret = match &again {
+            Some(sent) if is_activity => sent.secret.map(Secret::next_attempt),
             Some(sent) => sent.secret,
             None => awaits.then(|| Secret(self.dice.throw())),
         };
@@ -83,16 +90,18 @@ impl Turning<'_> {
             })),
         );
         // A worker says itself when it starts; every other call starts as it leaves.
-        if !matches!(task.resource.target, Target::Activity { .. }) {
+        if !is_activity {
             self.emit(strand, EventKind::TaskStarted { family, worker: None });
         }
         let key = self.key(strand);
         self.note(Note::Ledger { strand, key: key.clone(), status: LedgerStatus::Pending });
         let token = secret.map(|secret| TaskToken { execution: self.draft.base.identity.id, strand, secret });
         self.called.insert(strand);
+        let attempt = self.step(strand).sent.as_ref().map_or(Attempt::FIRST, |sent| sent.attempt);
         self.effects.push(Effect::CallTask(Call {
             strand,
             key,
+            attempt,
             resource: task.resource.clone(),
             input: sent,
             token,
@@ -110,23 +119,53 @@ impl Turning<'_> {
         }
     }
 
-    /// The strand whose step this names, if it is still the one.
+    /// The step that this names, if it is still in the round that is meant.
     pub(super) fn addressed(&self, by: &By) -> Option<&Step> {
-        let strand = self.draft.peek(by.strand())?;
-        let step = strand.step.as_ref()?;
+        let step = self.draft.peek(by.strand())?.step.as_ref()?;
         let named = match by {
             By::Key { key, .. } => *key == self.key(by.strand()),
             By::Token(token) => {
+                let secret = step.sent.as_ref().and_then(|sent| sent.secret);
                 token.execution == self.draft.base.identity.id
-                    && strand.token(token.execution, token.strand) == Some(*token)
+                    && secret.is_some_and(|secret| secret.is_of_the_round_of(token.secret))
             }
         };
         named.then_some(step)
     }
 
+    /// The same call, at the strand that now takes the step: where a Parallel or Map was run again, another one does.
+    pub(super) fn moved(&self, by: &By) -> By {
+        if self.draft.peek(by.strand()).is_some() {
+            return by.clone();
+        }
+        let at = |strand: StrandId| match by {
+            By::Key { key, attempt, .. } => By::Key { strand, key: key.clone(), attempt: *attempt },
+            By::Token(token) => By::Token(TaskToken { strand, ..*token }),
+        };
+        let mut strands = self.draft.strand_ids().into_iter().map(at);
+        strands.find(|by| self.addressed(by).is_some()).unwrap_or_else(|| by.clone())
+    }
+
+    /// The same, for what only the running attempt can say: that it was taken, lives, was handed over, or failed.
+    fn attempted(&self, by: &By) -> Option<&Step> {
+        let step = self.addressed(by)?;
+        let sent = step.sent.as_ref();
+        let is_its = match by {
+            By::Key { attempt: None, .. } => true,
+            By::Key { attempt, .. } => sent.map(|sent| sent.attempt) == *attempt,
+            By::Token(token) => sent.and_then(|sent| sent.secret) == Some(token.secret),
+        };
+        is_its.then_some(step)
+    }
+
+    /// Whether no worker has taken the strand's task.
+    pub(super) fn is_unstarted(&self, strand: StrandId) -> bool {
+        matches!(self.step(strand).standing, Standing::Calling { started: false, .. })
+    }
+
     pub(super) fn task_started(&mut self, by: &By, worker: Option<Arc<str>>) {
         let strand = by.strand();
-        match self.addressed(by).map(|step| &step.standing) {
+        match self.attempted(by).map(|step| &step.standing) {
             Some(Standing::Calling { started: false, .. }) => {
                 let machine = self.machine();
                 let family = self.family(&machine, strand);
@@ -143,7 +182,7 @@ impl Turning<'_> {
 
     pub(super) fn heartbeat(&mut self, by: &By) {
         let strand = by.strand();
-        match self.addressed(by).map(|step| &step.standing) {
+        match self.attempted(by).map(|step| &step.standing) {
             Some(Standing::Calling { started: true, .. }) => {}
             Some(Standing::Calling { started: false, .. }) => {
                 return self.ignore("no worker has taken this task");
@@ -158,15 +197,18 @@ impl Turning<'_> {
         }
     }
 
-    /// An answer: to the running attempt, or to one that was given up while its key is still the step's.
+    /// An answer. That it was done counts for the step whichever attempt says so; every other answer counts for the
+    /// attempt that gives it, because another one may be under way.
     pub(super) fn settle(&mut self, by: &By, outcome: &Outcome) {
+        let by = &self.moved(by);
         let strand = by.strand();
-        let Some(step) = self.addressed(by) else { return self.late(by, outcome) };
-        let sent = step.sent.as_ref().is_some_and(|sent| sent.round == step.round) && step.result.is_none();
         let succeeded = matches!(outcome, Outcome::Succeeded { .. });
+        let step = if succeeded { self.addressed(by) } else { self.attempted(by) };
+        let Some(step) = step else { return self.late(by, outcome) };
+        let sent = step.sent.as_ref().is_some_and(|sent| sent.round == step.round) && step.result.is_none();
         match &step.standing {
-            Standing::Calling { .. } => self.answer(strand, outcome),
-            Standing::Held { .. } => self.settle_held(strand, outcome),
+            Standing::Calling { .. } => self.answer(strand, &self.judged(strand, outcome)),
+            Standing::Held { .. } => self.settle_held(strand, &self.judged(strand, outcome)),
             // It came before its retry was made: the retry is made, and answered at once.
             Standing::Ready | Standing::Resting { retry: true, .. } if sent && succeeded => {
                 if self.reopen(strand) {
@@ -177,6 +219,43 @@ impl Turning<'_> {
             | Standing::Resting { .. }
             | Standing::Fanning(_)
             | Standing::MapRunning { .. } => self.late(by, outcome),
+        }
+    }
+
+    /// The outcome with what it says of the effect at this destination: an error that is listed there is a refusal, and
+    /// where keys are not honoured no refusal speaks for an earlier attempt.
+    fn judged(&self, strand: StrandId, outcome: &Outcome) -> Outcome {
+        let mut judged = outcome.clone();
+        let (Outcome::Failed { fault, certainty } | Outcome::SubmitFailed { fault, certainty }) = &mut judged
+        else {
+            return judged;
+        };
+        let policy = self.policy(strand);
+        if *certainty == Certainty::Ambiguous && policy.refuses(fault.error.as_deref()) {
+            *certainty = Certainty::Refused;
+        }
+        if *certainty == Certainty::Refused && self.is_doubted(strand) && !policy.honours_keys() {
+            *certainty = Certainty::Ambiguous;
+        }
+        judged
+    }
+
+    /// Whether an earlier attempt of the strand's round may have been performed.
+    pub(super) fn is_doubted(&self, strand: StrandId) -> bool {
+        self.step(strand).sent.as_ref().is_some_and(|sent| sent.doubt)
+    }
+
+    /// Whether the round is in doubt after this answer.
+    pub(super) fn leaves_doubt(&self, strand: StrandId, outcome: &Outcome) -> bool {
+        match outcome {
+            Outcome::Failed { certainty, .. } | Outcome::SubmitFailed { certainty, .. } => match certainty {
+                Certainty::Refused => false,
+                Certainty::NotSent => self.is_doubted(strand),
+                Certainty::Ambiguous => true,
+            },
+            Outcome::NotStarted { .. } => self.is_doubted(strand),
+            Outcome::Submitted { .. } => true,
+            Outcome::Succeeded { .. } => false,
         }
     }
 
@@ -198,7 +277,9 @@ impl Turning<'_> {
             (Some(step), _) if current && step.result.is_some() => Lateness::Duplicate,
             (Some(_), _) if current => Lateness::GivenUp,
             // An earlier round of the same step.
-            (Some(_), By::Key { strand, key }) if key.step() == self.key(*strand).step() => Lateness::GivenUp,
+            (Some(_), By::Key { strand, key, .. }) if key.step() == self.key(*strand).step() => {
+                Lateness::GivenUp
+            }
             (Some(_) | None, _) => Lateness::Unknown,
         }
     }
@@ -228,8 +309,10 @@ impl Turning<'_> {
         {
             self.emit(strand, EventKind::TaskStarted { family: family.clone(), worker: None });
         }
-        if let Outcome::Failed { fault, certainty: Certainty::Ambiguous }
-        | Outcome::SubmitFailed { fault, certainty: Certainty::Ambiguous } = outcome
+        if let Outcome::Failed { fault, .. }
+        | Outcome::SubmitFailed { fault, .. }
+        | Outcome::NotStarted { fault, .. } = outcome
+            && self.leaves_doubt(strand, outcome)
             && self.holds_after(strand, fault)
         {
             return self.hold(strand, fault.clone());
@@ -245,13 +328,13 @@ impl Turning<'_> {
                 let kind =
                     EventKind::TaskSubmitFailed { family, fault: fault.clone(), certainty: *certainty };
                 self.emit(strand, kind);
-                self.note(Note::Ledger { strand, key, status: ledger_status(*certainty) });
+                self.note(Note::Ledger { strand, key, status: self.failed_status(strand) });
                 self.step_failed(strand, fault.clone());
             }
             Outcome::NotStarted { fault, scheduled } => {
                 let kind = EventKind::TaskNotStarted { family, scheduled: *scheduled, fault: fault.clone() };
                 self.emit(strand, kind);
-                self.note(Note::Ledger { strand, key, status: LedgerStatus::Failed });
+                self.note(Note::Ledger { strand, key, status: self.failed_status(strand) });
                 self.step_failed(strand, fault.clone());
             }
             Outcome::Failed { fault, certainty } => {
@@ -280,15 +363,16 @@ impl Turning<'_> {
     fn call_failed(&mut self, strand: StrandId, family: TaskFamily, fault: Fault, certainty: Certainty) {
         let key = self.key(strand);
         self.emit(strand, EventKind::TaskFailed { family, fault: fault.clone(), certainty });
-        self.note(Note::Ledger { strand, key, status: ledger_status(certainty) });
+        self.note(Note::Ledger { strand, key, status: self.failed_status(strand) });
         self.step_failed(strand, fault);
     }
-}
 
-fn ledger_status(certainty: Certainty) -> LedgerStatus {
-    match certainty {
-        Certainty::Refused => LedgerStatus::Failed,
-        Certainty::Ambiguous => LedgerStatus::Uncertain,
+    /// What the Ledger says of a round whose attempt has failed.
+    pub(super) fn failed_status(&self, strand: StrandId) -> LedgerStatus {
+        match &self.step(strand).sent {
+            Some(sent) if sent.is_in_doubt() => LedgerStatus::Uncertain,
+            _ => LedgerStatus::Failed,
+        }
     }
 }
 

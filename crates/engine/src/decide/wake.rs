@@ -6,7 +6,7 @@ use crate::event::{EventKind, Fault};
 use crate::execution::Status;
 use crate::id::{StrandId, Wake};
 use crate::strand::Standing;
-use crate::turn::{LedgerStatus, Note};
+use crate::turn::Note;
 use perdura_asl::error::{HEARTBEAT_TIMEOUT, TIMEOUT};
 
 impl Turning<'_> {
@@ -52,7 +52,9 @@ impl Turning<'_> {
         };
         let late = timeout.and_then(|clock| clock.until).is_some_and(|until| until <= self.moment.steady);
         let fault = Fault::named(if late { TIMEOUT } else { HEARTBEAT_TIMEOUT });
-        if self.holds_after(strand, &fault) {
+        // A task that no worker has taken was not performed; an earlier attempt of it may have been.
+        let doubt = !self.is_unstarted(strand) || self.is_doubted(strand);
+        if doubt && self.holds_after(strand, &fault) {
             self.hold(strand, fault);
             return None;
         }
@@ -62,7 +64,7 @@ impl Turning<'_> {
         let stops_job = self.is_job(strand);
         self.effects.push(Effect::CancelTask { strand, key: key.clone(), stops_job });
         self.emit(strand, EventKind::TaskTimedOut { family, fault: fault.told() });
-        self.note(Note::Ledger { strand, key, status: LedgerStatus::Uncertain });
+        self.note(Note::Ledger { strand, key, status: self.failed_status(strand) });
         Some(fault)
     }
 }

@@ -262,7 +262,7 @@ impl World {
     }
 
     fn perform(&mut self, run: usize, call: Call) {
-        let by = By::Key { strand: call.strand, key: call.key.clone() };
+        let by = call.by();
         let input = call.input.value().clone();
         match &call.resource.target {
             Target::Function { name } => {
@@ -445,7 +445,7 @@ impl World {
             Ok(()) => MapRunOutcome::Succeeded { output: map_run.order().gathered(&results) },
             Err(fault) => MapRunOutcome::Failed { fault },
         };
-        let by = By::Key { strand, key: map_run.order().key.clone() };
+        let by = By::Key { strand, key: map_run.order().key.clone(), attempt: None };
         self.coming.push((self.now, run, Input::ChildOutcome { by, outcome }));
     }
 

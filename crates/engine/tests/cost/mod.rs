@@ -7,7 +7,7 @@ use crate::stage::{START, Stage, identity, machine};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::{
-    By, Call, Certainty, Effect, Execution, Fault, Input, Limits, Moment, Outcome, Status, decide,
+    Call, Certainty, Effect, Execution, Fault, Input, Limits, Moment, Outcome, Status, decide,
 };
 
 /// What one execution cost.
@@ -42,10 +42,7 @@ fn cost(definition: &str, input: &str, answer: &mut dyn FnMut(&Call) -> Outcome)
             match effect {
                 Effect::CallTask(call) => {
                     let outcome = answer(&call);
-                    inputs.push(Input::TaskOutcome {
-                        by: By::Key { strand: call.strand, key: call.key },
-                        outcome,
-                    });
+                    inputs.push(Input::TaskOutcome { by: call.by(), outcome });
                 }
                 Effect::Continue => inputs.push(Input::Continue),
                 _ => {}

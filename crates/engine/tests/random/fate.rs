@@ -90,7 +90,11 @@ impl Fate {
         Policies(match self.seed % 6 {
             0 => vec![(String::new(), hold)],
             1 => vec![(String::new(), forgets)],
-            2 => vec![(":activity:".into(), hold), (":function:".into(), hold), (":step:".into(), forgets)],
+            2 => vec![
+                (":activity:".into(), hold.clone()),
+                (":function:".into(), hold),
+                (":step:".into(), forgets),
+            ],
             _ => Vec::new(),
         })
     }
@@ -170,7 +174,7 @@ impl Play {
                 } else {
                     MapRunOutcome::Failed { fault: Fault::named("E1") }
                 };
-                self.take(&Input::ChildOutcome { by: By::Key { strand, key }, outcome });
+                self.take(&Input::ChildOutcome { by: By::Key { strand, key, attempt: None }, outcome });
             }
             Move::Timer { when } => {
                 if let Some(wake) = self.next_wake() {
@@ -239,7 +243,7 @@ impl Play {
         let call = &calls[newest_first(which, calls.len())];
         Some(match (by_token, call.token) {
             (true, Some(token)) => By::Token(token),
-            _ => By::Key { strand: call.strand, key: call.key.clone() },
+            _ => call.by(),
         })
     }
 
@@ -247,12 +251,12 @@ impl Play {
     fn nobody(&self, strand: u8, which: u8) -> By {
         let strand = StrandId(u32::from(strand % 8));
         match (which % 3, self.stage.calls().last()) {
-            (0, Some(call)) => By::Key { strand, key: call.key.clone() },
+            (0, Some(call)) => By::Key { strand, key: call.key.clone(), attempt: Some(call.attempt) },
             (1, _) => {
                 let execution = self.stage.execution().identity().id;
                 By::Token(TaskToken { execution, strand, secret: Secret(u128::from(which)) })
             }
-            _ => By::Key { strand, key: key("nobody:S0#1:1") },
+            _ => By::Key { strand, key: key("nobody:S0#1:1"), attempt: None },
         }
     }
 
@@ -277,11 +281,11 @@ impl Play {
             match (waiting, self.next_wake()) {
                 (Some((strand, key, true)), _) => {
                     let outcome = Outcome::Succeeded { output: payload(r#"{"x":{"x":0},"n":0}"#) };
-                    self.take(&Input::TaskOutcome { by: By::Key { strand, key }, outcome });
+                    self.take(&Input::TaskOutcome { by: By::Key { strand, key, attempt: None }, outcome });
                 }
                 (Some((strand, key, false)), _) => {
                     let outcome = MapRunOutcome::Succeeded { output: payload("[]") };
-                    self.take(&Input::ChildOutcome { by: By::Key { strand, key }, outcome });
+                    self.take(&Input::ChildOutcome { by: By::Key { strand, key, attempt: None }, outcome });
                 }
                 (None, Some(wake)) => {
                     self.now = wake.max(self.now);

@@ -4,8 +4,8 @@ use super::Policies;
 use perdura_engine::asl::machine::{Kind, Machine};
 use perdura_engine::asl::resource::{Pattern, Target};
 use perdura_engine::{
-    Certainty, Decision, Effect, EffectKey, EventKind, Execution, Input, LedgerStatus, Moment, Note, Record,
-    Standing, Status, StrandId, Timestamp, Turn, Wake, decide,
+    Certainty, Decision, Effect, EffectKey, EventKind, Execution, Input, Kept, LedgerStatus, Moment, Note,
+    Record, Standing, Status, StrandId, Timestamp, Turn, Wake, decide,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -296,11 +296,25 @@ pub(crate) fn ledger_marks_are_complete(turn: &Turn) {
                 assert_eq!(key, other, "a held step has the key of its mark");
                 Some(LedgerStatus::Uncertain)
             }
+            (_, Some(Record::Note(Note::Settled { strand: settled, kept }))) if settled == strand => {
+                match kept {
+                    Kept::Done(..) => Some(LedgerStatus::Completed),
+                    Kept::Round(_) => Some(LedgerStatus::Failed),
+                    Kept::Again(_) => None,
+                }
+            }
             (Some(Record::Event(event)), _) if event.strand == *strand => match &event.kind {
                 EventKind::TaskSucceeded { .. } => Some(LedgerStatus::Completed),
                 EventKind::TaskFailed { certainty: Certainty::Refused, .. }
-                | EventKind::TaskSubmitFailed { certainty: Certainty::Refused, .. }
-                | EventKind::TaskNotStarted { .. } => Some(LedgerStatus::Failed),
+                | EventKind::TaskSubmitFailed { certainty: Certainty::Refused, .. } => {
+                    Some(LedgerStatus::Failed)
+                }
+                // It did nothing itself; whether an earlier attempt did is not said beside it.
+                EventKind::TaskFailed { certainty: Certainty::NotSent, .. }
+                | EventKind::TaskSubmitFailed { certainty: Certainty::NotSent, .. }
+                | EventKind::TaskNotStarted { .. } => {
+                    Some(*status).filter(|status| *status != LedgerStatus::Completed)
+                }
                 // Done, but with too large a result.
                 EventKind::TaskFailed { .. } if *status == LedgerStatus::Completed => Some(*status),
                 EventKind::TaskFailed { .. }

@@ -8,11 +8,12 @@ pub(crate) mod laws;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::{Machine, MachineType};
 use perdura_engine::asl::read::{ReadOptions, read};
-use perdura_engine::asl::resource::Resource;
+use perdura_engine::asl::resource::{Resource, Target};
 use perdura_engine::asl::source::Source;
 use perdura_engine::{
     Arns, Call, Destinations, Effect, EffectKey, Execution, ExecutionId, Identity, Input, LedgerStatus,
-    Limits, Moment, Note, Policy, Status, StrandId, TaskToken, Timestamp, Turn, Uncertain, Wake, decide,
+    Limits, Moment, Note, Policy, Resolved, Secret, Status, StrandId, Timestamp, Turn, Uncertain, Wake,
+    decide,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,7 +58,7 @@ pub(crate) struct Policies(pub(crate) Vec<(String, Policy)>);
 impl Destinations for Policies {
     fn policy(&self, resource: &Resource, _: &Payload) -> Policy {
         let known = self.0.iter().find(|(part, _)| resource.arn.contains(part));
-        known.map_or_else(Policy::default, |(_, policy)| *policy)
+        known.map_or_else(Policy::default, |(_, policy)| policy.clone())
     }
 }
 
@@ -72,13 +73,22 @@ pub(crate) struct Stage {
     /// What is under way, as the runtime would know it.
     under_way: BTreeMap<EffectKey, StrandId>,
     /// What was sent under each key.
-    sent: BTreeMap<EffectKey, (String, Option<TaskToken>)>,
+    sent: BTreeMap<EffectKey, (String, Option<Secret>)>,
     /// When each key was first sent.
     first_sent_at: BTreeMap<EffectKey, Timestamp>,
+    /// What was last said of each key.
+    ledger: BTreeMap<EffectKey, LedgerStatus>,
     policies: Policies,
     timer: Wake,
     /// The time of the newest event.
     latest: Timestamp,
+}
+
+/// What is the same each time that a call goes out under its key: the bytes, and the secret in them. A worker does not
+/// get its token with the bytes.
+fn sent(call: &Call) -> (String, Option<Secret>) {
+    let is_activity = matches!(call.resource.target, Target::Activity { .. });
+    (call.input.text().to_string(), call.token.filter(|_| !is_activity).map(|token| token.secret))
 }
 
 /// What one Turn brought.
@@ -103,6 +113,7 @@ impl Stage {
             under_way: BTreeMap::new(),
             sent: BTreeMap::new(),
             first_sent_at: BTreeMap::new(),
+            ledger: BTreeMap::new(),
             policies: Policies::default(),
             timer: Wake::default(),
             latest: START,
@@ -159,12 +170,15 @@ impl Stage {
         if *input == Input::Timer {
             self.timer = Wake::default();
         }
+        self.learn(&turn);
         self.repeats_are_allowed(input, moment, &effects);
         let held = turn.notes().filter_map(|note| match note {
             Note::Held { strand, key, .. } => Some((key.clone(), *strand)),
             _ => None,
         });
-        let before = self.under_way.clone().into_iter().chain(held).collect();
+        // What a Parallel or Map waits for stays held through an end and a redrive.
+        let held_before = before.held().map(|(strand, key)| (key, strand));
+        let before = self.under_way.clone().into_iter().chain(held).chain(held_before).collect();
         // A call whose end is certain is over; one that took too long is also cancelled.
         self.settle(&turn, |status| status != LedgerStatus::Uncertain);
         for effect in &effects {
@@ -201,6 +215,35 @@ impl Stage {
         laws::same_but_for_heartbeats(&replayed, &self.execution, "the fold of all Turns is the state");
     }
 
+    /// What the Turn says of keys. What was certainly not done, or may be done again because a person says so, is no
+    /// repetition when it goes out.
+    fn learn(&mut self, turn: &Turn) {
+        for note in turn.notes() {
+            match note {
+                Note::Ledger { key, status, .. } => {
+                    self.ledger.insert(key.clone(), *status);
+                    if *status == LedgerStatus::Failed {
+                        self.first_sent_at.remove(key);
+                    }
+                }
+                Note::Resolved { key, resolution: Resolved::Again, .. } => {
+                    self.first_sent_at.remove(key);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A step gets another key only when what was sent under its earlier ones was certainly not done.
+    fn earlier_rounds_are_out_of_doubt(&self, key: &EffectKey) {
+        let same_step = |(other, _): &(&EffectKey, &LedgerStatus)| {
+            other.step() == key.step() && other.round() < key.round()
+        };
+        for (earlier, status) in self.ledger.iter().filter(same_step) {
+            assert_eq!(*status, LedgerStatus::Failed, "{key} goes out while {earlier} is in doubt");
+        }
+    }
+
     /// A call that may have been performed goes out again only where its destination allows it, and in time.
     fn repeats_are_allowed(&mut self, input: &Input, moment: &Moment, effects: &[Effect]) {
         let now = moment.now.max(moment.steady);
@@ -213,7 +256,8 @@ impl Stage {
             if matches!(input, Input::Resolve { .. }) {
                 continue;
             }
-            let Policy { uncertain, key_memory_ms } = self.policies.policy(&call.resource, &call.input);
+            let Policy { uncertain, key_memory_ms, refused: _ } =
+                self.policies.policy(&call.resource, &call.input);
             assert_eq!(uncertain, Uncertain::Retry, "{} is repeated though it is to be held", call.key);
             assert!(now <= first.after_ms(key_memory_ms), "{} is repeated too late", call.key);
         }
@@ -222,15 +266,16 @@ impl Stage {
     fn perform(&mut self, effect: &Effect, before: &BTreeMap<EffectKey, StrandId>) {
         match effect {
             Effect::CallTask(call) => {
-                let sent = (call.input.text().to_string(), call.token);
+                let sent = sent(call);
                 let first = self.sent.entry(call.key.clone()).or_insert_with(|| sent.clone());
                 assert_eq!(*first, sent, "the same key always carries the same bytes: {}", call.key);
+                self.earlier_rounds_are_out_of_doubt(&call.key);
                 let known = self.under_way.insert(call.key.clone(), call.strand);
                 assert_eq!(known, None, "{} is called while it is under way", call.key);
                 self.calls.push(call.clone());
             }
             Effect::AwaitTask(call) => {
-                let sent = (call.input.text().to_string(), call.token);
+                let sent = sent(call);
                 assert_eq!(self.sent.get(&call.key), Some(&sent), "what is awaited was sent: {}", call.key);
                 self.under_way.insert(call.key.clone(), call.strand);
             }

@@ -10,16 +10,17 @@
 //! resolve WHO completed JSON | failed ERROR ["cause"] | again, then `because` and why
 //!
 //! WHO     a state: its newest call; with its place `Notify[3]`, its visit `Send#2` or its whole key `Send#2:1`,
-//!         just that one. What was never called gets a made-up key.
-//! ANSWER  ok JSON | fails ERROR ["cause"] refused|ambiguous
+//!         just that one; `Send/1` is the first attempt of its round. What was never called gets a made-up key.
+//! ANSWER  ok JSON | fails ERROR ["cause"] refused|not-sent|ambiguous
 //!         not-started ERROR ["cause"] scheduled|unscheduled
-//!         submitted JSON | not-submitted ERROR ["cause"] refused|ambiguous
+//!         submitted JSON | not-submitted ERROR ["cause"] refused|not-sent|ambiguous
 //! ```
 
 use crate::stage::Stage;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::{
-    By, Certainty, EffectKey, Fault, Input, MapRunOutcome, Outcome, Resolution, Secret, StrandId, TaskToken,
+    Attempt, By, Call, Certainty, EffectKey, Fault, Input, MapRunOutcome, Outcome, Resolution, Secret,
+    StrandId, TaskToken,
 };
 use std::sync::Arc;
 
@@ -72,16 +73,25 @@ fn is_meant(who: &str, key: &EffectKey) -> bool {
     }
 }
 
+/// The last call that is meant; `Charge/1` means the first attempt of its round.
+fn call_of<'s>(who: &str, stage: &'s Stage) -> Option<&'s Call> {
+    let (who, attempt) = match who.rsplit_once('/') {
+        Some((who, attempt)) => (who, Some(Attempt(attempt.parse().expect("an attempt is a number")))),
+        None => (who, None),
+    };
+    let is_it = |call: &&Call| attempt.is_none_or(|attempt| call.attempt == attempt);
+    stage.calls().iter().rev().filter(is_it).find(|call| is_meant(who, &call.key))
+}
+
 fn by_key(who: &str, stage: &Stage) -> By {
-    match stage.calls().iter().rev().find(|call| is_meant(who, &call.key)) {
-        Some(call) => By::Key { strand: call.strand, key: call.key.clone() },
-        None => By::Key { strand: StrandId::TOP, key: made_up(who) },
+    match call_of(who, stage) {
+        Some(call) => call.by(),
+        None => By::Key { strand: StrandId::TOP, key: made_up(who), attempt: None },
     }
 }
 
 fn by_token(who: &str, stage: &Stage) -> By {
-    let call = stage.calls().iter().rev().find(|call| is_meant(who, &call.key));
-    match call.and_then(|call| call.token) {
+    match call_of(who, stage).and_then(|call| call.token) {
         Some(token) => By::Token(token),
         None => By::Token(TaskToken {
             execution: stage.execution().identity().id,
@@ -93,8 +103,8 @@ fn by_token(who: &str, stage: &Stage) -> By {
 
 fn by_map_run(who: &str, stage: &Stage) -> By {
     match stage.map_runs().iter().rev().find(|(_, key)| is_meant(who, key)) {
-        Some((strand, key)) => By::Key { strand: *strand, key: key.clone() },
-        None => By::Key { strand: StrandId::TOP, key: made_up(who) },
+        Some((strand, key)) => By::Key { strand: *strand, key: key.clone(), attempt: None },
+        None => By::Key { strand: StrandId::TOP, key: made_up(who), attempt: None },
     }
 }
 
@@ -116,7 +126,8 @@ fn outcome(text: &str) -> Outcome {
             let certainty = match rest {
                 "refused" => Certainty::Refused,
                 "ambiguous" => Certainty::Ambiguous,
-                _ => panic!("a failure is refused or ambiguous: {text}"),
+                "not-sent" => Certainty::NotSent,
+                _ => panic!("a failure is refused, not-sent or ambiguous: {text}"),
             };
             if how == "fails" {
                 Outcome::Failed { fault, certainty }

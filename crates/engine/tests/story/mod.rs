@@ -7,7 +7,7 @@
 //!   States: { … }                 YAML or JSON, indented
 //! input: {"amount": 7}            `{}` where it is not given
 //! limits: strict, events_max 20   generous ones where not given; `strict` are AWS's
-//! destinations: charge hold, mail remembers 60s    policies, by a part of the resource's ARN
+//! destinations: charge hold, mail remembers 60s, bank refuses A+B    policies, by a part of the resource's ARN
 //! abridge: 8                      of longer Turns only the first and last 4 records are shown
 //!
 //! > start
@@ -179,6 +179,9 @@ impl Header {
 fn policies(text: &str) -> Policies {
     let policy = |text: &str| match text.split_once(' ') {
         None if text == "hold" => Policy { uncertain: Uncertain::Hold, ..Policy::default() },
+        Some(("refuses", names)) => {
+            Policy { refused: names.split('+').map(Into::into).collect(), ..Policy::default() }
+        }
         Some(("remembers", time)) => Policy { key_memory_ms: ms(time), ..Policy::default() },
         _ => panic!("not a policy: {text}"),
     };

@@ -4,8 +4,8 @@ use super::arrives::step_of;
 use crate::stage::{START, Taken};
 use perdura_engine::asl::resource::{Resource, Target};
 use perdura_engine::{
-    Call, Certainty, Effect, Event, EventKind, Fault, Iteration, Lateness, LedgerStatus, MapRunOrder, Note,
-    Record, Scheduled, StrandId, TaskFamily, Timestamp, Wake,
+    Attempt, Call, Certainty, Effect, Event, EventKind, Fault, Iteration, Kept, Lateness, LedgerStatus,
+    MapRunOrder, Note, Record, Scheduled, StrandId, TaskFamily, Timestamp, Wake,
 };
 use std::fmt::Write;
 
@@ -63,6 +63,7 @@ fn fault(fault: &Fault) -> String {
 fn certainty(certainty: Certainty) -> &'static str {
     match certainty {
         Certainty::Refused => "refused",
+        Certainty::NotSent => "not sent",
         Certainty::Ambiguous => "ambiguous",
     }
 }
@@ -183,6 +184,23 @@ fn note_line(note: &Note) -> String {
         }
         Note::StrandEnded { strand, output } => format!("strand{} gives {output}", on(*strand)),
         Note::StrandFailed { strand, .. } => format!("strand{} failed", on(*strand)),
+        Note::FanWaits { strand, fault } => {
+            format!(
+                "fan{} failed with {}, and waits for what is held",
+                on(*strand),
+                fault.error.as_deref().unwrap_or("-")
+            )
+        }
+        Note::Settled { strand, kept } => {
+            let kept = match kept {
+                Kept::Round(round) => format!("round {}", round.0),
+                Kept::Again(sent) => {
+                    format!("again after attempt {} of round {}", sent.attempt.0, sent.round.0)
+                }
+                Kept::Done(sent, result) => format!("done in round {} with {result}", sent.round.0),
+            };
+            format!("settled{}: {kept}", on(*strand))
+        }
         Note::StrandsDropped { parent } => format!("strands of @{} are gone", parent.0),
         Note::Ledger { strand: _, key, status } => format!("ledger {} {}", step_of(key), ledger(*status)),
         Note::LateOutcome { strand, key, succeeded, lateness } => {
@@ -226,6 +244,7 @@ fn call_line(call: &Call) -> String {
     let Call {
         strand,
         key,
+        attempt,
         resource,
         input,
         token,
@@ -234,7 +253,8 @@ fn call_line(call: &Call) -> String {
         heartbeat_seconds: _,
     } = call;
     let token = if token.is_some() { " with token" } else { "" };
-    format!("call{} {} {} {input}{token}", on(*strand), step_of(key), target(resource))
+    let attempt = if *attempt == Attempt::FIRST { String::new() } else { format!(" attempt {}", attempt.0) };
+    format!("call{} {}{attempt} {} {input}{token}", on(*strand), step_of(key), target(resource))
 }
 
 fn target(resource: &Resource) -> String {

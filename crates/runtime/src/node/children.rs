@@ -13,7 +13,8 @@ use perdura_engine::asl::error::{RUNTIME, TASK_FAILED};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::nested::{Asked, Wait, refused};
 use perdura_engine::{
-    By, Call, Certainty, EffectKey, Execution, ExecutionId, Fault, Identity, Input, Moment, Outcome, StrandId,
+    Attempt, By, Call, Certainty, EffectKey, Execution, ExecutionId, Fault, Identity, Input, Moment, Outcome,
+    StrandId,
 };
 use perdura_store::{Failure, Shard};
 
@@ -23,6 +24,7 @@ pub(super) struct ParentStep {
     pub(super) execution: ExecutionId,
     pub(super) strand: StrandId,
     pub(super) key: EffectKey,
+    attempt: Attempt,
     wait: Wait,
     arguments: Payload,
 }
@@ -30,8 +32,8 @@ pub(super) struct ParentStep {
 impl ParentStep {
     fn of(execution: ExecutionId, call: &Call) -> Option<Self> {
         let wait = Wait::of(&call.resource.target)?;
-        let (key, arguments) = (call.key.clone(), call.input.clone());
-        Some(Self { execution, strand: call.strand, key, wait, arguments })
+        let (key, attempt, arguments) = (call.key.clone(), call.attempt, call.input.clone());
+        Some(Self { execution, strand: call.strand, key, attempt, wait, arguments })
     }
 
     fn waits_for_the_end(&self) -> bool {
@@ -39,7 +41,7 @@ impl ParentStep {
     }
 
     fn answer(self, outcome: Outcome) -> Errand {
-        let by = By::Key { strand: self.strand, key: self.key };
+        let by = By::Key { strand: self.strand, key: self.key, attempt: Some(self.attempt) };
         let input = Input::TaskOutcome { by, outcome };
         Errand::Input { execution: self.execution, input, reply: ReplyTo::Nobody }
     }

@@ -265,7 +265,7 @@ impl Slot {
         Some(View {
             execution: running.execution.clone(),
             turns: running.turns,
-            live: self.live.iter().map(|(_, key)| key.clone()).collect(),
+            live: self.live.iter().map(|(_, key, _)| key.clone()).collect(),
             wake: self.wake,
             parked: self.parked.clone(),
             young: running.young(),

@@ -622,7 +622,7 @@ impl Node {
         let Stage::Telling(outcome) = &run.stage else { return };
         let outcome = outcome.clone();
         let parent = run.parent.identity.id;
-        let by = By::Key { strand: run.order().strand, key: run.order().key.clone() };
+        let by = By::Key { strand: run.order().strand, key: run.order().key.clone(), attempt: None };
         let status = match &outcome {
             MapRunOutcome::Succeeded { .. } => Status::Succeeded,
             MapRunOutcome::Failed { .. } => Status::Failed,

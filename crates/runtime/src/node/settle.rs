@@ -83,14 +83,14 @@ impl Node {
                         self.errands.push_back(Errand::Child(Box::new(order)));
                         continue;
                     }
-                    let live = (call.strand, call.key.clone());
+                    let live = (call.strand, call.key.clone(), call.attempt);
                     // If this process makes that call already, its answer is on the way.
                     if slot.live.insert(live) {
                         deeds.push(Deed::Perform { execution: id, call });
                     }
                 }
                 Effect::CancelTask { strand, key, stops_job } => {
-                    slot.answered(&By::Key { strand, key: key.clone() });
+                    slot.answered(&By::Key { strand, key: key.clone(), attempt: None });
                     if self.activities.remove((id, strand), Some(&key)) {
                         continue;
                     }
@@ -171,6 +171,8 @@ fn remark(execution: ExecutionId, note: &Note) {
         | Note::StrandEnded { .. }
         | Note::StrandFailed { .. }
         | Note::StrandsDropped { .. }
+        | Note::FanWaits { .. }
+        | Note::Settled { .. }
         | Note::Ledger { .. }
         | Note::Ignored { .. } => {}
     }

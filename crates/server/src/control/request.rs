@@ -3,7 +3,7 @@
 use super::answer::Place;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
-use perdura_engine::{LedgerStatus, Status};
+use perdura_engine::{Certainty, LedgerStatus, Status};
 use serde::{Deserialize, Serialize};
 
 /// One question, or one thing to do. An execution is named by its id, its ARN, `machine/name`, or a name that only
@@ -104,8 +104,8 @@ pub enum Request {
         error: Option<String>,
         /// Why, as a sentence.
         cause: Option<String>,
-        /// It may have been done all the same: a retry keeps its key.
-        uncertain: bool,
+        /// What that says of the deed.
+        certainty: Certainty,
     },
     /// A task is still worked on.
     Heartbeat {

@@ -33,7 +33,7 @@ struct Stay;
 
 impl Destinations for Stay {
     fn policy(&self, _: &Resource, _: &Payload) -> Policy {
-        Policy { uncertain: Uncertain::Retry, key_memory_ms: i64::MAX }
+        Policy { key_memory_ms: i64::MAX, ..Policy::default() }
     }
 }
 

@@ -199,7 +199,11 @@ fn address<D: Data>(data: &mut D, id: ExecutionId, readable: &str) -> Result<By,
         None => data.read(|reader| Ok(fold(reader, id)))??.ok_or_else(|| no_such(id))?.execution,
     };
     let waiting = execution.strands().find_map(|(strand, _)| {
-        execution.key(strand).filter(|key| key.readable() == readable).map(|key| By::Key { strand, key })
+        execution.key(strand).filter(|key| key.readable() == readable).map(|key| By::Key {
+            strand,
+            key,
+            attempt: None,
+        })
     });
     waiting.ok_or_else(|| {
         Refusal::conflict(format!("nobody waits for {readable}"))

@@ -204,7 +204,8 @@ pub(super) async fn fail(api: &Api, request: Requested<'_>) -> Result<Value, Api
     let token = token(request)?;
     let text = |name: &str| request.text(name).map(Arc::from);
     let fault = Fault { error: text("error"), cause: text("cause") };
-    answer(api, token, Outcome::Failed { fault, certainty: Certainty::Refused }).await
+    // The error may come after the deed; those by which a worker says no are listed at its destination.
+    answer(api, token, Outcome::Failed { fault, certainty: Certainty::Ambiguous }).await
 }
 
 async fn answer(api: &Api, token: TaskToken, outcome: Outcome) -> Result<Value, ApiError> {

@@ -246,6 +246,9 @@ impl Spans {
                 }
             }
             Note::StrandsDropped { parent } => self.drop_branches(*parent),
+            Note::FanWaits { strand, fault } => {
+                self.happened(*strand, "waits for held calls before its retry", Some(fault));
+            }
             Note::Resting { strand, retry: Some(_), .. } => self.happened(*strand, "waits for a retry", None),
             Note::Repeated { strand, .. } => self.happened(*strand, "repeated after a restart", None),
             Note::Held { strand, fault, .. } => self.happened(*strand, "held for a person", Some(fault)),
@@ -257,6 +260,7 @@ impl Spans {
             }
             Note::Resting { retry: None, .. }
             | Note::Woken { .. }
+            | Note::Settled { .. }
             | Note::Ledger { .. }
             | Note::Ignored { .. } => {}
         }

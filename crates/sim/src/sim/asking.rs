@@ -166,7 +166,7 @@ impl Sim {
         }
         self.facts.count("deliveries");
         self.say(|| format!("{} arrives, and the answer is {answered:?}", call.key));
-        let place = By::Key { strand: call.strand, key: call.key.clone() };
+        let place = call.by();
         let is_callback = matches!(call.resource.target, Target::Service { pattern: Pattern::Callback, .. });
         // Whoever gets the same message again gives the same answer again.
         if is_callback && self.receiver.kept.contains_key(&call.key) {
@@ -216,7 +216,7 @@ impl Sim {
                     Some(_) | None => Resolution::Again,
                 };
                 self.facts.count("holds resolved");
-                let by = By::Key { strand, key };
+                let by = By::Key { strand, key, attempt: None };
                 let input = Input::Resolve { by, resolution, reason: "it was looked up".into() };
                 let request = self.request(Wish::Input(history.id, input), 0, None);
                 self.after(0, Happening::Ask(request));

@@ -50,7 +50,7 @@ impl ShortForm {
 
     /// A destination with this in place of its own.
     pub(super) fn over(self, mut destination: Destination) -> Destination {
-        let Policy { uncertain, key_memory_ms } = &mut destination.policy;
+        let Policy { uncertain, key_memory_ms, .. } = &mut destination.policy;
         *uncertain = self.uncertain.unwrap_or(*uncertain);
         *key_memory_ms = self.key_memory.map_or(*key_memory_ms, ms);
         destination

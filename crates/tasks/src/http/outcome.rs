@@ -23,7 +23,7 @@ pub(super) fn verdict(status: u16, statuses: &BTreeMap<u16, Verdict>) -> Verdict
         None if (200..300).contains(&status) => Verdict::Done,
         None => match Certainty::of_http(Some(status)) {
             Certainty::Refused => Verdict::Refused,
-            Certainty::Ambiguous => Verdict::Ambiguous,
+            Certainty::Ambiguous | Certainty::NotSent => Verdict::Ambiguous,
         },
     }
 }

@@ -307,5 +307,5 @@ async fn the_policy_of_a_call_is_that_of_its_destination() {
     let text = "[[destinations]]\nhost = 'bank.example'\nuncertain = 'hold'\nkey_memory = '2h'";
     let call = call("arn:aws:states:::http:invoke", r#"{"ApiEndpoint": "https://bank.example/pay"}"#);
     let policy = tasks(text).policy(&call.resource, &call.input);
-    assert_eq!(policy, Policy { uncertain: Uncertain::Hold, key_memory_ms: 7_200_000 });
+    assert_eq!(policy, Policy { uncertain: Uncertain::Hold, key_memory_ms: 7_200_000, ..Policy::default() });
 }

@@ -39,7 +39,7 @@ impl Driver {
     }
 
     fn answer(&mut self, number: ExecutionNo, call: &Call, outcome: Outcome) {
-        let by = By::Key { strand: call.strand, key: call.key.clone() };
+        let by = call.by();
         self.settle((number, by, outcome));
     }
 
@@ -50,7 +50,7 @@ impl Driver {
                 self.answer(number, call, Outcome::Submitted { output: Payload::default() });
             }
             Target::Activity { .. } => {
-                let by = By::Key { strand: call.strand, key: call.key.clone() };
+                let by = call.by();
                 self.ready.push_back((number, Input::TaskStarted { by, worker: Some("mock".into()) }));
             }
             Target::Function { .. } | Target::Service { .. } | Target::Step { .. } => {}

@@ -95,7 +95,7 @@ impl Driver {
         key: EffectKey,
         outcome: MapRunOutcome,
     ) {
-        let by = By::Key { strand, key };
+        let by = By::Key { strand, key, attempt: None };
         self.ready.push_back((parent, Input::ChildOutcome { by, outcome }));
     }
 

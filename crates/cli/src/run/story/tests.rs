@@ -51,7 +51,7 @@ impl Teller {
         }
         for effect in self.execution.commit(decision) {
             match effect {
-                Effect::CallTask(call) => self.calls.push(By::Key { strand: call.strand, key: call.key }),
+                Effect::CallTask(call) => self.calls.push(call.by()),
                 Effect::Continue => self.input(&Input::Continue),
                 _ => {}
             }

@@ -38,10 +38,7 @@ fn turns(definition: &str, mut answers: Vec<Answer>) -> (Identity, Vec<Turn>) {
             match effect {
                 Effect::CallTask(call) => {
                     let outcome = answers.pop().expect("an answer for each call");
-                    inputs.insert(
-                        0,
-                        Input::TaskOutcome { by: By::Key { strand: call.strand, key: call.key }, outcome },
-                    );
+                    inputs.insert(0, Input::TaskOutcome { by: call.by(), outcome });
                 }
                 Effect::SetTimer { wake } if wake.earliest().is_some() => {
                     seconds += 10;
