@@ -15,7 +15,7 @@ pub(crate) use trace::resource;
 use crate::Refusal;
 use crate::control::{Answer, Request};
 use crate::data::Data;
-use perdura_engine::{Certainty, Fault, Outcome};
+use perdura_engine::{Fault, Outcome};
 
 /// The most rows of a list.
 const PAGE_MAX: u32 = 1_000;

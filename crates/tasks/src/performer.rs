@@ -240,7 +240,7 @@ impl Performer for Tasks {
     }
 
     fn policy(&self, resource: &Resource, input: &Payload) -> Policy {
-        let policy = self.0.settings.destinations.find(resource, input).policy;
+        let policy = self.0.settings.destinations.find(resource, input).policy.clone();
         // One that is no longer configured may have been called by the process before this one.
         let is_gone = |name: &str| !self.0.settings.has_function(name);
         match function_of(resource, input) {

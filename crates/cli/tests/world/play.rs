@@ -8,6 +8,7 @@ use crate::kinds::{CALL, Kind, To, Wanted, config};
 use crate::receiver::{Receiver, deed};
 use perdura_asl::json::Payload;
 use perdura_asl::machine::MachineType;
+use perdura_engine::Certainty;
 use perdura_server::RefusalKind;
 use perdura_server::control::{Answer, LedgerEntry, Request, Resolving};
 use std::thread;

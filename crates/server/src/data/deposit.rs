@@ -10,7 +10,7 @@ use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{
-    Arns, By, Destinations, ExecutionId, Input, Moment, Outcome, Policy, TaskToken, Timestamp, Uncertain,
+    Arns, By, Destinations, ExecutionId, Input, Moment, Outcome, Policy, TaskToken, Timestamp,
 };
 use perdura_runtime::{
     Committer, Live, Message, Node, Opening, RealClock, Reply, Slice, Start, Started, Taken, TokenError, View,

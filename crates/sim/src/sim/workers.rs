@@ -5,7 +5,7 @@ use crate::clients::Wish;
 use crate::observed::Life;
 use crate::plan::Trouble;
 use perdura_engine::asl::resource::Resource;
-use perdura_engine::{By, Call, Certainty, Fault, Input, Outcome, TaskToken};
+use perdura_engine::{Attempt, By, Call, Certainty, Fault, Input, Outcome, TaskToken};
 use perdura_runtime::{ActivityTask, Message, Reply, Unavailable};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -112,6 +112,7 @@ impl Sim {
         let call = Call {
             strand: token.strand,
             key: key.clone(),
+            attempt: Attempt::FIRST,
             resource: Resource::parse("arn:aws:states:us-east-1:123456789012:activity:work")
                 .expect("it is an activity"),
             input: input.clone(),
