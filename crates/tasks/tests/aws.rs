@@ -31,6 +31,7 @@ fn call(resource: &str, input: &str, timeout_seconds: Option<u64>) -> Call {
     };
     Call {
         strand: StrandId(0),
+        attempt: perdura_engine::Attempt::FIRST,
         key: EffectKey::try_from(key).expect("a key"),
         resource: Resource::parse(&arn).expect("a resource"),
         input: Payload::from_text(input).expect("JSON"),

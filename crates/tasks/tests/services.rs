@@ -41,6 +41,7 @@ impl Stage {
         let key: Arc<str> = format!("{execution}:Call#1:1").into();
         let call = Call {
             strand: StrandId(0),
+            attempt: perdura_engine::Attempt::FIRST,
             key: EffectKey::try_from(key).expect("a key"),
             resource: Resource::parse(&format!("arn:aws:states:::{resource}")).expect("a resource"),
             input: Payload::from_text(input).unwrap_or_else(|error| panic!("{input}: {error}")),

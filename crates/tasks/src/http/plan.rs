@@ -193,6 +193,7 @@ mod tests {
     fn call(arguments: &str, timeout_seconds: Option<u64>) -> Call {
         Call {
             strand: StrandId(0),
+            attempt: perdura_engine::Attempt::FIRST,
             key: EffectKey::try_from(Arc::from("00000000-0000-4000-8000-000000000001:Charge#1:1"))
                 .expect("a key"),
             resource: Resource::parse("arn:aws:states:::http:invoke").expect("a resource"),

@@ -23,6 +23,7 @@ fn call(arn: &str, input: &str) -> Call {
     let key: Arc<str> = format!("{}:Call#1:1", execution()).into();
     Call {
         strand: StrandId(0),
+        attempt: perdura_engine::Attempt::FIRST,
         key: EffectKey::try_from(key).expect("a key"),
         resource: Resource::parse(arn).expect("a resource"),
         input: Payload::from_text(input).expect("JSON"),
