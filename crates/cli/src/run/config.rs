@@ -162,7 +162,7 @@ mod tests {
         let text = "[functions.pay]\ncommand = ['pay']\nuncertain = 'hold'\nkey_memory = '30m'";
         let config = read_file(text, "/").unwrap();
         let pay = Resource::parse("arn:aws:lambda:us-east-1:123456789012:function:pay").unwrap();
-        let policy = Policy { uncertain: Uncertain::Hold, key_memory_ms: 1_800_000 };
+        let policy = Policy { uncertain: Uncertain::Hold, key_memory_ms: 1_800_000, ..Policy::default() };
         assert_eq!(config.settings.destinations.find(&pay, &Payload::default()).policy, policy);
     }
 
