@@ -36,7 +36,7 @@ fn play(machine: Arc<Machine>, input: &Payload, answer: &Payload) -> Execution {
         let call = stage.calls()[answered].clone();
         answered += 1;
         stage.restart(&moment());
-        let by = By::Key { strand: call.strand, key: call.key };
+        let by = call.by();
         let outcome = Outcome::Succeeded { output: answer.clone() };
         stage.take(&Input::TaskOutcome { by, outcome }, &moment());
     }
@@ -126,7 +126,7 @@ fn results_of_a_map_run_that_are_too_deep_together_fail_the_state_and_nothing_el
     let order = order.expect("a Map Run is started");
     let result = Payload::from_text("[".repeat(DEPTH_MAX) + &"]".repeat(DEPTH_MAX)).unwrap();
     let outcome = MapRunOutcome::Succeeded { output: order.gathered(&[result]) };
-    let by = By::Key { strand: order.strand, key: order.key };
+    let by = By::Key { strand: order.strand, key: order.key, attempt: None };
     let ended =
         perdura_engine::decide(&execution, &Input::ChildOutcome { by, outcome }, &Moment::at(START, 2));
     let turn = ended.turn.clone();

@@ -5,7 +5,7 @@ use perdura_engine::asl::error::RUNTIME;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::StateIx;
 use perdura_engine::asl::resource::{Pattern, Target};
-use perdura_engine::{By, Call, Fault, Input, Outcome};
+use perdura_engine::{Call, Fault, Input, Outcome};
 use std::sync::Arc;
 
 impl Driver {
