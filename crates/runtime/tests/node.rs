@@ -143,7 +143,7 @@ fn whoever_waits_for_an_end_is_told_also_if_it_came_before_and_something_is_bein
     let (mut node, mut committer) = open(&mut store, Live::default());
     let (execution, deeds) = start(&mut node, &mut committer, (&mut store, revision));
     let call = call_of(deeds);
-    let by = By::Key { strand: call.strand, key: call.key };
+    let by = call.by();
     let outcome = Outcome::Succeeded { output: Payload::from_text("2").unwrap() };
     node.take(Message::Answer { execution, by: by.clone(), outcome: outcome.clone() }, &moment());
     let committed = gather(&mut node, &mut committer).write(&mut store).unwrap();

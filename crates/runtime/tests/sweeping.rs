@@ -79,7 +79,7 @@ impl Stage {
             stage.node.take(Message::Start { start: Box::new(start), reply, ending: None }, &moment());
             let deeds = stage.commit();
             let [Deed::Perform { execution, call }] = &deeds[..] else { panic!("{deeds:?}") };
-            let by = By::Key { strand: call.strand, key: call.key.clone() };
+            let by = call.by();
             let outcome = Outcome::Failed { fault: Fault::named("No"), certainty: Certainty::Refused };
             stage.node.take(Message::Answer { execution: *execution, by, outcome }, &moment());
             stage.commit();
