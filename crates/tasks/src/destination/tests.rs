@@ -117,7 +117,7 @@ fn a_destination_says_what_holds_there_and_a_function_says_more_for_itself() {
     ] {
         let found = found.find(&Resource::parse(arn).unwrap(), &Payload::default());
         assert_eq!(
-            (found.policy, &found.statuses),
+            (found.policy.clone(), &found.statuses),
             (Policy { uncertain, key_memory_ms, ..Policy::default() }, &statuses),
             "{arn}"
         );
