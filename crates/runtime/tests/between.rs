@@ -3,9 +3,7 @@
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::resource::Resource;
-use perdura_engine::{
-    Arns, By, Destinations, ExecutionId, Limits, Moment, Outcome, Policy, Status, Timestamp,
-};
+use perdura_engine::{Arns, Destinations, ExecutionId, Limits, Moment, Outcome, Policy, Status, Timestamp};
 use perdura_runtime::{
     Committer, Deed, Live, Message, Naming, Node, Opening, Reply, Resolver, Start, Unavailable, Via,
 };

@@ -4,8 +4,8 @@ use perdura_engine::asl::json::{Payload, Value, parse};
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{
-    Arns, By, Call, Certainty, Destinations, ExecutionId, Fault, Input, Limits, Moment, Outcome, Policy,
-    Status, Timestamp,
+    Arns, Call, Certainty, Destinations, ExecutionId, Fault, Input, Limits, Moment, Outcome, Policy, Status,
+    Timestamp,
 };
 use perdura_runtime::{
     ChildResult, Committer, Deed, Ending, Fed, Fetch, Fetched, Live, Message, Naming, Node, Opening, Reply,

@@ -6,8 +6,8 @@ use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::asl::source::Source;
 use perdura_engine::{
-    Arns, By, Call, Certainty, Destinations, ExecutionId, Fault, Input, Limits, Moment, Outcome, Policy,
-    Status, Timestamp,
+    Arns, Call, Certainty, Destinations, ExecutionId, Fault, Input, Limits, Moment, Outcome, Policy, Status,
+    Timestamp,
 };
 use perdura_runtime::{
     Committer, Deed, InputError, Live, Message, Naming, Node, Opening, Prepared, Reply, Resolver, Start,

@@ -3,7 +3,7 @@
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::{
-    Arns, By, Certainty, ExecutionId, Fault, Input, Limits, Moment, Outcome, Status, Timestamp,
+    Arns, Certainty, ExecutionId, Fault, Input, Limits, Moment, Outcome, Status, Timestamp,
 };
 use perdura_runtime::{
     Committer, Deed, Live, Message, Naming, Node, Opening, Prepared, Reply, Resolver, Slice, Start, Taken,

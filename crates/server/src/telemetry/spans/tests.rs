@@ -3,7 +3,7 @@ use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::{Machine, MachineType};
 use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::source::Source;
-use perdura_engine::{By, Certainty, Effect, Execution, Input, Limits, Moment, Outcome as Answer, decide};
+use perdura_engine::{Certainty, Effect, Execution, Input, Limits, Moment, Outcome as Answer, decide};
 
 /// Runs a machine with answers for its calls, in order, a second apart; its Turns.
 fn turns(definition: &str, mut answers: Vec<Answer>) -> (Identity, Vec<Turn>) {
