@@ -1,7 +1,8 @@
 #!/bin/sh
 # The function of the batch example: sends one invoice by mail.
 #
-# It plays three recipients: busy@ is busy the first time, nobody@ does not exist, all others work.
+# It plays three recipients: busy@ is busy the first time, nobody@ does not exist, all others work. It names its errors, and
+# perdura.toml says of them that nothing was sent; so a retry is a new call, with a key and a payload of its own.
 set -eu
 input=$(tr -d '\n')
 member() {
@@ -10,11 +11,11 @@ member() {
 
 case "$(member to) $(member earlier_tries)" in
 "busy@example.com 0")
-    echo "the mail server is busy" >&2
+    echo '{"errorType": "MailServerBusy", "errorMessage": "the mail server is busy"}'
     exit 1
     ;;
 "nobody@example.com "*)
-    echo "there is no such mailbox" >&2
+    echo '{"errorType": "NoSuchMailbox", "errorMessage": "there is no such mailbox"}'
     exit 1
     ;;
 esac

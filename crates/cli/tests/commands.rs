@@ -89,7 +89,8 @@ fn a_key_is_traced(scene: &Scene) {
 
 #[test]
 fn a_key_is_traced_in_every_form_with_a_server_and_without() {
-    let scene = Scene::new("commands-trace").function(SECOND_TIME, "").file("pay.json", RETRIES);
+    let scene =
+        Scene::new("commands-trace").function(SECOND_TIME, "refused = ['Busy']").file("pay.json", RETRIES);
     let server = Server::start(&scene, &[]);
     scene.one(&["deploy", "pay.json"]);
     scene.one(&["start", "pay", "--name", "a"]);

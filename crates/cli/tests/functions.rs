@@ -118,7 +118,8 @@ fn a_retry_after_a_refusal_has_a_new_key_and_after_a_timeout_the_same() {
         assert_eq!(keys.len(), 2, "{keys:?}");
         keys
     };
-    let refused = scene("key-refused", "echo $PERDURA_IDEMPOTENCY_KEY >> keys; exit 1", "");
+    let declines = "echo $PERDURA_IDEMPOTENCY_KEY >> keys; echo '{\"errorType\": \"Declined\"}'; exit 1";
+    let refused = scene("key-refused", declines, "refused = ['Declined']");
     assert_ne!(refused[0], refused[1]);
     let late = "echo $PERDURA_IDEMPOTENCY_KEY >> keys; sleep 600";
     let ambiguous = scene("key-ambiguous", late, "timeout_seconds = 0.3");

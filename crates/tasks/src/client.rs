@@ -1,7 +1,7 @@
 //! The one way out for HTTP: a pooled client, HTTP/1.1 and HTTP/2, that knows whether a request can have arrived.
 //!
-//! What follows a failed call depends on one question: can the receiver have seen it? A connection that was never made
-//! is a refusal, and everything after the first byte left is doubt. So every [`CallError`] answers it, as exactly as
+//! What follows a failed call depends on one question: can the receiver have seen it? Where a connection was never made,
+//! nothing was sent; that is no refusal, for nobody spoke. Everything after the first byte left is doubt. So every [`CallError`] answers it, as exactly as
 //! the protocol allows, and where it cannot be known the answer is doubt.
 //!
 //! Redirects are not followed and proxies of the environment are not used: the address that was judged by the
@@ -122,11 +122,11 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// Whether the receiver certainly did nothing. An answer that is too large came from one that did.
+    /// Whether this attempt certainly did nothing. An answer that is too large came from somebody who acted.
     pub fn certainty(&self) -> Certainty {
         match self {
             Self::Forbidden { .. } | Self::NotConnected { .. } | Self::TimedOut { sent: false, .. } => {
-                Certainty::Refused
+                Certainty::NotSent
             }
             Self::TimedOut { sent: true, .. } | Self::Lost { .. } | Self::TooLarge { .. } => {
                 Certainty::Ambiguous

@@ -4,8 +4,12 @@
 //! them, and what its statuses mean is true of the receiver, whoever calls it. Finding one is pure.
 
 mod place;
+mod refused;
 mod table;
 
+pub(crate) use refused::Refusals;
+pub use refused::RefusedWord;
+pub(crate) use table::statuses;
 pub use table::{DestinationTable, ShortForm};
 
 use crate::functions::{function_of, plain_name};

@@ -29,7 +29,7 @@ use tokio::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Certainly not performed.
+    /// The receiver says that it did nothing.
     Refused,
     /// Performed: the answer is a success, whatever its status.
     Done,
@@ -61,7 +61,7 @@ pub struct HttpCall<'a> {
 pub async fn invoke(client: &Client, connections: &Connections, call: HttpCall<'_>) -> Outcome {
     let arguments = match Arguments::read(call.call.input.value()) {
         Ok(arguments) => arguments,
-        Err(fault) => return Outcome::Failed { fault, certainty: Certainty::Refused },
+        Err(fault) => return Outcome::Failed { fault, certainty: Certainty::NotSent },
     };
     let kept = match arguments.connection.map(|written| connections.get(written)).transpose() {
         Ok(kept) => kept,
@@ -139,7 +139,7 @@ impl Exchange<'_> {
         let credentials = self.kept.map(|kept| (&kept.connection, token));
         let mut outgoing = match plan::plan(&self.call, &self.arguments, credentials) {
             Ok(outgoing) => outgoing,
-            Err(fault) => return Answer::Other(Outcome::Failed { fault, certainty: Certainty::Refused }),
+            Err(fault) => return Answer::Other(Outcome::Failed { fault, certainty: Certainty::NotSent }),
         };
         outgoing.timeout = self.until.saturating_duration_since(Instant::now());
         let secrets = || self.kept.map_or_else(Vec::new, |kept| kept.connection.secrets(token));

@@ -6,7 +6,7 @@ mod receiver;
 
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::Resource;
-use perdura_engine::{Call, Certainty, EffectKey, ExecutionId, Outcome, StrandId};
+use perdura_engine::{Attempt, Call, Certainty, EffectKey, ExecutionId, Outcome, StrandId};
 use perdura_sigv4::{Presented, Principal, SKEW_SECONDS, Scope, Secret, sha256, verify};
 use perdura_tasks::aws::{OwnApi, OwnRefusal, OwnRequest};
 use perdura_tasks::connection::{Connections, SecretText};
@@ -31,8 +31,8 @@ fn call(resource: &str, input: &str, timeout_seconds: Option<u64>) -> Call {
     };
     Call {
         strand: StrandId(0),
-        attempt: perdura_engine::Attempt::FIRST,
         key: EffectKey::try_from(key).expect("a key"),
+        attempt: Attempt::FIRST,
         resource: Resource::parse(&arn).expect("a resource"),
         input: Payload::from_text(input).expect("JSON"),
         token: None,
@@ -162,7 +162,7 @@ async fn a_call_without_an_answer_is_in_doubt_only_if_it_may_have_arrived() {
     let garbled = Receiver::that(Reply::With(200, "", "<html>")).await;
     let broken = Receiver::that(Reply::With(503, "", "busy")).await;
     for (address, resource, error, cause, certainty) in [
-        (nobody, "sqs:sendMessage", "SQS.SdkClientException", "no connection to", Certainty::Refused),
+        (nobody, "sqs:sendMessage", "SQS.SdkClientException", "no connection to", Certainty::NotSent),
         (
             rude.address.to_string(),
             "aws-sdk:sqs:sendMessage",
@@ -196,7 +196,7 @@ async fn a_call_without_an_answer_is_in_doubt_only_if_it_may_have_arrived() {
             "sqs:sendMessage",
             "SQS.SdkClientException",
             "link-local",
-            Certainty::Refused,
+            Certainty::NotSent,
         ),
     ] {
         let text = format!("[aws]\nendpoint = 'http://{address}'");
@@ -228,7 +228,7 @@ async fn arguments_that_cannot_be_sent_are_named_and_nothing_is_called() {
         let settings = settings("[aws]\nendpoint = 'http://127.0.0.1:1'", true);
         let told = tasks(settings).outcome(execution(), &call(resource, input, None)).await;
         let found = failure(&told);
-        assert_eq!((found.0, found.2), ("States.Runtime", Certainty::Refused));
+        assert_eq!((found.0, found.2), ("States.Runtime", Certainty::NotSent));
         assert!(found.1.contains(cause), "{found:?}");
     }
 }

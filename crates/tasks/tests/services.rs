@@ -7,7 +7,7 @@ mod moto;
 use moto::Moto;
 use perdura_engine::asl::json::{Payload, Value, parse};
 use perdura_engine::asl::resource::Resource;
-use perdura_engine::{Call, Certainty, EffectKey, ExecutionId, Outcome, StrandId};
+use perdura_engine::{Attempt, Call, Certainty, EffectKey, ExecutionId, Outcome, StrandId};
 use perdura_tasks::connection::{Connections, SecretText};
 use perdura_tasks::settings::Tables;
 use perdura_tasks::{Settings, Tasks};
@@ -41,8 +41,8 @@ impl Stage {
         let key: Arc<str> = format!("{execution}:Call#1:1").into();
         let call = Call {
             strand: StrandId(0),
-            attempt: perdura_engine::Attempt::FIRST,
             key: EffectKey::try_from(key).expect("a key"),
+            attempt: Attempt::FIRST,
             resource: Resource::parse(&format!("arn:aws:states:::{resource}")).expect("a resource"),
             input: Payload::from_text(input).unwrap_or_else(|error| panic!("{input}: {error}")),
             token: None,

@@ -129,6 +129,7 @@ impl Driver {
     fn begin(&mut self, execution: Execution, child_of: Option<ChildOf>) -> ExecutionNo {
         let number = self.next;
         self.next = ExecutionNo(number.0 + 1);
+        let execution = execution.with_destinations(self.outside.destinations());
         self.executions.insert(number, Running { execution, timer: None, child_of });
         self.ready.push_back((number, Input::Start));
         number

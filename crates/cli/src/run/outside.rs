@@ -2,8 +2,12 @@
 
 use super::driver::{ExecutionNo, Message};
 use anyhow::{Context, Result};
+use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::{Pattern, Resource, Target};
-use perdura_engine::{By, Call, Certainty, EffectKey, ExecutionId, Fault, Outcome, StrandId};
+use perdura_engine::{
+    By, Call, Certainty, Destinations, EffectKey, ExecutionId, Fault, Outcome, Policy, StrandId,
+};
+use perdura_runtime::Performer;
 use perdura_tasks::connection::Connections;
 use perdura_tasks::{Settings, Tasks};
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,6 +57,16 @@ impl Drop for Report {
     }
 }
 
+/// Which errors are refusals. What else a destination says is left out: in a run that keeps nothing, nobody could ever say
+/// what became of a step that is held.
+struct Refusals(Tasks);
+
+impl Destinations for Refusals {
+    fn policy(&self, resource: &Resource, input: &Payload) -> Policy {
+        Policy { refused: self.0.policy(resource, input).refused, ..Policy::default() }
+    }
+}
+
 impl Outside {
     /// Under these settings; how calls end is sent to `inbox`.
     pub(crate) fn new(settings: Settings, inbox: Sender<Message>) -> Result<Self> {
@@ -60,6 +74,11 @@ impl Outside {
         let tasks = Tasks::new(settings, Arc::<Connections>::default(), tokio.handle().clone())
             .context("cannot prepare calls over TLS")?;
         Ok(Self { tasks, tokio: Some(tokio), inbox, last: 0, running: BTreeMap::new() })
+    }
+
+    /// What holds at those who are called from here.
+    pub(crate) fn destinations(&self) -> Arc<dyn Destinations> {
+        Arc::new(Refusals(self.tasks.clone()))
     }
 
     /// Whether it can be called from here. Nobody can return a token to a process that has no door.

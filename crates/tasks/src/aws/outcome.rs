@@ -216,7 +216,7 @@ fn client_error(operation: &Operation<'_>) -> String {
 /// The arguments are wrong, and nothing is called.
 pub(super) fn unusable(input: &Payload, what: &str) -> Outcome {
     let cause = format!("The Parameters '{input}' could not be used to start the Task: [{what}]");
-    failed(Fault::new(RUNTIME, cause), Certainty::Refused)
+    failed(Fault::new(RUNTIME, cause), Certainty::NotSent)
 }
 
 pub(super) fn failed(fault: Fault, certainty: Certainty) -> Outcome {

@@ -1,7 +1,7 @@
 //! `[[destinations]]`, as they are written, and what they mean.
 
 use super::place::Hosts;
-use super::{Destination, Who};
+use super::{Destination, Refusals, RefusedWord, Who};
 use crate::http::Verdict;
 use crate::settings::{UncertainWord, duration};
 use http::HeaderName;
@@ -26,8 +26,8 @@ pub struct DestinationTable {
     pub key_memory: Option<String>,
     /// The header that carries the key.
     pub header: Option<String>,
-    /// Statuses that say: certainly not done.
-    pub refused: Vec<u16>,
+    /// Statuses and names of errors that say: certainly not done.
+    pub refused: Vec<RefusedWord>,
     /// Statuses that say: done.
     pub done: Vec<u16>,
     /// Statuses that leave it open.
@@ -35,12 +35,14 @@ pub struct DestinationTable {
 }
 
 /// A policy that stands at a function itself.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShortForm {
     /// What follows when nobody knows whether a call was performed.
     pub uncertain: Option<Uncertain>,
     /// How long it remembers a key.
     pub key_memory: Option<Duration>,
+    /// What says that it did nothing.
+    pub(crate) refused: Refusals,
 }
 
 impl ShortForm {
@@ -48,11 +50,14 @@ impl ShortForm {
         *self == Self::default()
     }
 
-    /// A destination with this in place of its own.
+    /// A destination with this in place of its own. What says that nothing was done is said besides.
     pub(super) fn over(self, mut destination: Destination) -> Destination {
-        let Policy { uncertain, key_memory_ms, .. } = &mut destination.policy;
+        let Policy { uncertain, key_memory_ms, refused } = &mut destination.policy;
         *uncertain = self.uncertain.unwrap_or(*uncertain);
         *key_memory_ms = self.key_memory.map_or(*key_memory_ms, ms);
+        *refused = refused.iter().cloned().chain(self.refused.names).collect();
+        let statuses = self.refused.statuses.into_iter().map(|status| (status, Verdict::Refused));
+        destination.statuses.extend(statuses);
         destination
     }
 }
@@ -88,20 +93,23 @@ impl DestinationTable {
                 .map_err(|_| format!("header {name:?} is no name of a header, as in \"Idempotency-Key\""))?,
         };
         let key_memory = self.key_memory.as_deref().map(duration).transpose();
-        let short_form = ShortForm {
-            uncertain: self.uncertain.map(Into::into),
-            key_memory: key_memory.map_err(|what| format!("key_memory: {what}"))?,
-        };
+        let refused = Refusals::read(self.refused)?;
         let statuses = statuses(&[
-            (&self.refused, Verdict::Refused),
+            (&refused.statuses, Verdict::Refused),
             (&self.done, Verdict::Done),
             (&self.ambiguous, Verdict::Ambiguous),
         ])?;
+        let short_form = ShortForm {
+            uncertain: self.uncertain.map(Into::into),
+            key_memory: key_memory.map_err(|what| format!("key_memory: {what}"))?,
+            refused,
+        };
         Ok((who, short_form.over(Destination { header, statuses, ..usual })))
     }
 }
 
-fn statuses(lists: &[(&[u16], Verdict)]) -> Result<BTreeMap<u16, Verdict>, String> {
+/// What statuses mean. Those of a function are checked like those of a destination.
+pub(crate) fn statuses(lists: &[(&[u16], Verdict)]) -> Result<BTreeMap<u16, Verdict>, String> {
     let mut statuses = BTreeMap::new();
     for (list, verdict) in lists {
         for status in *list {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::settings::{Settings, Tables};
 use std::path::Path;
+use std::sync::Arc;
 
 fn destinations(text: &str) -> Result<Destinations, String> {
     let tables: Tables = toml::from_str(text).unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -17,8 +18,10 @@ const FILE: &str = r#"
     [functions.held]
     url = "https://api.bank.example/v1/held"
     uncertain = "hold"
+    refused = [403, "NoSuchAccount"]
     [functions.local]
     command = ["local"]
+    refused = ["CardDeclined"]
     key_memory = "2h"
 
     [[destinations]]
@@ -31,7 +34,7 @@ const FILE: &str = r#"
     host = "api.bank.example"
     path = "/v1/"
     header = "X-V1"
-    refused = [402]
+    refused = [402, "CardDeclined"]
     done = [409]
     ambiguous = [400]
     [[destinations]]
@@ -107,18 +110,21 @@ fn a_destination_says_what_holds_there_and_a_function_says_more_for_itself() {
     let found = destinations(FILE).unwrap();
     let day = 86_400_000;
     let statuses: BTreeMap<_, _> =
-        [(400, Verdict::Ambiguous), (402, Verdict::Refused), (409, Verdict::Done)].into();
-    for (arn, uncertain, key_memory_ms, statuses) in [
-        ("arn:aws:lambda:r:1:function:pay", Retry, day, BTreeMap::new()),
-        ("arn:aws:lambda:r:1:function:held", Hold, day, statuses),
-        ("arn:aws:lambda:r:1:function:local", Retry, 7_200_000, BTreeMap::new()),
-        ("arn:aws:states:us-east-1:123456789012:activity:approve", Hold, 5_400_000, BTreeMap::new()),
-        ("arn:aws:states:::sqs:sendMessage", Retry, day, BTreeMap::new()),
+        [(400, Verdict::Ambiguous), (402, Verdict::Refused), (403, Verdict::Refused), (409, Verdict::Done)]
+            .into();
+    let both = &["CardDeclined", "NoSuchAccount"][..];
+    for (arn, uncertain, key_memory_ms, refused, statuses) in [
+        ("arn:aws:lambda:r:1:function:pay", Retry, day, &[][..], BTreeMap::new()),
+        ("arn:aws:lambda:r:1:function:held", Hold, day, both, statuses),
+        ("arn:aws:lambda:r:1:function:local", Retry, 7_200_000, &both[..1], BTreeMap::new()),
+        ("arn:aws:states:us-east-1:123456789012:activity:approve", Hold, 5_400_000, &[], BTreeMap::new()),
+        ("arn:aws:states:::sqs:sendMessage", Retry, day, &[], BTreeMap::new()),
     ] {
+        let refused = refused.iter().map(|name| Arc::from(*name)).collect();
         let found = found.find(&Resource::parse(arn).unwrap(), &Payload::default());
         assert_eq!(
-            (found.policy.clone(), &found.statuses),
-            (Policy { uncertain, key_memory_ms, ..Policy::default() }, &statuses),
+            (&found.policy, &found.statuses),
+            (&Policy { uncertain, key_memory_ms, refused }, &statuses),
             "{arn}"
         );
     }
@@ -139,6 +145,9 @@ fn mistakes_are_named_with_what_to_write() {
         ("host = 'a'\nheader = 'no header'", "header \"no header\" is no name of a header"),
         ("host = 'a'\nkey_memory = '24'", "key_memory: write a number and a unit"),
         ("host = 'a'\nrefused = [200]", "200 cannot be given a meaning"),
+        ("host = 'a'\nrefused = ['']", "refused has \"\", which is no name of an error"),
+        ("host = 'a'\nrefused = ['States.Timeout']", "refused has States.Timeout, which is no refusal"),
+        ("host = 'a'\nrefused = ['Runtime.ExitError']", "List errors that the receiver names itself"),
         ("host = 'a'\nrefused = [409]\ndone = [409]", "409 is in two of refused, done and ambiguous"),
     ] {
         let found = destinations(&format!("[[destinations]]\n{entry}")).expect_err(entry);

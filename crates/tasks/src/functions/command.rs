@@ -83,7 +83,7 @@ impl Functions {
             Some(most) => match tokio::time::timeout(most, running).await {
                 Ok(ended) => ended,
                 Err(_) if group.end() => return timed_out(most, Certainty::Ambiguous),
-                Err(_) => return timed_out(most, Certainty::Refused),
+                Err(_) => return timed_out(most, Certainty::NotSent),
             },
         };
         match ended {
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_command_gets_input_key_and_token_and_what_it_says_is_its_answer() {
-        use Certainty::{Ambiguous, Refused};
+        use Certainty::Ambiguous;
         let done = |text: &str| Ok(Payload::from_text(text).unwrap());
         let too_large = "The state/task 'pay' returned a result with a size exceeding the maximum number of bytes \
                          service limit.";
@@ -119,8 +119,8 @@ mod tests {
             ("cat", done(r#"{"a": 1}"#)),
             ("exit 0", done("null")),
             ("echo \"\\\"$PERDURA_IDEMPOTENCY_KEY $PERDURA_TASK_TOKEN\\\"\"", done("\"k t\"")),
-            ("echo why >&2; exit 3", Err(("Runtime.ExitError", "why", Refused))),
-            ("echo '{\"errorType\":\"No\"}'; exit 1", Err(("No", "{\"errorType\":\"No\"}", Refused))),
+            ("echo why >&2; exit 3", Err(("Runtime.ExitError", "why", Ambiguous))),
+            ("echo '{\"errorType\":\"No\"}'; exit 1", Err(("No", "{\"errorType\":\"No\"}", Ambiguous))),
             ("kill -9 $$", Err(("Runtime.ExitError", "the command was killed by signal 9.", Ambiguous))),
             ("yes", Err(("States.DataLimitExceeded", too_large, Ambiguous))),
         ] {
@@ -138,7 +138,7 @@ mod tests {
         let Outcome::Failed { fault, certainty } = outcome else { panic!("{outcome:?}") };
         assert_eq!(
             (fault.error.as_deref(), certainty),
-            (Some("Runtime.InvalidEntrypoint"), Certainty::Refused)
+            (Some("Runtime.InvalidEntrypoint"), Certainty::NotSent)
         );
     }
 }

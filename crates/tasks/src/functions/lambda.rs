@@ -48,7 +48,7 @@ pub(super) async fn invoke(
         Ok(context) => context,
         Err(cause) => {
             let fault = Fault::new("Lambda.InvalidRequestContentException", cause);
-            return failed(fault, Certainty::Refused);
+            return failed(fault, Certainty::NotSent);
         }
     };
     let kind = match invocation.shape {
@@ -293,7 +293,7 @@ mod tests {
             (502, kind("EFSIOException"), "{}", "Lambda.EFSIOException", "502", Ambiguous),
             (404, vec![], "", "Lambda.ResourceNotFoundException", "404", Refused),
             (403, vec![], "", "Lambda.AWSLambdaException", "403", Refused),
-            (200, function_error(), own, "CardDeclined", own, Refused),
+            (200, function_error(), own, "CardDeclined", own, Ambiguous),
             (200, function_error(), late, "Sandbox.Timedout", late, Ambiguous),
             (200, function_error(), old_late, "Lambda.Unknown", old_late, Ambiguous),
             (200, vec![], "no json", "Runtime.MarshalError", "no JSON value", Ambiguous),

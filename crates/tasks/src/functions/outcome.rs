@@ -53,7 +53,7 @@ impl Shape {
 pub(crate) fn of_command(ended: &Ended, arn: &str, shape: Shape) -> Outcome {
     match (ended, shape.without_answer()) {
         (Ended::NotStarted { reason } | Ended::NotNow { reason }, _) => {
-            failed(Fault::new("Runtime.InvalidEntrypoint", reason.as_str()), Certainty::Refused)
+            failed(Fault::new("Runtime.InvalidEntrypoint", reason.as_str()), Certainty::NotSent)
         }
         (Ended::Unattended { reason }, _) => {
             let cause = format!("the command was ended, because it could not be attended: {reason}");
@@ -68,7 +68,8 @@ pub(crate) fn of_command(ended: &Ended, arn: &str, shape: Shape) -> Outcome {
             let fault = own_error(stdout).unwrap_or_else(|| {
                 Fault::new("Runtime.ExitError", if stderr.is_empty() { silent() } else { stderr.clone() })
             });
-            failed(fault, Certainty::Refused)
+            // It may have acted before it failed. That it did not is for its error's name to say, where it is listed.
+            failed(fault, Certainty::Ambiguous)
         }
         (Ended::Killed { signal, stderr }, None) => {
             let cause = format!("the command was killed by signal {signal}. {stderr}");
@@ -145,7 +146,7 @@ pub(crate) fn missing(name: &str, request_id: &str) -> Outcome {
         "Function not found: {arn}{version} (Service: AWSLambda; Status Code: 404; Error Code: \
          ResourceNotFoundException; Request ID: {request_id}; Proxy: null)"
     );
-    failed(Fault::new("Lambda.ResourceNotFoundException", cause), Certainty::Refused)
+    failed(Fault::new("Lambda.ResourceNotFoundException", cause), Certainty::NotSent)
 }
 
 #[cfg(test)]
@@ -175,19 +176,19 @@ mod tests {
 
     #[test]
     fn each_bad_end_has_lambdas_name_and_says_whether_it_may_have_acted() {
-        use Certainty::{Ambiguous, Refused};
+        use Certainty::{Ambiguous, NotSent};
         let garbage = Ended::Exited { code: 0, stdout: vec![0xff], stderr: String::new() };
         let own = r#"{"errorType": "CardDeclined", "errorMessage": "no"}"#;
         for (ended, error, cause, certainty) in [
-            (exited(1, "", "the card was declined"), "Runtime.ExitError", "the card was declined", Refused),
-            (exited(3, "{}", ""), "Runtime.ExitError", "exit code 3", Refused),
-            (exited(1, own, "chatter"), "CardDeclined", own, Refused),
+            (exited(1, "", "the card was declined"), "Runtime.ExitError", "the card was declined", Ambiguous),
+            (exited(3, "{}", ""), "Runtime.ExitError", "exit code 3", Ambiguous),
+            (exited(1, own, "chatter"), "CardDeclined", own, Ambiguous),
             (exited(0, "hello", ""), "Runtime.MarshalError", "It begins: hello", Ambiguous),
             (exited(0, "1 2", ""), "Runtime.MarshalError", "no JSON value", Ambiguous),
             (garbage, "Runtime.MarshalError", "not UTF-8", Ambiguous),
             (Ended::Killed { signal: 9, stderr: "x".into() }, "Runtime.ExitError", "signal 9. x", Ambiguous),
             (Ended::Flooded, "States.DataLimitExceeded", "'arn' returned a result with a size", Ambiguous),
-            (Ended::NotStarted { reason: "no".into() }, "Runtime.InvalidEntrypoint", "no", Refused),
+            (Ended::NotStarted { reason: "no".into() }, "Runtime.InvalidEntrypoint", "no", NotSent),
             (Ended::Unattended { reason: "no thread".into() }, "Runtime.ExitError", "no thread", Ambiguous),
         ] {
             match of_command(&ended, "arn", Shape::Bare) {
@@ -210,8 +211,8 @@ mod tests {
             ("arn:aws:lambda:eu-west-1:1:function:a", "arn:aws:lambda:eu-west-1:1:function:a:$LATEST"),
             ("arn:aws:lambda:eu-west-1:1:function:a:live", "arn:aws:lambda:eu-west-1:1:function:a:live"),
         ] {
-            let Outcome::Failed { fault, certainty: Certainty::Refused } = missing(name, "r-1") else {
-                panic!("{name} is refused")
+            let Outcome::Failed { fault, certainty: Certainty::NotSent } = missing(name, "r-1") else {
+                panic!("{name} is not called")
             };
             let expected = format!(
                 "Function not found: {expected} (Service: AWSLambda; Status Code: 404; Error Code: \

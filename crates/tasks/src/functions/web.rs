@@ -50,7 +50,7 @@ fn of_answer(answer: &Incoming, shape: Shape, statuses: &BTreeMap<u16, Verdict>)
     if is_success && let Some(output) = shape.without_answer() {
         return Outcome::Succeeded { output };
     }
-    if headers.contains_key(FUNCTION_ERROR) {
+    if is_success && headers.contains_key(FUNCTION_ERROR) {
         return of_function_error(body);
     }
     if is_success {
@@ -70,20 +70,17 @@ fn of_answer(answer: &Incoming, shape: Shape, statuses: &BTreeMap<u16, Verdict>)
     }
 }
 
-/// The function itself failed. One that was cut short may have acted before.
+/// The function itself failed. It may have acted before it did: an exception knows nothing of that. That it did not is for
+/// its error's name to say, where it is listed.
 pub(super) fn of_function_error(body: &[u8]) -> Outcome {
-    let Some(fault) = own_error(body) else {
+    let fault = own_error(body).unwrap_or_else(|| {
         let cause = format!(
             "The cause could not be determined because Lambda did not return an error type. Returned payload: {}",
             said(body)
         );
-        return failed(Fault::new("Lambda.Unknown", cause), Certainty::Ambiguous);
-    };
-    let is_cut_short = matches!(
-        fault.error.as_deref(),
-        Some("Sandbox.Timedout" | "Runtime.ExitError" | "Runtime.OutOfMemory" | "Lambda.Unknown")
-    );
-    failed(fault, if is_cut_short { Certainty::Ambiguous } else { Certainty::Refused })
+        Fault::new("Lambda.Unknown", cause)
+    });
+    failed(fault, Certainty::Ambiguous)
 }
 
 /// The error of an answer outside 2xx: the one that it names itself, or the nearest of Lambda's, or the status.
@@ -153,14 +150,17 @@ mod tests {
         let timeout = r#"{"errorType":"Sandbox.Timedout","errorMessage":"after 3 seconds"}"#;
         for (status, error, body, name, cause, certainty) in [
             (200, false, "hello", "Runtime.MarshalError", "It begins: hello", Ambiguous),
-            (200, true, own, "CardDeclined", own, Refused),
+            (200, true, own, "CardDeclined", own, Ambiguous),
+            (400, true, own, "CardDeclined", own, Refused),
+            (500, true, own, "CardDeclined", own, Ambiguous),
             (200, true, timeout, "Sandbox.Timedout", timeout, Ambiguous),
             (200, true, "{}", "Lambda.Unknown", "Returned payload: {}", Ambiguous),
             (400, false, own, "CardDeclined", own, Refused),
             (500, false, own, "CardDeclined", own, Ambiguous),
             (404, false, "no such order", "States.Http.StatusCode.404", "no such order", Refused),
             (409, false, "", "States.Http.StatusCode.409", "answered 409, and nothing else", Ambiguous),
-            (301, false, "", "States.Http.StatusCode.301", "answered 301", Refused),
+            (301, false, "", "States.Http.StatusCode.301", "answered 301", Ambiguous),
+            (303, false, "", "States.Http.StatusCode.303", "answered 303", Ambiguous),
             (429, false, "slowly", "Lambda.TooManyRequestsException", "slowly", Ambiguous),
             (500, false, "oh", "Lambda.ServiceException", "oh", Ambiguous),
             (402, false, "pay", "States.Http.StatusCode.402", "pay", Ambiguous),

@@ -83,7 +83,7 @@ pub(super) fn of_connection(error: &ConnectionError) -> Outcome {
             "Events.ConnectionResource.AccessDenied"
         }
     };
-    failed(name, error.to_string(), Certainty::Refused)
+    failed(name, error.to_string(), Certainty::NotSent)
 }
 
 /// What came of a connection without a token.
@@ -95,7 +95,7 @@ pub(super) fn of_token(name: &str, error: &TokenError) -> Outcome {
         TokenError::Unreachable(_) => "Events.ConnectionResource.InternalError",
         TokenError::TooLate => "Events.ConnectionResource.AuthInProgress",
     };
-    failed(kind, format!("connection `{name}` has no token: {error}"), Certainty::Refused)
+    failed(kind, format!("connection `{name}` has no token: {error}"), Certainty::NotSent)
 }
 
 pub(super) fn failed(error: impl Into<String>, cause: impl Into<String>, certainty: Certainty) -> Outcome {

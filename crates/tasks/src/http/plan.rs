@@ -186,16 +186,16 @@ mod tests {
     use http::header::CONTENT_LENGTH;
     use perdura_engine::asl::json::Payload;
     use perdura_engine::asl::resource::Resource;
-    use perdura_engine::{Call, EffectKey, ExecutionId, StrandId};
+    use perdura_engine::{Attempt, Call, EffectKey, ExecutionId, StrandId};
     use std::collections::BTreeMap;
     use std::sync::Arc;
 
     fn call(arguments: &str, timeout_seconds: Option<u64>) -> Call {
         Call {
             strand: StrandId(0),
-            attempt: perdura_engine::Attempt::FIRST,
             key: EffectKey::try_from(Arc::from("00000000-0000-4000-8000-000000000001:Charge#1:1"))
                 .expect("a key"),
+            attempt: Attempt::FIRST,
             resource: Resource::parse("arn:aws:states:::http:invoke").expect("a resource"),
             input: Payload::from_text(arguments).expect("JSON"),
             token: None,

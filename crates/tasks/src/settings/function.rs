@@ -2,8 +2,9 @@
 
 use super::{UncertainWord, duration, web_address};
 use crate::connection::SecretText;
-use crate::destination::ShortForm;
+use crate::destination::{Refusals, RefusedWord, ShortForm, statuses};
 use crate::functions::{Environment, Program, WrittenEnvironment, plain_name, written_qualifier};
+use crate::http::Verdict;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,6 +31,8 @@ pub struct FunctionTable {
     pub uncertain: Option<UncertainWord>,
     /// How long it remembers a key, such as `24h`.
     pub key_memory: Option<String>,
+    /// Statuses and names of errors that say: certainly not done.
+    pub refused: Vec<RefusedWord>,
     /// Variables of this process that its command gets besides the usual ones.
     pub env_pass: Vec<String>,
     /// Variables that are set for its command.
@@ -68,7 +71,15 @@ pub struct Qualified {
 impl FunctionTable {
     pub(super) fn short_form(&self) -> Result<ShortForm, String> {
         let key_memory = self.key_memory.as_deref().map(duration).transpose();
+        let refused = Refusals::read(self.refused.clone())?;
+        statuses(&[(&refused.statuses, Verdict::Refused)])?;
+        if let (Some(status), true) = (refused.statuses.first(), self.command.is_some()) {
+            return Err(format!(
+                "refused has {status}, and a command has no statuses: list names of errors, as in [\"CardDeclined\"]"
+            ));
+        }
         Ok(ShortForm {
+            refused,
             uncertain: self.uncertain.map(Into::into),
             key_memory: key_memory.map_err(|what| format!("key_memory: {what}"))?,
         })

@@ -3,7 +3,9 @@
 use crate::receiver::{Receiver, Reply};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::Resource;
-use perdura_engine::{Call, Certainty, EffectKey, ExecutionId, Outcome, Policy, StrandId, Uncertain};
+use perdura_engine::{
+    Attempt, Call, Certainty, EffectKey, ExecutionId, Outcome, Policy, StrandId, Uncertain,
+};
 use perdura_runtime::Performer;
 use perdura_tasks::connection::Connections;
 use perdura_tasks::settings::Tables;
@@ -23,8 +25,8 @@ fn call(arn: &str, input: &str) -> Call {
     let key: Arc<str> = format!("{}:Call#1:1", execution()).into();
     Call {
         strand: StrandId(0),
-        attempt: perdura_engine::Attempt::FIRST,
         key: EffectKey::try_from(key).expect("a key"),
+        attempt: Attempt::FIRST,
         resource: Resource::parse(arn).expect("a resource"),
         input: Payload::from_text(input).expect("JSON"),
         token: None,
@@ -121,7 +123,7 @@ async fn every_way_in_which_a_url_does_not_answer_has_its_error() {
             "",
             "Lambda.SdkClientException",
             "no connection to 127.0.0.1",
-            Certainty::Refused,
+            Certainty::NotSent,
         ),
         (rude.to_string(), "", "Lambda.SdkClientException", "did not arrive whole", Certainty::Ambiguous),
         (
@@ -131,7 +133,7 @@ async fn every_way_in_which_a_url_does_not_answer_has_its_error() {
             "Task timed out after 0.50 seconds",
             Certainty::Ambiguous,
         ),
-        ("169.254.169.254".into(), "", "Lambda.AccessDeniedException", "link-local", Certainty::Refused),
+        ("169.254.169.254".into(), "", "Lambda.AccessDeniedException", "link-local", Certainty::NotSent),
     ] {
         let text = format!("[functions.f]\nurl = 'http://{address}/'\n{settings}");
         let told = outcome(&text, BARE, "{}").await;
@@ -227,7 +229,7 @@ async fn a_lambda_endpoint_that_does_not_answer_is_a_client_that_could_not_reach
     let bad = r#"{"FunctionName":"f","ClientContext":"%"}"#;
     let told = outcome(&text, INVOKE, bad).await;
     let found = failure(&told);
-    assert_eq!((found.0, found.2), ("Lambda.InvalidRequestContentException", Certainty::Refused));
+    assert_eq!((found.0, found.2), ("Lambda.InvalidRequestContentException", Certainty::NotSent));
 }
 
 #[tokio::test]
@@ -271,7 +273,7 @@ async fn a_function_that_nobody_configured_fails_as_a_missing_lambda_function_do
     for (arn, input) in [(BARE, "{}"), (INVOKE, r#"{"FunctionName":"f"}"#)] {
         let told = outcome("", arn, input).await;
         let found = failure(&told);
-        assert_eq!((found.0, found.2), ("Lambda.ResourceNotFoundException", Certainty::Refused));
+        assert_eq!((found.0, found.2), ("Lambda.ResourceNotFoundException", Certainty::NotSent));
         assert!(
             found.1.starts_with(&format!("Function not found: {BARE}:$LATEST (Service: AWSLambda;")),
             "{}",
@@ -288,7 +290,7 @@ async fn a_token_is_only_handed_over() {
     let told = outcome(&text, arn, r#"{"FunctionName":"f"}"#).await;
     assert!(matches!(told, Outcome::Submitted { .. }), "{told:?}");
     let told = outcome("", arn, r#"{"FunctionName":"f"}"#).await;
-    assert!(matches!(told, Outcome::SubmitFailed { certainty: Certainty::Refused, .. }), "{told:?}");
+    assert!(matches!(told, Outcome::SubmitFailed { certainty: Certainty::NotSent, .. }), "{told:?}");
 }
 
 #[tokio::test]

@@ -108,7 +108,7 @@ async fn what_was_never_connected_was_never_called() {
     for url in [unknown, refused] {
         let error = client().send(get(url.clone(), LONG)).await.expect_err(url.as_str());
         assert!(matches!(error, CallError::NotConnected { .. }), "{url}: {error:?}");
-        assert_eq!(error.certainty(), Certainty::Refused, "{url}");
+        assert_eq!(error.certainty(), Certainty::NotSent, "{url}");
     }
 }
 
@@ -120,7 +120,7 @@ async fn a_handshake_that_does_not_end_was_no_call() {
     let sending = async |timeout| client().send(get(url.clone(), timeout)).await.expect_err("no handshake");
     let error = server.outwaits_connecting(sending(SHORT)).await;
     assert!(matches!(error, CallError::TimedOut { sent: false, .. }), "{error:?}");
-    assert_eq!(error.certainty(), Certainty::Refused);
+    assert_eq!(error.certainty(), Certainty::NotSent);
     let error = server.outwaits_connecting(sending(LONG)).await;
     assert!(matches!(error, CallError::NotConnected { .. }), "{error:?}");
     assert!(error.to_string().contains("within 10 s"), "a handshake has its own bound: {error}");
@@ -152,7 +152,7 @@ async fn a_metadata_service_is_not_called_however_it_is_written() {
             let url: Url = format!("{scheme}://{host}/latest/meta-data/").parse().expect(host);
             let error = client().send(get(url, LONG)).await.expect_err(host);
             assert!(matches!(error, CallError::Forbidden { .. }), "{host}: {error:?}");
-            assert_eq!(error.certainty(), Certainty::Refused, "{host}");
+            assert_eq!(error.certainty(), Certainty::NotSent, "{host}");
             assert!(error.to_string().contains("`allow` under [http] in perdura.toml"), "{error}");
         }
     }

@@ -62,7 +62,7 @@ async fn a_body_that_cannot_be_merged_is_not_sent() {
     let arguments = get(&server.url("/")).replace("\"GET\"", r#""POST", "RequestBody": "text""#);
     let outcome = setting.invoke(&arguments).await;
     let (error, cause, certainty) = failure(&outcome);
-    assert_eq!((error, certainty), ("States.Runtime", Certainty::Refused), "{cause}");
+    assert_eq!((error, certainty), ("States.Runtime", Certainty::NotSent), "{cause}");
     assert_eq!(server.connections(), 0);
 }
 
@@ -75,7 +75,7 @@ async fn a_connection_is_not_sent_to_another_host_than_its_own() {
     elsewhere.set_host(Some("localhost")).expect("a host");
     let outcome = setting.invoke(&get(&elsewhere)).await;
     let (error, cause, certainty) = failure(&outcome);
-    assert_eq!((error, certainty), ("Events.ConnectionResource.AccessDenied", Certainty::Refused), "{cause}");
+    assert_eq!((error, certainty), ("Events.ConnectionResource.AccessDenied", Certainty::NotSent), "{cause}");
     assert!(cause.starts_with("connection `Bank` is not sent to localhost"), "{cause}");
     assert!(cause.contains("its hosts are 127.0.0.1; if it is meant, put it again"), "{cause}");
     assert_eq!((tokens.connections(), server.connections()), (0, 0), "nobody was asked for anything");
@@ -103,7 +103,7 @@ async fn no_part_of_a_connection_comes_back() {
 async fn a_connection_that_is_missing_is_named_with_the_remedy() {
     let outcome = Setting::default().invoke(&get(&"http://127.0.0.1/".parse().expect("a URL"))).await;
     let (error, cause, certainty) = failure(&outcome);
-    assert_eq!((error, certainty), ("Events.ConnectionResource.ResourceNotFound", Certainty::Refused));
+    assert_eq!((error, certainty), ("Events.ConnectionResource.ResourceNotFound", Certainty::NotSent));
     assert!(cause.contains("`Bank`") && cause.contains("perdura connection put Bank"), "{cause}");
 }
 
@@ -222,7 +222,7 @@ async fn without_a_token_nobody_is_called() {
         let outcome =
             if endpoint == stalls.url("/") { stalls.outwaits(invoking).await } else { invoking.await };
         let (named, cause, certainty) = failure(&outcome);
-        assert_eq!((named, certainty), (error, Certainty::Refused), "{endpoint}: {cause}");
+        assert_eq!((named, certainty), (error, Certainty::NotSent), "{endpoint}: {cause}");
         assert!(cause.starts_with("connection `Bank` has no token: ") && cause.contains(says), "{cause}");
     }
     assert_eq!(server.connections(), 0);
@@ -277,7 +277,7 @@ async fn a_token_endpoint_that_repeats_its_request_tells_no_secret() {
     for act in acts {
         let tokens = StandIn::start(move |_, _| act()).await;
         let outcome = with(&oauth(&tokens.url("/"))).invoke(&get(&server.url("/"))).await;
-        assert!(matches!(outcome, Outcome::Failed { certainty: Certainty::Refused, .. }), "{outcome:?}");
+        assert!(matches!(outcome, Outcome::Failed { certainty: Certainty::NotSent, .. }), "{outcome:?}");
         assert!(!format!("{outcome:?}").contains("marker-client"), "{outcome:?}");
     }
 }

@@ -4,7 +4,7 @@ use crate::stand_in::{Act, Seen, StandIn, nobody};
 use http::HeaderName;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::Resource;
-use perdura_engine::{Call, Certainty, EffectKey, ExecutionId, Outcome, StrandId};
+use perdura_engine::{Attempt, Call, Certainty, EffectKey, ExecutionId, Outcome, StrandId};
 use perdura_tasks::client::Client;
 use perdura_tasks::connection::Connections;
 use perdura_tasks::guard::Guard;
@@ -39,9 +39,9 @@ impl Setting {
     pub(crate) async fn invoke(&self, arguments: &str) -> Outcome {
         let call = Call {
             strand: StrandId(0),
-            attempt: perdura_engine::Attempt::FIRST,
             key: EffectKey::try_from(Arc::from("00000000-0000-4000-8000-000000000001:Charge#1:1"))
                 .expect("a key"),
+            attempt: Attempt::FIRST,
             resource: Resource::parse("arn:aws:states:::http:invoke").expect("a resource"),
             input: Payload::from_text(arguments).expect("JSON"),
             token: None,
@@ -151,7 +151,7 @@ async fn each_way_to_fail_has_its_name_and_its_certainty() {
             "302",
             || Act::Send("HTTP/1.1 302 Found\r\nlocation: /\r\ncontent-length: 0\r\n\r\n".into()),
             "States.Http.StatusCode.302",
-            Refused,
+            Ambiguous,
         ),
         ("image", || Act::typed("200 OK", "image/png", "x"), "States.Runtime", Ambiguous),
         ("bytes", || Act::typed("200 OK", "application/octet-stream", "x"), "States.Runtime", Ambiguous),
@@ -221,7 +221,7 @@ async fn who_cannot_be_reached_was_not_called() {
         let outcome =
             Setting::default().invoke(&format!(r#"{{"ApiEndpoint": "{url}", "Method": "GET"}}"#)).await;
         let (named, cause, certainty) = failure(&outcome);
-        assert_eq!((named, certainty), (error, Certainty::Refused), "{url}");
+        assert_eq!((named, certainty), (error, Certainty::NotSent), "{url}");
         assert!(cause.contains(says), "{cause}");
     }
 }
@@ -262,7 +262,7 @@ async fn strictly_it_is_as_on_aws() {
     ] {
         let outcome = setting.invoke(&format!(r#"{{"ApiEndpoint": "{url}", "Method": "GET"}}"#)).await;
         let (error, cause, certainty) = failure(&outcome);
-        assert_eq!((error, certainty), ("States.Runtime", Certainty::Refused), "{cause}");
+        assert_eq!((error, certainty), ("States.Runtime", Certainty::NotSent), "{cause}");
         assert!(cause.contains(says), "{cause}");
     }
     assert_eq!(server.connections(), 0);

@@ -102,7 +102,7 @@ async fn a_receiver_that_is_not_trusted_is_not_called() {
     let setting = Setting { client: Setting::default().client, ..receiver.setting() };
     let outcome = setting.invoke(&receiver.arguments()).await;
     let (error, cause, certainty) = failure(&outcome);
-    assert_eq!((error, certainty), ("States.Http.Socket", Certainty::Refused));
+    assert_eq!((error, certainty), ("States.Http.Socket", Certainty::NotSent));
     assert!(cause.contains("no connection to localhost: invalid peer certificate"), "{cause}");
     assert_eq!(receiver.connections.load(Ordering::SeqCst), 0);
 }
