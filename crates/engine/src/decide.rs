@@ -1,7 +1,7 @@
 //! What follows from an input: the one match over (where we stand, what arrived).
 //!
-//! Pure states between two Effects belong to the same Turn, up to a bound; then the Turn is committed and
-//! [`Effect::Continue`] asks for the next, so that an endless loop can be stopped and starves nobody.
+//! Pure states between two Effects belong to the same Turn, up to a bound on states, bytes and work; then the Turn is
+//! committed and [`Effect::Continue`] asks for the next, so that an endless loop can be stopped and starves nobody.
 
 mod alone;
 mod choose;
@@ -44,6 +44,8 @@ pub struct Decision {
     pub effects: Vec<Effect>,
     /// Why an input to an execution that has ended changed nothing. Nothing is recorded of it.
     pub ignored: Option<Arc<str>>,
+    /// How much work deciding took, in the units of [`TURN_WORK_MAX`](crate::TURN_WORK_MAX).
+    pub work: u64,
     changes: Changes,
 }
 
@@ -64,7 +66,7 @@ pub fn decide(execution: &Execution, input: &Input, moment: &Moment) -> Decision
         (_, Input::RedriveOnce { token }) => turning.redrive(Some(token)),
         (Status::Created, _) => turning.ignore("the execution has not begun"),
         (Status::Running, Input::Start) => turning.ignore("the execution has begun already"),
-        (Status::Running, Input::Continue) => {}
+        (Status::Running, Input::Continue) => turning.start_the_rest(),
         (Status::Running, Input::Resume) => turning.resume(),
         (Status::Running, Input::Timer) => turning.wake(),
         (Status::Running, Input::TaskStarted { by, worker }) => turning.task_started(by, worker.clone()),
@@ -159,10 +161,12 @@ impl Turning<'_> {
         if has_ended && (began || status != before.status) {
             self.effects.push(Effect::Publish { status });
         }
+        let work = self.work();
         Decision {
             turn: self.turn,
             effects: self.effects,
             ignored: self.ignored,
+            work,
             changes: self.draft.changes,
         }
     }

@@ -77,6 +77,23 @@ pub struct Limits {
     pub turn_states_max: u32,
     /// How many bytes of payload one Turn may record, roughly.
     pub turn_bytes_max: usize,
+    /// After how many units of work a Turn takes no further state; see [`TURN_WORK_MAX`].
+    #[serde(default = "turn_work_max", skip_serializing_if = "is_turn_work_max")]
+    pub turn_work_max: u64,
+}
+
+/// A Turn that has taken this many units of work takes no further state. A unit is what evaluations are measured in, see
+/// [`Dice::spent`](perdura_asl::scope::Dice::spent); so many are about 20 ms of one core. Counted and not timed, so that
+/// the same input is always decided alike.
+pub const TURN_WORK_MAX: u64 = 5_000_000;
+
+fn turn_work_max() -> u64 {
+    TURN_WORK_MAX
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_turn_work_max(work: &u64) -> bool {
+    *work == TURN_WORK_MAX
 }
 
 impl Limits {
@@ -104,5 +121,6 @@ impl Limits {
         duration_seconds_max: None,
         turn_states_max: 1_000,
         turn_bytes_max: 256 * 1024,
+        turn_work_max: TURN_WORK_MAX,
     };
 }

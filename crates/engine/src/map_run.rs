@@ -14,7 +14,7 @@ use crate::effect::MapRunOrder;
 use crate::event::Fault;
 use crate::execution::Status;
 use crate::id::ExecutionId;
-use crate::identity::Identity;
+use crate::identity::{Identity, TURN_WORK_MAX};
 use items::{Items, Made};
 use perdura_asl::error::TOLERANCE_EXCEEDED;
 use perdura_asl::json::{Payload, Value};
@@ -253,9 +253,13 @@ impl MapRun {
         self.counts.children.add(status, 1);
     }
 
-    /// What is to be done now.
+    /// What is to be done now. It takes hardly more work than a Turn may.
     pub fn advance(&mut self) -> Next {
+        let spent_max = self.items.spent().saturating_add(TURN_WORK_MAX);
         for _ in 0..PASS_AT_ONCE {
+            if self.items.spent() >= spent_max {
+                return Next::Looking;
+            }
             if self.exceeded() {
                 return Next::Over(Err(tolerance_exceeded()));
             }
@@ -265,8 +269,9 @@ impl MapRun {
             let known = self.known.get(self.next);
             let again = known.is_some_and(|status| self.runs_again(status));
             let passes_over = known.is_some() && !again;
-            let made = match self.items.make(passes_over) {
+            let made = match self.items.make(passes_over, spent_max) {
                 Ok(Some(made)) => made,
+                Ok(None) if self.items.spent() >= spent_max => return Next::Looking,
                 Ok(None) if self.items.are_all_made() && self.live.is_empty() => return Next::Over(Ok(())),
                 Ok(None) => return Next::NotNow,
                 Err(fault) => return Next::Over(Err(fault)),

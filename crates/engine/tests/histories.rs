@@ -210,7 +210,9 @@ stories! {
     // Bounds, clocks, nonsense.
     an_endless_loop_is_cut_and_can_be_stopped: "endless_loop_is_cut";
     a_turn_is_cut_by_its_bytes: "endless_loop_is_cut_by_bytes";
+    a_turn_is_cut_by_its_work: "endless_loop_is_cut_by_work";
     a_map_is_cut_and_goes_on: "map_is_cut";
+    a_map_with_a_costly_selector_is_cut_and_goes_on: "map_is_cut_by_work";
     time_never_goes_back: "clock_goes_back";
     what_is_due_happens_once: "clock_jumps";
     a_call_has_its_seconds_whoever_sets_the_clock: "clock_steps_while_calling";

@@ -8,6 +8,7 @@ mod activities;
 mod children;
 mod load;
 mod map_run;
+mod ready;
 mod settle;
 mod start;
 
@@ -29,6 +30,7 @@ use perdura_engine::{
 };
 use perdura_store::record::Begun;
 use perdura_store::{Aside, ChildOf, CommitError, Failure, MachineId, Reader, Shard, Store};
+use ready::Ready;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -115,7 +117,7 @@ pub struct Node {
     /// Who fell asleep here while there may be more.
     slept: BTreeSet<ExecutionId>,
     names: BTreeMap<(MachineId, Arc<str>), ExecutionId>,
-    ready: VecDeque<ExecutionId>,
+    ready: Ready,
     gathered: Vec<Item>,
     timers: Timers,
     stale: Vec<ExecutionId>,
@@ -193,6 +195,8 @@ struct Slot {
     starting: BTreeSet<(StrandId, EffectKey)>,
     wake: Wake,
     is_ready: bool,
+    /// Where its last Turn ended in the line of its machine.
+    place: Option<u64>,
     parked: Option<Arc<str>>,
 }
 
@@ -203,6 +207,23 @@ impl Slot {
         let nothing_leaves = self.live.is_empty() && self.starting.is_empty();
         let may_rest = self.parked.is_none() && !self.awaits_run;
         self.inbox.is_empty() && nothing_leaves && may_rest && has_no_call
+    }
+
+    /// A stop overtakes all that waits, but not what an execution begins with.
+    fn queue(&mut self, queued: Queued) {
+        let begins = |first: &Queued| matches!(first.input, Input::Start | Input::Resume);
+        match queued.input {
+            Input::Stop { .. } => {
+                let at = usize::from(self.inbox.front().is_some_and(begins));
+                self.inbox.insert(at, queued);
+            }
+            _ => self.inbox.push_back(queued),
+        }
+    }
+
+    /// It is to be stopped, now or after it has begun.
+    fn is_stopping(&self) -> bool {
+        self.inbox.iter().take(2).any(|queued| matches!(queued.input, Input::Stop { .. }))
     }
 
     /// A call is not under way any more.
@@ -337,7 +358,7 @@ impl Node {
             resuming: Vec::new(),
             slept: BTreeSet::new(),
             names: BTreeMap::new(),
-            ready: VecDeque::new(),
+            ready: Ready::default(),
             gathered: Vec::new(),
             stale: Vec::new(),
             unread: Vec::new(),
@@ -461,7 +482,12 @@ impl Node {
         if let Some(reason) = &slot.parked {
             return reply.refuse(InputError::Parked(reason.clone()));
         }
-        slot.inbox.push_back(Queued { input, reply });
+        let stops = matches!(input, Input::Stop { .. });
+        slot.queue(Queued { input, reply });
+        // It stands in line already: it leaves that place empty.
+        if stops && slot.is_ready {
+            self.ready.push_urgent(id);
+        }
         self.make_ready(id);
     }
 
@@ -470,7 +496,11 @@ impl Node {
         let may_go_on = slot.parked.is_none() && !slot.awaits_run;
         if !slot.is_ready && slot.running.is_some() && may_go_on && !slot.inbox.is_empty() {
             slot.is_ready = true;
-            self.ready.push_back(id);
+            if slot.is_stopping() {
+                self.ready.push_urgent(id);
+            } else {
+                self.ready.push(slot.machine, id, slot.place);
+            }
         }
     }
 
@@ -568,7 +598,7 @@ impl Node {
         while self.gathered.len() < most
             && let Some(id) = self.next_ready(moment)
         {
-            self.turn(id, &moment());
+            self.take_turn(id, &moment());
         }
         std::mem::take(&mut self.gathered)
     }
@@ -580,7 +610,7 @@ impl Node {
         }
         while self.gathered.is_empty() {
             let id = self.next_ready(moment)?;
-            self.turn(id, &moment());
+            self.take_turn(id, &moment());
         }
         self.gathered.pop()
     }
@@ -590,17 +620,29 @@ impl Node {
         while self.ready.is_empty() && self.map_runs.are_eager() {
             self.spread(1, &moment());
         }
-        self.ready.pop_front()
+        self.ready.pop()
     }
 
-    /// One Turn, up to the commit.
-    fn turn(&mut self, id: ExecutionId, moment: &Moment) {
-        let Some(slot) = self.slots.get_mut(&id) else { return };
-        slot.is_ready = false;
-        let Some(mut running) = slot.running.take() else { return };
+    /// One Turn, up to the commit, and what it cost is counted.
+    fn take_turn(&mut self, id: ExecutionId, moment: &Moment) {
+        let work = self.turn(id, moment);
+        let place = self.ready.charge(work);
+        if let Some(slot) = self.slots.get_mut(&id) {
+            slot.place = place.or(slot.place);
+        }
+    }
+
+    /// One Turn; how much work it took to decide.
+    fn turn(&mut self, id: ExecutionId, moment: &Moment) -> u64 {
+        let Some(slot) = self.slots.get_mut(&id) else { return 0 };
+        // It had its Turn already, out of line.
+        if !std::mem::take(&mut slot.is_ready) {
+            return 0;
+        }
+        let Some(mut running) = slot.running.take() else { return 0 };
         let Some(Queued { input, reply }) = slot.inbox.pop_front() else {
             slot.running = Some(running);
-            return;
+            return 0;
         };
         if let Input::TaskOutcome { by, .. } = &input {
             slot.answered(by);
@@ -618,9 +660,10 @@ impl Node {
                     // Nothing of it is on disk: it never was.
                     self.forget(id);
                 }
-                return;
+                return 0;
             }
         };
+        let work = decision.work;
         if decision.turn.records.is_empty() {
             // Nothing happened that would have to be remembered: a timer that came early, a sign of life.
             let ignored = decision.ignored.clone();
@@ -637,7 +680,8 @@ impl Node {
             let mut deeds = Vec::new();
             self.follow(id, effects, &mut deeds);
             debug_assert!(deeds.is_empty(), "what leaves is on record");
-            return self.make_ready(id);
+            self.make_ready(id);
+            return work;
         }
         slot.told = Some(reply);
         let is_taken = decision.effects.iter().any(|effect| match effect {
@@ -654,6 +698,7 @@ impl Node {
             is_stale: false,
             moment: *moment,
         });
+        work
     }
 
     /// Whether there is something to decide.

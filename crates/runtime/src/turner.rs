@@ -22,6 +22,8 @@ const GROUP_MAX: usize = 1_024;
 /// With at most so many executions in memory, the next message is awaited awake, for so long.
 const LISTENS_FOR_FEW: usize = 4;
 const LISTENS_FOR: Duration = Duration::from_micros(60);
+/// For so long Turns are decided before what arrived is looked at again.
+const DECIDES_FOR: Duration = Duration::from_millis(20);
 /// A commit of this many bytes, uncompressed, takes no more Turns: its journal row has to be read again as one.
 const GROUP_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// How many messages are taken in before deciding.
@@ -125,7 +127,9 @@ impl Turner {
                 opened.node.wake(&moment);
             }
             let world = self.world.clone();
+            let began = Instant::now();
             while opened.has_room()
+                && began.elapsed() < DECIDES_FOR
                 && !self.is_over()
                 && let Some(item) = opened.node.decide_next(&mut || world.moment())
             {

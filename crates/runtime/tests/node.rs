@@ -50,9 +50,13 @@ fn open(store: &mut MemoryStore, live: Live) -> (Node, Committer) {
 }
 
 fn deploy(store: &mut MemoryStore, definition: &str) -> RevisionId {
+    deploy_as("test", store, definition)
+}
+
+fn deploy_as(name: &str, store: &mut MemoryStore, definition: &str) -> RevisionId {
     assert!(read(&Source::new("test", definition), &ReadOptions::default()).machine.is_some());
     let new = NewMachine {
-        name: "test".into(),
+        name: name.into(),
         kind: MachineType::Standard,
         definition: definition.into(),
         role_arn: None,
@@ -91,6 +95,56 @@ fn start(
     let committed = gather(node, committer).write(store).unwrap();
     let deeds = node.settle(committed);
     (started.try_recv().unwrap().unwrap().execution, deeds)
+}
+
+/// Never ends, and each of its Turns takes much work.
+const HOG: &str = r#"{"QueryLanguage": "JSONata", "StartAt": "Spin", "States": {
+    "Spin": {"Type": "Pass", "Output": "{% $sum([1..50000].($ * 3)) %}", "Next": "Again"},
+    "Again": {"Type": "Choice", "Choices": [{"Condition": "{% true %}", "Next": "Spin"}],
+        "Default": "Done"}, "Done": {"Type": "Succeed"}}}"#;
+
+/// Decides this many Turns and writes them.
+fn turn(node: &mut Node, committer: &mut Committer, store: &mut MemoryStore, most: usize) {
+    for item in node.decide(most, &mut moment) {
+        committer.add(item);
+    }
+    if let Some(prepared) = committer.hand_over() {
+        node.settle(prepared.write(store).unwrap());
+    }
+}
+
+#[test]
+fn a_start_among_expensive_machines_waits_for_one_turn_and_a_stop_for_none() {
+    let mut store = MemoryStore::new(1);
+    let hog = deploy_as("hog", &mut store, HOG);
+    let other = deploy_as("other", &mut store, r#"{"StartAt": "A", "States": {"A": {"Type": "Succeed"}}}"#);
+    let (mut node, mut committer) = open(&mut store, Live::default());
+    let hogs: Vec<ExecutionId> =
+        (0..8).map(|_| start(&mut node, &mut committer, (&mut store, hog)).0).collect();
+    // They have all had a Turn, and want the next.
+    turn(&mut node, &mut committer, &mut store, 2);
+    let (sender, started) = mpsc::channel();
+    let begin = Start {
+        revision: other,
+        name: None,
+        input: Payload::from_text("1").unwrap(),
+        limits: Limits::GENEROUS,
+        naming: Naming::new(Arns::default()),
+        via: Via::default(),
+    };
+    let reply = Reply::new(move |answer| sender.send(answer).unwrap());
+    node.take(Message::Start { start: Box::new(begin), reply, ending: None }, &moment());
+    turn(&mut node, &mut committer, &mut store, 2);
+    assert!(started.try_recv().is_ok(), "the machine that has used nothing comes first");
+    for execution in hogs {
+        let (sender, told) = mpsc::channel();
+        let reply = Reply::new(move |answer| sender.send(answer).unwrap());
+        let input = Input::Stop { fault: Fault::default() };
+        node.take(Message::Input { execution, input, reply }, &moment());
+        turn(&mut node, &mut committer, &mut store, 1);
+        let told = told.try_recv().expect("it has the next Turn").unwrap();
+        assert_eq!((told.status, told.ignored), (Status::Aborted, None));
+    }
 }
 
 fn call_of(deeds: Vec<Deed>) -> Call {

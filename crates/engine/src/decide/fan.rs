@@ -4,6 +4,7 @@ use super::task::arguments_field;
 use super::{Seen, Turning};
 use crate::context::MapItem;
 use crate::event::{EventKind, Iteration};
+use crate::execution::Status;
 use crate::id::{Seq, StrandId};
 use crate::strand::Standing;
 use crate::trial::{ITEMS_MAX, Stage};
@@ -138,7 +139,30 @@ impl Turning<'_> {
         })
     }
 
-    /// Starts as many branches or iterations as may run, each following from `after`.
+    /// A Turn that was worked out may have started fewer iterations than may run: the others follow.
+    pub(super) fn start_the_rest(&mut self) {
+        let base = self.draft.base;
+        let has_room = |standing: &Standing| match standing {
+            Standing::Fanning(run) => run.next < run.total && (run.live.len() as u32) < run.at_once,
+            _ => false,
+        };
+        let fans = base.strands().filter(|(_, strand)| {
+            strand.step.as_ref().is_some_and(|step| has_room(&step.standing))
+        });
+        let fans: Vec<(StrandId, Seq)> = fans.map(|(id, strand)| (id, strand.last)).collect();
+        for (strand, after) in fans {
+            let is_there = self.draft.peek(strand).is_some_and(|strand| strand.step.is_some());
+            if !is_there || self.is_worked_out() || self.draft.changes.core.status != Status::Running {
+                return;
+            }
+            if let Err(failure) = self.start_more(strand, after) {
+                self.evaluation_failed(strand, failure);
+            }
+        }
+    }
+
+    /// Starts as many branches or iterations as may run, each following from `after`. Once the Turn is worked out,
+    /// one that runs is enough.
     pub(super) fn start_more(&mut self, parent: StrandId, after: Seq) -> Result<(), Failure> {
         let machine = self.machine();
         let state = self.state(&machine, parent);
@@ -148,6 +172,9 @@ impl Turning<'_> {
                 return self.gathered(parent);
             }
             if run.next == run.total || run.live.len() as u32 >= run.at_once {
+                return Ok(());
+            }
+            if !run.live.is_empty() && self.is_worked_out() {
                 return Ok(());
             }
             let index = run.next;

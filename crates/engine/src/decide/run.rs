@@ -13,6 +13,11 @@ use perdura_asl::machine::{Fail, Kind, Pass, QueryLanguage, Scalar, State, Wait}
 use perdura_asl::scope::{Failure, Scope};
 use perdura_asl::timestamp;
 
+/// What entering and leaving a state costs beside its expressions.
+const STATE_WORK: u64 = 500;
+/// So many bytes of payload are one unit: they are copied, and written.
+const BYTES_PER_UNIT: u64 = 16;
+
 /// The longest wait that the language can write.
 const SECONDS_MAX: i64 = 99_999_999;
 
@@ -29,11 +34,22 @@ impl Turning<'_> {
                 return self.history_is_full();
             }
             let Some(strand) = self.draft.changes.core.ready.first().copied() else { return };
-            if self.states >= turn_states_max || self.bytes >= turn_bytes_max {
+            if self.states >= turn_states_max || self.bytes >= turn_bytes_max || self.is_worked_out() {
                 return;
             }
             self.take(strand);
         }
+    }
+
+    /// How much work this Turn has taken so far.
+    pub(super) fn work(&self) -> u64 {
+        let around = u64::from(self.states) * STATE_WORK + self.bytes as u64 / BYTES_PER_UNIT;
+        self.dice.spent().saturating_add(around)
+    }
+
+    /// This Turn has taken so much work that the next one goes on.
+    pub(super) fn is_worked_out(&self) -> bool {
+        self.work() >= self.draft.base.identity.limits.turn_work_max
     }
 
     /// One strand goes on from where it is ready.

@@ -120,9 +120,10 @@ impl Items {
         self.are_all_here && self.waiting() == 0
     }
 
-    /// What the next child receives; `None`: there are not enough items yet, or no more. What is passed over need
-    /// not be made, unless its size says where the next one begins.
-    pub(super) fn make(&mut self, is_passed_over: bool) -> Result<Option<Made>, Fault> {
+    /// What the next child receives; `None`: there are not enough items yet, or no more, or so much work is spent that
+    /// the batch has to wait for the rest. What is passed over need not be made, unless its size says where the next
+    /// one begins.
+    pub(super) fn make(&mut self, is_passed_over: bool, spent_max: u64) -> Result<Option<Made>, Fault> {
         let Some(batcher) = self.order.batcher.clone() else {
             let Some(item) = self.waiting.pop_front() else { return Ok(None) };
             let input = if is_passed_over { Payload::default() } else { self.select(item)? };
@@ -132,6 +133,9 @@ impl Items {
         loop {
             if self.batch.has_all_items(&batcher) {
                 return self.close(&batcher);
+            }
+            if self.spent >= spent_max {
+                return Ok(None);
             }
             let Some(item) = self.waiting.pop_front() else {
                 let is_last = self.are_all_here && !self.batch.items.is_empty();

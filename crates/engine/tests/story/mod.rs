@@ -206,6 +206,7 @@ fn limits(text: &str, machine_type: MachineType) -> Limits {
             Some(("events_max", most)) => limits.events_max = Some(number(most) as u64),
             Some(("turn_states_max", most)) => limits.turn_states_max = number(most) as u32,
             Some(("turn_bytes_max", most)) => limits.turn_bytes_max = number(most),
+            Some(("turn_work_max", most)) => limits.turn_work_max = number(most) as u64,
             _ => panic!("not a limit: {part}"),
         }
     }

@@ -16,7 +16,7 @@ use perdura_engine::asl::json::Value;
 use perdura_engine::asl::timestamp::parse_ms;
 use perdura_engine::{
     By, Child, ExecutionId, Fault, Identity, Input, MapRun, MapRunOrder, MapRunOutcome, Moment, Next, Status,
-    Timestamp,
+    TURN_WORK_MAX, Timestamp,
 };
 use perdura_store::{ChildOf, Failure, MachineId, MapRunRow, RevisionId, Shard};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -30,8 +30,10 @@ const ITEMS_AHEAD: usize = 4_096;
 const BATCHES_AHEAD: usize = 4;
 /// How many children one run starts before another has its turn.
 const START_AT_ONCE: usize = 32;
-/// How many children are started even if others wait to be decided.
+/// How many children are started even if others wait to be decided. Children that take much work to make count for more.
 const START_AT_LEAST: usize = 64;
+/// A child that takes this many units of work to make counts for one more.
+const CHILD_WORK: u64 = TURN_WORK_MAX / START_AT_LEAST as u64;
 
 /// The Map Runs of a node.
 #[derive(Default)]
@@ -483,7 +485,11 @@ impl Node {
 
     /// Lets one run go on for a while; whether it wants more.
     fn drive(&mut self, id: Uuid, started: &mut usize, moment: &Moment) -> bool {
+        let until = *started + START_AT_ONCE;
         for _ in 0..START_AT_ONCE {
+            if *started >= until {
+                return true;
+            }
             let has_room = self.slots.len() < IN_MEMORY_MAX;
             let Some(run) = self.map_runs.runs.get_mut(&id) else { return false };
             match &mut run.stage {
@@ -493,7 +499,10 @@ impl Node {
                     if !has_room && run.map.counts().children.running > 0 {
                         return false;
                     }
-                    match run.map.advance() {
+                    let spent = run.map.spent();
+                    let next = run.map.advance();
+                    *started += ((run.map.spent() - spent) / CHILD_WORK) as usize;
+                    match next {
                         Next::Start(child) => {
                             *started += 1;
                             self.start_map_child(id, child, moment);
