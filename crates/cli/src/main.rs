@@ -17,6 +17,7 @@ mod duration;
 mod give_up;
 mod history;
 mod ledger;
+mod memory;
 mod ps;
 mod remote;
 mod run;

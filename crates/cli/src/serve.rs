@@ -12,7 +12,7 @@ use crate::run::config::Config;
 use crate::settings::Settings;
 use crate::{duration, table, terminal};
 use anyhow::{Context, Result};
-use perdura_runtime::{Opener, Options, RealWorld, Runtime, Steps};
+use perdura_runtime::{Bounds, Opener, Options, RealWorld, Runtime, Steps};
 use perdura_server::control::Listener;
 use perdura_server::data::{Doubts, Served};
 use perdura_server::http::{self, Health, Keyring, Site};
@@ -78,7 +78,8 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     connections::open(sealing_key.as_ref(), &connections, kept.map_err(Refusal::from)?);
     let (tell_of_api, api_told) = watch::channel(None);
     answer_own_calls(&tasks, api_told);
-    let options = Options { resolver: sfn::resolver(), ..Options::default() };
+    let bounds = Bounds { executions_max: quotas.executions, bytes_max: settings.memory()? };
+    let options = Options { resolver: sfn::resolver(), bounds, ..Options::default() };
     let runtime = Runtime::open(opener(&folder, store), Arc::new(world), &options).map_err(Refusal::from)?;
     let door = runtime.door().clone();
     let keys = config.keys.clone();

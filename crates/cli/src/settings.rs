@@ -27,7 +27,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use table::{
-    CONNECTION_KEY, RETENTION_BYTES, RETENTION_ENDED, RETENTION_LEDGER, TELEMETRY_ENDPOINT,
+    CONNECTION_KEY, MEMORY_BYTES, RETENTION_BYTES, RETENTION_ENDED, RETENTION_LEDGER, TELEMETRY_ENDPOINT,
     TELEMETRY_HEADERS, TELEMETRY_SERVICE,
 };
 use url::Url;
@@ -195,6 +195,15 @@ impl Settings {
         })
     }
 
+    /// How many bytes executions in memory may weigh.
+    pub(crate) fn memory(&self) -> Result<u64> {
+        match self.decide(&MEMORY_BYTES).value {
+            None => Ok(crate::memory::share()),
+            Some(_) => self
+                .parsed(&MEMORY_BYTES, |text| text.parse().map_err(|_| anyhow!("a whole number of bytes"))),
+        }
+    }
+
     /// The key that connections are sealed with; `None`: nobody gave one. A file that a flag or a variable names counts
     /// before the key in the environment, and that before a file that the configuration names.
     pub(crate) fn sealing_key(&self) -> Result<Option<SealingKey>> {
@@ -240,6 +249,7 @@ impl Settings {
         self.sealing_key()?;
         self.arns()?;
         self.quotas()?;
+        self.memory()?;
         self.access_keys()?;
         self.hosts()?;
         self.reveals_secrets()?;

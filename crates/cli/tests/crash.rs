@@ -3,7 +3,7 @@
 mod common;
 
 use common::Scene;
-use common::server::Server;
+use common::server::{Server, stepped};
 use serde_json::Value;
 
 /// How often processes are killed: a few times in each run of the tests, more often where asked for.
@@ -123,21 +123,6 @@ fn a_stepped_clock_neither_loses_nor_doubles_timers_nor_times_out_what_is_alive(
     let events = scene.json(&["history", "until"]);
     assert_eq!(events.iter().filter(|event| event["type"] == "WaitStateExited").count(), 1);
     assert_eq!(server.end("-TERM"), Some(0));
-}
-
-/// Runs a program under a wall clock that follows the file `clock`; the steady clock is left alone.
-fn stepped() -> String {
-    let library = glob("/usr/lib", "faketime/libfaketime.so.1");
-    format!(
-        "export LD_PRELOAD={library} FAKETIME_TIMESTAMP_FILE=clock FAKETIME_NO_CACHE=1 \
-         FAKETIME_DONT_FAKE_MONOTONIC=1; exec \"$0\" \"$@\""
-    )
-}
-
-fn glob(folder: &str, end: &str) -> String {
-    let entries = std::fs::read_dir(folder).expect("there are libraries");
-    let found = entries.flatten().map(|entry| entry.path().join(end)).find(|path| path.exists());
-    found.expect("faketime is needed here: scripts/test installs it").display().to_string()
 }
 
 fn later(time: &str, seconds: i64) -> String {

@@ -204,6 +204,11 @@ impl Execution {
         is_new && matches!(outcome, Outcome::Succeeded { .. })
     }
 
+    /// Whether it goes on by itself, without waiting for anything.
+    pub fn goes_on(&self) -> bool {
+        !self.is_ended() && !self.core.ready.is_empty()
+    }
+
     /// Its output, once it succeeded.
     pub fn output(&self) -> Option<&Payload> {
         self.core.output.as_ref()

@@ -12,8 +12,8 @@ use perdura_engine::{
 };
 use perdura_store::record::{self, Begun, JournalWriter};
 use perdura_store::{
-    CommitError, Content, Group, Lease, LedgerChange, LedgerRow, MapRunRow, Part, Position, Recovery,
-    Segment, Shard, Store, Totals,
+    CommitError, Content, Group, Lease, LedgerChange, LedgerRow, MapRunRow, Part, Position, Recovered,
+    Recovery, Segment, Shard, Store, Totals,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -41,7 +41,17 @@ pub struct Item {
     pub(crate) is_idle: bool,
     /// The journal is to be freed of it.
     pub(crate) is_stale: bool,
+    /// There is no room for it: it sleeps as it is, whatever it waits for, until somebody resumes it.
+    pub(crate) is_put_off: bool,
     pub(crate) moment: Moment,
+}
+
+impl Item {
+    /// One of which nothing was decided.
+    pub(crate) fn as_it_is(running: Box<Running>, moment: &Moment) -> Self {
+        let (is_idle, is_stale, is_put_off) = (false, false, false);
+        Self { running, decision: None, begun: None, is_idle, is_stale, is_put_off, moment: *moment }
+    }
 }
 
 /// One that came back: its Turn is on disk.
@@ -136,7 +146,8 @@ impl Committer {
         let held = Held {
             next: recovery.next,
             totals: recovery.totals,
-            bases: BTreeSet::new(),
+            // Until all are rebuilt, whatever is committed must not take from the journal what one of them needs.
+            bases: recovery.executions.iter().filter_map(base_of).collect(),
             row_bytes: rows.values().sum(),
             rows: rows.into_iter().collect(),
             credit: 0,
@@ -144,6 +155,13 @@ impl Committer {
             lease,
         };
         self.shards.insert(held.lease.shard(), held);
+    }
+
+    /// These need the journal no more: what it has of them is kept elsewhere.
+    pub(crate) fn unpin(&mut self, shard: Shard, unreadable: &[(Position, ExecutionId)]) {
+        if let Some(held) = self.shards.get_mut(&shard) {
+            held.bases.retain(|base| !unreadable.contains(base));
+        }
     }
 
     /// A rebuilt execution needs the journal from its base on.
@@ -317,7 +335,7 @@ struct Draft {
 
 impl Draft {
     fn add(&mut self, item: Item, held: &mut Held) -> Done {
-        let Item { running, decision, begun, is_idle, is_stale, moment } = item;
+        let Item { running, decision, begun, is_idle, is_stale, is_put_off, moment } = item;
         let mut done = Done {
             running,
             effects: Vec::new(),
@@ -341,10 +359,10 @@ impl Draft {
         count_status(&done.effects, &mut held.totals);
         let is_ended = running.execution.is_ended();
         let sleeps = is_idle && rests(&done.effects, running.execution.next_wake(), &moment);
-        if is_ended || sleeps {
+        if is_ended || sleeps || is_put_off {
             let mut row = running.row();
             row.awake = false;
-            row.waits = !is_ended && running.execution.is_attended();
+            row.waits = !is_ended && (is_put_off || running.execution.is_attended());
             row.wake = if is_ended { Wake::default() } else { running.execution.next_wake() };
             let content = running.content();
             self.content_bytes += size(&content);
@@ -398,6 +416,7 @@ impl Draft {
             panic!("Turn {} of {} ({}): {damage}", running.turns, running.id(), doors.join(", "));
         }
         self.bytes += self.body.len() as u64;
+        running.largest = running.largest.max(self.body.len());
         self.journal.push(running.id(), running.turns, &self.body);
         record::push_turn(&mut running.tail.bytes, &self.body);
         if running.base.is_none() {
@@ -444,6 +463,11 @@ impl Draft {
         };
         (part, self.journal)
     }
+}
+
+/// The first journal row that an execution needs.
+pub(crate) fn base_of(stored: &Recovered) -> Option<(Position, ExecutionId)> {
+    stored.turns.first().map(|(position, _)| (*position, stored.execution))
 }
 
 fn size(content: &Content) -> u64 {

@@ -29,7 +29,7 @@ pub use message::{
     Taken, TokenError, Unavailable, View, Young,
 };
 pub use naming::{Chosen, Naming, NamingOf, Qualified, Resolver, Start, Via};
-pub use node::{Deed, Live, LiveCall, Node, Opening};
+pub use node::{Anchor, Bounds, Deed, Live, LiveCall, Node, Opening};
 pub use runtime::{Opener, Options, Runtime};
 pub use steps::{Nowhere, Performer, RealWorld, StepCall, StepError, StepFuture, Steps};
 pub use watch::{BUCKETS, Gauges, Reading, bucket_end_us};

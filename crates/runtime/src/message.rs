@@ -226,6 +226,9 @@ pub enum Unavailable {
     /// It shuts down.
     #[error("perdura is shutting down")]
     Closing,
+    /// There is no room in memory for one more. Nothing was started; try again later.
+    #[error("there is no room in memory now: what runs has to end or fall asleep first")]
+    Full,
     /// Another node holds the Shard now.
     #[error("another node holds this execution's shard")]
     Elsewhere,

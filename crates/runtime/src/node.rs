@@ -5,14 +5,16 @@
 //! real machine and in a simulation, and a crash is nothing but the loss of this value.
 
 mod activities;
+mod anchor;
 mod children;
 mod load;
 mod map_run;
 mod ready;
+mod room;
 mod settle;
 mod start;
 
-use crate::committer::{Committer, Item, panic_text, rests};
+use crate::committer::{Committer, Item, base_of, panic_text, rests};
 use crate::fetch::Fetch;
 use crate::library::Library;
 use crate::message::{Ending, InputError, Message, Reply, StartError, Started, Taken, Unavailable, View};
@@ -20,6 +22,7 @@ use crate::naming::{Resolver, Start};
 use crate::running::{Rebuilding, Running, Unreadable, rebuild};
 use crate::timers::Timers;
 use activities::{Activities, Handing};
+pub use anchor::Anchor;
 use children::{ChildOrder, ParentStep};
 use map_run::MapRuns;
 use perdura_engine::asl::json::Payload;
@@ -31,6 +34,8 @@ use perdura_engine::{
 use perdura_store::record::Begun;
 use perdura_store::{Aside, ChildOf, CommitError, Failure, MachineId, Reader, Shard, Store};
 use ready::Ready;
+pub use room::Bounds;
+use room::Room;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,8 +45,8 @@ use std::sync::Arc;
 const WAKE_AT_ONCE: usize = 1_024;
 /// How many are woken even if as many are ready already.
 const WAKE_AT_LEAST: usize = 64;
-/// With this many executions in memory, starts wait.
-const IN_MEMORY_MAX: usize = 100_000;
+/// What finds no room at the start is written in groups of about this size.
+const PUT_OFF_BYTES: u64 = 4 * 1024 * 1024;
 /// How often the tables for readers follow.
 const SHOW_EVERY_MS: i64 = 1_000;
 
@@ -120,11 +125,11 @@ pub struct Node {
     ready: Ready,
     gathered: Vec<Item>,
     timers: Timers,
+    anchor: Anchor,
     stale: Vec<ExecutionId>,
     /// Sleepers whose time has come and that could not be read.
     unread: Vec<ExecutionId>,
-    /// Starts for which there is no room in memory yet.
-    waiting: VecDeque<WaitingStart>,
+    room: Room,
     shows_at: Timestamp,
     parked: usize,
     map_runs: MapRuns,
@@ -197,6 +202,10 @@ struct Slot {
     is_ready: bool,
     /// Where its last Turn ended in the line of its machine.
     place: Option<u64>,
+    /// What it weighs.
+    bytes: u64,
+    /// It is among those that run.
+    is_counted: bool,
     parked: Option<Arc<str>>,
 }
 
@@ -327,14 +336,23 @@ pub struct Opening<'a> {
     pub performs: bool,
     /// What versions and aliases stand for.
     pub resolver: Resolver,
+    /// How much it may hold.
+    pub bounds: Bounds,
+    /// The steady time of the node that this process had before; `None`: the process begins.
+    pub anchor: Option<Anchor>,
 }
 
 impl Node {
     /// Takes the Shards that can be had, and rebuilds what ran on them.
     pub fn open(opening: Opening<'_>) -> Result<(Self, Committer), CommitError> {
-        let Opening { holder, destinations, moment, expires_at, store, mut live, performs, resolver } =
+        let Opening { holder, destinations, moment, expires_at, store, mut live, performs, resolver, .. } =
             opening;
+        let (bounds, anchor) = (opening.bounds, opening.anchor);
         let leases = store.acquire(&holder, moment.now, expires_at)?;
+        // Until then the Shards were held: whoever held them was there shortly before.
+        let lease_for_ms = expires_at.0.saturating_sub(moment.now.0);
+        let held_until = leases.iter().filter_map(perdura_store::Lease::held_until).max();
+        let mut newest = held_until.map(|until| until.after_ms(-lease_for_ms));
         let shards: Vec<Shard> = leases.iter().map(perdura_store::Lease::shard).collect();
         let destinations = match store.restored_at() {
             Some(at) => Arc::new(Restored { inner: destinations, at }),
@@ -360,9 +378,10 @@ impl Node {
             names: BTreeMap::new(),
             ready: Ready::default(),
             gathered: Vec::new(),
+            anchor: Anchor::default(),
             stale: Vec::new(),
             unread: Vec::new(),
-            waiting: VecDeque::new(),
+            room: Room::within(bounds),
             shows_at: moment.steady.after_ms(SHOW_EVERY_MS),
             parked: 0,
             map_runs: MapRuns::default(),
@@ -378,7 +397,14 @@ impl Node {
         let mut committer = Committer::new(node.shard_count);
         for lease in leases {
             let mut recovery = store.recover(&lease)?;
-            let mut aside = std::mem::take(&mut recovery.aside);
+            // Before the journal goes on without them.
+            if !recovery.aside.is_empty() {
+                store.set_aside(&lease, &std::mem::take(&mut recovery.aside))?;
+            }
+            let (mut aside, mut unreadable) = (Vec::new(), Vec::new());
+            let totals = recovery.totals;
+            node.room.running += totals.started.saturating_sub(totals.succeeded + totals.failed);
+            let shard = lease.shard();
             committer.hold(lease.clone(), &recovery);
             for (execution, what) in &recovery.damaged {
                 tracing::error!(execution = execution.map(tracing::field::display), what, "damaged");
@@ -386,14 +412,30 @@ impl Node {
                     node.park_unreadable(*execution, what.as_str().into());
                 }
             }
+            let mut is_put_off = false;
             for stored in recovery.executions {
-                aside.extend(node.recover(stored, &mut committer, &mut live)?);
+                let (id, base) = (stored.execution, base_of(&stored));
+                let left = node.recover(stored, &mut committer, (&mut live, &moment))?;
+                unreadable.extend(base.filter(|_| !left.is_empty()));
+                aside.extend(left);
+                let running = node.slots.get(&id).and_then(|slot| slot.running.as_ref());
+                newest = newest.max(running.map(|running| running.execution.last_at()));
+                is_put_off |= committer.gathered() > 0;
+                if committer.gathered_bytes() > PUT_OFF_BYTES {
+                    Self::put_off(&mut committer, store)?;
+                }
             }
-            // Before the journal goes on without them.
             if !aside.is_empty() {
                 store.set_aside(&lease, &aside)?;
+                committer.unpin(shard, &unreadable);
+            }
+            Self::put_off(&mut committer, store)?;
+            if is_put_off && node.resuming.iter().all(|(of, _)| *of != shard) {
+                node.resuming.push((shard, None));
             }
         }
+        node.anchor = anchor.unwrap_or_else(|| Anchor::begin(&moment, newest));
+        node.shows_at = node.shows_at.after_ms(node.anchor.ahead_ms());
         Ok((node, committer))
     }
 
@@ -402,11 +444,16 @@ impl Node {
         &mut self,
         stored: perdura_store::Recovered,
         committer: &mut Committer,
-        live: &mut Live,
+        (live, moment): (&mut Live, &Moment),
     ) -> Result<Vec<Aside>, Failure> {
         let id = stored.execution;
         let turns = stored.turns.clone();
         match rebuild(stored, &mut self.library, &mut *self.reader, &self.rebuilding) {
+            // There is no room for it now: it sleeps until there is.
+            Ok(running) if self.performs && !self.has_room() && !live.contains_key(&id) => {
+                committer.rest_on_journal(&running);
+                committer.add(Item { is_put_off: true, ..Item::as_it_is(Box::new(running), moment) });
+            }
             Ok(running) => {
                 committer.rest_on_journal(&running);
                 let is_ended = running.execution.is_ended();
@@ -430,11 +477,22 @@ impl Node {
         Ok(Vec::new())
     }
 
+    /// Writes those for which there is no room.
+    fn put_off(committer: &mut Committer, store: &mut dyn Store) -> Result<(), CommitError> {
+        if let Some(prepared) = committer.hand_over() {
+            let put_off = prepared.len();
+            prepared.write(store)?;
+            tracing::info!(put_off, "there is no room in memory: they go on as soon as there is");
+        }
+        Ok(())
+    }
+
     /// Takes in what arrived.
     pub fn take(&mut self, message: Message, moment: &Moment) {
+        let moment = &self.anchor.see(moment);
         match message {
-            Message::Start { start, reply, ending } if self.slots.len() >= IN_MEMORY_MAX => {
-                self.waiting.push_back((start, reply, ending));
+            Message::Start { start, reply, ending } if !self.has_room() => {
+                self.wait_for_room((start, reply, ending), moment);
             }
             Message::Start { start, reply, ending } => self.start(&start, reply, ending, moment),
             Message::Input { execution, input, reply } => {
@@ -506,10 +564,12 @@ impl Node {
 
     /// Time has passed.
     pub fn wake(&mut self, moment: &Moment) {
+        let moment = &self.anchor.see(moment);
         if let Err(failure) = self.timers.read_ahead(moment, &mut *self.reader) {
             tracing::error!(%failure, "sleepers cannot be read");
         }
-        let mut due = std::mem::take(&mut self.unread);
+        let waiting = std::mem::take(&mut self.unread);
+        let mut due = Vec::new();
         // Hardly more than can be decided soon: the others cost nothing where they are.
         let most = WAKE_AT_ONCE.saturating_sub(self.ready.len()).max(WAKE_AT_LEAST);
         while due.len() < most
@@ -517,7 +577,12 @@ impl Node {
         {
             due.push(id);
         }
-        for id in due {
+        for id in due.into_iter().chain(waiting) {
+            // Those that sleep go on sleeping while there is no room.
+            if !self.has_room() && !self.slots.contains_key(&id) {
+                self.unread.push(id);
+                continue;
+            }
             match self.awake(id, moment) {
                 // Its timer is spent: without this it would sleep until the next restart.
                 Err(InputError::Unavailable(Unavailable::Store(_))) => self.unread.push(id),
@@ -525,11 +590,7 @@ impl Node {
             }
         }
         self.resume_the_waiting(moment);
-        while self.slots.len() < IN_MEMORY_MAX
-            && let Some((start, reply, ending)) = self.waiting.pop_front()
-        {
-            self.start(&start, reply, ending, moment);
-        }
+        self.let_in(moment);
         if moment.steady >= self.shows_at {
             self.shows_at = moment.steady.after_ms(SHOW_EVERY_MS);
             self.errands.extend(self.undone.drain(..));
@@ -566,8 +627,7 @@ impl Node {
         let Some(slot) = self.slots.get_mut(&id) else { return };
         let is_idle = slot.is_at_rest(moment, self.performs);
         let Some(running) = slot.running.take() else { return };
-        let item = Item { running, decision: None, begun: None, is_idle, is_stale, moment: *moment };
-        self.gathered.push(item);
+        self.gathered.push(Item { is_idle, is_stale, ..Item::as_it_is(running, moment) });
     }
 
     /// Does what one execution meant for another.
@@ -594,11 +654,13 @@ impl Node {
 
     /// Decides for those that are ready, at most so many; what comes of it is to be committed.
     pub fn decide(&mut self, most: usize, moment: &mut dyn FnMut() -> Moment) -> Vec<Item> {
-        self.run_errands(&moment());
+        let now = self.anchor.see(&moment());
+        self.run_errands(&now);
         while self.gathered.len() < most
             && let Some(id) = self.next_ready(moment)
         {
-            self.take_turn(id, &moment());
+            let now = self.anchor.see(&moment());
+            self.take_turn(id, &now);
         }
         std::mem::take(&mut self.gathered)
     }
@@ -606,11 +668,13 @@ impl Node {
     /// Decides for the next that is ready: what is to be committed, one by one. `None`: there is nothing to decide.
     pub fn decide_next(&mut self, moment: &mut dyn FnMut() -> Moment) -> Option<Item> {
         if !self.errands.is_empty() {
-            self.run_errands(&moment());
+            let now = self.anchor.see(&moment());
+            self.run_errands(&now);
         }
         while self.gathered.is_empty() {
             let id = self.next_ready(moment)?;
-            self.take_turn(id, &moment());
+            let now = self.anchor.see(&moment());
+            self.take_turn(id, &now);
         }
         self.gathered.pop()
     }
@@ -618,7 +682,8 @@ impl Node {
     /// Who is to be decided next. Where nobody waits for that, Map Runs start more children.
     fn next_ready(&mut self, moment: &mut dyn FnMut() -> Moment) -> Option<ExecutionId> {
         while self.ready.is_empty() && self.map_runs.are_eager() {
-            self.spread(1, &moment());
+            let now = self.anchor.see(&moment());
+            self.spread(1, &now);
         }
         self.ready.pop()
     }
@@ -647,6 +712,8 @@ impl Node {
         if let Input::TaskOutcome { by, .. } = &input {
             slot.answered(by);
         }
+        let waits_for = running.execution.next_wake();
+        let moment = &self.anchor.moment_of(id, waits_for, moment);
         let decided = catch_unwind(AssertUnwindSafe(|| decide(&running.execution, &input, moment)));
         let decision = match decided {
             Ok(decision) => decision,
@@ -664,6 +731,11 @@ impl Node {
             }
         };
         let work = decision.work;
+        let sets_deadline =
+            |effect: &Effect| matches!(effect, Effect::SetTimer { wake } if wake.steady.is_some());
+        if waits_for.steady.is_none() && decision.effects.iter().any(sets_deadline) {
+            self.anchor.sets_deadline(id);
+        }
         if decision.turn.records.is_empty() {
             // Nothing happened that would have to be remembered: a timer that came early, a sign of life.
             let ignored = decision.ignored.clone();
@@ -696,6 +768,7 @@ impl Node {
             begun,
             is_idle,
             is_stale: false,
+            is_put_off: false,
             moment: *moment,
         });
         work
@@ -721,7 +794,24 @@ impl Node {
         {
             wake.steady = Some(wake.steady.map_or(self.shows_at, |at| at.min(self.shows_at)));
         }
+        // Whoever asks has the process's own clock.
+        wake.steady = wake.steady.map(|at| at.after_ms(-self.anchor.ahead_ms()));
         wake
+    }
+
+    /// How steady time follows from this process's clock, for a node that is opened again in it.
+    pub fn anchor(&self) -> Anchor {
+        self.anchor.clone()
+    }
+
+    /// How far steady time is ahead of this process's clock.
+    pub fn steady_ahead_ms(&self) -> i64 {
+        self.anchor.ahead_ms()
+    }
+
+    /// An execution waits for something else than before.
+    fn set_timer(&mut self, id: ExecutionId, before: Wake, after: Wake) {
+        self.timers.replace(id, self.anchor.due(id, before), self.anchor.due(id, after));
     }
 
     /// How many executions are in memory.
@@ -770,9 +860,7 @@ impl Node {
                 live.insert(id, slot.live.into_iter().collect());
             }
         }
-        for (_, reply, _) in self.waiting {
-            reply.send(Err(StartError::Unavailable(why.clone())));
-        }
+        self.room.abandon(why);
         for errand in self.errands.into_iter().chain(self.undone) {
             if let Errand::Input { reply, .. } = errand {
                 reply.refuse(InputError::Unavailable(why.clone()));

@@ -14,6 +14,8 @@ use std::sync::Arc;
 
 /// How many bytes are read at once from a history that is too long for a row.
 const READ_BYTES: usize = 1 << 20;
+/// What an execution takes in memory whatever its payloads.
+const WEIGHT_MIN: usize = 2_048;
 /// Readers of the tables see what is older than this.
 pub(crate) const SEEN_AFTER_MS: i64 = 1_000;
 
@@ -41,6 +43,8 @@ pub(crate) struct Running {
     pub(crate) told: Told,
     /// When it came into memory.
     pub(crate) since: Timestamp,
+    /// The bytes of its largest Turn.
+    pub(crate) largest: usize,
 }
 
 /// What the row of an execution in memory tells readers.
@@ -80,7 +84,14 @@ impl Running {
             has_ledger_rows: false,
             told: Told::Nothing,
             since: now,
+            // Its first Turn says its input twice: what it was given, and what its first state receives.
+            largest: 2 * begun.identity.input.len(),
         }
+    }
+
+    /// How much memory it takes, roughly: payloads are there as text and as values, and what is not sealed yet.
+    pub(crate) fn weight(&self) -> u64 {
+        (WEIGHT_MIN + 2 * self.largest + self.tail.bytes.capacity()) as u64
     }
 
     pub(crate) fn id(&self) -> ExecutionId {
@@ -283,6 +294,7 @@ impl Fold {
             };
             let mut running = Running::new(&begun, execution, Timestamp(0));
             running.turns = state.turn;
+            running.largest = running.largest.max(bytes.len());
             self.running = Some(running);
         } else if content.tail_from > 1 {
             let mut from = 1;
@@ -336,6 +348,7 @@ impl Fold {
             Damage(format!("Turn {} does not apply: {}", turn.number, panic_text(&*panic)))
         })?;
         running.turns = turn.number;
+        running.largest = running.largest.max(turn.body.len());
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use crate::door::Door;
 use crate::fetch::{Fetch, Fetched, Wanted, bring_results, recall};
 use crate::message::Message;
 use crate::naming::Resolver;
-use crate::node::Live;
+use crate::node::{Bounds, Live};
 use crate::turner::{REOPEN_AFTER, Turner};
 use crate::watch::{Gauges, Pulse};
 use crate::world::World;
@@ -34,6 +34,8 @@ pub struct Options {
     pub arrivals_max: usize,
     /// What versions and aliases stand for, where a step starts an execution.
     pub resolver: Resolver,
+    /// How much may be in memory and run at once.
+    pub bounds: Bounds,
 }
 
 impl Default for Options {
@@ -43,6 +45,7 @@ impl Default for Options {
             lease_for_ms: 60_000,
             arrivals_max: 4_096,
             resolver: Resolver::default(),
+            bounds: Bounds::default(),
         }
     }
 }
@@ -145,7 +148,7 @@ impl Runtime {
             closing: None,
             pause: REOPEN_AFTER,
         };
-        let opened = turner.open(Live::default())?;
+        let opened = turner.open(Live::default(), None)?;
         shared.gauges.set_node(&opened.node, &opened.committer);
         let taken_up = opened.node.in_memory();
         let reader = shared.store().as_ref().ok_or_else(closed)?.reader()?;

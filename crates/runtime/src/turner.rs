@@ -4,7 +4,7 @@ use crate::committer::{Committed, Committer, Prepared, panic_text};
 use crate::fetch::{Fetch, Wanted};
 use crate::items::ReadOrder;
 use crate::message::{AdjustError, InputError, Message, Reply, Slice, StartError, Unavailable, Young};
-use crate::node::{Deed, Live, Node, Opening};
+use crate::node::{Anchor, Deed, Live, Node, Opening};
 use crate::runtime::{Event, Opener, Options, Shared, closed};
 use crate::world::{Answer, Order, World};
 use perdura_engine::{ExecutionId, Moment, Timestamp, Wake};
@@ -68,7 +68,7 @@ impl Opened {
 }
 
 impl Turner {
-    pub(crate) fn open(&mut self, live: Live) -> Result<Opened, Failure> {
+    pub(crate) fn open(&mut self, live: Live, anchor: Option<Anchor>) -> Result<Opened, Failure> {
         let moment = self.world.moment();
         let mut guard = self.shared.store();
         let store = guard.as_deref_mut().ok_or_else(closed)?;
@@ -81,6 +81,8 @@ impl Turner {
             live,
             performs: true,
             resolver: self.options.resolver.clone(),
+            bounds: self.options.bounds,
+            anchor,
         };
         let (node, committer) = Node::open(opening).map_err(|error| match error {
             CommitError::Lost(failure) => failure,
@@ -106,8 +108,9 @@ impl Turner {
                 Stop::Failed(why) => {
                     tracing::error!(%why, "nothing can be written; the store is opened again");
                     self.shared.set_trouble(Some(why.clone()));
+                    let anchor = opened.node.anchor();
                     let live = opened.node.abandon(&Unavailable::Store(why.clone()));
-                    match self.open_again(&live, why) {
+                    match self.open_again(&live, &anchor, why) {
                         Some(again) => opened = again,
                         None => return,
                     }
@@ -343,7 +346,7 @@ impl Turner {
     }
 
     /// Opens the store again until it works, answering everybody meanwhile.
-    pub(crate) fn open_again(&mut self, live: &Live, mut why: Arc<str>) -> Option<Opened> {
+    pub(crate) fn open_again(&mut self, live: &Live, anchor: &Anchor, mut why: Arc<str>) -> Option<Opened> {
         let mut answers: VecDeque<Message> = VecDeque::new();
         loop {
             if self.closing.is_some() {
@@ -370,7 +373,7 @@ impl Turner {
             self.shared.store().take();
             let opened = (self.opener)().and_then(|store| {
                 *self.shared.store() = Some(store);
-                self.open(live.clone())
+                self.open(live.clone(), Some(anchor.clone()))
             });
             match opened {
                 Ok(mut opened) => {

@@ -197,7 +197,10 @@ mod tests {
 
     #[test]
     fn only_work_that_waits_counts_as_a_stall() {
-        let later = |pulse: Pulse| Pulse { began: pulse.began - Duration::from_secs(5), ..pulse };
+        let later = |pulse: Pulse| {
+            let began = pulse.began.checked_sub(Duration::from_secs(5)).expect("the machine runs for longer");
+            Pulse { began, ..pulse }
+        };
         let pulse = later(Pulse::default());
         assert_eq!(pulse.stalled_for(), Duration::ZERO);
         pulse.beat();

@@ -5,7 +5,7 @@ use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{Arns, Destinations, ExecutionId, Limits, Moment, Outcome, Policy, Status, Timestamp};
 use perdura_runtime::{
-    Committer, Deed, Live, Message, Naming, Node, Opening, Reply, Resolver, Start, Unavailable, Via,
+    Bounds, Committer, Deed, Live, Message, Naming, Node, Opening, Reply, Resolver, Start, Unavailable, Via,
 };
 use perdura_store::{MemoryStore, NewMachine, RevisionId, Store};
 use std::sync::{Arc, mpsc};
@@ -60,6 +60,8 @@ impl Scene {
             live: Live::default(),
             performs: true,
             resolver: Resolver::default(),
+            bounds: Bounds::default(),
+            anchor: None,
         };
         self.node = Some(Node::open(opening).unwrap());
     }

@@ -8,8 +8,8 @@ use perdura_engine::{
     Timestamp,
 };
 use perdura_runtime::{
-    ChildResult, Committer, Deed, Ending, Fed, Fetch, Fetched, Live, Message, Naming, Node, Opening, Reply,
-    Resolver, Source, Start, Ticket, Via, Wanted, bring_results, recall,
+    Bounds, ChildResult, Committer, Deed, Ending, Fed, Fetch, Fetched, Live, Message, Naming, Node, Opening,
+    Reply, Resolver, Source, Start, Ticket, Via, Wanted, bring_results, recall,
 };
 use perdura_store::{MapRunRow, MemoryStore, NewMachine, Reader, RevisionId, Store};
 use std::collections::BTreeMap;
@@ -270,6 +270,8 @@ fn open(store: &mut MemoryStore, now: i64, drawn: u128) -> (Node, Committer) {
         live: Live::default(),
         performs: true,
         resolver: Resolver::default(),
+        bounds: Bounds::default(),
+        anchor: None,
     };
     Node::open(opening).unwrap()
 }

@@ -10,8 +10,8 @@ use perdura_engine::{
     Timestamp,
 };
 use perdura_runtime::{
-    Committer, Deed, InputError, Live, Message, Naming, Node, Opening, Prepared, Reply, Resolver, Start,
-    Unavailable, Via,
+    Bounds, Committer, Deed, InputError, Live, Message, Naming, Node, Opening, Prepared, Reply, Resolver,
+    Start, Unavailable, Via,
 };
 use perdura_store::{MemoryStore, NewMachine, RevisionId, Store};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,6 +45,8 @@ fn open(store: &mut MemoryStore, live: Live) -> (Node, Committer) {
         live,
         performs: true,
         resolver: Resolver::default(),
+        bounds: Bounds::default(),
+        anchor: None,
     };
     Node::open(opening).unwrap()
 }

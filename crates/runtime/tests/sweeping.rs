@@ -6,8 +6,8 @@ use perdura_engine::{
     Arns, Certainty, ExecutionId, Fault, Input, Limits, Moment, Outcome, Status, Timestamp,
 };
 use perdura_runtime::{
-    Committer, Deed, Live, Message, Naming, Node, Opening, Prepared, Reply, Resolver, Slice, Start, Taken,
-    Via,
+    Bounds, Committer, Deed, Live, Message, Naming, Node, Opening, Prepared, Reply, Resolver, Slice, Start,
+    Taken, Via,
 };
 use perdura_store::{MemoryStore, NewMachine, Retention, Row, Store};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -48,6 +48,8 @@ impl Stage {
             live: Live::default(),
             performs: true,
             resolver: Resolver::default(),
+            bounds: Bounds::default(),
+            anchor: None,
         };
         let (node, committer) = Node::open(opening).unwrap();
         Self { store, node, committer }

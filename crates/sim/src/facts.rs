@@ -3,7 +3,7 @@
 use crate::clock::Steady;
 use crate::observed::Life;
 use perdura_engine::{EffectKey, TaskToken};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A call that left.
 #[derive(Clone, Debug)]
@@ -23,6 +23,8 @@ pub(crate) struct Left {
 pub(crate) struct Facts {
     /// The steady clock of each life.
     pub(crate) lives: BTreeMap<Life, Steady>,
+    /// How far each life took steady time to be ahead of its clock, whenever that was.
+    ahead: BTreeMap<Life, BTreeSet<i64>>,
     /// How far the wall was ahead, from when on.
     pub(crate) walls: Vec<(i64, i64)>,
     /// Calls, in the order in which they left.
@@ -50,6 +52,16 @@ impl Facts {
     /// With a trace for people, or without.
     pub(crate) fn new(traces: bool) -> Self {
         Self { lines: traces.then(Vec::new), ..Self::default() }
+    }
+
+    /// A life takes steady time to be so far ahead of its clock.
+    pub(crate) fn followed(&mut self, life: Life, ahead_ms: i64) {
+        self.ahead.entry(life).or_default().insert(ahead_ms);
+    }
+
+    /// All that it took it to be.
+    pub(crate) fn ahead(&self, life: Life) -> impl Iterator<Item = i64> {
+        self.ahead.get(&life).into_iter().flatten().copied()
     }
 
     /// One more.

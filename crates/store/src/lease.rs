@@ -54,6 +54,7 @@ pub struct Lease {
     pub(crate) epoch: Epoch,
     pub(crate) holder: Arc<str>,
     pub(crate) expires_at: Timestamp,
+    pub(crate) held_until: Option<Timestamp>,
 }
 
 impl Lease {
@@ -70,6 +71,11 @@ impl Lease {
     /// Whose.
     pub fn holder(&self) -> &Arc<str> {
         &self.holder
+    }
+
+    /// Until when it was granted before, to whomever: somebody was there shortly before that. `None`: it never was.
+    pub fn held_until(&self) -> Option<Timestamp> {
+        self.held_until
     }
 
     /// After this somebody else may take it.

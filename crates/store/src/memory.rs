@@ -174,12 +174,14 @@ impl Store for MemoryStore {
             if lease.holder.as_ref().is_some_and(|other| other != holder) && now <= lease.expires_at {
                 continue;
             }
+            let held_until = Some(lease.expires_at).filter(|until| until.0 > 0);
             *lease = Granted { epoch: Epoch(lease.epoch.0 + 1), holder: Some(holder.clone()), expires_at };
             granted.push(Lease {
                 shard: Shard(shard as u16),
                 epoch: lease.epoch,
                 holder: holder.clone(),
                 expires_at,
+                held_until,
             });
         }
         Ok(granted)
@@ -197,7 +199,8 @@ impl Store for MemoryStore {
         let mut memory = self.lock();
         memory.fence(lease)?;
         let granted = &mut memory.leases[usize::from(lease.shard.0)];
-        *granted = Granted { epoch: Epoch(granted.epoch.0 + 1), ..Granted::default() };
+        granted.epoch = Epoch(granted.epoch.0 + 1);
+        granted.holder = None;
         Ok(())
     }
 

@@ -100,7 +100,7 @@ impl SqliteStore {
         schema::migrate(&connection, &files, options.shards)?;
         // Who held a lease before is gone: the lock says so, and there is no need to wait for the clock.
         connection
-            .execute("UPDATE lease SET holder = NULL, expires_at = 0 WHERE holder IS NOT NULL", [])
+            .execute("UPDATE lease SET holder = NULL WHERE holder IS NOT NULL", [])
             .map_err(|error| files.failure("preparing", error.into()))?;
         sync_folder(folder)?;
         let pages = (options.log_bytes / PAGE_BYTES) as i32;

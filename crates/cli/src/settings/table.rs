@@ -242,6 +242,13 @@ pub(crate) static RETENTION_BYTES: Setting = Setting {
     ..USUAL
 };
 
+pub(crate) static MEMORY_BYTES: Setting = Setting {
+    name: "memory.bytes_max",
+    variable: "PERDURA_MEMORY_BYTES_MAX",
+    help: "above so many bytes of executions in memory, starts wait; without it a quarter of the memory that there is",
+    ..USUAL
+};
+
 pub(crate) static CONNECTION_KEY_FILE: Setting = Setting {
     name: "connections.key_file",
     flag: Some("--connection-key-file"),
@@ -301,6 +308,7 @@ pub(crate) static TABLE: &[&Setting] = &[
     &RETENTION_ENDED,
     &RETENTION_LEDGER,
     &RETENTION_BYTES,
+    &MEMORY_BYTES,
     &CONNECTION_KEY_FILE,
     &CONNECTION_KEY,
     &ACCOUNT,

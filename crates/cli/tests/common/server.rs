@@ -114,6 +114,21 @@ pub(crate) fn lift_limit_of_files(id: u32) {
     prlimit(Some(pid), Resource::Fsize, no_limit).expect("the limit of one's own process can be lifted");
 }
 
+/// Runs a program under a wall clock that follows the file `clock`; the steady clock is left alone.
+pub(crate) fn stepped() -> String {
+    let library = glob("/usr/lib", "faketime/libfaketime.so.1");
+    format!(
+        "export LD_PRELOAD={library} FAKETIME_TIMESTAMP_FILE=clock FAKETIME_NO_CACHE=1 \
+         FAKETIME_DONT_FAKE_MONOTONIC=1; exec \"$0\" \"$@\""
+    )
+}
+
+fn glob(folder: &str, end: &str) -> String {
+    let entries = std::fs::read_dir(folder).expect("there are libraries");
+    let found = entries.flatten().map(|entry| entry.path().join(end)).find(|path| path.exists());
+    found.expect("faketime is needed here: scripts/test installs it").display().to_string()
+}
+
 impl Scene {
     /// A command on the test's data.
     pub(crate) fn on_data(&self, arguments: &[&str]) -> Ended {

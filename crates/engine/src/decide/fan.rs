@@ -146,9 +146,9 @@ impl Turning<'_> {
             Standing::Fanning(run) => run.next < run.total && (run.live.len() as u32) < run.at_once,
             _ => false,
         };
-        let fans = base.strands().filter(|(_, strand)| {
-            strand.step.as_ref().is_some_and(|step| has_room(&step.standing))
-        });
+        let fans = base
+            .strands()
+            .filter(|(_, strand)| strand.step.as_ref().is_some_and(|step| has_room(&step.standing)));
         let fans: Vec<(StrandId, Seq)> = fans.map(|(id, strand)| (id, strand.last)).collect();
         for (strand, after) in fans {
             let is_there = self.draft.peek(strand).is_some_and(|strand| strand.step.is_some());

@@ -54,6 +54,11 @@ pub(super) struct ChildOrder {
 }
 
 impl ChildOrder {
+    /// The execution whose step it is.
+    pub(super) fn parent(&self) -> ExecutionId {
+        self.step.execution
+    }
+
     /// What a call asks for, if it asks for a child.
     pub(super) fn of(parent: &Identity, call: &Call) -> Option<Self> {
         let step = ParentStep::of(parent.id, call)?;
@@ -78,6 +83,9 @@ impl Node {
                 if !is_beginning {
                     slot.asked.push(ChildOrder { step, asked });
                 }
+            }
+            Ok(None) if asked.is_ok() && !self.admits(step.execution, id) => {
+                self.wait_for_place(ChildOrder { step, asked });
             }
             Ok(None) => {
                 let begun = match &asked {

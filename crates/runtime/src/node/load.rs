@@ -1,6 +1,6 @@
 //! Waking up what sleeps, and setting aside what is broken.
 
-use super::{IN_MEMORY_MAX, Node, Queued, ReplyTo, Slot, WAKE_AT_ONCE};
+use super::{Node, Queued, ReplyTo, Slot, WAKE_AT_ONCE};
 use crate::message::{InputError, Reply, Slice, Unavailable, View};
 use crate::running::{Running, Unreadable, rebuild};
 use perdura_engine::asl::resource::Target;
@@ -54,13 +54,13 @@ impl Node {
         let is_unseen = !self.resuming.is_empty() && !self.slept.contains(&execution.identity().id);
         !execution.is_ended()
             && (execution.last_at() < self.opened_at || is_unseen)
-            && (execution.calls().next().is_some() || execution.is_attended())
+            && (execution.calls().next().is_some() || execution.is_attended() || execution.goes_on())
     }
 
     /// Sleepers of an earlier process that somebody has to look after: a slice of them. One that only waits goes on
     /// sleeping; what it waits for is known here from now on.
     pub(super) fn resume_the_waiting(&mut self, moment: &Moment) {
-        if self.slots.len() >= IN_MEMORY_MAX || self.ready.len() >= WAKE_AT_ONCE {
+        if !self.has_room() || self.ready.len() >= WAKE_AT_ONCE {
             return;
         }
         let Some((shard, after)) = self.resuming.last().copied() else { return };
@@ -71,7 +71,12 @@ impl Node {
                 return;
             }
         };
+        let mut last = after;
         for id in &page {
+            if !self.has_room() {
+                break;
+            }
+            last = Some(*id);
             match self.resume_waiting(*id, moment) {
                 Ok(()) => {}
                 // It is woken up as soon as it can be read, and resumed by that.
@@ -80,10 +85,10 @@ impl Node {
             }
         }
         self.resuming.pop();
-        match page.last() {
-            Some(last) => self.resuming.push((shard, Some(*last))),
-            None if self.resuming.is_empty() => self.slept.clear(),
-            None => {}
+        if !page.is_empty() {
+            self.resuming.push((shard, last));
+        } else if self.resuming.is_empty() {
+            self.slept.clear();
         }
     }
 
@@ -176,10 +181,14 @@ impl Node {
             self.names.insert((running.machine, running.execution.identity().name.clone()), id);
         }
         let wake = running.execution.next_wake();
-        self.timers.replace(id, Wake::default(), wake);
+        self.set_timer(id, Wake::default(), wake);
         let (machine, child) = (Some(running.machine), running.child);
-        self.slots
-            .insert(id, Slot { running: Some(Box::new(running)), machine, child, wake, ..Slot::default() });
+        // One that sleeps is among those that run.
+        let is_counted = !running.execution.is_ended();
+        let slot =
+            Slot { running: Some(Box::new(running)), machine, child, wake, is_counted, ..Slot::default() };
+        self.slots.insert(id, slot);
+        self.weigh(id);
     }
 
     /// Sets one execution aside; the others go on.
@@ -198,7 +207,7 @@ impl Node {
         }
         slot.parked = Some(reason);
         self.parked += 1;
-        self.timers.replace(id, wake, Wake::default());
+        self.set_timer(id, wake, Wake::default());
         // The journal must not keep rows for the sake of one that does not move.
         self.stale.push(id);
     }
@@ -233,6 +242,10 @@ impl Node {
     pub(super) fn forget(&mut self, id: ExecutionId) {
         let Some(slot) = self.slots.remove(&id) else { return };
         self.parked -= usize::from(slot.parked.is_some());
+        self.room.bytes -= slot.bytes;
+        if slot.is_counted {
+            self.room.ended(id);
+        }
         self.stale.retain(|stale| *stale != id);
         if let Some(running) = slot.running.filter(|running| running.named) {
             self.names.remove(&(running.machine, running.execution.identity().name.clone()));

@@ -6,7 +6,7 @@
 //! is over when the last of them has ended.
 
 use super::start::NewExecution;
-use super::{Deed, IN_MEMORY_MAX, Node, Queued, ReplyTo, Slot};
+use super::{Deed, Node, Queued, ReplyTo, Slot};
 use crate::committer::MapRunNews;
 use crate::fetch::{Fetch, Fetched, Recalled, Ticket, Wanted};
 use crate::items::{Fed, Source};
@@ -48,6 +48,8 @@ pub(super) struct MapRuns {
     unjoined: BTreeMap<ExecutionId, ChildOf>,
     /// What could not be read, and is asked for again.
     again: Vec<Uuid>,
+    /// Those that found no place for a child.
+    blocked: BTreeSet<Uuid>,
 }
 
 impl MapRuns {
@@ -375,6 +377,13 @@ impl Node {
         }
     }
 
+    /// Runs that found no place for a child look again.
+    pub(super) fn wake_blocked_runs(&mut self) {
+        for id in std::mem::take(&mut self.map_runs.blocked) {
+            self.map_runs.wake(id);
+        }
+    }
+
     /// What runs ask for.
     pub fn fetches(&mut self) -> impl Iterator<Item = Deed> {
         std::mem::take(&mut self.map_runs.fetches).into_iter().map(Deed::Fetch)
@@ -490,21 +499,25 @@ impl Node {
             if *started >= until {
                 return true;
             }
-            let has_room = self.slots.len() < IN_MEMORY_MAX;
+            let has_place = self.has_place();
             let Some(run) = self.map_runs.runs.get_mut(&id) else { return false };
             match &mut run.stage {
                 Stage::Recalling { .. } | Stage::Gathering => return false,
                 Stage::Spreading => {
-                    // Where memory is full, each run has one child nevertheless.
-                    if !has_room && run.map.counts().children.running > 0 {
+                    let parent = run.parent.identity.id;
+                    let is_alone = run.map.counts().children.running == 0;
+                    if !(has_place || is_alone && self.may_nest(parent)) {
+                        self.map_runs.blocked.insert(id);
                         return false;
                     }
+                    let Some(run) = self.map_runs.runs.get_mut(&id) else { return false };
                     let spent = run.map.spent();
                     let next = run.map.advance();
                     *started += ((run.map.spent() - spent) / CHILD_WORK) as usize;
                     match next {
                         Next::Start(child) => {
                             *started += 1;
+                            self.admits(parent, child.id);
                             self.start_map_child(id, child, moment);
                         }
                         Next::Looking => {
@@ -669,15 +682,7 @@ impl Node {
                 self.map_runs.rows.push(row.into());
             }
         }
-        // Those that found no room in memory: nobody else tells them that there is some.
-        if self.slots.len() < IN_MEMORY_MAX {
-            let spreading =
-                self.map_runs.runs.iter().filter(|(_, run)| matches!(run.stage, Stage::Spreading));
-            let spreading: Vec<Uuid> = spreading.map(|(id, _)| *id).collect();
-            for id in spreading {
-                self.map_runs.wake(id);
-            }
-        }
+        self.wake_blocked_runs();
         for id in std::mem::take(&mut self.map_runs.again) {
             let Some(run) = self.map_runs.runs.get(&id) else { continue };
             match run.stage {

@@ -137,6 +137,7 @@ mod tests {
         ExecutionId::from_random(number)
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "as an execution has it")]
     fn machine(number: u64) -> Option<MachineId> {
         Some(MachineId(number))
     }

@@ -47,6 +47,7 @@ impl Node {
         let ended = slot.child.filter(|_| running.execution.is_ended());
         let status = running.execution.status();
         slot.running = Some(running);
+        self.weigh(id);
         self.follow(id, effects, deeds);
         self.tell_watchers(id);
         if let Some(child) = ended {
@@ -101,7 +102,7 @@ impl Node {
                 }
                 Effect::SetTimer { wake } => {
                     let before = std::mem::replace(&mut slot.wake, wake);
-                    self.timers.replace(id, before, wake);
+                    self.set_timer(id, before, wake);
                 }
                 Effect::StartMapRun(order) => self.start_map_run(id, order),
                 Effect::StopMapRun { key, .. } => self.stop_map_run(id, &key),
@@ -136,6 +137,8 @@ impl Node {
     /// It ended or fell asleep; its row is enough.
     fn leave(&mut self, id: ExecutionId) {
         let Some(slot) = self.slots.remove(&id) else { return };
+        self.room.bytes -= slot.bytes;
+        self.room.has_changed = true;
         let Some(running) = slot.running else { return };
         if running.named {
             self.names.remove(&(running.machine, running.execution.identity().name.clone()));

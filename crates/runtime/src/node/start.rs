@@ -98,10 +98,13 @@ impl Node {
             begun: Some(Box::new(begun)),
             machine: Some(machine),
             child,
+            is_counted: true,
             ..Slot::default()
         };
+        self.room.running += 1;
         slot.inbox.push_back(Queued { input: Input::Start, reply });
         self.slots.insert(id, slot);
+        self.weigh(id);
         self.make_ready(id);
     }
 

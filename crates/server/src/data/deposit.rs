@@ -13,7 +13,8 @@ use perdura_engine::{
     Arns, By, Destinations, ExecutionId, Input, Moment, Outcome, Policy, TaskToken, Timestamp,
 };
 use perdura_runtime::{
-    Committer, Live, Message, Node, Opening, RealClock, Reply, Slice, Start, Started, Taken, TokenError, View,
+    Bounds, Committer, Live, Message, Node, Opening, RealClock, Reply, Slice, Start, Started, Taken,
+    TokenError, View,
 };
 use perdura_store::{
     After, CommitError, Failure, Filter, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry,
@@ -77,6 +78,8 @@ impl Deposit {
                 live: Live::default(),
                 performs: false,
                 resolver: crate::sfn::resolver(),
+                bounds: Bounds::default(),
+                anchor: None,
             };
             self.node = Some(Node::open(opening)?);
         }

@@ -75,14 +75,16 @@ fn last_of(observed: &Observed, history: &History) -> SeenTurn {
 fn judge(evidence: &Evidence<'_>, rest: Rest, seen: &SeenTurn) -> Option<String> {
     let facts = &evidence.sim.facts;
     let ended_at = Timestamp(seen.at);
-    let due = if rest.wall {
+    let (earliest, due) = if rest.wall {
         let ahead = facts.walls.last().map_or(0, |(_, ahead)| *ahead);
-        rest.until.0 - Clock::unstepped(0).0 - ahead
+        let due = rest.until.0 - Clock::unstepped(0).0 - ahead;
+        (due, due)
     } else {
         let steady = facts.lives.get(&seen.by)?;
-        rest.until.0 - steady.at_zero().0
+        let due = |ahead: i64| rest.until.0 - steady.at_zero().0 - ahead;
+        (facts.ahead(seen.by).map(due).min()?, facts.ahead(seen.by).map(due).max()?)
     };
-    let reached = if rest.wall { wall_reached(evidence, rest.until, seen.at) } else { seen.at >= due };
+    let reached = if rest.wall { wall_reached(evidence, rest.until, seen.at) } else { seen.at >= earliest };
     if !reached && !rest.is_retry {
         return Some(format!("a wait until {due} ended early, at {}", ended_at.0));
     }

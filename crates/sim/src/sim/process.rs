@@ -8,7 +8,7 @@ use crate::sabotage::Sabotage;
 use crate::store::SimStore;
 use perdura_engine::{Call, ExecutionId, Moment};
 use perdura_runtime::{
-    Committed, Committer, Deed, Live, Message, Node, Opening, Prepared, Resolver, Unavailable,
+    Anchor, Bounds, Committed, Committer, Deed, Live, Message, Node, Opening, Prepared, Resolver, Unavailable,
 };
 use perdura_store::{CommitError, Store};
 use std::collections::VecDeque;
@@ -24,6 +24,8 @@ pub(super) struct Process {
     pub(super) holder: Arc<str>,
     pub(super) boot: u32,
     steady: Option<Steady>,
+    /// How its nodes take steady time from that.
+    anchor: Option<Anchor>,
     pub(super) state: State,
     pub(super) paused_until: i64,
     inbox: VecDeque<Message>,
@@ -61,6 +63,7 @@ impl Process {
             holder,
             boot: 0,
             steady: None,
+            anchor: None,
             state: State::Down,
             paused_until: 0,
             inbox: VecDeque::new(),
@@ -116,6 +119,7 @@ impl Sim {
         self.processes[process].boot += 1;
         let steady = self.clock.boot();
         self.processes[process].steady = Some(steady);
+        self.processes[process].anchor = None;
         let life = self.life(process);
         self.facts.lives.insert(life, steady);
         self.facts.count("boots");
@@ -149,6 +153,8 @@ impl Sim {
             live: live.clone(),
             performs: true,
             resolver: Resolver::default(),
+            bounds: Bounds::default(),
+            anchor: self.processes[life.process].anchor.clone(),
         };
         let opened = Node::open(opening);
         self.processes[life.process].state = State::Reopening(live);
@@ -169,6 +175,7 @@ impl Sim {
         let epoch = committer.leases().next().map(|lease| lease.epoch());
         self.say(|| format!("{life:?} opened under epoch {epoch:?} with {} in memory", node.in_memory()));
         let renews_at = moment.steady.after_ms(LEASE_FOR_MS / 2);
+        self.facts.followed(life, node.steady_ahead_ms());
         let up = Up {
             node,
             store,
@@ -248,6 +255,7 @@ impl Sim {
                 && (up.node.live_calls() == 0 || self.clock.now() >= by)
         });
         let goes_on_at = self.goes_on_at(life, &up);
+        self.facts.followed(life, up.node.steady_ahead_ms());
         self.processes[life.process].state = State::Up(up);
         if let Some(why) = failed {
             self.fail(life, &why);
@@ -355,6 +363,7 @@ impl Sim {
     fn fail(&mut self, life: Life, why: &str) {
         let process = &mut self.processes[life.process];
         let State::Up(up) = std::mem::replace(&mut process.state, State::Down) else { return };
+        process.anchor = Some(up.node.anchor());
         let live = up.node.abandon(&Unavailable::Store(why.into()));
         self.facts.count("stores lost and opened again");
         self.say(|| format!("{life:?} lost its store: {why}"));
@@ -468,6 +477,8 @@ impl Sim {
             live: Live::default(),
             performs: true,
             resolver: Resolver::default(),
+            bounds: Bounds::default(),
+            anchor: None,
         };
         match Node::open(opening) {
             Ok((node, _)) => {

@@ -31,6 +31,18 @@ pub fn acquiring_again_raises_the_epoch(make: Make<'_>) {
     assert_eq!((second.shard(), &**second.holder(), second.expires_at()), (Shard(0), "a", at(101)));
 }
 
+pub fn a_lease_tells_until_when_it_was_granted_before(make: Make<'_>) {
+    let mut home = make(1);
+    let mut store = home.handle();
+    let mut first = one(&mut *store, "a", 1_000);
+    assert_eq!(first.held_until(), None);
+    store.renew(&mut first, at(1_500)).unwrap();
+    let second = one(&mut *store, "a", 1_200);
+    assert_eq!(second.held_until(), Some(at(1_500)));
+    store.release(&second).unwrap();
+    assert_eq!(one(&mut *store, "b", 1_250).held_until(), Some(at(1_300)));
+}
+
 pub fn a_lease_that_has_not_run_out_is_not_taken(make: Make<'_>) {
     let mut home = make(2);
     let (mut a, mut b) = (home.handle(), home.handle());

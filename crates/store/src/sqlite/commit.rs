@@ -29,6 +29,10 @@ pub(super) fn acquire(
     holder: &Arc<str>,
     (now, expires_at): (Timestamp, Timestamp),
 ) -> Result<Option<Lease>, Refused> {
+    let held_until = connection
+        .prepare_cached("SELECT expires_at FROM lease WHERE shard = ?1 AND expires_at > 0")?
+        .query_row([shard.0], |row| Ok(Timestamp(row.get(0)?)))
+        .optional()?;
     let mut statement = connection.prepare_cached(
         "UPDATE lease SET epoch = epoch + 1, holder = ?2, expires_at = ?4
          WHERE shard = ?1 AND (holder IS NULL OR holder = ?2 OR expires_at < ?3)
@@ -36,7 +40,8 @@ pub(super) fn acquire(
     )?;
     let epoch: Option<i64> =
         statement.query_row(params![shard.0, &**holder, now.0, expires_at.0], |row| row.get(0)).optional()?;
-    Ok(epoch.map(|epoch| Lease { shard, epoch: Epoch(epoch as u64), holder: holder.clone(), expires_at }))
+    let (holder, epoch) = (holder.clone(), epoch.map(|epoch| Epoch(epoch as u64)));
+    Ok(epoch.map(|epoch| Lease { shard, epoch, holder, expires_at, held_until }))
 }
 
 pub(super) fn renew(connection: &Connection, lease: &Lease, expires_at: Timestamp) -> Result<(), Refused> {
@@ -46,12 +51,12 @@ pub(super) fn renew(connection: &Connection, lease: &Lease, expires_at: Timestam
     Ok(())
 }
 
-/// A lease that was given back is old: nothing more can be written under it.
+/// A lease that was given back is old: nothing more can be written under it. Until when it was granted stays on record:
+/// whoever takes the Shard next begins no earlier.
 pub(super) fn release(connection: &Connection, lease: &Lease) -> Result<(), Refused> {
     fence(connection, lease)?;
-    let mut statement = connection.prepare_cached(
-        "UPDATE lease SET epoch = epoch + 1, holder = NULL, expires_at = 0 WHERE shard = ?1",
-    )?;
+    let mut statement =
+        connection.prepare_cached("UPDATE lease SET epoch = epoch + 1, holder = NULL WHERE shard = ?1")?;
     statement.execute([lease.shard.0])?;
     Ok(())
 }

@@ -1,0 +1,55 @@
+//! Children obey the quota of executions, and parents that fill it do not wait for each other for ever.
+
+mod common;
+
+use common::Scene;
+use common::server::Server;
+use serde_json::Value;
+
+const AGAIN: &str = r#"{"StartAt": "Again", "States": {"Again": {"Type": "Task", "End": true,
+    "Resource": "arn:aws:states:::states:startExecution",
+    "Parameters": {"StateMachineArn": "arn:aws:states:us-east-1:123456789012:stateMachine:again"}}}}"#;
+const PARENT: &str = r#"{"StartAt": "Call", "States": {"Call": {"Type": "Task", "End": true,
+    "Resource": "arn:aws:states:::states:startExecution.sync:2",
+    "Parameters": {"StateMachineArn": "arn:aws:states:us-east-1:123456789012:stateMachine:child"}}}}"#;
+const CHILD: &str = r#"{"StartAt": "P", "States": {"P": {"Type": "Wait", "Seconds": 0, "End": true}}}"#;
+
+fn scene(name: &str) -> Scene {
+    Scene::new(name)
+        .file("perdura.toml", "[quotas]\nexecutions = 10\n")
+        .file("again.json", AGAIN)
+        .file("parent.json", PARENT)
+        .file("child.json", CHILD)
+}
+
+#[test]
+fn a_machine_that_starts_itself_stays_within_the_quota() {
+    let scene = scene("children-again");
+    let server = Server::start(&scene, &[]);
+    scene.one(&["deploy", "again.json"]);
+    scene.one(&["start", "again", "--name", "first"]);
+    // Many have come and gone.
+    scene.until(&["ps", "--status", "succeeded", "--limit", "200"], |shown| shown.len() >= 100);
+    let metrics = server.get("/metrics");
+    let gauge = metrics.lines().find_map(|line| line.strip_prefix("perdura_executions_in_memory "));
+    let in_memory: u64 = gauge.expect("the gauge is there").trim().parse().expect("a number");
+    assert!(in_memory <= 10, "{in_memory}");
+}
+
+#[test]
+fn parents_that_fill_the_quota_end() {
+    let scene = scene("children-parents");
+    let _server = Server::start(&scene, &[]);
+    scene.one(&["deploy", "child.json"]);
+    scene.one(&["deploy", "parent.json"]);
+    let started = |name: &String| {
+        let ended = scene.on_data(&["start", "parent", "--name", name]);
+        ended.code == Some(0)
+    };
+    let names: Vec<String> = (0..20).map(|number| format!("p-{number}")).filter(started).collect();
+    assert!(names.len() >= 10, "{names:?}");
+    for name in &names {
+        let shown: Value = scene.until_status(name, "SUCCEEDED");
+        assert_eq!(shown["machine"], "parent");
+    }
+}

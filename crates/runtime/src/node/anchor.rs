@@ -1,0 +1,223 @@
+//! Steady time across processes.
+//!
+//! Deadlines are recorded as times, but they last so and so long: they follow a clock that is never stepped. Each
+//! process has such a clock, and takes its beginning from the wall. The wall may be wrong just then, and be set right
+//! seconds later. So steady time never begins before the newest time on record; while the process is young, it follows
+//! a wall that is set forward; and a jump that is too large to be believed at once is believed after a while, so that a
+//! wall that was ahead for a moment ends no timeout. Deadlines that were set meanwhile keep the time they were set by.
+
+use perdura_engine::{ExecutionId, Moment, Timestamp, Wake};
+use std::collections::BTreeMap;
+
+/// A smaller difference between the clocks is drift.
+const STEP_MS: i64 = 500;
+/// For how long after its beginning a process follows a wall that is set forward.
+const YOUNG_FOR_MS: i64 = 120_000;
+/// A larger jump than this is not believed at once.
+const PLAUSIBLE_MS: i64 = 600_000;
+/// After so long it is.
+const BELIEVED_AFTER_MS: i64 = 10_000;
+/// With more deadlines than this to keep apart, the process is not young any more.
+const OWN_MAX: usize = 65_536;
+
+/// How steady time follows from a process's own clock. A node that is opened again in its process goes on with it.
+#[derive(Clone, Debug, Default)]
+pub struct Anchor {
+    /// What is added to the process's clock.
+    ahead_ms: i64,
+    /// At least so much: with it, the process began at the newest time on record.
+    least_ms: i64,
+    /// Until when the process is young; `None`: it is not.
+    young_until: Option<Timestamp>,
+    /// When a jump is believed that was seen.
+    believed_at: Option<Timestamp>,
+    /// Executions whose deadlines were set by this process while it was young, and what was added then.
+    own: BTreeMap<ExecutionId, i64>,
+}
+
+impl Anchor {
+    /// Of a process that begins, on a store with this newest time on record.
+    pub(super) fn begin(moment: &Moment, newest: Option<Timestamp>) -> Self {
+        let Some(newest) = newest else { return Self::default() };
+        let least_ms = newest.0 - moment.steady.0;
+        let young_until = Some(moment.steady.after_ms(YOUNG_FOR_MS));
+        let mut anchor = Self { ahead_ms: least_ms, least_ms, young_until, ..Self::default() };
+        anchor.look(moment);
+        anchor
+    }
+
+    /// How far steady time is ahead of the process's clock.
+    pub(super) fn ahead_ms(&self) -> i64 {
+        self.ahead_ms
+    }
+
+    /// This moment, in steady time.
+    pub(super) fn see(&mut self, moment: &Moment) -> Moment {
+        if let Some(until) = self.young_until {
+            self.look(moment);
+            if moment.steady >= until && self.believed_at.is_none() {
+                self.grow_up();
+            }
+        }
+        Moment { steady: moment.steady.after_ms(self.ahead_ms), ..*moment }
+    }
+
+    fn look(&mut self, moment: &Moment) {
+        let wanted = (moment.now.0 - moment.steady.0).max(self.least_ms);
+        let jump = wanted - self.ahead_ms;
+        // A wall that is set back is no reason to wait longer.
+        if jump < STEP_MS {
+            self.believed_at = None;
+            return;
+        }
+        if jump > PLAUSIBLE_MS {
+            let at = *self.believed_at.get_or_insert(moment.steady.after_ms(BELIEVED_AFTER_MS));
+            if moment.steady < at {
+                return;
+            }
+        }
+        self.believed_at = None;
+        self.ahead_ms = wanted;
+        tracing::info!(
+            by_ms = jump,
+            "timeouts and waits follow the wall clock, which is ahead of what is on record"
+        );
+    }
+
+    fn grow_up(&mut self) {
+        self.young_until = None;
+        let ahead_ms = self.ahead_ms;
+        self.own.retain(|_, ahead| *ahead != ahead_ms);
+    }
+
+    /// A moment in steady time as one execution sees it, before it decides; `wake` is what it waits for.
+    pub(super) fn moment_of(&mut self, id: ExecutionId, wake: Wake, moment: &Moment) -> Moment {
+        if self.own.is_empty() {
+            return *moment;
+        }
+        // It waits for nothing: it has no reason to keep another time.
+        if wake.steady.is_none() {
+            self.own.remove(&id);
+        }
+        Moment { steady: moment.steady.after_ms(-self.behind_ms(id)), ..*moment }
+    }
+
+    /// An execution set a deadline that it did not have before.
+    pub(super) fn sets_deadline(&mut self, id: ExecutionId) {
+        if self.young_until.is_some() {
+            self.own.entry(id).or_insert(self.ahead_ms);
+            if self.own.len() > OWN_MAX {
+                self.believed_at = None;
+                self.grow_up();
+            }
+        }
+    }
+
+    pub(super) fn forget(&mut self, id: ExecutionId) {
+        if !self.own.is_empty() {
+            self.own.remove(&id);
+        }
+    }
+
+    /// When steady time says so what an execution waits for by its own.
+    pub(super) fn due(&self, id: ExecutionId, wake: Wake) -> Wake {
+        Wake { steady: wake.steady.map(|at| at.after_ms(self.behind_ms(id))), ..wake }
+    }
+
+    fn behind_ms(&self, id: ExecutionId) -> i64 {
+        self.own.get(&id).map_or(0, |ahead| self.ahead_ms - ahead)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = 3_600_000;
+    /// When the process before last wrote something.
+    const NEWEST: i64 = 1_000 * HOUR;
+
+    /// A process that began when the wall said `begun`, `ms` later, by when the wall was set forward by `stepped`.
+    fn at(begun: i64, ms: i64, stepped: i64) -> Moment {
+        let steady = Timestamp(begun + ms);
+        Moment { now: steady.after_ms(stepped), steady, entropy: 0 }
+    }
+
+    fn id(number: u128) -> ExecutionId {
+        ExecutionId::from_random(number)
+    }
+
+    #[test]
+    fn a_short_time_without_a_process_has_passed() {
+        let begun = NEWEST + 20_000;
+        let mut anchor = Anchor::begin(&at(begun, 0, 0), Some(Timestamp(NEWEST)));
+        assert_eq!(anchor.see(&at(begun, 5, 0)).steady.0, NEWEST + 20_005);
+    }
+
+    #[test]
+    fn a_wall_that_is_behind_at_first_delays_nothing_by_more_than_its_correction() {
+        let begun = NEWEST - HOUR + 20_000;
+        let mut anchor = Anchor::begin(&at(begun, 0, 0), Some(Timestamp(NEWEST)));
+        assert_eq!(
+            anchor.see(&at(begun, 1_000, 0)).steady.0,
+            NEWEST + 1_000,
+            "it never begins before what is on record"
+        );
+        assert_eq!(
+            anchor.see(&at(begun, 5_000, HOUR)).steady.0,
+            NEWEST + 25_000,
+            "and is right once the wall is"
+        );
+    }
+
+    #[test]
+    fn a_wall_that_is_ahead_at_first_ends_no_timeout() {
+        let begun = NEWEST + HOUR;
+        let mut anchor = Anchor::begin(&at(begun, 0, 0), Some(Timestamp(NEWEST)));
+        assert_eq!(anchor.see(&at(begun, 5_000, 0)).steady.0, NEWEST + 5_000);
+        for ms in [6_000, 20_000, 200_000] {
+            assert_eq!(anchor.see(&at(begun, ms, -HOUR)).steady.0, NEWEST + ms);
+        }
+    }
+
+    #[test]
+    fn a_long_time_without_a_process_is_believed_after_a_while() {
+        let begun = NEWEST + HOUR;
+        let mut anchor = Anchor::begin(&at(begun, 0, 0), Some(Timestamp(NEWEST)));
+        assert_eq!(anchor.see(&at(begun, 9_999, 0)).steady.0, NEWEST + 9_999);
+        assert_eq!(anchor.see(&at(begun, 10_000, 0)).steady.0, begun + 10_000);
+    }
+
+    #[test]
+    fn what_a_young_process_sets_itself_lasts_as_long_as_it_should() {
+        let begun = NEWEST - HOUR;
+        let mut anchor = Anchor::begin(&at(begun, 0, 0), Some(Timestamp(NEWEST)));
+        let before = anchor.see(&at(begun, 1_000, 0));
+        anchor.sets_deadline(id(1));
+        let wake = Wake { steady: Some(before.steady.after_ms(15_000)), wall: None };
+        let after = anchor.see(&at(begun, 3_000, 2 * HOUR + 1));
+        let after =
+            anchor.see(&Moment { steady: after.steady.after_ms(-anchor.ahead_ms() + 10_000), ..after });
+        assert!(after.steady.0 >= NEWEST + HOUR, "{after:?}");
+        let own = anchor.moment_of(id(1), wake, &after);
+        assert!(!wake.is_due(&own), "{own:?}");
+        let due = anchor.due(id(1), wake).steady.unwrap();
+        assert_eq!(due.0 - after.steady.0, wake.steady.unwrap().0 - own.steady.0);
+        assert_eq!(anchor.moment_of(id(2), wake, &after).steady, after.steady);
+        // Once it waits for nothing, it has the time of the others.
+        assert_eq!(anchor.moment_of(id(1), Wake::default(), &after).steady, after.steady);
+    }
+
+    #[test]
+    fn a_process_that_is_not_young_any_more_leaves_the_wall_alone() {
+        let begun = NEWEST + 1_000;
+        let mut anchor = Anchor::begin(&at(begun, 0, 0), Some(Timestamp(NEWEST)));
+        anchor.see(&at(begun, YOUNG_FOR_MS, 0));
+        assert_eq!(
+            anchor.see(&at(begun, YOUNG_FOR_MS + 60_000, HOUR)).steady,
+            at(begun, YOUNG_FOR_MS + 60_000, 0).steady
+        );
+        let mut fresh = Anchor::begin(&at(begun, 0, 0), None);
+        assert_eq!(fresh.see(&at(begun, 60_000, HOUR)).steady.0, begun + 60_000);
+    }
+}

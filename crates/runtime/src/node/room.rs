@@ -1,0 +1,181 @@
+//! Room: how much may be in memory at once, how many executions may run, and who waits for a place.
+//!
+//! Memory is counted in bytes of payload, roughly: what an execution weighs follows from its largest Turn. Where there
+//! is no room, starts wait for a while and are refused after that, sleepers sleep on, and children wait as long as it
+//! takes. Children count like all executions. So that parents that fill every place cannot wait for each other for
+//! ever, one line of descent goes on where there is no place: one child at a time, and children of that one.
+
+use super::children::ChildOrder;
+use super::{Node, WaitingStart};
+use crate::message::{StartError, Unavailable};
+use perdura_engine::{ExecutionId, Moment, Timestamp};
+use std::collections::VecDeque;
+
+/// With this many executions in memory, starts wait.
+const IN_MEMORY_MAX: usize = 100_000;
+/// How long a start waits for room before it is refused.
+const STARTS_WAIT_FOR_MS: i64 = 5_000;
+/// Starts that wait hold at most this share of what may be in memory.
+const WAITING_SHARE: u64 = 8;
+/// How deep a line of descent may go where there is no place.
+const NESTED_MAX: usize = 64;
+
+/// How much a node may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// How many executions may run at once, children and sleepers included, before children wait.
+    pub executions_max: u64,
+    /// How many bytes executions in memory may weigh, roughly, before starts wait.
+    pub bytes_max: u64,
+}
+
+impl Default for Bounds {
+    /// None.
+    fn default() -> Self {
+        Self { executions_max: u64::MAX, bytes_max: u64::MAX }
+    }
+}
+
+/// What there is in memory and what runs, against the bounds.
+#[derive(Default)]
+pub(super) struct Room {
+    pub(super) bounds: Bounds,
+    /// What all executions in memory weigh.
+    pub(super) bytes: u64,
+    /// How many executions run, in memory or not.
+    pub(super) running: u64,
+    /// Children that were let in where there was no place, each a child of the one before it.
+    nested: Vec<ExecutionId>,
+    /// Children that wait for a place.
+    children: VecDeque<ChildOrder>,
+    /// Somebody made room since the children were last looked at.
+    pub(super) has_changed: bool,
+    starts: VecDeque<(Timestamp, WaitingStart)>,
+    start_bytes: u64,
+}
+
+impl Room {
+    pub(super) fn within(bounds: Bounds) -> Self {
+        Self { bounds, ..Self::default() }
+    }
+
+    pub(super) fn ended(&mut self, execution: ExecutionId) {
+        self.running = self.running.saturating_sub(1);
+        self.nested.retain(|nested| *nested != execution);
+        self.has_changed = true;
+    }
+
+    /// Whoever waits for room is told that there will be none.
+    pub(super) fn abandon(self, why: &Unavailable) {
+        for (_, (_, reply, _)) in self.starts {
+            reply.send(Err(StartError::Unavailable(why.clone())));
+        }
+    }
+}
+
+impl Node {
+    /// There is room in memory for one more.
+    pub(super) fn has_room(&self) -> bool {
+        self.slots.len() < IN_MEMORY_MAX && self.room.bytes < self.room.bounds.bytes_max
+    }
+
+    /// How many bytes the executions in memory weigh, roughly.
+    pub fn bytes_in_memory(&self) -> u64 {
+        self.room.bytes
+    }
+
+    /// What an execution weighs now, and whether it runs.
+    pub(super) fn weigh(&mut self, id: ExecutionId) {
+        let Some(slot) = self.slots.get_mut(&id) else { return };
+        let Some(running) = &slot.running else { return };
+        let before = std::mem::replace(&mut slot.bytes, running.weight());
+        self.room.bytes = self.room.bytes - before + slot.bytes;
+        match (slot.is_counted, running.execution.is_ended()) {
+            (true, true) => {
+                slot.is_counted = false;
+                self.room.ended(id);
+                self.anchor.forget(id);
+            }
+            (false, false) => {
+                slot.is_counted = true;
+                self.room.running += 1;
+            }
+            (true, false) | (false, true) => {}
+        }
+    }
+
+    /// Whether a child of this execution may begin now. One that may although there is no place is entered as such.
+    pub(super) fn admits(&mut self, parent: ExecutionId, child: ExecutionId) -> bool {
+        if self.has_place() {
+            return true;
+        }
+        let may_nest = self.may_nest(parent);
+        if may_nest {
+            self.room.nested.push(child);
+        }
+        may_nest
+    }
+
+    /// One more may run.
+    pub(super) fn has_place(&self) -> bool {
+        self.has_room() && self.room.running < self.room.bounds.executions_max
+    }
+
+    /// A child of this execution may begin although there is no place.
+    pub(super) fn may_nest(&self, parent: ExecutionId) -> bool {
+        let nested = &self.room.nested;
+        nested.last().is_none_or(|last| *last == parent) && nested.len() < NESTED_MAX
+    }
+
+    /// A child waits for a place.
+    pub(super) fn wait_for_place(&mut self, order: ChildOrder) {
+        self.room.children.push_back(order);
+    }
+
+    /// A start waits for room, and is refused at once if too much waits already.
+    pub(super) fn wait_for_room(&mut self, start: WaitingStart, moment: &Moment) {
+        let bytes = start.0.input.len() as u64;
+        if self.room.start_bytes + bytes > (self.room.bounds.bytes_max / WAITING_SHARE).max(bytes) {
+            return start.1.send(Err(StartError::Unavailable(Unavailable::Full)));
+        }
+        self.room.start_bytes += bytes;
+        self.room.starts.push_back((moment.steady.after_ms(STARTS_WAIT_FOR_MS), start));
+    }
+
+    /// Lets in whoever waits, as far as there is room, and refuses starts that have waited too long.
+    pub(super) fn let_in(&mut self, moment: &Moment) {
+        if std::mem::take(&mut self.room.has_changed) {
+            self.let_children_in(moment);
+            self.wake_blocked_runs();
+        }
+        while let Some((until, _)) = self.room.starts.front() {
+            let (is_late, has_room) = (*until <= moment.steady, self.has_room());
+            if !is_late && !has_room {
+                return;
+            }
+            let Some((_, (start, reply, ending))) = self.room.starts.pop_front() else { return };
+            self.room.start_bytes -= start.input.len() as u64;
+            if has_room {
+                self.start(&start, reply, ending, moment);
+            } else {
+                reply.send(Err(StartError::Unavailable(Unavailable::Full)));
+            }
+        }
+    }
+
+    fn let_children_in(&mut self, moment: &Moment) {
+        while !self.room.children.is_empty() {
+            let next = match (self.has_place(), self.room.nested.last()) {
+                (true, _) | (false, None) => Some(0),
+                (false, Some(last)) => self.room.children.iter().position(|order| order.parent() == *last),
+            };
+            let waiting = self.room.children.len();
+            let Some(order) = next.and_then(|at| self.room.children.remove(at)) else { return };
+            self.start_child(order, moment);
+            // It waits again: the line of descent is as deep as it may be.
+            if self.room.children.len() >= waiting {
+                return;
+            }
+        }
+    }
+}

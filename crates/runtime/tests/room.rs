@@ -1,0 +1,310 @@
+//! Memory and the number of executions are bounded: who waits, who is refused, and who goes on nevertheless.
+
+use perdura_engine::asl::json::Payload;
+use perdura_engine::asl::machine::MachineType;
+use perdura_engine::asl::resource::Resource;
+use perdura_engine::{Arns, Call, Destinations, ExecutionId, Limits, Moment, Outcome, Policy, Timestamp};
+use perdura_runtime::{
+    Bounds, Committer, Deed, Fetched, Live, Message, Naming, Node, Opening, Reply, Resolver, Start,
+    StartError, Started, Unavailable, Via, Wanted, recall,
+};
+use perdura_store::{MemoryStore, NewMachine, RevisionId, Store};
+use std::collections::BTreeMap;
+use std::sync::{Arc, mpsc};
+
+const WORK: &str = r#"{"StartAt": "Work", "States": {"Work": {"Type": "Task", "End": true,
+    "Resource": "arn:perdura:step:::work"}}}"#;
+/// Starts one of itself, and waits for its end or not.
+const AGAIN: &str = r#"{"StartAt": "Again", "States": {"Again": {"Type": "Task", "End": true,
+    "Resource": "arn:aws:states:::states:startExecutionPATTERN",
+    "Parameters": {"StateMachineArn": "arn:aws:states:us-east-1:123456789012:stateMachine:again"}}}}"#;
+/// Starts a `work` and waits for its end.
+const PARENT: &str = r#"{"StartAt": "Call", "States": {"Call": {"Type": "Task", "End": true,
+    "Resource": "arn:aws:states:::states:startExecution.sync:2",
+    "Parameters": {"StateMachineArn": "arn:aws:states:us-east-1:123456789012:stateMachine:work"}}}}"#;
+const SPREAD: &str = r#"{"StartAt": "All", "States": {"All": {"Type": "Map", "End": true, "ItemProcessor": {
+    "ProcessorConfig": {"Mode": "DISTRIBUTED", "ExecutionType": "STANDARD"}, "StartAt": "Work",
+    "States": {"Work": {"Type": "Task", "End": true, "Resource": "arn:perdura:step:::work"}}}}}}"#;
+
+struct Everywhere;
+
+impl Destinations for Everywhere {
+    fn policy(&self, _: &Resource, _: &Payload) -> Policy {
+        Policy::default()
+    }
+}
+
+type Answered = mpsc::Receiver<Result<Started, StartError>>;
+
+/// A node within bounds, where it writes, and what time it is.
+struct Scene {
+    bounds: Bounds,
+    store: MemoryStore,
+    node: Option<(Node, Committer)>,
+    now: i64,
+    drawn: u128,
+    /// Calls that were made and not answered.
+    calls: BTreeMap<ExecutionId, Call>,
+    /// How many calls were made.
+    made: usize,
+}
+
+impl Scene {
+    fn new(bounds: Bounds) -> Self {
+        let store = MemoryStore::new(1);
+        let mut scene =
+            Self { bounds, store, node: None, now: 1_000, drawn: 0, calls: BTreeMap::new(), made: 0 };
+        scene.open();
+        scene
+    }
+
+    fn moment(&mut self) -> Moment {
+        self.drawn += 1 << 64;
+        Moment { now: Timestamp(self.now), steady: Timestamp(self.now), entropy: self.drawn }
+    }
+
+    /// Opens a node; one that was there is lost as in a crash.
+    fn open(&mut self) {
+        self.calls.clear();
+        self.now += 1;
+        self.node = None;
+        let opening = Opening {
+            holder: "test".into(),
+            destinations: Arc::new(Everywhere),
+            moment: self.moment(),
+            expires_at: Timestamp(i64::MAX),
+            store: &mut self.store,
+            live: Live::default(),
+            performs: true,
+            resolver: Resolver::default(),
+            bounds: self.bounds,
+            anchor: None,
+        };
+        self.node = Some(Node::open(opening).unwrap());
+    }
+
+    fn deploy(&mut self, name: &str, definition: &str) -> RevisionId {
+        let new = NewMachine {
+            name: name.into(),
+            kind: MachineType::Standard,
+            definition: definition.into(),
+            role_arn: None,
+            settings: None,
+            at: Timestamp(0),
+        };
+        self.store.deploy(&new).unwrap().revision
+    }
+
+    fn take(&mut self, message: Message) {
+        let moment = self.moment();
+        self.node.as_mut().unwrap().0.take(message, &moment);
+    }
+
+    fn start(&mut self, revision: RevisionId, input: &str) -> Answered {
+        let started = self.ask_for(revision, input);
+        self.go_on();
+        started
+    }
+
+    fn ask_for(&mut self, revision: RevisionId, input: &str) -> Answered {
+        let (sender, started) = mpsc::channel();
+        let start = Start {
+            revision,
+            name: None,
+            input: Payload::from_text(input).unwrap(),
+            limits: Limits::GENEROUS,
+            naming: Naming::new(Arns::default()),
+            via: Via::default(),
+        };
+        let reply = Reply::new(move |answer| drop(sender.send(answer)));
+        self.take(Message::Start { start: Box::new(start), reply, ending: None });
+        started
+    }
+
+    /// Takes Turns until there is nothing to do; calls are made and not answered.
+    fn go_on(&mut self) {
+        assert!(self.turns(10_000), "it never comes to rest");
+    }
+
+    /// Takes at most so many Turns; whether there is nothing more to do.
+    fn turns(&mut self, most: usize) -> bool {
+        for _ in 0..most {
+            let moment = self.moment();
+            let (node, committer) = self.node.as_mut().unwrap();
+            node.wake(&moment);
+            let mut drawn = self.drawn;
+            let items = node.decide(1, &mut || {
+                drawn += 1 << 64;
+                Moment { entropy: drawn, ..moment }
+            });
+            for item in items {
+                committer.add(item);
+            }
+            committer.add_map_runs(node.map_run_rows());
+            let fetches: Vec<Deed> = node.fetches().collect();
+            self.drawn = drawn;
+            let prepared = committer.hand_over();
+            let is_quiet = prepared.is_none() && fetches.is_empty() && !node.has_work();
+            let committed = prepared.map(|prepared| prepared.write(&mut self.store).unwrap());
+            let deeds = committed.map(|committed| node.settle(committed)).unwrap_or_default();
+            for deed in deeds.into_iter().chain(fetches) {
+                self.follow(deed);
+            }
+            if is_quiet {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn follow(&mut self, deed: Deed) {
+        match deed {
+            Deed::Perform { execution, call } => {
+                self.made += 1;
+                self.calls.insert(execution, call);
+            }
+            Deed::Fetch(fetch) => {
+                let ticket = fetch.ticket;
+                if matches!(fetch.wanted, Wanted::Children) {
+                    let mut reader = self.store.reader().unwrap();
+                    let fetched = Box::new(Fetched::Children(recall(&mut *reader, ticket.run)));
+                    self.take(Message::Fetched { ticket, fetched });
+                }
+            }
+            Deed::Publish { .. } | Deed::Cancel { .. } => {}
+        }
+    }
+
+    /// One call is answered, and all that follows happens.
+    fn answer_one(&mut self) -> bool {
+        let Some((execution, call)) = self.calls.pop_first() else { return false };
+        let by = call.by();
+        let outcome = Outcome::Succeeded { output: Payload::from_text("1").unwrap() };
+        self.take(Message::Answer { execution, by, outcome });
+        self.go_on();
+        true
+    }
+
+    /// Time passes.
+    fn pass(&mut self, ms: i64) {
+        self.now += ms;
+        self.go_on();
+    }
+
+    fn in_memory(&self) -> usize {
+        self.node.as_ref().unwrap().0.in_memory()
+    }
+
+    /// How many executions the store knows, by whether they run.
+    fn stored(&mut self) -> (usize, usize) {
+        self.pass(1_100);
+        let filter = perdura_store::Filter::default();
+        let list = self.store.reader().unwrap().list(&filter, None, 1_000).unwrap();
+        let ended = list.iter().filter(|summary| summary.status.is_ended()).count();
+        (list.len() - ended, ended)
+    }
+}
+
+/// A payload of about this size.
+fn large(bytes: usize) -> String {
+    format!("\"{}\"", "x".repeat(bytes))
+}
+
+#[test]
+fn starts_wait_for_room_in_memory_and_are_refused_after_a_while() {
+    let mut scene = Scene::new(Bounds { bytes_max: 1_000_000, ..Bounds::default() });
+    let work = scene.deploy("work", WORK);
+    let mut started = 0;
+    let waiting = loop {
+        let answered = scene.start(work, &large(100_000));
+        match answered.try_recv() {
+            Ok(Ok(_)) => started += 1,
+            Ok(Err(error)) => panic!("{error}"),
+            Err(_) => break answered,
+        }
+        assert!(started < 20, "memory has no bound");
+    };
+    assert!(started >= 2, "{started}");
+    // Many more do not wait: they would have to be kept.
+    let refused = scene.start(work, &large(100_000)).try_recv();
+    assert_eq!(refused, Ok(Err(StartError::Unavailable(Unavailable::Full))));
+    // As soon as one ends, the first that waits begins.
+    assert!(scene.answer_one());
+    assert!(waiting.try_recv().unwrap().is_ok());
+    let late = scene.start(work, &large(100_000));
+    scene.pass(4_000);
+    assert!(late.try_recv().is_err(), "it waits");
+    scene.pass(1_500);
+    assert_eq!(late.try_recv(), Ok(Err(StartError::Unavailable(Unavailable::Full))));
+    while scene.answer_one() {}
+    assert_eq!((scene.in_memory(), scene.made), (0, started + 1));
+}
+
+#[test]
+fn a_node_that_finds_more_than_it_may_hold_comes_up_and_takes_it_up_piece_by_piece() {
+    let mut scene = Scene::new(Bounds::default());
+    let work = scene.deploy("work", WORK);
+    for _ in 0..20 {
+        scene.start(work, &large(100_000)).try_recv().unwrap().unwrap();
+    }
+    assert_eq!((scene.in_memory(), scene.made), (20, 20));
+    scene.bounds.bytes_max = 1_000_000;
+    for _ in 0..2 {
+        scene.open();
+        assert!(scene.in_memory() <= 4, "{}", scene.in_memory());
+        scene.go_on();
+        assert!((1..=4).contains(&scene.calls.len()), "{}", scene.calls.len());
+    }
+    let again = scene.made - scene.calls.len();
+    while scene.answer_one() {}
+    assert_eq!((scene.stored(), scene.in_memory()), ((0, 20), 0));
+    assert_eq!(scene.made - again, 20, "each was called once more, and no more often");
+}
+
+#[test]
+fn a_machine_that_starts_itself_stays_within_the_quota() {
+    for pattern in ["", ".sync:2"] {
+        let mut scene = Scene::new(Bounds { executions_max: 10, ..Bounds::default() });
+        let again = scene.deploy("again", &AGAIN.replace("PATTERN", pattern));
+        let started = scene.ask_for(again, "{}");
+        let mut most = 0;
+        for _ in 0..1_000 {
+            scene.turns(1);
+            most = most.max(scene.in_memory());
+        }
+        assert!(started.try_recv().unwrap().is_ok());
+        assert!((2..=10 + 64).contains(&most), "{pattern:?}: {most} at once");
+    }
+}
+
+#[test]
+fn parents_that_fill_the_quota_have_their_children_one_after_the_other() {
+    let mut scene = Scene::new(Bounds { executions_max: 5, ..Bounds::default() });
+    scene.deploy("work", WORK);
+    let parent = scene.deploy("parent", PARENT);
+    let started: Vec<Answered> = (0..8).map(|_| scene.ask_for(parent, "{}")).collect();
+    scene.go_on();
+    assert!(started.iter().all(|answered| answered.try_recv().unwrap().is_ok()));
+    assert_eq!(scene.calls.len(), 1, "there is no place, so one line goes on");
+    let mut most = 0;
+    while scene.answer_one() {
+        most = most.max(scene.calls.len());
+    }
+    assert_eq!((scene.stored(), scene.made), ((0, 16), 8));
+    assert!(most <= 5, "{most}");
+}
+
+#[test]
+fn children_of_a_map_run_stay_within_the_quota() {
+    let mut scene = Scene::new(Bounds { executions_max: 4, ..Bounds::default() });
+    let spread = scene.deploy("spread", SPREAD);
+    scene.start(spread, "[1,2,3,4,5,6,7,8,9,10]").try_recv().unwrap().unwrap();
+    let mut most = 0;
+    loop {
+        most = most.max(scene.calls.len());
+        if !scene.answer_one() {
+            break;
+        }
+    }
+    assert_eq!((most, scene.made), (3, 10), "the parent has the fourth place");
+}
