@@ -368,10 +368,10 @@ impl Store for SqliteStore {
     }
 
     fn give_back(&mut self, pages: u32, reserves: bool) -> Result<Room, CommitError> {
-        let room = self.transact("giving room back in", |connection| {
+        let (room, given) = self.transact("giving room back in", |connection| {
             Ok(room::give_back(connection, pages, reserves)?)
         })?;
-        if room.gives_back && !room.more {
+        if given && !room.more {
             // The file is cut off when the log has been copied.
             self.shared.checkpointer.desk.copy();
         }

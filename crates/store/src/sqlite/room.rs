@@ -28,17 +28,21 @@ pub(super) fn free(connection: &Connection) -> Result<Room, Trouble> {
     Ok(Room { free_bytes, gives_back, more: false })
 }
 
-/// Gives a slice back, but for what will soon be used.
-pub(super) fn give_back(connection: &Connection, pages: u32, reserves: bool) -> Result<Room, Trouble> {
+/// Gives a slice back, but for what will soon be used; whether there was anything to give.
+pub(super) fn give_back(
+    connection: &Connection,
+    pages: u32,
+    reserves: bool,
+) -> Result<(Room, bool), Trouble> {
     let room = free(connection)?;
     let reserve = if reserves { RESERVE.max(number(connection, "page_count")? / RESERVE_PART) } else { 0 };
     let excess = number(connection, "freelist_count")? - reserve;
     if !room.gives_back || excess <= 0 {
-        return Ok(room);
+        return Ok((room, false));
     }
     let slice = excess.min(i64::from(pages));
     let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({slice})"))?;
     let mut rows = statement.query([])?;
     while rows.next()?.is_some() {}
-    Ok(Room { more: excess > slice, ..free(connection)? })
+    Ok((Room { more: excess > slice, ..free(connection)? }, true))
 }

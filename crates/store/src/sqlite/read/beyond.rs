@@ -20,6 +20,8 @@ use std::collections::btree_map::Entry;
 pub(in crate::sqlite) struct Beyond {
     /// By the row's id; each list is in order.
     rows: BTreeMap<i64, Vec<ExecutionId>>,
+    /// Who begins in which journal row, of the rows that were asked for it.
+    begun: BTreeMap<i64, Vec<Unlisted>>,
     /// In how many rows each stands.
     standing: BTreeMap<ExecutionId, u32>,
 }
@@ -58,12 +60,24 @@ impl Beyond {
         connection: &Connection,
         shard: Shard,
     ) -> Result<Vec<Unlisted>, Trouble> {
-        let mut unlisted = Vec::new();
+        let ids = self.learn(connection, shard)?;
+        self.begun.retain(|id, _| self.rows.contains_key(id));
         let mut has_row = connection.prepare_cached("SELECT 1 FROM execution WHERE id = ?1")?;
-        for id in self.learn(connection, shard)? {
-            for (execution, turn) in open(connection, id)?.unwrap_or_default() {
-                if turn.number == 1 && !has_row.exists([id_of(execution)])? {
-                    unlisted.extend(Unlisted::of(execution, &turn));
+        let mut unlisted = Vec::new();
+        for id in ids {
+            let begun = match self.begun.entry(id) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(unknown) => {
+                    let turns = open(connection, id)?.unwrap_or_default();
+                    let first = turns.iter().filter(|(_, turn)| turn.number == 1);
+                    unknown.insert(
+                        first.filter_map(|(execution, turn)| Unlisted::of(*execution, turn)).collect(),
+                    )
+                }
+            };
+            for begun in begun.iter() {
+                if !has_row.exists([id_of(begun.summary.execution)])? {
+                    unlisted.push(begun.clone());
                 }
             }
         }
@@ -88,7 +102,7 @@ impl Beyond {
             .collect::<Result<Vec<i64>, _>>()?;
         let oldest = ids.first().copied().unwrap_or(last);
         let gone: Vec<i64> = self.rows.range(first..oldest).map(|(id, _)| *id).collect();
-        for execution in gone.iter().flat_map(|id| self.rows.remove(id)).flatten() {
+        for execution in gone.iter().filter_map(|id| self.rows.remove(id)).flatten() {
             if let Entry::Occupied(mut rows) = self.standing.entry(execution) {
                 *rows.get_mut() -= 1;
                 if *rows.get() == 0 {
