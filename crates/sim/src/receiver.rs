@@ -5,7 +5,7 @@
 
 mod unkind;
 
-use unkind::declined;
+pub(crate) use unkind::{DECLINED, declined};
 
 use crate::dice::{Dice, hash};
 use crate::machines::result_of;

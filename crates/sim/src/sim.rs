@@ -19,7 +19,7 @@ use crate::history::History;
 use crate::home::Home;
 use crate::observed::Life;
 use crate::plan::{Fault, HELD, Plan, Trouble};
-use crate::receiver::Receiver;
+use crate::receiver::{DECLINED, Receiver};
 use crate::sabotage::Sabotage;
 use crate::store::{Disk, SharedDisk, SimStore};
 use listing::Listing;
@@ -124,7 +124,7 @@ impl Destinations for Everybody {
     fn policy(&self, resource: &Resource, _: &Payload) -> Policy {
         let is_held = matches!(&resource.target, Target::Step { name } if HELD.contains(&&**name));
         let uncertain = if is_held { Uncertain::Hold } else { Uncertain::Retry };
-        Policy { uncertain, ..Policy::default() }
+        Policy { uncertain, refused: Arc::from([DECLINED.into()]), ..Policy::default() }
     }
 }
 

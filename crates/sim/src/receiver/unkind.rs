@@ -91,7 +91,7 @@ impl Receiver {
 }
 
 /// The error by which commands and workers refuse.
-const DECLINED: &str = "Declined";
+pub(crate) const DECLINED: &str = "Declined";
 
 /// What an error says by itself, whatever its name.
 const UNNAMED: Certainty = Certainty::Ambiguous;
@@ -102,6 +102,6 @@ fn lost() -> Outcome {
 }
 
 /// A command or a worker says by name that it did nothing; that this name is a refusal is said of its destination.
-pub(super) fn declined() -> Outcome {
+pub(crate) fn declined() -> Outcome {
     Outcome::Failed { fault: Fault::new(DECLINED, "Not this time."), certainty: UNNAMED }
 }
