@@ -340,7 +340,7 @@ fn whatever_crashes(machine: &str, input: &str, prepare: fn(&mut Rig), check: fn
         rig.until_ended(parent);
         check(&mut rig, parent);
         if is_over {
-            assert!(crash_after > 5, "it was over after {crash_after} commits");
+            assert!(crash_after > 4, "it was over after {crash_after} commits");
             return;
         }
     }
