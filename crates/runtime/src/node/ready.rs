@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 /// What the cheapest Turn costs, in units of work: there is more to it than what its expressions take.
 const TURN_WORK: u64 = 5_000;
-/// With more machines than this, those that have nothing to do and owe nothing are forgotten.
+/// With more machines than this, those that have nothing to do and owe no more than a cheap Turn are forgotten.
 const LANES_MAX: usize = 1_024;
 
 /// The executions that are ready for a Turn.
@@ -77,8 +77,12 @@ impl Ready {
     /// that stand at the same place: however many begin, the others go on.
     pub(super) fn push(&mut self, machine: Option<MachineId>, who: ExecutionId, ended: Option<u64>) {
         if self.lanes.len() > LANES_MAX && !self.lanes.contains_key(&machine) {
-            let now = self.line.now;
-            self.lanes.retain(|_, lane| lane.stands || lane.ended > now || !lane.line.heap.is_empty());
+            let owes = self.line.now + TURN_WORK;
+            let current = self.current.map(|(machine, ..)| machine);
+            self.lanes.retain(|machine, lane| {
+                let is_busy = lane.stands || !lane.line.heap.is_empty() || current == Some(*machine);
+                is_busy || lane.ended > owes
+            });
         }
         self.waiting += 1;
         let lane = self.lanes.entry(machine).or_default();
@@ -179,7 +183,7 @@ mod tests {
     #[test]
     fn fifty_expensive_executions_of_one_machine_count_as_one_machine() {
         let mut ready = Ready::default();
-        let mut known: Vec<_> = (0..50).map(|number| (machine(1), id(number), HOG)).collect();
+        let mut known: Vec<_> = (0..50).map(|number| (machine(1), id(number), HOG / 10)).collect();
         known.push((machine(2), id(50), 1_000));
         for (machine, who, _) in &known {
             ready.push(*machine, *who, None);
