@@ -47,7 +47,7 @@ fn save(data: &mut Data, which: &str, file: &Path) -> Result<usize> {
     }
     writer
         .into_inner()
-        .map_err(|error| error.into_error())
+        .map_err(std::io::IntoInnerError::into_error)
         .and_then(|file| file.sync_all())
         .with_context(name)?;
     Ok(turns)

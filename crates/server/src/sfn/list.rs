@@ -106,12 +106,11 @@ pub(super) async fn executions(api: &Api, request: Requested<'_>) -> Result<Valu
     if filter.redriven.is_some() && filter.map_run.is_some() {
         return Err(ApiError::invalid("redriveFilter cannot be used with a mapRunArn"));
     }
-    let after = match filter.map_run {
-        None => pages.after(read_place)?,
-        Some(_) => {
-            filter.before_child = pages.after(|place| place.parse().ok())?;
-            None
-        }
+    let after = if filter.map_run.is_none() {
+        pages.after(read_place)?
+    } else {
+        filter.before_child = pages.after(|place| place.parse().ok())?;
+        None
     };
     if request.text("statusFilter") == Some("PENDING_REDRIVE") {
         return Ok(pages.answer("executions", Vec::new(), None));
