@@ -52,9 +52,8 @@ fn take(listener: &TcpListener, answer: Option<&str>) -> String {
         match line.trim_end().to_ascii_lowercase().split_once(": ") {
             Some(("idempotency-key", value)) => value.clone_into(&mut key),
             Some(("content-length", value)) => length = value.parse().expect("a length is a number"),
-            Some(_) => {}
             None if line.trim_end().is_empty() => break,
-            None => {}
+            Some(_) | None => {}
         }
     }
     stream.read_exact(&mut vec![0; length]).expect("the body comes");

@@ -10,8 +10,8 @@ use perdura_engine::asl::machine::Machine;
 use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::source::Source;
 use perdura_engine::{
-    Arns, By, Call, Certainty, Effect, Execution, ExecutionId, Fault, Identity, Input, Limits, Moment,
-    Outcome, Status, Timestamp, decide,
+    Arns, Call, Certainty, Effect, Execution, ExecutionId, Fault, Identity, Input, Limits, Moment, Outcome,
+    Status, Timestamp, decide,
 };
 use std::fmt::Write;
 use std::sync::Arc;

@@ -40,11 +40,11 @@ impl Answered {
         for event in turn.events().filter(|event| event.strand == token.strand) {
             match &event.kind {
                 EventKind::TaskScheduled(scheduled) => {
-                    self = self.after_schedule(token.secret, scheduled.secret)
+                    self = self.after_schedule(token.secret, scheduled.secret);
                 }
                 EventKind::TaskSucceeded { output, .. } => match self {
                     Self::Open | Self::Failed { round_over: false, .. } => {
-                        self = Self::Succeeded(output.clone())
+                        self = Self::Succeeded(output.clone());
                     }
                     Self::Never | Self::Failed { .. } | Self::Succeeded(_) => {}
                 },

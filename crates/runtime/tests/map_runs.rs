@@ -146,7 +146,7 @@ impl Rig {
         }
         for deed in fetches.into_iter().chain(deeds) {
             match deed {
-                Deed::Perform { execution, call } => self.perform(execution, call),
+                Deed::Perform { execution, call } => self.perform(execution, &call),
                 Deed::Cancel { .. } | Deed::Publish { .. } => {}
                 Deed::Fetch(fetch) => self.fetch(fetch),
             }
@@ -154,7 +154,7 @@ impl Rig {
         self.give_items();
     }
 
-    fn perform(&mut self, execution: ExecutionId, call: Call) {
+    fn perform(&mut self, execution: ExecutionId, call: &Call) {
         let text = call.input.to_string();
         if (self.hangs)(&text) {
             return;
