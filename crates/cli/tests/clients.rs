@@ -150,5 +150,5 @@ fn the_aws_command_tells_a_story() {
 fn the_javascript_sdk_tells_a_story() {
     let mut command = Command::new("node");
     command.arg(program("story.cjs")).env("NODE_PATH", installed("node/node_modules"));
-    tell("javascript", command, "", &[]);
+    tell("javascript", command, NAMED, &[]);
 }

@@ -48,7 +48,10 @@ fn a_task_is_taken_and_answered_once_whoever_says_it_twice() {
         .map(|event| text(event, "what"))
         .collect();
     assert_eq!(what[..3], ["sent", "taken by anna", "succeeded"], "{what:?}");
-    assert!(what.last().is_some_and(|last| last.starts_with("late answer, a failure")), "{what:?}");
+    assert!(
+        !what.iter().any(|event| event.contains("failure")),
+        "what changes nothing is not recorded: {what:?}"
+    );
     drop(server);
     let shown = scene.on_data(&["activity", "heartbeat", &token]);
     shown.fails(1, &["no server holds this data", "perdura serve"]);

@@ -6,7 +6,7 @@ use crate::execution::{Core, REDRIVE_TOKENS_MAX, Status};
 use crate::id::{Attempt, Round, Seq, StrandId};
 use crate::input::Certainty;
 use crate::kept;
-use crate::strand::{Clock, Run, Sent, Standing, Step, Strand};
+use crate::strand::{Clock, MapRunId, Run, Sent, Standing, Step, Strand};
 use crate::turn::{LedgerStatus, Note, Record};
 use perdura_asl::error::DATA_LIMIT_EXCEEDED;
 use perdura_asl::json::Payload;
@@ -66,6 +66,7 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
                 round: Round::FIRST,
                 sent: None,
                 result: None,
+                map_run: None,
                 done: None,
                 standing: Standing::Ready,
             });
@@ -140,12 +141,15 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
         }
         EventKind::MapRunStarted { arn } => {
             let (arn, began_at) = (arn.clone(), event.at);
-            step.standing = Standing::MapRunning { arn, began_at, over: false, redriven: false };
+            step.map_run = Some(MapRunId { arn: arn.clone(), began_at });
+            step.standing = Standing::MapRunning { arn, began_at, over: false, redriven_at: None };
             table.core().ready.remove(&id);
         }
         EventKind::MapRunRedriven { .. } => {
-            if let Standing::MapRunning { over, redriven, .. } = &mut step.standing {
-                (*over, *redriven) = (false, true);
+            if let Some(MapRunId { arn, began_at }) = step.map_run.clone() {
+                let redriven_at = Some(event.at);
+                step.standing = Standing::MapRunning { arn, began_at, over: false, redriven_at };
+                table.core().ready.remove(&id);
             }
         }
         EventKind::MapRunSucceeded | EventKind::MapRunFailed(_) => {

@@ -100,8 +100,8 @@ pub struct MapRunOrder {
     pub flow: FlowIx,
     /// Standard or Express children.
     pub execution_type: MachineType,
-    /// The run is taken up again: only children that did not succeed.
-    pub redriven: bool,
+    /// When the run was taken up again, if it was: only children that did not succeed run, each once since then.
+    pub redriven_at: Option<Timestamp>,
     /// The state's input, after `InputPath`.
     pub input: Payload,
     /// The context object, for the selector.

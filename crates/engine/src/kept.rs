@@ -8,7 +8,7 @@
 use crate::draft::Draft;
 use crate::id::{Round, StrandId};
 use crate::input::Certainty;
-use crate::strand::{Sent, Step};
+use crate::strand::{MapRunId, Sent, Step};
 use perdura_asl::json::Payload;
 use perdura_asl::machine::{Kind, MapMode, State};
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,8 @@ pub enum Kept {
     /// Performed, with this result. The same goes out again under the same key, and where that may not be, the result
     /// is used.
     Done(Box<Sent>, Payload),
+    /// A Map Run of this round: it is taken up again, with the children that it has.
+    MapRun(Round, MapRunId),
 }
 
 impl Kept {
@@ -52,7 +54,7 @@ impl Kept {
 
     fn bytes(&self) -> usize {
         match self {
-            Self::Round(_) | Self::Again(_) => 0,
+            Self::Round(_) | Self::Again(_) | Self::MapRun(..) => 0,
             Self::Done(sent, result) => sent.input.len() + result.len(),
         }
     }
@@ -61,6 +63,10 @@ impl Kept {
     fn resume(self, step: &mut Step) {
         match self {
             Self::Round(round) => step.round = round,
+            Self::MapRun(round, run) => {
+                step.round = round;
+                step.map_run = Some(run);
+            }
             Self::Again(sent) => {
                 step.round = sent.round;
                 step.sent = Some(*sent);
@@ -112,8 +118,9 @@ pub(crate) fn keep(table: &mut Draft<'_>, strand: StrandId) {
     let Some(step) = table.peek(strand).and_then(|strand| strand.step.as_ref()) else { return };
     let kept = match &table.base.machine.state(step.state).kind {
         Kind::Task(_) => Kept::of(step),
-        // Its children are executions of their own; another run of it has others.
-        Kind::Map(map) if map.mode != MapMode::Inline => Some(Kept::Round(step.round.next())),
+        Kind::Map(map) if map.mode != MapMode::Inline => {
+            step.map_run.clone().map(|run| Kept::MapRun(step.round, run))
+        }
         _ => None,
     };
     if let Some(kept) = kept {

@@ -44,7 +44,7 @@ pub use input::{By, Certainty, Input, Outcome, Resolution};
 pub use kept::Kept;
 pub use map_run::{Child, Known, MapRun, MapRunBounds, MapRunCounts, MapRunOutcome, Next, Tally};
 pub use perdura_asl as asl;
-pub use strand::{Clock, Run, Sent, Standing, Step, Strand};
+pub use strand::{Clock, MapRunId, Run, Sent, Standing, Step, Strand};
 pub use test_state::{
     Calling, Configuration, Exchange, InspectionLevel, Mock, Prepared, Refused, Strictness, TestState,
     TestStatus, Variables, Verdict,

@@ -297,7 +297,7 @@ impl MapRun {
     fn runs_again(&self, status: Status) -> bool {
         match status {
             Status::Created | Status::Running | Status::Succeeded => false,
-            Status::Failed | Status::Aborted | Status::TimedOut => self.order().redriven,
+            Status::Failed | Status::Aborted | Status::TimedOut => self.order().redriven_at.is_some(),
         }
     }
 

@@ -57,6 +57,9 @@ pub struct Step {
     pub sent: Option<Sent>,
     /// What the task gave, if only the use of it failed: then it is used again, and the task not called.
     pub result: Option<Payload>,
+    /// The Map Run that it has started: a retry takes it up again, with the children that it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub map_run: Option<MapRunId>,
     /// What the task gave in an earlier run of the Parallel or Map around it: used where the call may not be repeated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done: Option<Payload>,
@@ -165,9 +168,9 @@ pub enum Standing {
         began_at: Timestamp,
         /// Its children do not run: it has ended, or was stopped; a redrive takes it up again.
         over: bool,
-        /// A redrive has taken it up: only the children that did not succeed run.
-        #[serde(default, skip_serializing_if = "is_false")]
-        redriven: bool,
+        /// When a redrive or a retry has taken it up: only the children that did not succeed run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        redriven_at: Option<Timestamp>,
     },
 }
 
@@ -183,10 +186,12 @@ impl Standing {
 
 /// One run of a Distributed Map. What is drawn by chance for it follows from these two, so that the same run is
 /// ordered alike however often.
-#[derive(Clone, Debug)]
-pub(crate) struct MapRunId {
-    pub(crate) arn: Arc<str>,
-    pub(crate) began_at: Timestamp,
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MapRunId {
+    /// Its ARN.
+    pub arn: Arc<str>,
+    /// When it began.
+    pub began_at: Timestamp,
 }
 
 /// A time that may pass, by the steady clock. An activity's begins when a worker takes it, every other as the call leaves.

@@ -142,6 +142,7 @@ stories! {
     a_distributed_map_is_ordered_and_gathered: "distributed_map";
     a_distributed_map_reads_and_writes_elsewhere: "distributed_map_reads_and_writes";
     a_distributed_map_may_fail_be_retried_and_caught: "distributed_map_fails";
+    a_retried_map_run_goes_on_under_its_key: "distributed_map_is_retried";
     a_redriven_map_run_goes_on_under_its_key: "distributed_map_is_redriven";
     children_are_stopped_with_their_parent: "distributed_map_is_stopped";
 

@@ -317,7 +317,8 @@ fn a_run_that_is_taken_up_again_starts_what_was_not_started() {
 #[test]
 fn a_redrive_runs_those_that_did_not_succeed() {
     let (machine, order) = order(r#""ToleratedFailureCount":1,"#, "[0,1,2,3]");
-    let mut run = MapRun::new(machine, MapRunOrder { redriven: true, ..order }, 1_000);
+    let mut run =
+        MapRun::new(machine, MapRunOrder { redriven_at: Some(perdura_engine::Timestamp(1)), ..order }, 1_000);
     let mut known = Known::default();
     for (index, status) in [(0, Status::Succeeded), (1, Status::Failed), (2, Status::Aborted)] {
         known.set(index, status);

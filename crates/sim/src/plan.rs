@@ -31,7 +31,8 @@ impl Trouble {
     pub const ALL: [Self; 7] =
         [Self::Dying, Self::Exits, Self::Overlaps, Self::Fans, Self::Spreads, Self::Sweeps, Self::Clocks];
     /// Those that every run may have.
-    const USUAL: [Self; 5] = [Self::Dying, Self::Exits, Self::Overlaps, Self::Fans, Self::Sweeps];
+    const USUAL: [Self; 6] =
+        [Self::Dying, Self::Exits, Self::Overlaps, Self::Fans, Self::Spreads, Self::Sweeps];
 }
 
 impl std::str::FromStr for Trouble {

@@ -86,7 +86,8 @@ impl Turning<'_> {
         let retries = told.unwrap_or_else(|| step.retries.get(&at).copied().unwrap_or(0));
         // Only what was certainly not done may be done under a new key; a call that succeeded and whose
         // result could then not be used is not done again under another.
-        let refused = step.sent.as_ref().is_none_or(Sent::is_refused);
+        // A Map Run keeps its key too: its children follow from it.
+        let refused = step.map_run.is_none() && step.sent.as_ref().is_none_or(Sent::is_refused);
         let round = if refused { step.round.next() } else { step.round };
         if retrier.delay_ms(retries, 0.0).is_none() {
             return false;

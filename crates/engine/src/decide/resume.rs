@@ -41,14 +41,14 @@ impl Turning<'_> {
     }
 
     fn resume_map_run(&mut self, strand: StrandId) {
-        let Standing::MapRunning { arn, began_at, over: false, redriven } = &self.step(strand).standing
+        let Standing::MapRunning { arn, began_at, over: false, redriven_at } = &self.step(strand).standing
         else {
             return;
         };
-        let (run, redriven) = (MapRunId { arn: arn.clone(), began_at: *began_at }, *redriven);
+        let (run, redriven_at) = (MapRunId { arn: arn.clone(), began_at: *began_at }, *redriven_at);
         match self.map_run_order(strand, run) {
             Ok(mut order) => {
-                order.redriven = redriven;
+                order.redriven_at = redriven_at;
                 self.effects.push(Effect::StartMapRun(Box::new(order)));
             }
             Err(failure) => self.evaluation_failed(strand, failure),

@@ -21,6 +21,9 @@ impl Turning<'_> {
         state: &State,
         map: &MapState,
     ) -> Result<(), Failure> {
+        if let Some(run) = self.step(strand).map_run.clone() {
+            return self.retry_map_run(strand, run);
+        }
         let unique = self.dice.uuid();
         let label = match &map.mode {
             MapMode::Distributed { label: Some(label), .. } => label.clone(),
@@ -28,31 +31,36 @@ impl Turning<'_> {
         };
         let arn: Arc<str> = arn::map_run(&self.draft.base.identity.machine_arn, &label, &unique).into();
         let order = self.map_run_order(strand, MapRunId { arn: arn.clone(), began_at: self.now })?;
-        let length = order.items.as_ref().map_or(0, |items| match items.value() {
-            Value::Array(items) => items.len(),
-            Value::Object(items) => items.len(),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
-        });
-        self.emit(strand, EventKind::MapStateStarted { length: length as u64 });
+        self.emit(strand, EventKind::MapStateStarted { length: length(&order) });
         self.emit(strand, EventKind::MapRunStarted { arn });
         self.effects.push(Effect::StartMapRun(Box::new(order)));
         Ok(())
     }
 
+    /// A retry goes on with the children that there are: what they left in doubt stays under its keys, and those that
+    /// succeeded are not run again.
+    fn retry_map_run(&mut self, strand: StrandId, run: MapRunId) -> Result<(), Failure> {
+        let order = self.map_run_order(strand, run)?;
+        self.emit(strand, EventKind::MapStateStarted { length: length(&order) });
+        self.take_up_map_run(strand, order);
+        Ok(())
+    }
+
     /// The same Map Run goes on with the children that did not succeed.
     pub(super) fn redrive_map_run(&mut self, strand: StrandId) {
-        let Standing::MapRunning { arn, began_at, .. } = &self.step(strand).standing else { return };
-        let (arn, began_at) = (arn.clone(), *began_at);
-        let run = MapRunId { arn: arn.clone(), began_at };
+        let Some(run) = self.step(strand).map_run.clone() else { return };
         match self.map_run_order(strand, run) {
-            Ok(mut order) => {
-                order.redriven = true;
-                let redrive_count = self.draft.changes.core.redrives;
-                self.emit(strand, EventKind::MapRunRedriven { arn, redrive_count });
-                self.effects.push(Effect::StartMapRun(Box::new(order)));
-            }
+            Ok(order) => self.take_up_map_run(strand, order),
             Err(failure) => self.evaluation_failed(strand, failure),
         }
+    }
+
+    fn take_up_map_run(&mut self, strand: StrandId, mut order: MapRunOrder) {
+        let retries = u32::try_from(self.step(strand).retry_count()).unwrap_or(u32::MAX);
+        let redrive_count = self.draft.changes.core.redrives.saturating_add(retries);
+        order.redriven_at = Some(self.now);
+        self.emit(strand, EventKind::MapRunRedriven { arn: order.arn.clone(), redrive_count });
+        self.effects.push(Effect::StartMapRun(Box::new(order)));
     }
 
     /// The order of this run: made of what the strand sees and of the run itself, so that it can be made again.
@@ -130,7 +138,7 @@ impl Turning<'_> {
                 key: self.key(strand),
                 arn: run.arn,
                 began_at: run.began_at,
-                redriven: false,
+                redriven_at: None,
                 state: self.step(strand).state,
                 flow: map.processor,
                 execution_type,
@@ -190,6 +198,16 @@ impl Turning<'_> {
             }
         }
     }
+}
+
+/// How many items an order has, as far as it is known.
+fn length(order: &MapRunOrder) -> u64 {
+    let items = order.items.as_ref().map_or(0, |items| match items.value() {
+        Value::Array(items) => items.len(),
+        Value::Object(items) => items.len(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    });
+    items as u64
 }
 
 /// A Map without a label gets one of the first letters of its name.

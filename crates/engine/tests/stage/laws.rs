@@ -300,7 +300,7 @@ pub(crate) fn ledger_marks_are_complete(turn: &Turn) {
                 match kept {
                     Kept::Done(..) => Some(LedgerStatus::Completed),
                     Kept::Round(_) => Some(LedgerStatus::Failed),
-                    Kept::Again(_) => None,
+                    Kept::Again(_) | Kept::MapRun(..) => None,
                 }
             }
             (Some(Record::Event(event)), _) if event.strand == *strand => match &event.kind {

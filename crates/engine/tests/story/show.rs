@@ -197,6 +197,7 @@ fn note_line(note: &Note) -> String {
                 Kept::Again(sent) => {
                     format!("again after attempt {} of round {}", sent.attempt.0, sent.round.0)
                 }
+                Kept::MapRun(round, _) => format!("its Map Run of round {}", round.0),
                 Kept::Done(sent, result) => format!("done in round {} with {result}", sent.round.0),
             };
             format!("settled{}: {kept}", on(*strand))
@@ -273,7 +274,7 @@ fn map_run_line(order: &MapRunOrder) -> String {
             write!(line, "; {what} {value}").expect("a String takes all");
         }
     };
-    tell("again", order.redriven.then(String::new));
+    tell("again", order.redriven_at.map(|_| String::new()));
     tell("type", Some(format!("{:?}", order.execution_type)));
     tell("input", Some(order.input.to_string()));
     tell("items", order.items.as_ref().map(ToString::to_string));

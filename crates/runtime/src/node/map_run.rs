@@ -13,10 +13,9 @@ use crate::items::{Fed, Source};
 use crate::message::{AdjustError, InputError, MapRunChange, Reply, Unavailable};
 use perdura_engine::asl::error::{ITEM_READER, RUNTIME};
 use perdura_engine::asl::json::Value;
-use perdura_engine::asl::timestamp::parse_ms;
 use perdura_engine::{
     By, Child, ExecutionId, Fault, Identity, Input, MapRun, MapRunOrder, MapRunOutcome, Moment, Next, Status,
-    TURN_WORK_MAX, Timestamp,
+    TURN_WORK_MAX,
 };
 use perdura_store::{ChildOf, Failure, MachineId, MapRunRow, RevisionId, Shard};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -269,7 +268,7 @@ impl Node {
             started_at: order.began_at,
             ended_at: None,
             redrives: redrives(&order.context),
-            redriven_at: redriven_at(&order.context),
+            redriven_at: order.redriven_at,
             bounds: perdura_engine::MapRunBounds::default(),
             source_version: None,
             counts: perdura_engine::MapRunCounts::default(),
@@ -768,9 +767,4 @@ impl Node {
 fn redrives(context: &Value) -> u32 {
     let count = context.get("Execution").and_then(|execution| execution.get("RedriveCount"));
     count.and_then(Value::as_i64).and_then(|count| u32::try_from(count).ok()).unwrap_or(0)
-}
-
-fn redriven_at(context: &Value) -> Option<Timestamp> {
-    let at = context.get("Execution").and_then(|execution| execution.get("RedriveTime"))?;
-    parse_ms(at.as_str()?).map(Timestamp)
 }
