@@ -308,3 +308,17 @@ fn children_of_a_map_run_stay_within_the_quota() {
     }
     assert_eq!((most, scene.made), (3, 10), "the parent has the fourth place");
 }
+
+#[test]
+fn starts_that_are_let_in_at_the_same_moment_are_executions_of_their_own() {
+    let mut scene = Scene::new(Bounds { bytes_max: 1_000_000, ..Bounds::default() });
+    let work = scene.deploy("work", WORK);
+    // One large one fills the memory; the small ones wait behind it, and begin together when it has ended.
+    scene.start(work, &large(300_000)).try_recv().unwrap().unwrap();
+    let waiting: Vec<Answered> = (0..5).map(|number| scene.start(work, &number.to_string())).collect();
+    assert!(waiting.iter().all(|answered| answered.try_recv().is_err()), "they wait");
+    assert!(scene.answer_one());
+    let begun: std::collections::BTreeSet<ExecutionId> =
+        waiting.iter().map(|answered| answered.try_recv().unwrap().unwrap().execution).collect();
+    assert_eq!((begun.len(), scene.calls.len()), (5, 5), "each is one of its own: {begun:?}");
+}

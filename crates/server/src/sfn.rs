@@ -1,7 +1,7 @@
 //! The Step Functions API: every action, for clients that do not know us.
 //!
 //! A request is held to the service's model, then one action carries it out by the verbs of the runtime and looks at
-//! the store. [`Api::call`] is the only way in: HTTP brings requests here, and so does a Task that calls this very
+//! the store. `Api::call` is the only way in: HTTP brings requests here, and so does a Task that calls this very
 //! server. What each action does stands in a file named after its noun.
 
 mod activities;

@@ -108,12 +108,15 @@ impl Node {
         self.make_ready(id);
     }
 
-    /// A new id on a Shard that is held here; `None` if there is none.
+    /// A new id on a Shard that is held here; `None` if there is none. Several starts that waited are let in at the same
+    /// moment, so an id that was drawn from it already is passed over.
     fn draw_id(&self, moment: &Moment) -> Option<ExecutionId> {
         let id = |step: u128| ExecutionId::beginning(moment.now, moment.entropy.wrapping_add(step << 48));
         let is_held = |id: &ExecutionId| self.shards.contains(&Shard::of(*id, self.shard_count));
+        let is_new = |id: &ExecutionId| !self.slots.contains_key(id);
         // One in as many falls on a Shard as there are; so many in vain means that none is held.
-        (0..64 * u128::from(self.shard_count)).map(id).find(is_held)
+        let tries = 64 * u128::from(self.shard_count) + self.slots.len() as u128;
+        (0..tries).map(id).find(|id| is_held(id) && is_new(id))
     }
 
     pub(super) fn has_name(
