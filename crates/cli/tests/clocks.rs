@@ -9,11 +9,17 @@ use common::server::{Server, kill, stepped};
 const SLOW: &str =
     "echo $PERDURA_IDEMPOTENCY_KEY >> keys; while [ ! -e go ]; do sleep 0.05; done; echo '\"done\"'";
 const WAITS: &str = r#"{"StartAt": "W", "States": {"W": {"Type": "Wait", "Seconds": 5, "End": true}}}"#;
+/// Longer than an implausible jump is doubted.
+const LONGER: &str = r#"{"StartAt": "W", "States": {"W": {"Type": "Wait", "Seconds": 11, "End": true}}}"#;
 const CALLS: &str = r#"{"StartAt": "Call", "States": {"Call": {"Type": "Task", "TimeoutSeconds": 600, "End": true,
     "Resource": "arn:aws:lambda:us-east-1:123456789012:function:f"}}}"#;
 
 fn scene(name: &str) -> Scene {
-    Scene::new(name).function(SLOW, "").file("waits.json", WAITS).file("calls.json", CALLS)
+    Scene::new(name)
+        .function(SLOW, "")
+        .file("waits.json", WAITS)
+        .file("calls.json", CALLS)
+        .file("longer.json", LONGER)
 }
 
 /// A server whose wall clock is this many seconds off until the file `clock` says otherwise.
@@ -49,9 +55,17 @@ fn a_wall_clock_that_is_an_hour_ahead_at_first_ends_no_timeout() {
     scene.until(&["ledger", "--execution", "c"], |rows| !rows.is_empty());
     kill(server.id(), "-KILL");
     drop(server);
-    let _server = start_at(&scene, "+3600");
+    let server = start_at(&scene, "+3600");
     assert_eq!(scene.one(&["show", "c"])["status"], "RUNNING");
     set(&scene, "+0");
+    assert_eq!(scene.one(&["show", "c"])["status"], "RUNNING");
+    // Nor does what it has recorded meanwhile, in the next process.
+    kill(server.id(), "-KILL");
+    drop(server);
+    let _server = start_at(&scene, "+0");
+    scene.one(&["deploy", "longer.json"]);
+    scene.one(&["start", "longer", "--name", "l"]);
+    scene.until_status("l", "SUCCEEDED");
     assert_eq!(scene.one(&["show", "c"])["status"], "RUNNING");
     std::fs::write(scene.path("go"), "").expect("a file can be written");
     scene.until_status("c", "SUCCEEDED");

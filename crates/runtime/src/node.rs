@@ -419,7 +419,10 @@ impl Node {
                 unreadable.extend(base.filter(|_| !left.is_empty()));
                 aside.extend(left);
                 let running = node.slots.get(&id).and_then(|slot| slot.running.as_ref());
-                newest = newest.max(running.map(|running| running.execution.last_at()));
+                // Histories are told by the wall, which may have been wrong.
+                let last_at = running.map(|running| running.execution.last_at());
+                let is_plausible = |at: &Timestamp| held_until.is_none_or(|until| *at <= until);
+                newest = newest.max(last_at.filter(is_plausible));
                 is_put_off |= committer.gathered() > 0;
                 if committer.gathered_bytes() > PUT_OFF_BYTES {
                     Self::put_off(&mut committer, store)?;
@@ -797,6 +800,11 @@ impl Node {
         // Whoever asks has the process's own clock.
         wake.steady = wake.steady.map(|at| at.after_ms(-self.anchor.ahead_ms()));
         wake
+    }
+
+    /// Steady time at this moment.
+    pub(crate) fn steady_at(&mut self, moment: &Moment) -> Timestamp {
+        self.anchor.see(moment).steady
     }
 
     /// How steady time follows from this process's clock, for a node that is opened again in it.

@@ -92,7 +92,8 @@ impl Turner {
                 kind: perdura_store::FailureKind::Held,
             },
         })?;
-        let renews_at = moment.steady.after_ms(self.options.lease_for_ms / 2);
+        // At once, by steady time: the wall of which the lease was taken may be wrong just now.
+        let renews_at = moment.steady;
         Ok(Opened { node, committer, is_writing: false, sweeps: VecDeque::new(), renews_at })
     }
 
@@ -168,7 +169,7 @@ impl Turner {
         }
         if moment.steady >= opened.renews_at {
             opened.renews_at = moment.steady.after_ms(self.options.lease_for_ms / 2);
-            let expires_at = moment.now.after_ms(self.options.lease_for_ms);
+            let expires_at = opened.node.steady_at(moment).after_ms(self.options.lease_for_ms);
             if let Some(stop) = self.renew(&mut opened.committer, expires_at) {
                 return Some(stop);
             }
