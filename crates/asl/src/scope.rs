@@ -79,13 +79,12 @@ pub struct Dice {
     entropy: u128,
     thrown: Cell<u64>,
     spent: Cell<u64>,
-    allowed: Cell<u64>,
 }
 
 impl Dice {
     /// All throws follow from `entropy`; all times are `now_ms`, milliseconds since 1970.
     pub fn new(now_ms: i64, entropy: u128) -> Self {
-        Self { now_ms, entropy, thrown: Cell::new(0), spent: Cell::new(0), allowed: Cell::new(u64::MAX) }
+        Self { now_ms, entropy, thrown: Cell::new(0), spent: Cell::new(0) }
     }
 
     /// The time of the Turn, in milliseconds since 1970.
@@ -102,16 +101,6 @@ impl Dice {
     /// Counts work of an evaluation.
     pub fn spend(&self, units: u64) {
         self.spent.set(self.spent.get().saturating_add(units));
-    }
-
-    /// From here on evaluations may take so much work together; those that would take more fail.
-    pub fn allow(&self, units: u64) {
-        self.allowed.set(self.spent.get().saturating_add(units));
-    }
-
-    /// How much work evaluations may still take together.
-    pub fn left(&self) -> u64 {
-        self.allowed.get().saturating_sub(self.spent.get())
     }
 
     /// 128 unguessable bits.

@@ -225,6 +225,8 @@ impl Turner {
         match result {
             Ok(committed) => {
                 self.pause = REOPEN_AFTER;
+                // Whoever is told of a commit finds it counted.
+                self.shared.gauges.set_node(&opened.node, &opened.committer);
                 for deed in opened.node.settle(committed) {
                     self.perform(deed);
                 }

@@ -31,24 +31,22 @@ pub(super) const HELD_BYTES_MAX: usize = RANGE_MAX * ELEMENT_BYTES + 64 * 1024;
 pub(super) const TEXT_FREE_BYTES: usize = 32;
 
 /// The counters of one evaluation.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Meter {
     work: Cell<u64>,
-    work_max: u64,
     held: Cell<usize>,
 }
 
 impl Meter {
-    /// With so much work left for this evaluation and those after it.
-    pub(super) fn within(left: u64) -> Rc<Self> {
-        Rc::new(Self { work: Cell::new(0), work_max: left.min(WORK_MAX), held: Cell::new(0) })
+    pub(super) fn new() -> Rc<Self> {
+        Rc::default()
     }
 
     /// Counts work; an error once there was too much.
     pub(super) fn work(&self, units: u64) -> Fallible<()> {
         let work = self.work.get().saturating_add(units);
         self.work.set(work);
-        if work > self.work_max { Err(Error::timeout()) } else { Ok(()) }
+        if work > WORK_MAX { Err(Error::timeout()) } else { Ok(()) }
     }
 
     /// All work counted so far.

@@ -15,8 +15,6 @@ use perdura_asl::timestamp;
 
 /// What entering and leaving a state costs beside its expressions.
 const STATE_WORK: u64 = 500;
-/// What the expressions of one state may take together: three of the most expensive, or about half a second.
-pub(crate) const EXPRESSIONS_WORK_MAX: u64 = 120_000_000;
 /// So many bytes of payload are one unit: they are copied, and written.
 const BYTES_PER_UNIT: u64 = 16;
 
@@ -56,7 +54,6 @@ impl Turning<'_> {
 
     /// One strand goes on from where it is ready.
     fn take(&mut self, strand: StrandId) {
-        self.dice.allow(EXPRESSIONS_WORK_MAX);
         let machine = self.machine();
         let Some(step) = &self.strand(strand).step else {
             let (flow, input) = (self.strand(strand).flow, self.strand(strand).input.clone());
