@@ -234,35 +234,35 @@ impl Door {
 
     /// The executions of a list that no row shows yet, as they stand, the first of them, so that one that was just started
     /// is seen at once.
-    pub async fn young(&self, filter: &Filter, after: After, most: u32) -> Vec<Summary> {
+    pub async fn young(&self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
         let asked = filter.clone();
         let message = |reply| Message::Young { filter: asked, after, most: most as usize, reply };
-        let Young { mut seen, busy } = self.ask(&self.others, message).await.unwrap_or_default();
+        let Young { mut seen, busy } = self.ask(&self.others, message).await.ok_or_else(|| self.gone())?;
         for execution in busy {
             let view = self.view(execution).await;
             seen.extend(view.and_then(|view| view.young));
         }
-        filter.complete(Vec::new(), seen, after, most)
+        Ok(filter.complete(Vec::new(), seen, after, most))
     }
 
     /// A page of executions, with those that no row shows yet.
     pub async fn list(&self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
-        let young = self.young(filter, after, most).await;
+        let young = self.young(filter, after, most).await?;
         let asked = filter.clone();
         let rows = self.reading(move |reader| reader.list(&asked, after, most)).await?;
         Ok(filter.complete(rows, young, after, most))
     }
 
     /// How many executions run that no row shows yet, children of Map Runs included.
-    pub async fn unlisted(&self) -> u64 {
-        self.ask(&self.others, |reply| Message::Unlisted { reply }).await.unwrap_or_default()
+    pub async fn unlisted(&self) -> Result<u64, Failure> {
+        self.ask(&self.others, |reply| Message::Unlisted { reply }).await.ok_or_else(|| self.gone())
     }
 
     /// The Map Runs of an execution, in the order of their start.
     pub async fn map_runs(&self, execution: ExecutionId) -> Result<Vec<MapRunRow>, Failure> {
         let here = self.ask(&self.others, |reply| Message::MapRuns { execution, reply }).await;
+        let here = here.ok_or_else(|| self.gone())?;
         let mut runs = self.reading(move |reader| reader.map_runs(execution)).await?;
-        let here = here.unwrap_or_default();
         runs.retain(|run| here.iter().all(|here| here.id != run.id));
         runs.extend(here);
         runs.sort_by_key(|run| (run.started_at, run.id));
@@ -380,11 +380,16 @@ impl Door {
         let mut guard = self.shared.store();
         match guard.as_deref_mut() {
             Some(store) => work(store),
-            None => Err(CommitError::Lost(Failure {
-                what: "the store".into(),
-                why: self.trouble().map_or_else(|| "it is closed".into(), |why| why.to_string()),
-                kind: perdura_store::FailureKind::Io,
-            })),
+            None => Err(CommitError::Lost(self.gone())),
+        }
+    }
+
+    /// Why nobody is there to answer.
+    fn gone(&self) -> Failure {
+        Failure {
+            what: "the store".into(),
+            why: self.trouble().map_or_else(|| "it is closed".into(), |why| why.to_string()),
+            kind: FailureKind::Io,
         }
     }
 
@@ -414,7 +419,7 @@ fn failure(error: CommitError) -> Failure {
     match error {
         CommitError::Lost(failure) => failure,
         CommitError::Fenced { .. } | CommitError::Busy => {
-            Failure { what: "the store".into(), why: error.to_string(), kind: perdura_store::FailureKind::Io }
+            Failure { what: "the store".into(), why: error.to_string(), kind: FailureKind::Io }
         }
     }
 }

@@ -177,21 +177,21 @@ fn what_was_just_started_is_seen_at_once() {
         door.start(start(other, None, "{}")).await.unwrap();
         let mut ids = [second.execution, first.execution];
         ids.sort_unstable();
-        let mut young = door.young(&of_machine, None, 10).await;
+        let mut young = door.young(&of_machine, None, 10).await.unwrap();
         young.sort_by_key(|summary| summary.execution);
         assert_eq!(young.iter().map(|summary| summary.execution).collect::<Vec<_>>(), ids);
         assert!(
             young.iter().all(|summary| summary.status == Status::Running && summary.revision == revision)
         );
-        let first = door.young(&of_machine, None, 1).await;
+        let first = door.young(&of_machine, None, 1).await.unwrap();
         let place = (first[0].started_at, first[0].execution);
-        let mut pages = [first, door.young(&of_machine, Some(place), 1).await].concat();
+        let mut pages = [first, door.young(&of_machine, Some(place), 1).await.unwrap()].concat();
         pages.sort_by_key(|summary| summary.execution);
         assert_eq!(pages, young, "page by page it is the same");
         assert_eq!(door.list(&Filter::default(), None, 10).await.unwrap().len(), 3, "of all machines");
         let ended = Filter { status: Some(Status::Succeeded), ..Filter::default() };
         assert_eq!(door.list(&ended, None, 10).await.unwrap(), []);
-        assert_eq!(door.unlisted().await, 3);
+        assert_eq!(door.unlisted().await.unwrap(), 3);
     });
 }
 

@@ -48,7 +48,8 @@ macro_rules! store_conformance {
                 turns_come_back_in_order, totals_come_back_with_the_last_row,
                 journal_rows_go_but_never_the_newest, a_damaged_journal_row_hides_nothing_else,
                 an_execution_with_a_hole_is_damaged,
-                what_was_set_aside_is_there_when_the_journal_has_gone_on, what_was_given_up_is_gone, two_shards_in_one_commit_do_not_mix;
+                what_was_set_aside_is_there_when_the_journal_has_gone_on, what_was_set_aside_and_is_spoilt_makes_nobody_whole,
+                what_was_given_up_is_gone, two_shards_in_one_commit_do_not_mix;
             rows: ended_executions_are_not_recovered, sleepers_are_not_recovered, awake_rows_are_recovered,
                 a_sleeper_with_newer_turns_is_recovered, turns_that_a_row_covers_are_not_given_again,
                 a_listed_row_is_recovered_from_the_journal, a_listed_row_leaves_content_in_place,

@@ -31,11 +31,13 @@ struct Found {
     turns: Vec<(Position, StoredTurn)>,
     /// Some of the Turns were set aside, and may stand in the journal too.
     is_aside: bool,
+    /// What was set aside cannot be read.
+    damage: Option<Damage>,
 }
 
 impl Found {
     fn new(standing: Standing) -> Self {
-        Self { standing, turns: Vec::new(), is_aside: false }
+        Self { standing, turns: Vec::new(), is_aside: false, damage: None }
     }
 
     fn take(&mut self, position: Position, turn: StoredTurn) {
@@ -87,19 +89,23 @@ impl Journal {
         Ok(())
     }
 
-    /// What was set aside before, in the order of its positions, and before the journal is read.
+    /// What was set aside of an execution before, in the order of its positions, and before the journal is read.
     pub(crate) fn take_back<E>(
         &mut self,
+        execution: ExecutionId,
         position: Position,
         sealed: &[u8],
         mut standing: impl FnMut(ExecutionId) -> Result<Standing, E>,
     ) -> Result<(), E> {
-        let turns = record::read_journal(sealed).map(|(_, turns)| turns).unwrap_or_default();
-        for (execution, turn) in turns {
-            let found = self.found(execution, &mut standing)?;
-            // It is told, whatever is left of it.
-            (found.is_aside, found.standing.awake) = (true, true);
-            found.take(position, turn);
+        let found = self.found(execution, &mut standing)?;
+        // It is told, whatever is left of it.
+        (found.is_aside, found.standing.awake) = (true, true);
+        match record::read_journal(sealed) {
+            Ok((_, turns)) => turns.into_iter().for_each(|(_, turn)| found.take(position, turn)),
+            Err(damage) => {
+                found.damage =
+                    Some(Damage(format!("what was set aside of journal row {}: {damage}", position.0)));
+            }
         }
         Ok(())
     }
@@ -177,6 +183,9 @@ fn within(part: &str, damage: &Damage) -> Damage {
 }
 
 fn whole(found: &Found) -> Result<(), Damage> {
+    if let Some(damage) = &found.damage {
+        return Err(damage.clone());
+    }
     if found.standing.covered == 0 && found.turns.is_empty() {
         return Err(Damage("its Turns are missing from the journal".to_owned()));
     }

@@ -218,8 +218,8 @@ impl Store for MemoryStore {
         for ((shard, position, execution), sealed) in &memory.aside {
             match (execution, sealed) {
                 (Some(execution), None) => journal.given_up(*execution),
-                (Some(_), Some(sealed)) if *shard == lease.shard => {
-                    let Ok(()) = journal.take_back(*position, sealed, standing);
+                (Some(execution), Some(sealed)) if *shard == lease.shard => {
+                    let Ok(()) = journal.take_back(*execution, *position, sealed, standing);
                 }
                 _ => {}
             }

@@ -91,7 +91,7 @@ impl Data for Served {
     }
 
     fn unlisted(&mut self) -> Result<u64, Failure> {
-        Ok(self.handle.block_on(self.door.unlisted()))
+        self.handle.block_on(self.door.unlisted())
     }
 
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Refusal> {

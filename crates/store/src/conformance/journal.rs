@@ -6,7 +6,7 @@ use super::{Make, Node, at, body, ended, execution, ids, only, row, sorted, turn
 use crate::group::{Group, Part, Totals};
 use crate::lease::{Position, Shard};
 use crate::record::JournalWriter;
-use crate::store::CommitError;
+use crate::store::{CommitError, FailureKind};
 use std::sync::Arc;
 
 pub fn a_commit_is_all_or_nothing(make: Make<'_>) {
@@ -214,6 +214,28 @@ pub fn what_was_set_aside_is_there_when_the_journal_has_gone_on(make: Make<'_>) 
     // Whoever can read it writes its row, and then nothing is kept aside.
     node.rows(vec![ended(only(1), 3, 10)]);
     assert_eq!(node.recover().damaged, []);
+}
+
+pub fn what_was_set_aside_and_is_spoilt_makes_nobody_whole(make: Make<'_>) {
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    for number in [1, 3] {
+        let part = node.turns(&[(only(1), number)]);
+        node.commit(part);
+    }
+    let mut aside = node.recover().aside;
+    let last = aside.last_mut().unwrap().turns.last_mut().unwrap();
+    *last ^= 1;
+    node.store.set_aside(&node.lease, &aside).unwrap();
+    node.move_on();
+    let recovery = node.recover();
+    assert_eq!(recovery.executions.len(), 0, "Turn 1 alone is not the execution");
+    let [(Some(who), why)] = &*recovery.damaged else { panic!("{recovery:?}") };
+    assert_eq!(*who, only(1));
+    assert!(why.starts_with("what was set aside of journal row 2: "), "{why}");
+    let failure = node.reader().turns(only(1), 1, usize::MAX).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Corrupt, "{failure}");
+    assert_eq!(node.reader().left(only(1)).unwrap().turns.len(), 1, "what can be read is shown");
 }
 
 pub fn what_was_given_up_is_gone(make: Make<'_>) {

@@ -45,7 +45,7 @@ impl Memory {
         let mut turns = Vec::new();
         for ((_, position, whose), sealed) in &self.aside {
             if let (true, Some(sealed)) = (*whose == Some(execution), sealed) {
-                let found = record::read_journal(sealed).map(|(_, turns)| turns).unwrap_or_default();
+                let (_, found) = record::read_journal(sealed)?;
                 turns.extend(found.into_iter().map(|(_, turn)| (*position, turn)));
             }
         }

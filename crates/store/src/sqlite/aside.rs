@@ -37,10 +37,10 @@ pub(super) fn read<'j>(
     )?;
     let mut rows = statement.query([shard.0])?;
     while let Some(row) = rows.next()? {
-        let position = Position(row.get::<_, i64>(0)? as u64);
+        let (position, execution) = (Position(row.get::<_, i64>(0)? as u64), execution_of(row.get(1)?));
         match row.get::<_, Option<Vec<u8>>>(2)? {
-            Some(turns) => journal.take_back(position, &turns, &mut standing)?,
-            None => journal.given_up(execution_of(row.get(1)?)),
+            Some(turns) => journal.take_back(execution, position, &turns, &mut standing)?,
+            None => journal.given_up(execution),
         }
     }
     Ok(journal)
@@ -71,7 +71,10 @@ pub(super) fn left(connection: &Connection, shard: Shard, execution: ExecutionId
         let bytes: Vec<u8> = row.get(1)?;
         take(record::read_history(&bytes, row.get::<_, i64>(0)? as u64).unwrap_or_default());
     }
-    let row = row_of(connection, execution).unwrap_or_default();
+    let row = match row_of(connection, execution) {
+        Err(trouble) if trouble.is_damage() => None,
+        row => row?,
+    };
     if let Some(content) = row.as_ref().and_then(|row| row.content.as_ref()) {
         take(record::read_history(&content.tail, content.tail_from).unwrap_or_default());
     }
@@ -79,7 +82,10 @@ pub(super) fn left(connection: &Connection, shard: Shard, execution: ExecutionId
     let mut journal = connection.prepare_cached("SELECT turns FROM journal WHERE id >= ?1 AND id <= ?2")?;
     let mut sealed: Vec<Vec<u8>> = of(connection, execution)?.into_iter().map(|(_, turns)| turns).collect();
     for turns in journal.query_map([first, last], |row| row.get(0))? {
-        sealed.extend(turns);
+        match turns.map_err(Trouble::from) {
+            Err(trouble) if trouble.is_damage() => {}
+            turns => sealed.push(turns?),
+        }
     }
     for sealed in sealed {
         let turns = record::read_journal(&sealed).map(|(_, turns)| turns).unwrap_or_default();

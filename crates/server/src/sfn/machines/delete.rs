@@ -120,7 +120,7 @@ impl Api {
     ) -> Result<usize, ApiError> {
         let mut stopped = 0;
         let filter = Filter { machine: Some(machine), status: Some(Status::Running), ..Filter::default() };
-        let mut found = self.0.door.young(&filter, None, YOUNG_MAX).await;
+        let mut found = self.0.door.young(&filter, None, YOUNG_MAX).await?;
         let mut after = None;
         loop {
             let filter = filter.clone();

@@ -36,7 +36,7 @@ impl Beyond {
     ) -> Result<Vec<(Position, StoredTurn)>, Trouble> {
         let mut turns = Vec::new();
         for (position, sealed) in aside::of(connection, execution)? {
-            let found = record::read_journal(&sealed).map(|(_, turns)| turns).unwrap_or_default();
+            let (_, found) = record::read_journal(&sealed)?;
             turns.extend(found.into_iter().map(|(_, turn)| (position, turn)));
         }
         turns.retain(|(_, turn): &(Position, StoredTurn)| turn.number > covered);
