@@ -44,7 +44,7 @@ impl Condition {
 }
 
 fn test(variable: &Path, operator: Operator, operand: &Operand, scope: &Scope<'_>) -> Result<bool, Failure> {
-    let found = variable.select(scope);
+    let found = variable.look(scope)?;
     if operator == Operator::IsPresent {
         let wanted = matches!(operand, Operand::Literal(Value::Bool(true)));
         return Ok(found.is_some() == wanted);
@@ -52,10 +52,11 @@ fn test(variable: &Path, operator: Operator, operand: &Operand, scope: &Scope<'_
     let left = found.ok_or_else(|| unresolved(variable))?;
     let right = match operand {
         Operand::Literal(value) => value.clone(),
-        Operand::Path(path) => path.select(scope).ok_or_else(|| unresolved(path))?,
+        Operand::Path(path) => path.look(scope)?.ok_or_else(|| unresolved(path))?,
     };
     let text = |side: &Value| side.as_str().map_or(0, str::len) as u64;
     scope.dice.spend((text(&left) + text(&right)) / 16);
+    scope.dice.check()?;
     let is = |truth: bool| right.as_bool() == Some(truth);
     Ok(match operator {
         Operator::IsPresent => unreachable!("answered above"),

@@ -50,7 +50,7 @@ impl Template {
 
 /// What a payload template's `name.$` selects.
 fn select_for_field(path: &Path, scope: &Scope<'_>, name: &str) -> Result<Value, Failure> {
-    path.select_in_template(scope).ok_or_else(|| {
+    path.look_in_template(scope)?.ok_or_else(|| {
         let text = path.text();
         match path.root() {
             Root::Variable(variable) if scope.variables.get(&variable).is_none() => {
@@ -97,7 +97,7 @@ impl Selection {
             Self::Nothing => Ok(Payload::default()),
             Self::Path(path) if path.is_root() && path.root() == Root::Input => Ok(input.clone()),
             Self::Path(path) => {
-                path.select(scope).map(Payload::from).ok_or_else(|| runtime(path.not_found(scope)))
+                path.look(scope)?.map(Payload::from).ok_or_else(|| runtime(path.not_found(scope)))
             }
         }
     }
@@ -119,7 +119,7 @@ impl Scalar {
     pub fn evaluate(&self, scope: &Scope<'_>, field: &str) -> Result<Value, Failure> {
         match self {
             Self::Literal(value) => Ok(value.clone()),
-            Self::Path(path) => path.select(scope).ok_or_else(|| runtime(path.not_found(scope))),
+            Self::Path(path) => path.look(scope)?.ok_or_else(|| runtime(path.not_found(scope))),
             Self::Intrinsic(intrinsic) => intrinsic.evaluate(scope),
             Self::Jsonata(expression) => evaluate_jsonata(expression, scope, field),
         }

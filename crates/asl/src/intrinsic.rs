@@ -125,6 +125,11 @@ fn as_reported(path: &Path) -> &str {
     }
 }
 
+/// Whether no more work was taken than is allowed.
+fn affordable<'c>(scope: &Scope<'_>) -> Result<(), Problem<'c>> {
+    scope.dice.check().map_err(|failure| Problem::Invalid(failure.cause))
+}
+
 impl Call {
     fn miscount(&self) -> Option<String> {
         self.function.miscount(self.arguments.len()).or_else(|| {
@@ -141,11 +146,16 @@ impl Call {
             values.push(match argument {
                 Argument::Literal(value) => value.clone(),
                 Argument::Template(raw) => Value::String(raw.clone()),
-                Argument::Path(path) => path.select(scope).ok_or(Problem::Missing(path))?,
+                Argument::Path(path) => {
+                    let found = path.select(scope);
+                    affordable(scope)?;
+                    found.ok_or(Problem::Missing(path))?
+                }
                 Argument::Call(call) => call.evaluate(scope)?,
             });
         }
         scope.dice.spend(self.function.cost(&values));
+        affordable(scope)?;
         self.function.apply(&values, scope.dice).map_err(Problem::Invalid)
     }
 }

@@ -25,7 +25,7 @@ pub use reference::ReferencePath;
 pub use walk::WORK_MAX;
 
 use crate::json::{SyntaxError, Value};
-use crate::scope::Scope;
+use crate::scope::{Failure, Scope};
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -110,14 +110,22 @@ impl Path {
         self.definite
     }
 
-    /// What it selects. `None`: a definite path that leads nowhere, or a variable that is not set.
+    /// What it selects. `None`: a definite path that leads nowhere, or a variable that is not set. An error: it would
+    /// take more work than is left.
+    pub fn look(&self, scope: &Scope<'_>) -> Result<Option<Value>, Failure> {
+        let found = self.select(scope);
+        scope.dice.check().map(|()| found)
+    }
+
+    /// The same, where having too little work left is leading nowhere.
     pub fn select(&self, scope: &Scope<'_>) -> Option<Value> {
+        let most = usize::try_from(scope.dice.left() / LOOK).map_or(WORK_MAX, |most| most.min(WORK_MAX));
         let (found, looked_at) = match &self.root {
-            Root::Input => self.walk(scope.input),
-            Root::Variable(name) => self.walk(scope.variables.get(name)?),
+            Root::Input => self.walk(scope.input, most),
+            Root::Variable(name) => self.walk(scope.variables.get(name)?, most),
             Root::Context => match self.hidden(scope) {
                 Some(hidden) => (Some(hidden), self.steps.len()),
-                None => self.walk(&scope.context.whole()),
+                None => self.walk(&scope.context.whole(), most),
             },
         };
         scope.dice.spend((1 + looked_at as u64) * LOOK);
@@ -126,26 +134,27 @@ impl Path {
 
     /// What it selects as a value of a payload template. There AWS gives `null` for an index outside of
     /// its array, where everywhere else the path leads nowhere.
-    pub fn select_in_template(&self, scope: &Scope<'_>) -> Option<Value> {
-        self.select(scope).or_else(|| {
+    pub fn look_in_template(&self, scope: &Scope<'_>) -> Result<Option<Value>, Failure> {
+        let found = self.look(scope)?;
+        Ok(found.or_else(|| {
             let (Step::Index(_), steps) = self.steps.split_last()? else { return None };
             let array = Self { steps: steps.into(), ..self.clone() }.select(scope)?;
             (self.definite && array.as_array().is_some()).then_some(Value::Null)
-        })
+        }))
     }
 
     /// What it selects from `root`, whatever it says of its root.
     pub fn select_from(&self, root: &Value) -> Option<Value> {
-        self.walk(root).0
+        self.walk(root, WORK_MAX).0
     }
 
-    /// What it selects from `root`, and how many values it looked at.
-    fn walk(&self, root: &Value) -> (Option<Value>, usize) {
+    /// What it selects from `root`, and how many values it looked at, hardly more than `most`.
+    fn walk(&self, root: &Value, most: usize) -> (Option<Value>, usize) {
         if self.definite {
             let found = walk::definite(root, &self.steps).map(Cow::into_owned).or_else(|| self.length(root));
             return (found, self.steps.len());
         }
-        walk::list(root, &self.steps)
+        walk::list(root, &self.steps, most)
     }
 
     /// Our one extension: `.length` at the end of a definite path is the length of an array.

@@ -1,10 +1,15 @@
 //! What an expression may look at while it is evaluated.
 
+use crate::error::RUNTIME;
 use crate::json::Value;
 use sha2::{Digest, Sha256};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// What a state is told whose paths, rules and calls take more work together than is allowed.
+pub const EXHAUSTED: &str = "The paths, rules and intrinsic functions of this state take more work together than one \
+    state may. Let them look at less data, or divide the work among several states.";
 
 /// The variables that are visible at one place: inner scopes first.
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,12 +84,13 @@ pub struct Dice {
     entropy: u128,
     thrown: Cell<u64>,
     spent: Cell<u64>,
+    allowed: Cell<u64>,
 }
 
 impl Dice {
     /// All throws follow from `entropy`; all times are `now_ms`, milliseconds since 1970.
     pub fn new(now_ms: i64, entropy: u128) -> Self {
-        Self { now_ms, entropy, thrown: Cell::new(0), spent: Cell::new(0) }
+        Self { now_ms, entropy, thrown: Cell::new(0), spent: Cell::new(0), allowed: Cell::new(u64::MAX) }
     }
 
     /// The time of the Turn, in milliseconds since 1970.
@@ -101,6 +107,21 @@ impl Dice {
     /// Counts work of an evaluation.
     pub fn spend(&self, units: u64) {
         self.spent.set(self.spent.get().saturating_add(units));
+    }
+
+    /// From here on evaluations may take so much work together; those that would take more fail.
+    pub fn allow(&self, units: u64) {
+        self.allowed.set(self.spent.get().saturating_add(units));
+    }
+
+    /// How much work evaluations may still take together.
+    pub(crate) fn left(&self) -> u64 {
+        self.allowed.get().saturating_sub(self.spent.get())
+    }
+
+    /// An error once evaluations have taken more work than they may.
+    pub fn check(&self) -> Result<(), Failure> {
+        if self.spent.get() > self.allowed.get() { Err(Failure::new(RUNTIME, EXHAUSTED)) } else { Ok(()) }
     }
 
     /// 128 unguessable bits.
@@ -149,6 +170,20 @@ impl Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn work_beyond_what_is_allowed_is_an_error_until_more_is_allowed() {
+        let dice = Dice::new(0, 7);
+        dice.spend(1_000);
+        assert_eq!(dice.check(), Ok(()), "without a bound all is allowed");
+        dice.allow(10);
+        dice.spend(10);
+        assert_eq!((dice.left(), dice.check()), (0, Ok(())));
+        dice.spend(1);
+        assert_eq!((dice.left(), dice.check().unwrap_err().error), (0, RUNTIME));
+        dice.allow(5);
+        assert_eq!((dice.left(), dice.check()), (5, Ok(())));
+    }
 
     #[test]
     fn dice_repeat_for_the_same_entropy_and_differ_between_throws() {

@@ -3,7 +3,7 @@
 use perdura_asl::intrinsic::Intrinsic;
 use perdura_asl::json::Value;
 use perdura_asl::jsonata::Expression;
-use perdura_asl::machine::Kind;
+use perdura_asl::machine::{Condition, Kind};
 use perdura_asl::object;
 use perdura_asl::path::Path;
 use perdura_asl::read::{ReadOptions, read};
@@ -37,15 +37,20 @@ fn intrinsic(text: &str, input: &Value) -> u64 {
     cost(input, |scope| drop(intrinsic.evaluate(scope)))
 }
 
-/// What the rule of a Choice spends.
-fn rule(text: &str, input: &Value) -> u64 {
+/// Shows the rule of a Choice.
+fn with_rule<R>(text: &str, look: impl FnOnce(&Condition) -> R) -> R {
     let text = format!(
         r#"{{"StartAt":"C","States":{{"C":{{"Type":"Choice","Choices":[{{{text},"Next":"E"}}]}},"E":{{"Type":"Succeed"}}}}}}"#
     );
     let machine = read(&Source::new("rule.json", text), &ReadOptions::default()).machine.unwrap();
     let (_, state) = machine.states().find(|(_, state)| &*state.name == "C").unwrap();
     let Kind::Choice(choice) = &state.kind else { panic!("C is a Choice") };
-    cost(input, |scope| drop(choice.rules[0].condition.holds(scope, "")))
+    look(&choice.rules[0].condition)
+}
+
+/// What the rule of a Choice spends.
+fn rule(text: &str, input: &Value) -> u64 {
+    with_rule(text, |rule| cost(input, |scope| drop(rule.holds(scope, ""))))
 }
 
 #[test]
@@ -113,5 +118,47 @@ fn rules_cost_the_texts_they_compare() {
         [r#""Variable":"$.text","StringMatches":"*y*""#, r#""Variable":"$.text","StringEqualsPath":"$.text""#]
     {
         assert!(rule(text, &input) > 5_000, "{text}");
+    }
+}
+
+#[test]
+fn what_would_take_more_than_is_allowed_fails_and_says_why() {
+    let items: Value = (0..1_000).collect();
+    let input = object! {"items" => items, "text" => "x".repeat(100_000)};
+    let variables = Variables::default();
+    let told = |allowed: u64, evaluate: &dyn Fn(&Scope<'_>) -> Result<(), String>| {
+        let dice = Dice::new(0, 1);
+        dice.allow(allowed);
+        let scope = Scope {
+            input: &input,
+            context: &input,
+            variables: &variables,
+            states: States::default(),
+            dice: &dice,
+        };
+        let outcome = evaluate(&scope);
+        assert!(dice.spent() <= allowed + 40_000, "{} of {allowed}", dice.spent());
+        outcome.err().unwrap_or_default()
+    };
+    let cause = |failure: perdura_asl::scope::Failure| failure.cause;
+    let all = |allowed: u64| {
+        let path = Path::parse("$.items[?(@ > 2000)]").unwrap();
+        let call = Intrinsic::parse("States.ArrayUnique($.items)").unwrap();
+        let nested = Intrinsic::parse("States.ArrayLength($..items[?(@ > 2000)])").unwrap();
+        let expression = Expression::parse("$sum([1..1000].($ * 2))").unwrap();
+        let rule = |text: &str| {
+            with_rule(text, |rule| told(allowed, &|scope| rule.holds(scope, "").map(drop).map_err(cause)))
+        };
+        [
+            told(allowed, &|scope| path.look(scope).map(drop).map_err(cause)),
+            told(allowed, &|scope| call.evaluate(scope).map(drop).map_err(cause)),
+            told(allowed, &|scope| nested.evaluate(scope).map(drop).map_err(cause)),
+            told(allowed, &|scope| expression.evaluate(scope).map(drop)),
+            rule(r#""Variable":"$.text","StringMatches":"*y*""#),
+        ]
+    };
+    assert_eq!(all(10_000_000), [const { String::new() }; 5]);
+    for told in all(1_000) {
+        assert!(told.contains("take more work together than one state may"), "{told}");
     }
 }

@@ -161,7 +161,7 @@ fn an_index_outside_of_its_array_is_null_in_a_template() {
         states: States::default(),
         dice: &dice,
     };
-    let in_template = |text: &str| Path::parse(text).unwrap().select_in_template(&scope);
+    let in_template = |text: &str| Path::parse(text).unwrap().look_in_template(&scope).unwrap();
     assert_eq!(in_template("$.a[1]"), Some(Value::Null));
     assert_eq!(in_template("$.a[0]"), Some(Value::from(1)));
     for text in ["$.a[1].x", "$.o[0]", "$.x[0]", "$.o.x"] {

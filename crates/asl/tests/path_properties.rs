@@ -182,7 +182,7 @@ proptest! {
             let (variables, dice) = (Variables::default(), Dice::new(0, 1));
             let scope = scope(&input, &variables, &dice);
             let _ = path.select(&scope);
-            let _ = path.select_in_template(&scope);
+            let _ = path.look_in_template(&scope);
             let found = path.select_from(&input);
             if !path.is_definite() {
                 prop_assert!(found.is_some_and(|found| found.as_array().is_some()), "{text} gives a list");

@@ -52,24 +52,37 @@ fn too_many_states_under_test_are_told_to_come_again() {
     assert!(first.to_ascii_lowercase().contains("\r\nretry-after: 1\r\n"), "{first}");
 }
 
+/// A disk that takes nothing while the file `stalled` is there.
+const STALLING_DISK: &str = r#"
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <unistd.h>
+static void wait(void) { while (access("stalled", F_OK) == 0) usleep(1000); }
+int fdatasync(int file) { wait(); return syscall(SYS_fdatasync, file); }
+int fsync(int file) { wait(); return syscall(SYS_fsync, file); }
+"#;
+
 #[test]
 fn a_node_that_does_not_move_while_work_waits_is_not_ready_and_still_alive() {
-    let scene = Scene::new("evaluations-ready");
-    let server = Server::start(&scene, &[]);
-    assert!(server.get("/readyz").starts_with("HTTP/1.1 200 "));
-    // One state, whose many expressions are all allowed.
-    let dear = "{% ($f := function($n) { $n < 2 ? $n : $f($n - 1) + $f($n - 2) }; $f(24)) %}";
-    let output: serde_json::Map<String, serde_json::Value> =
-        (0..200).map(|number| (number.to_string(), dear.into())).collect();
-    let state = json!({"Type": "Pass", "QueryLanguage": "JSONata", "Output": output, "End": true});
-    let machine = json!({"StartAt": "P", "States": {"P": state}}).to_string();
-    let arn = server.create("dear", "STANDARD", &machine);
+    let scene = Scene::new("evaluations-ready").file("disk.c", STALLING_DISK);
+    let compiled = scene.command_of("cc", &["-shared", "-fPIC", "-o", "disk.so", "disk.c"]).status();
+    assert!(compiled.expect("cc is needed here: scripts/test installs it").success());
+    let server = Server::start_by(&scene, &["sh", "-c", r#"LD_PRELOAD=./disk.so exec "$0" "$@""#], &[]);
+    let machine = r#"{"StartAt": "P", "States": {"P": {"Type": "Pass", "End": true}}}"#;
+    let arn = server.create("pass", "STANDARD", machine);
+    server.until_ready();
+    std::fs::write(scene.path("stalled"), "").expect("a file can be written");
     let start = json!({"stateMachineArn": arn}).to_string();
-    let _starting = server.sent(&call("StartExecution", &[], start.as_bytes()));
+    let mut starting = server.sent(&call("StartExecution", &[], start.as_bytes()));
     wait_until("it is not ready", || {
         assert!(server.get("/healthz").starts_with("HTTP/1.1 200 "));
         server.get("/readyz").starts_with("HTTP/1.1 503 ")
     });
     let told = server.get("/readyz");
     assert!(told.contains("work waits"), "{told}");
+    std::fs::remove_file(scene.path("stalled")).expect("a file can be removed");
+    let mut answer = String::new();
+    std::io::Read::read_to_string(&mut starting, &mut answer).expect("the start is answered");
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("executionArn"), "{answer}");
+    server.until_ready();
 }

@@ -101,6 +101,8 @@ struct Turning<'e> {
     now: Timestamp,
     states: u32,
     bytes: usize,
+    /// How much work expressions may take together, from one [`Turning::allow`] to the next.
+    allowance: u64,
     /// Whose calls leave with this Turn.
     called: BTreeSet<StrandId>,
     /// Whose calls were cancelled in this Turn.
@@ -114,7 +116,7 @@ struct Turning<'e> {
 impl<'e> Turning<'e> {
     fn new(execution: &'e Execution, moment: &Moment, trial: Option<&'e Trial>) -> Self {
         let now = moment.now.max(execution.core.at);
-        Self {
+        let turning = Self {
             draft: Draft::new(execution),
             // Room for a Task that ends and the next one, which is what most Turns are.
             turn: Turn { records: Vec::with_capacity(8) },
@@ -124,11 +126,14 @@ impl<'e> Turning<'e> {
             now,
             states: 0,
             bytes: 0,
+            allowance: execution.identity.limits.state_work_max,
             called: BTreeSet::new(),
             cancelled: BTreeSet::new(),
             trial,
             ignored: None,
-        }
+        };
+        turning.allow();
+        turning
     }
 }
 

@@ -108,6 +108,8 @@ pub struct MapRunOrder {
     pub context: Value,
     /// The variables that the selector sees.
     pub variables: BTreeMap<Arc<str>, Payload>,
+    /// How much work the selector may take for one item.
+    pub item_work_max: u64,
     /// The items, a list or an object, unless they are to be read from elsewhere.
     pub items: Option<Payload>,
     /// `ItemReader`, evaluated: resource, arguments, configuration, and the most items.
@@ -125,10 +127,14 @@ pub struct MapRunOrder {
 }
 
 impl MapRunOrder {
-    /// The time and the chance that its selector sees for one item: the same whenever this run is taken up.
+    /// The time and the chance that its selector sees for one item, and the work it may take: the same whenever this
+    /// run is taken up.
     pub fn dice(&self, item: u64) -> Dice {
         // Other throws than those of the order itself.
-        Dice::new(self.began_at.0, (!arn::map_run_bits(&self.arn)).wrapping_add(u128::from(item)))
+        let bits = (!arn::map_run_bits(&self.arn)).wrapping_add(u128::from(item));
+        let dice = Dice::new(self.began_at.0, bits);
+        dice.allow(self.item_work_max);
+        dice
     }
 
     /// The run's own id, which is part of its ARN.

@@ -80,12 +80,29 @@ pub struct Limits {
     /// After how many units of work a Turn takes no further state; see [`TURN_WORK_MAX`].
     #[serde(default = "turn_work_max", skip_serializing_if = "is_turn_work_max")]
     pub turn_work_max: u64,
+    /// How many units of work the expressions of one state may take together; see [`STATE_WORK_MAX`].
+    #[serde(default = "state_work_max", skip_serializing_if = "is_state_work_max")]
+    pub state_work_max: u64,
 }
 
 /// A Turn that has taken this many units of work takes no further state. A unit is what evaluations are measured in, see
 /// [`Dice::spent`](perdura_asl::scope::Dice::spent); so many are about 20 ms of one core. Counted and not timed, so that
 /// the same input is always decided alike.
 pub const TURN_WORK_MAX: u64 = 5_000_000;
+
+/// What the expressions, paths, rules and calls of one state may take together, in the same units: three of the most
+/// expensive expressions, or about half a second. So much has a state when it is taken, when it has its result, and when
+/// it fails; what ends with it has what is left.
+pub const STATE_WORK_MAX: u64 = 120_000_000;
+
+fn state_work_max() -> u64 {
+    STATE_WORK_MAX
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_state_work_max(work: &u64) -> bool {
+    *work == STATE_WORK_MAX
+}
 
 fn turn_work_max() -> u64 {
     TURN_WORK_MAX
@@ -122,5 +139,6 @@ impl Limits {
         turn_states_max: 1_000,
         turn_bytes_max: 256 * 1024,
         turn_work_max: TURN_WORK_MAX,
+        state_work_max: STATE_WORK_MAX,
     };
 }

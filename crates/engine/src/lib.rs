@@ -39,7 +39,7 @@ pub use id::{
     Attempt, EffectKey, ExecutionId, Moment, Round, Secret, Seq, StepPlace, StrandId, TaskToken, Timestamp,
     Wake,
 };
-pub use identity::{Identity, Limits, TURN_WORK_MAX};
+pub use identity::{Identity, Limits, STATE_WORK_MAX, TURN_WORK_MAX};
 pub use input::{By, Certainty, Input, Outcome, Resolution};
 pub use kept::Kept;
 pub use map_run::{Child, Known, MapRun, MapRunBounds, MapRunCounts, MapRunOutcome, Next, Tally};

@@ -210,6 +210,9 @@ stories! {
 
     // Bounds, clocks, nonsense.
     an_endless_loop_is_cut_and_can_be_stopped: "endless_loop_is_cut";
+    a_state_has_a_bound_of_work: "a_state_has_a_bound_of_work";
+    waits_that_end_together_take_turns: "waits_that_end_together_take_turns";
+    catchers_share_what_a_state_may_take: "catchers_share_what_a_state_may_take";
     a_turn_is_cut_by_its_bytes: "endless_loop_is_cut_by_bytes";
     a_turn_is_cut_by_its_work: "endless_loop_is_cut_by_work";
     a_map_is_cut_and_goes_on: "map_is_cut";

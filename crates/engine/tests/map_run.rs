@@ -351,3 +351,22 @@ fn results_may_be_flattened() {
     assert_eq!(order(writer, "[]").1.gathered(&results), payload("[1,[2],3]"));
     assert_eq!(order("", "[]").1.gathered(&results), payload("[[1,[2]],3,[]]"));
 }
+
+#[test]
+fn the_selector_of_an_item_has_a_bound_of_work() {
+    let selector = r#""QueryLanguage":"JSONata","Items":[1,2],
+        "ItemSelector":{"a":"{% $sum([1..2000].($ * 2)) %}","b":"{% $sum([1..2000].($ * 3)) %}"},"#;
+    let (machine, order) = order(selector, "{}");
+    assert_eq!(order.item_work_max, Limits::GENEROUS.state_work_max);
+    let within = |item_work_max: u64| {
+        let order = MapRunOrder { item_work_max, ..order.clone() };
+        started(&mut MapRun::new(machine.clone(), order, 1_000))
+    };
+    let (children, next) = within(300_000);
+    assert_eq!((children.len(), next), (2, Next::NotNow), "each item has the bound for itself");
+    let (children, next) = within(150_000);
+    let Next::Over(Err(fault)) = next else { panic!("{next:?}") };
+    assert!(children.is_empty());
+    assert_eq!(fault.error.as_deref(), Some("States.QueryEvaluationError"));
+    assert!(fault.cause.as_deref().is_some_and(|cause| cause.contains("than one state may")), "{fault:?}");
+}

@@ -682,9 +682,10 @@ impl Node {
         self.gathered.pop()
     }
 
-    /// Who is to be decided next. Where nobody waits for that, Map Runs start more children.
+    /// Who is to be decided next. Where nobody waits for that, Map Runs start more children; what arrives meanwhile is
+    /// looked at after the work of about one Turn, also where it made no child.
     fn next_ready(&mut self, moment: &mut dyn FnMut() -> Moment) -> Option<ExecutionId> {
-        while self.ready.is_empty() && self.map_runs.are_eager() {
+        if self.ready.is_empty() && self.map_runs.are_eager() {
             let now = self.anchor.see(&moment());
             self.spread(1, &now);
         }

@@ -44,6 +44,14 @@ impl Error {
         Self::plain("Expression evaluation timeout: Check for infinite loop")
     }
 
+    /// The expression did more work than was left to it by the others of its state.
+    pub(super) fn timeout_of_all() -> Self {
+        Self::plain(
+            "Expression evaluation timeout: The expressions of this state take more work together than one state may. \
+             Let them look at less data, or divide the work among several states",
+        )
+    }
+
     /// The expression held more than one evaluation may.
     pub(super) fn memory() -> Self {
         Self::plain("Expression evaluation memory limit exceeded: Check for excessive memory usage")

@@ -57,7 +57,7 @@ impl<'a> Evaluator<'a> {
         Self {
             ast,
             scope,
-            meter: Meter::new(),
+            meter: Meter::within(scope.dice.left()),
             depth: Cell::new((0, 0)),
             captured: RefCell::default(),
             context: OnceCell::new(),

@@ -31,22 +31,28 @@ pub(super) const HELD_BYTES_MAX: usize = RANGE_MAX * ELEMENT_BYTES + 64 * 1024;
 pub(super) const TEXT_FREE_BYTES: usize = 32;
 
 /// The counters of one evaluation.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Meter {
     work: Cell<u64>,
+    work_max: u64,
     held: Cell<usize>,
 }
 
 impl Meter {
-    pub(super) fn new() -> Rc<Self> {
-        Rc::default()
+    /// For an evaluation of a state whose expressions may take so much more work together.
+    pub(super) fn within(left: u64) -> Rc<Self> {
+        Rc::new(Self { work: Cell::new(0), work_max: left.min(WORK_MAX), held: Cell::new(0) })
     }
 
     /// Counts work; an error once there was too much.
     pub(super) fn work(&self, units: u64) -> Fallible<()> {
         let work = self.work.get().saturating_add(units);
         self.work.set(work);
-        if work > WORK_MAX { Err(Error::timeout()) } else { Ok(()) }
+        match work > self.work_max {
+            true if self.work_max < WORK_MAX => Err(Error::timeout_of_all()),
+            true => Err(Error::timeout()),
+            false => Ok(()),
+        }
     }
 
     /// All work counted so far.

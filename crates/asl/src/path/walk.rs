@@ -47,9 +47,9 @@ pub(super) fn definite<'a>(root: &'a Value, steps: &[Step]) -> Option<Cow<'a, Va
     Some(Cow::Borrowed(here))
 }
 
-/// Follows steps that may lead to many places, and tells how many values it looked at. `None`: it was too much.
-pub(super) fn list(root: &Value, steps: &[Step]) -> (Option<Value>, usize) {
-    let walk = Walk::new(root);
+/// Follows steps that may lead to many places, and tells how many values it looked at. `None`: it was more than `most`.
+pub(super) fn list(root: &Value, steps: &[Step], most: usize) -> (Option<Value>, usize) {
+    let walk = Walk::new(root, most);
     let found = walk.list(root, steps).ok();
     (found, walk.spent.get())
 }
@@ -84,6 +84,7 @@ fn members(map: &Map, names: &[std::sync::Arc<str>]) -> Value {
 pub(super) struct Walk<'a> {
     root: &'a Value,
     spent: Cell<usize>,
+    spent_max: usize,
     depth: Cell<u32>,
     /// The answers of queries that begin at the root: the same for every item of a filter.
     known: RefCell<BTreeMap<*const Query, Option<Cow<'a, Value>>>>,
@@ -92,10 +93,11 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(root: &'a Value) -> Self {
+    fn new(root: &'a Value, spent_max: usize) -> Self {
         Self {
             root,
             spent: Cell::new(0),
+            spent_max,
             depth: Cell::new(0),
             known: RefCell::default(),
             lists: RefCell::default(),
@@ -111,7 +113,7 @@ impl<'a> Walk<'a> {
     pub(super) fn burn_many(&self, count: usize) -> Result<(), Halt> {
         let spent = self.spent.get().saturating_add(count);
         self.spent.set(spent);
-        if spent > WORK_MAX { Err(Halt::Exhausted) } else { Ok(()) }
+        if spent > self.spent_max { Err(Halt::Exhausted) } else { Ok(()) }
     }
 
     /// Runs something one level deeper on the stack.

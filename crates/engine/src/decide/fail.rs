@@ -45,6 +45,8 @@ impl Turning<'_> {
 
     /// The strand's step failed, and the event that says so is written. Goes up until somebody handles it.
     pub(super) fn step_failed(&mut self, strand: StrandId, fault: Fault) {
+        // Also what has taken all its work can be caught.
+        self.allow();
         let mut strand = strand;
         let mut fault = fault;
         loop {

@@ -178,6 +178,7 @@ impl Turning<'_> {
                 return Ok(());
             }
             let index = run.next;
+            self.allow();
             let input = match &state.kind {
                 Kind::Map(map) => Some(self.iteration_input(parent, state, map, &run.items, index)?),
                 _ => None,

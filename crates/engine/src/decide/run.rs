@@ -52,8 +52,14 @@ impl Turning<'_> {
         self.work() >= self.draft.base.identity.limits.turn_work_max
     }
 
+    /// What follows may take as much work as the expressions of one state.
+    pub(super) fn allow(&self) {
+        self.dice.allow(self.allowance);
+    }
+
     /// One strand goes on from where it is ready.
     fn take(&mut self, strand: StrandId) {
+        self.allow();
         let machine = self.machine();
         let Some(step) = &self.strand(strand).step else {
             let (flow, input) = (self.strand(strand).flow, self.strand(strand).input.clone());
@@ -171,7 +177,7 @@ impl Turning<'_> {
 
 fn wait_seconds(seconds: &Scalar, scope: &Scope<'_>) -> Result<u64, Failure> {
     if let Scalar::Path(path) = seconds {
-        let value = path.select(scope).ok_or_else(|| {
+        let value = path.look(scope)?.ok_or_else(|| {
             runtime(format!("The SecondsPath parameter does not reference an input value: {}", path.text()))
         })?;
         if value.as_i64().is_none_or(|seconds| seconds < 0) {
@@ -186,7 +192,7 @@ fn wait_seconds(seconds: &Scalar, scope: &Scope<'_>) -> Result<u64, Failure> {
 
 fn wait_until(until: &Scalar, scope: &Scope<'_>) -> Result<Timestamp, Failure> {
     let value = match until {
-        Scalar::Path(path) => path.select(scope).ok_or_else(|| {
+        Scalar::Path(path) => path.look(scope)?.ok_or_else(|| {
             runtime(format!("The TimestampPath parameter does not reference an input value: {}", path.text()))
         })?,
         _ => until.evaluate(scope, "Timestamp")?,

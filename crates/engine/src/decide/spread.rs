@@ -68,6 +68,8 @@ impl Turning<'_> {
         let machine = self.machine();
         let state = self.state(&machine, strand);
         let drawn = Dice::new(run.began_at.0, arn::map_run_bits(&run.arn));
+        // However often the order is made, the same is allowed.
+        drawn.allow(self.draft.base.identity.limits.state_work_max);
         let dice = std::mem::replace(&mut self.dice, drawn);
         let order = match &state.kind {
             Kind::Map(map) => self.evaluate_order(strand, state, map, run),
@@ -145,6 +147,7 @@ impl Turning<'_> {
                 input: input.clone(),
                 context: scope.context.whole(),
                 variables: self.visible_variables(strand),
+                item_work_max: self.draft.base.identity.limits.state_work_max,
                 items,
                 reader,
                 batcher,

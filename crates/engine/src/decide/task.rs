@@ -285,6 +285,7 @@ impl Turning<'_> {
     }
 
     pub(super) fn answer(&mut self, strand: StrandId, outcome: &Outcome) {
+        self.allow();
         let machine = self.machine();
         let state = self.state(&machine, strand);
         let Kind::Task(task) = &state.kind else { return };
@@ -386,7 +387,7 @@ pub(super) fn arguments_field(state: &State) -> &'static str {
 fn seconds(scalar: Option<&Scalar>, scope: &Scope<'_>, field: &str) -> Result<Option<u64>, Failure> {
     let Some(scalar) = scalar else { return Ok(None) };
     if let Scalar::Path(path) = scalar
-        && path.select(scope).is_none()
+        && path.look(scope)?.is_none()
     {
         return Err(runtime(format!(
             "The {field}Path parameter does not reference an input value: {}",

@@ -20,6 +20,9 @@ impl Turning<'_> {
         // All that ran out of time at this moment is said before anything follows from it, as Step Functions does.
         let late: Vec<(StrandId, Fault)> =
             due.iter().filter_map(|strand| Some((*strand, self.timed_out(*strand)?))).collect();
+        // Their catchers share what one state may take: none of them can wait for the next Turn.
+        let whole = self.allowance;
+        let share = whole / late.len().max(1) as u64;
         for strand in due {
             let fault = late.iter().find(|(late, _)| *late == strand).map(|(_, fault)| fault.clone());
             // An earlier one may have brought this one down.
@@ -27,7 +30,13 @@ impl Turning<'_> {
                 continue;
             }
             match fault {
-                Some(fault) => self.step_failed(strand, fault),
+                Some(fault) => {
+                    self.allowance = share;
+                    self.step_failed(strand, fault);
+                    self.allowance = whole;
+                }
+                // The timer is set again for those that the next Turn wakes.
+                None if self.is_worked_out() => {}
                 None => self.wake_strand(strand),
             }
         }
@@ -37,6 +46,7 @@ impl Turning<'_> {
         match self.strand(strand).step.as_ref().map(|step| &step.standing) {
             Some(Standing::Resting { retry: true, .. }) => self.note(Note::Woken { strand }),
             Some(Standing::Resting { retry: false, .. }) => {
+                self.allow();
                 if let Err(failure) = self.waited(strand) {
                     self.evaluation_failed(strand, failure);
                 }

@@ -8,8 +8,10 @@ use crate::identity::Limits;
 use crate::map_run::{MapRun, Next};
 use crate::trial::ITEMS_MAX;
 use perdura_asl::diagnostic::Jackson;
+use perdura_asl::error::RUNTIME;
 use perdura_asl::json::{Map, Payload, SyntaxError, Value, parse};
 use perdura_asl::machine::{Machine, MachineType};
+use perdura_asl::scope::EXHAUSTED;
 use std::sync::Arc;
 
 /// What became of the items, as far as the state came with them.
@@ -69,6 +71,10 @@ fn children(machine: &Arc<Machine>, order: MapRunOrder) -> Result<Payload, Fault
     let mut run = MapRun::new(machine.clone(), order, bytes_max);
     let mut inputs = Vec::new();
     loop {
+        // All of them together, as the iterations of a Map that is tried out: nobody waits for a trial for long.
+        if run.spent() > run.order().item_work_max {
+            return Err(Fault::new(RUNTIME, EXHAUSTED));
+        }
         match run.advance() {
             Next::Start(child) => {
                 inputs.push(child.input);

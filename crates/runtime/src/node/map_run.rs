@@ -49,6 +49,9 @@ pub(super) struct MapRuns {
     again: Vec<Uuid>,
     /// Those that found no place for a child.
     blocked: BTreeSet<Uuid>,
+    /// What the costliest of late took beyond their share, as so many children. It is made up for before they have
+    /// another share.
+    ahead: usize,
 }
 
 impl MapRuns {
@@ -471,9 +474,12 @@ impl Node {
             .collect()
     }
 
-    /// A few children are started in any case.
+    /// A few children are started in any case, on average: one item may take the work of many.
     pub(super) fn spread_some(&mut self, moment: &Moment) {
-        self.spread(START_AT_LEAST, moment);
+        self.map_runs.ahead = self.map_runs.ahead.saturating_sub(START_AT_LEAST);
+        if self.map_runs.ahead == 0 {
+            self.spread(START_AT_LEAST, moment);
+        }
     }
 
     /// Lets runs go on, until about so many children were started.
@@ -489,6 +495,7 @@ impl Node {
                 self.map_runs.wake(id);
             }
         }
+        self.map_runs.ahead = self.map_runs.ahead.max(started.saturating_sub(START_AT_LEAST));
     }
 
     /// Lets one run go on for a while; whether it wants more.
