@@ -326,7 +326,7 @@ impl Perdura {
         let door = &self.inner.door;
         let name: Arc<str> = name.into();
         // One that has only begun is not in the tables yet; one that is no longer in memory is.
-        let mut found = door.named(machine, name.clone()).await;
+        let mut found = door.named(machine, name.clone()).await?;
         if found.is_none() {
             let door = door.clone();
             found = threads::run(move || door.read(|reader| reader.named(machine, &name))).await?;

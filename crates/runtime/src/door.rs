@@ -222,8 +222,9 @@ impl Door {
     }
 
     /// The execution in memory that has this name.
-    pub async fn named(&self, machine: MachineId, name: Arc<str>) -> Option<ExecutionId> {
-        self.ask(&self.others, |reply| Message::Named { machine, name, reply }).await.flatten()
+    pub async fn named(&self, machine: MachineId, name: Arc<str>) -> Result<Option<ExecutionId>, Failure> {
+        let named = self.ask(&self.others, |reply| Message::Named { machine, name, reply }).await;
+        named.ok_or_else(|| self.gone())
     }
 
     /// How often a machine was changed through this door, or may have been: what was read of machines is out of date
@@ -283,7 +284,8 @@ impl Door {
 
     /// A Map Run as it stands now, or as it ended.
     pub async fn map_run(&self, run: Uuid) -> Result<Option<MapRunRow>, Failure> {
-        if let Some(row) = self.ask(&self.others, |reply| Message::MapRun { run, reply }).await.flatten() {
+        let here = self.ask(&self.others, |reply| Message::MapRun { run, reply }).await;
+        if let Some(row) = here.ok_or_else(|| self.gone())? {
             return Ok(Some(*row));
         }
         self.reading(move |reader| reader.map_run(run)).await

@@ -3,7 +3,7 @@
 use crate::committer::{Committed, Committer, Prepared, panic_text};
 use crate::fetch::{Fetch, Wanted};
 use crate::items::ReadOrder;
-use crate::message::{AdjustError, InputError, Message, Reply, Slice, StartError, Unavailable, Young};
+use crate::message::{AdjustError, InputError, Message, Reply, Slice, StartError, Unavailable};
 use crate::node::{Anchor, Deed, Live, Node, Opening};
 use crate::runtime::{Event, Opener, Options, Shared, closed};
 use crate::world::{Answer, Order, World};
@@ -428,14 +428,17 @@ pub(crate) fn refuse(message: Message, why: &Unavailable) {
         Message::Watch { reply, .. } => reply.send(Err(InputError::Unavailable(why.clone()))),
         Message::Poll { reply, .. } => reply.send(Err(why.clone())),
         Message::Show { reply, .. } => reply.send(None),
-        Message::Named { reply, .. } => reply.send(None),
-        Message::Young { reply, .. } => reply.send(Young::default()),
-        Message::MapRun { reply, .. } => reply.send(None),
-        Message::Unlisted { reply } => reply.send(0),
-        Message::MapRuns { reply, .. } => reply.send(Vec::new()),
         Message::Adjust { reply, .. } => reply.send(Err(AdjustError::Unavailable(why.clone()))),
         Message::Sweep { reply, .. } => reply.send(Err(why.clone())),
         Message::GiveUp { reply, .. } => reply.send(Err(InputError::Unavailable(why.clone()))),
-        Message::Answer { .. } | Message::Deployed { .. } | Message::Fetched { .. } => {}
+        // A reply that is dropped says that nobody is there; that nothing was found would be another answer.
+        Message::Named { .. }
+        | Message::Young { .. }
+        | Message::Unlisted { .. }
+        | Message::MapRun { .. }
+        | Message::MapRuns { .. }
+        | Message::Answer { .. }
+        | Message::Deployed { .. }
+        | Message::Fetched { .. } => {}
     }
 }

@@ -404,7 +404,7 @@ fn a_parent_that_cannot_be_read_for_a_moment_hears_of_its_childs_end() {
             })
             .await;
             // What is asked now is answered after it is known who waits for the end.
-            door.named(MachineId(1), "nobody".into()).await;
+            door.named(MachineId(1), "nobody".into()).await.unwrap();
             stage.faults.rows.store(1, Ordering::SeqCst);
             door.answer(task.token, Outcome::Succeeded { output }).await.unwrap();
             ending.await
@@ -424,6 +424,26 @@ fn a_call_after_the_end_of_the_runtime_for_steps_does_not_hold_up_the_node() {
     let other = tokio::runtime::Builder::new_current_thread().build().unwrap();
     std::mem::replace(&mut stage.tokio, other).shutdown_background();
     stage.tokio.block_on(stage.runtime.door().start(start(revision, "1"))).unwrap();
+    stage.close(Duration::ZERO);
+}
+
+#[test]
+fn while_the_store_cannot_be_opened_lists_and_names_are_refused_and_not_empty() {
+    let stage = Stage::new(Steps::default());
+    let revision = stage.deploy(LOOP);
+    let door = stage.runtime.door().clone();
+    stage.faults.recoveries.store(usize::MAX, Ordering::SeqCst);
+    stage.faults.commits.store(usize::MAX, Ordering::SeqCst);
+    stage.tokio.block_on(door.start(start(revision, "1"))).unwrap_err();
+    let machine = door.read(|reader| reader.machine_id("test")).unwrap().unwrap();
+    stage.tokio.block_on(async {
+        let everything = Filter::default();
+        door.list(&everything, None, 10).await.unwrap_err();
+        door.unlisted().await.unwrap_err();
+        door.named(machine, "one".into()).await.unwrap_err();
+        door.map_runs(ExecutionId::from_uuid(Uuid::from_u128(7))).await.unwrap_err();
+        door.map_run(Uuid::from_u128(7)).await.unwrap_err();
+    });
     stage.close(Duration::ZERO);
 }
 

@@ -95,7 +95,7 @@ impl Data for Served {
     }
 
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Refusal> {
-        Ok(self.handle.block_on(self.door.named(machine, name.into())))
+        Ok(self.handle.block_on(self.door.named(machine, name.into()))?)
     }
 
     fn doubts(&self, machine: &Machine) -> Option<Vec<Diagnostic>> {

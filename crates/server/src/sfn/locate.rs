@@ -153,7 +153,7 @@ impl Api {
         }
         let name: Arc<str> = name.into();
         let id = self.read(move |reader| reader.machine_id(&machine)).await?.ok_or_else(unknown)?;
-        if let Some(execution) = self.0.door.named(id, name.clone()).await {
+        if let Some(execution) = self.0.door.named(id, name.clone()).await? {
             return Ok(Found::Named(execution));
         }
         let stored = self.read(move |reader| reader.named(id, &name)).await?;
