@@ -39,7 +39,7 @@ fn waiting<'d>(
         })
         .await;
         // Whatever is asked now is answered after the poll was taken in.
-        door.named(perdura_store::MachineId(1), "nobody".into()).await;
+        door.named(perdura_store::MachineId(1), "nobody".into()).await.unwrap();
     });
     poll
 }
