@@ -3,7 +3,7 @@
 mod common;
 
 use common::Scene;
-use common::server::Server;
+use common::server::{Server, wait_until};
 use serde_json::Value;
 
 const AGAIN: &str = r#"{"StartAt": "Again", "States": {"Again": {"Type": "Task", "End": true,
@@ -13,6 +13,13 @@ const PARENT: &str = r#"{"StartAt": "Call", "States": {"Call": {"Type": "Task", 
     "Resource": "arn:aws:states:::states:startExecution.sync:2",
     "Parameters": {"StateMachineArn": "arn:aws:states:us-east-1:123456789012:stateMachine:child"}}}}"#;
 const CHILD: &str = r#"{"StartAt": "P", "States": {"P": {"Type": "Wait", "Seconds": 0, "End": true}}}"#;
+
+/// Starts three of itself, and waits for their ends.
+const TREE: &str = r#"{"StartAt": "All", "States": {"All": {"Type": "Parallel", "End": true, "Branches": [
+    {"StartAt": "A", "States": {"A": BRANCH}}, {"StartAt": "B", "States": {"B": BRANCH}},
+    {"StartAt": "C", "States": {"C": BRANCH}}]}}}"#;
+const BRANCH: &str = r#"{"Type": "Task", "End": true, "Resource": "arn:aws:states:::states:startExecution.sync:2",
+    "Parameters": {"StateMachineArn": "arn:aws:states:us-east-1:123456789012:stateMachine:tree"}}"#;
 
 fn scene(name: &str) -> Scene {
     Scene::new(name)
@@ -52,4 +59,30 @@ fn parents_that_fill_the_quota_end() {
         let shown: Value = scene.until_status(name, "SUCCEEDED");
         assert_eq!(shown["machine"], "parent");
     }
+}
+
+#[test]
+fn a_stopped_tree_of_self_starting_executions_ends_and_a_restart_adds_nothing() {
+    let scene = scene("children-tree").file("tree.json", &TREE.replace("BRANCH", BRANCH));
+    let mut server = Server::start(&scene, &[]);
+    scene.one(&["deploy", "tree.json"]);
+    scene.one(&["start", "tree", "--name", "root"]);
+    let running = ["ps", "--status", "running", "--limit", "1000"];
+    scene.until(&running, |shown| shown.len() >= 10 + 64);
+    for _ in 0..2 {
+        server.end("-KILL");
+        server = Server::start(&scene, &[]);
+        server.until_ready();
+        // All of them asked for their children again.
+        wait_until("nothing is left to decide", || server.metric("perdura_executions_in_memory") >= 10.0);
+        assert_eq!(scene.json(&running).len(), 10 + 64);
+    }
+    scene.one(&["stop", "root"]);
+    scene.until(&running, <[Value]>::is_empty);
+    let aborted = scene.json(&["ps", "--status", "aborted", "--limit", "1000"]);
+    assert_eq!(aborted.len(), 10 + 64, "no other began");
+    // Others can start.
+    scene.one(&["deploy", "child.json"]);
+    scene.one(&["start", "child", "--name", "other"]);
+    scene.until_status("other", "SUCCEEDED");
 }

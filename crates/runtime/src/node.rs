@@ -13,6 +13,7 @@ mod ready;
 mod room;
 mod settle;
 mod start;
+mod watchers;
 
 use crate::committer::{Committer, Item, base_of, panic_text, rests};
 use crate::fetch::Fetch;
@@ -40,6 +41,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use watchers::{Watcher, Watchers};
 
 /// How many sleepers are woken at once.
 const WAKE_AT_ONCE: usize = 1_024;
@@ -112,7 +114,7 @@ pub struct Node {
     performs: bool,
     resolver: Resolver,
     slots: ById<Slot>,
-    watchers: ById<Vec<Watcher>>,
+    watchers: Watchers,
     activities: Activities,
     errands: VecDeque<Errand>,
     /// Those for which somebody could not be read; they are run again a little later.
@@ -137,31 +139,6 @@ pub struct Node {
     tickets: u128,
 }
 
-/// Who is told that an execution ended.
-enum Watcher {
-    /// Somebody outside.
-    Reply(Reply<Result<Ending, InputError>>),
-    /// A step of another execution here.
-    Step(ParentStep),
-}
-
-impl Watcher {
-    fn is_wanted(&self) -> bool {
-        match self {
-            Self::Reply(reply) => reply.is_wanted(),
-            Self::Step(_) => true,
-        }
-    }
-
-    /// Its end cannot be waited for here any more. A step is told when it is resumed.
-    fn refuse(self, error: InputError) {
-        match self {
-            Self::Reply(reply) => reply.send(Err(error)),
-            Self::Step(_) => {}
-        }
-    }
-}
-
 /// What a node does next of its own accord: what one execution means for another.
 enum Errand {
     /// Something for an execution.
@@ -170,6 +147,8 @@ enum Errand {
     Child(Box<ChildOrder>),
     /// The end of a child to wait for.
     Await(Box<ParentStep>),
+    /// A child of an earlier process: does its step wait for it?
+    Parent { child: ExecutionId, key: EffectKey },
 }
 
 /// A start for which there is no room yet.
@@ -178,6 +157,7 @@ type WaitingStart =
 
 /// An execution's place in memory.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is true or not whatever the others are")]
 struct Slot {
     /// `None` while it is being committed.
     running: Option<Box<Running>>,
@@ -198,6 +178,8 @@ struct Slot {
     live: BTreeSet<LiveCall>,
     /// Children that are being started, until that is decided upon.
     starting: BTreeSet<(StrandId, EffectKey)>,
+    /// A stop of it is on its way: it starts no more children.
+    stops: bool,
     wake: Wake,
     is_ready: bool,
     /// Where its last Turn ended in the line of its machine.
@@ -223,6 +205,7 @@ impl Slot {
         let begins = |first: &Queued| matches!(first.input, Input::Start | Input::Resume);
         match queued.input {
             Input::Stop { .. } => {
+                self.stops = true;
                 let at = usize::from(self.inbox.front().is_some_and(begins));
                 self.inbox.insert(at, queued);
             }
@@ -369,7 +352,7 @@ impl Node {
             performs,
             resolver,
             slots: ById::default(),
-            watchers: ById::default(),
+            watchers: Watchers::default(),
             activities: Activities::default(),
             errands: VecDeque::new(),
             undone: Vec::new(),
@@ -455,11 +438,13 @@ impl Node {
             // There is no room for it now: it sleeps until there is.
             Ok(running) if self.performs && !self.has_room() && !live.contains_key(&id) => {
                 committer.rest_on_journal(&running);
+                self.room.nest(id, running.nesting.filter(|_| !running.execution.is_ended()));
                 committer.add(Item { is_put_off: true, ..Item::as_it_is(Box::new(running), moment) });
             }
             Ok(running) => {
                 committer.rest_on_journal(&running);
                 let is_ended = running.execution.is_ended();
+                self.asks_for_parent(&running);
                 self.install(running);
                 let slot = self.slots.get_mut(&id).expect("it was just installed");
                 slot.live = live.remove(&id).into_iter().flatten().collect();
@@ -593,16 +578,15 @@ impl Node {
             }
         }
         self.resume_the_waiting(moment);
+        // Stops come before starts: a tree that is stopped does not grow into the places that it leaves.
+        self.run_errands(moment);
         self.let_in(moment);
         if moment.steady >= self.shows_at {
             self.shows_at = moment.steady.after_ms(SHOW_EVERY_MS);
             self.errands.extend(self.undone.drain(..));
             self.show_to_readers(moment);
             self.look_after_map_runs(moment);
-            self.watchers.retain(|_, watchers| {
-                watchers.retain(Watcher::is_wanted);
-                !watchers.is_empty()
-            });
+            self.watchers.forget_the_gone();
             self.activities.forget_the_gone();
         }
         for id in std::mem::take(&mut self.stale) {
@@ -639,6 +623,7 @@ impl Node {
             match errand {
                 Errand::Child(order) => self.start_child(*order, moment),
                 Errand::Await(step) => self.await_end(*step),
+                Errand::Parent { child, key } => self.ask_for_parent(child, key),
                 Errand::Input { execution, input, reply } => match (self.awake(execution, moment), reply) {
                     (Ok(()), reply) => self.queue(execution, input, reply, moment),
                     // Nobody would say it again: the end of a child, a stop, a task for a worker.
@@ -755,6 +740,7 @@ impl Node {
             }
             let mut deeds = Vec::new();
             self.follow(id, effects, &mut deeds);
+            self.may_start_again(id);
             debug_assert!(deeds.is_empty(), "what leaves is on record");
             self.make_ready(id);
             return work;
@@ -875,7 +861,7 @@ impl Node {
                 reply.refuse(InputError::Unavailable(why.clone()));
             }
         }
-        for watcher in self.watchers.into_values().flatten() {
+        for watcher in self.watchers.into_all() {
             watcher.refuse(InputError::Unavailable(why.clone()));
         }
         self.activities.abandon(why);

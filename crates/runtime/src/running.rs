@@ -3,10 +3,10 @@
 use crate::committer::panic_text;
 use crate::library::Library;
 use crate::marks::Marks;
-use perdura_engine::{Destinations, Execution, ExecutionId, Timestamp};
+use perdura_engine::{Destinations, EffectKey, Execution, ExecutionId, Timestamp};
 use perdura_store::record::{self, Begun, Damage, TurnBody};
 use perdura_store::{
-    ChildOf, Content, Failure, FailureKind, MachineId, Position, Reader, Recovered, RevisionId, Row,
+    ChildOf, Content, Failure, FailureKind, MachineId, Nesting, Position, Reader, Recovered, RevisionId, Row,
     StoredTurn, Summary,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,6 +29,10 @@ pub(crate) struct Running {
     pub(crate) named: bool,
     /// Whose child it is, if it is one.
     pub(crate) child: Option<ChildOf>,
+    /// The step that started it and waits for its end, if there is one.
+    pub(crate) awaited_by: Option<EffectKey>,
+    /// Its place in a line of children without places, if it is in one.
+    pub(crate) nesting: Option<Nesting>,
     /// How many Turns it has had.
     pub(crate) turns: u64,
     /// The Turns that no segment holds.
@@ -77,6 +81,8 @@ impl Running {
             revision: begun.revision,
             named: begun.named,
             child: begun.child,
+            awaited_by: begun.parent.clone().filter(|_| begun.awaited),
+            nesting: begun.nesting,
             turns: 0,
             tail: Tail { first: 1, bytes: Vec::new() },
             base: None,
@@ -92,6 +98,11 @@ impl Running {
     /// How much memory it takes, roughly: payloads are there as text and as values, and what is not sealed yet.
     pub(crate) fn weight(&self) -> u64 {
         (WEIGHT_MIN + 2 * self.largest + self.tail.bytes.capacity()) as u64
+    }
+
+    /// How many of its line were let in without a place, down to it.
+    pub(crate) fn depth(&self) -> u32 {
+        self.nesting.map_or(0, |nesting| nesting.depth)
     }
 
     pub(crate) fn id(&self) -> ExecutionId {
@@ -289,6 +300,8 @@ impl Fold {
                 revision: row.revision,
                 named: row.name.is_some(),
                 parent: None,
+                awaited: false,
+                nesting: None,
                 identity: execution.identity().clone(),
                 child: row.child,
             };

@@ -3,7 +3,9 @@
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::resource::Resource;
-use perdura_engine::{Arns, Call, Destinations, ExecutionId, Limits, Moment, Outcome, Policy, Timestamp};
+use perdura_engine::{
+    Arns, Call, Destinations, ExecutionId, Fault, Input, Limits, Moment, Outcome, Policy, Timestamp,
+};
 use perdura_runtime::{
     Bounds, Committer, Deed, Fetched, Live, Message, Naming, Node, Opening, Reply, Resolver, Start,
     StartError, Started, Unavailable, Via, Wanted, recall,
@@ -22,6 +24,16 @@ const AGAIN: &str = r#"{"StartAt": "Again", "States": {"Again": {"Type": "Task",
 const PARENT: &str = r#"{"StartAt": "Call", "States": {"Call": {"Type": "Task", "End": true,
     "Resource": "arn:aws:states:::states:startExecution.sync:2",
     "Parameters": {"StateMachineArn": "arn:aws:states:us-east-1:123456789012:stateMachine:work"}}}}"#;
+/// Starts three of itself, and waits for their ends.
+const TREE: &str = r#"{"StartAt": "All", "States": {"All": {"Type": "Parallel", "End": true, "Branches": [
+    {"StartAt": "A", "States": {"A": BRANCH}}, {"StartAt": "B", "States": {"B": BRANCH}},
+    {"StartAt": "C", "States": {"C": BRANCH}}]}}}"#;
+const BRANCH: &str = r#"{"Type": "Task", "End": true, "Resource": "arn:aws:states:::states:startExecution.sync:2",
+    "Parameters": {"StateMachineArn": "arn:aws:states:us-east-1:123456789012:stateMachine:tree"}}"#;
+/// The same by a Map Run, whose children start the next.
+const SPREADING_TREE: &str = r#"{"StartAt": "All", "States": {"All": {"Type": "Map", "End": true, "ItemProcessor": {
+    "ProcessorConfig": {"Mode": "DISTRIBUTED", "ExecutionType": "STANDARD"}, "StartAt": "A",
+    "States": {"A": BRANCH}}}}}"#;
 const SPREAD: &str = r#"{"StartAt": "All", "States": {"All": {"Type": "Map", "End": true, "ItemProcessor": {
     "ProcessorConfig": {"Mode": "DISTRIBUTED", "ExecutionType": "STANDARD"}, "StartAt": "Work",
     "States": {"Work": {"Type": "Task", "End": true, "Resource": "arn:perdura:step:::work"}}}}}}"#;
@@ -195,6 +207,16 @@ impl Scene {
         self.node.as_ref().unwrap().0.in_memory()
     }
 
+    /// Stops an execution, and all that follows happens.
+    fn stop(&mut self, execution: ExecutionId) {
+        let input = Input::Stop { fault: Fault::new("Enough", "by hand") };
+        let (sender, taken) = mpsc::channel();
+        let reply = Reply::new(move |answer| drop(sender.send(answer)));
+        self.take(Message::Input { execution, input, reply });
+        self.go_on();
+        assert!(taken.try_recv().unwrap().is_ok());
+    }
+
     /// How many executions the store knows, by whether they run.
     fn stored(&mut self) -> (usize, usize) {
         self.pass(1_100);
@@ -321,4 +343,56 @@ fn starts_that_are_let_in_at_the_same_moment_are_executions_of_their_own() {
     let begun: std::collections::BTreeSet<ExecutionId> =
         waiting.iter().map(|answered| answered.try_recv().unwrap().unwrap().execution).collect();
     assert_eq!((begun.len(), scene.calls.len()), (5, 5), "each is one of its own: {begun:?}");
+}
+
+#[test]
+fn a_stopped_tree_ends_and_restarts_add_nothing_to_it() {
+    for (definition, input) in [(TREE, "{}"), (SPREADING_TREE, "[1,2,3]")] {
+        let mut scene = Scene::new(Bounds { executions_max: 20, ..Bounds::default() });
+        let branch = match definition {
+            TREE => BRANCH.to_owned(),
+            _ => BRANCH.replace(r#":tree"}"#, r#":tree", "Input": [1, 2, 3]}"#),
+        };
+        let tree = scene.deploy("tree", &definition.replace("BRANCH", &branch));
+        let root = scene.start(tree, input).try_recv().unwrap().unwrap();
+        let (grown, _) = scene.stored();
+        assert!((21..=20 + 64).contains(&grown), "{grown} run");
+        for restart in 1..=3 {
+            scene.open();
+            scene.pass(2_000);
+            assert_eq!(scene.stored(), (grown, 0), "after restart {restart}");
+        }
+        scene.stop(root.execution);
+        assert_eq!(scene.stored(), (0, grown), "no other began");
+        assert_eq!(scene.in_memory(), 0);
+    }
+}
+
+#[test]
+fn a_tree_ends_although_the_process_dies_while_it_is_being_stopped() {
+    for turns in 1..8 {
+        let mut scene = Scene::new(Bounds { executions_max: 5, ..Bounds::default() });
+        let tree = scene.deploy("tree", &TREE.replace("BRANCH", BRANCH));
+        let root = scene.start(tree, "{}").try_recv().unwrap().unwrap();
+        let (grown, _) = scene.stored();
+        let input = Input::Stop { fault: Fault::default() };
+        scene.take(Message::Input { execution: root.execution, input, reply: Reply::new(drop) });
+        scene.turns(turns);
+        scene.open();
+        scene.pass(2_000);
+        assert_eq!(scene.stored(), (0, grown), "it dies after {turns} Turns");
+    }
+}
+
+#[test]
+fn a_child_that_cannot_begin_takes_no_place_from_others() {
+    let mut scene = Scene::new(Bounds { executions_max: 1, ..Bounds::default() });
+    let parent = scene.deploy("parent", PARENT);
+    let failing = scene.start(parent, "{}");
+    assert!(failing.try_recv().unwrap().is_ok());
+    assert_eq!(scene.stored(), (0, 1), "there is no machine of that name");
+    scene.deploy("work", WORK);
+    scene.start(parent, "{}").try_recv().unwrap().unwrap();
+    assert!(scene.answer_one(), "its child has begun");
+    assert_eq!(scene.stored(), (0, 3));
 }

@@ -96,6 +96,15 @@ pub struct ChildOf {
     pub index: u32,
 }
 
+/// How far an execution is down a line of children that were let in where there was no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nesting {
+    /// From 1, for the first of the line.
+    pub depth: u32,
+    /// It has a place of its own; only its children go on with the line.
+    pub has_place: bool,
+}
+
 /// A Map Run as its row says it. While it runs, its numbers may be a second old; which children it has, and how they
 /// stand, is told by their own rows.
 #[derive(Clone, Debug, PartialEq)]

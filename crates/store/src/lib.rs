@@ -16,8 +16,8 @@ mod store;
 mod words;
 
 pub use group::{
-    ChildOf, Content, Group, LedgerChange, LedgerRow, MachineId, MapRunRow, Part, RevisionId, Row, Segment,
-    Snapshot, Totals,
+    ChildOf, Content, Group, LedgerChange, LedgerRow, MachineId, MapRunRow, Nesting, Part, RevisionId, Row,
+    Segment, Snapshot, Totals,
 };
 pub use lease::{Epoch, Lease, Position, Shard};
 pub use machine::{

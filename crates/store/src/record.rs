@@ -4,7 +4,7 @@
 //! that a disk has spoilt is found when it is read, not believed. Inside are bodies in JSON, whose shape the golden
 //! files of the engine pin; so a record of today is read by every later version.
 
-use crate::group::{ChildOf, MachineId, RevisionId, Totals};
+use crate::group::{ChildOf, MachineId, Nesting, RevisionId, Totals};
 use crate::store::StoredTurn;
 use perdura_engine::{EffectKey, ExecutionId, Identity, Turn};
 use serde::{Deserialize, Serialize};
@@ -209,6 +209,12 @@ pub struct Begun {
     /// The step of another execution that started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<EffectKey>,
+    /// That step waits for its end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub awaited: bool,
+    /// Its place in a line of children without places, if it is in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nesting: Option<Nesting>,
     /// Who it is.
     pub identity: Identity,
     /// Whose child it is, if it is one.

@@ -4,19 +4,20 @@
 //! repeated or by a process that knows nothing of the first, finds the child that is there. Where a name was given and
 //! somebody else has started the same under it, that one is the child.
 
+use super::room::NoPlace;
 use super::start::NewExecution;
-use super::{Errand, Node, ReplyTo, Watcher};
+use super::{Errand, Node, ReplyTo, Slot, Watcher};
 use crate::message::{Ending, InputError, Unavailable};
 use crate::naming::{Chosen, NamingOf, Qualified, Via};
-use crate::running::Unreadable;
+use crate::running::{Running, Unreadable};
 use perdura_engine::asl::error::{RUNTIME, TASK_FAILED};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::nested::{Asked, Wait, refused};
 use perdura_engine::{
-    Attempt, By, Call, Certainty, EffectKey, Execution, ExecutionId, Fault, Identity, Input, Moment, Outcome,
-    StrandId,
+    Attempt, By, Call, Certainty, EffectKey, Execution, ExecutionId, Fault, Input, Moment, Outcome, StrandId,
 };
-use perdura_store::{Failure, Shard};
+use perdura_store::{Failure, Nesting, Shard};
+use std::collections::{BTreeSet, VecDeque};
 
 /// A step that has started a child.
 #[derive(Clone, Debug)]
@@ -51,26 +52,27 @@ impl ParentStep {
 pub(super) struct ChildOrder {
     step: ParentStep,
     asked: Result<Asked, Fault>,
+    /// How many of its line were let in without a place, down to its parent.
+    pub(super) depth: u32,
 }
 
 impl ChildOrder {
-    /// The execution whose step it is.
-    pub(super) fn parent(&self) -> ExecutionId {
-        self.step.execution
-    }
-
     /// What a call asks for, if it asks for a child.
-    pub(super) fn of(parent: &Identity, call: &Call) -> Option<Self> {
-        let step = ParentStep::of(parent.id, call)?;
-        Some(Self { step, asked: Asked::read(call.input.value(), parent) })
+    pub(super) fn of(parent: &Running, call: &Call) -> Option<Self> {
+        let identity = parent.execution.identity();
+        let step = ParentStep::of(identity.id, call)?;
+        Some(Self { step, asked: Asked::read(call.input.value(), identity), depth: parent.depth() })
     }
 }
 
 impl Node {
     /// Starts the child of a step, or finds it started.
     pub(super) fn start_child(&mut self, order: ChildOrder, moment: &Moment) {
-        let ChildOrder { step, asked } = order;
-        let is_wanted = |slot: &super::Slot| slot.starting.contains(&(step.strand, step.key.clone()));
+        let ChildOrder { step, asked, depth } = order;
+        let is_wanted = |slot: &Slot| {
+            let is_ending = slot.stops || slot.child.is_some_and(|child| self.map_runs.is_unwanted(child));
+            !is_ending && slot.starting.contains(&(step.strand, step.key.clone()))
+        };
         if !self.slots.get(&step.execution).is_some_and(is_wanted) {
             return;
         }
@@ -81,23 +83,24 @@ impl Node {
                 // Where its first Turn is on its way, that commit answers; any other commit does not.
                 let is_beginning = slot.begun.is_some() || matches!(slot.told, Some(ReplyTo::Parent(_)));
                 if !is_beginning {
-                    slot.asked.push(ChildOrder { step, asked });
+                    slot.asked.push(ChildOrder { step, asked, depth });
                 }
-            }
-            Ok(None) if asked.is_ok() && !self.admits(step.execution, id) => {
-                self.wait_for_place(ChildOrder { step, asked });
             }
             Ok(None) => {
                 let begun = match &asked {
-                    Ok(asked) => self.begin_child(id, asked, step.clone(), moment),
+                    Ok(asked) => match self.admits(depth, step.waits_for_the_end()) {
+                        Ok(nesting) => self.begin_child((id, nesting), asked, step.clone(), moment),
+                        Err(NoPlace) => Err(NotBegun::Waits),
+                    },
                     Err(fault) => Err(NotBegun::Refused(fault.clone())),
                 };
                 match begun {
                     Ok(()) => {}
+                    Err(NotBegun::Waits) => self.wait_for_place(ChildOrder { step, asked, depth }),
                     Err(NotBegun::Shared(other)) => self.found_child(step, &other),
                     Err(NotBegun::Busy(other)) => {
                         let slot = self.slots.get_mut(&other).expect("it is in memory");
-                        slot.asked.push(ChildOrder { step, asked });
+                        slot.asked.push(ChildOrder { step, asked, depth });
                     }
                     Err(NotBegun::Refused(fault)) => self.errands.push_back(step.answer(refused(fault))),
                     Err(NotBegun::Elsewhere) => {
@@ -105,12 +108,12 @@ impl Node {
                         self.errands.push_back(step.answer(unreachable_child(&elsewhere)));
                     }
                     Err(NotBegun::Unread) => {
-                        self.undone.push(Errand::Child(Box::new(ChildOrder { step, asked })));
+                        self.undone.push(Errand::Child(Box::new(ChildOrder { step, asked, depth })));
                     }
                 }
             }
             Err(InputError::Unavailable(Unavailable::Store(_))) => {
-                self.undone.push(Errand::Child(Box::new(ChildOrder { step, asked })));
+                self.undone.push(Errand::Child(Box::new(ChildOrder { step, asked, depth })));
             }
             Err(error) => self.errands.push_back(step.answer(unreachable_child(&error))),
         }
@@ -137,7 +140,7 @@ impl Node {
 
     fn begin_child(
         &mut self,
-        id: ExecutionId,
+        (id, nesting): (ExecutionId, Option<Nesting>),
         asked: &Asked,
         step: ParentStep,
         moment: &Moment,
@@ -184,10 +187,12 @@ impl Node {
             identity,
             named: asked.name.is_some(),
             parent: Some(step.key.clone()),
+            awaited: step.waits_for_the_end(),
+            nesting,
             child: None,
         };
         if step.waits_for_the_end() {
-            self.watchers.entry(id).or_default().push(Watcher::Step(step.clone()));
+            self.watchers.push(id, Watcher::Step(step.clone()));
         }
         self.begin(new, ReplyTo::Parent(Box::new(step)), moment);
         Ok(())
@@ -263,14 +268,7 @@ impl Node {
     }
 
     fn watch_for(&mut self, step: ParentStep, child: ExecutionId) {
-        let watchers = self.watchers.entry(child).or_default();
-        let is_there = |watcher: &Watcher| match watcher {
-            Watcher::Step(known) => known.key == step.key,
-            Watcher::Reply(_) => false,
-        };
-        if !watchers.iter().any(is_there) {
-            watchers.push(Watcher::Step(step));
-        }
+        self.watchers.push_step(child, step);
     }
 
     /// A child ended: the step that waits for it is told how.
@@ -283,21 +281,86 @@ impl Node {
     /// does not count: the step's time may have run out before the step was resumed here.
     pub(super) fn stop_child(&mut self, key: &EffectKey) {
         let own = ExecutionId::of_child(key, 0);
-        let waits = |watcher: &Watcher| match watcher {
-            Watcher::Step(step) => step.key == *key,
-            Watcher::Reply(_) => false,
-        };
-        let is_known = self.watchers.contains_key(&own) || self.slots.contains_key(&own);
-        let shared = || self.watchers.iter().find(|(_, watchers)| watchers.iter().any(waits));
-        let id = if is_known { own } else { shared().map_or(own, |(id, _)| *id) };
-        if let Some(watchers) = self.watchers.get_mut(&id) {
-            watchers.retain(|watcher| !waits(watcher));
-            if watchers.is_empty() {
-                self.watchers.remove(&id);
+        let is_known = self.watchers.has(own) || self.slots.contains_key(&own);
+        let id = if is_known { own } else { self.watchers.awaited_by(key).unwrap_or(own) };
+        self.watchers.drop_step(id, key);
+        self.stop_tree(id);
+    }
+
+    /// Stops an execution and all that it waits for, down to the last. One level after the other would never come to the
+    /// end of a tree that goes on growing where it is not stopped yet.
+    fn stop_tree(&mut self, root: ExecutionId) {
+        let mut tree = VecDeque::from([root]);
+        let mut seen = BTreeSet::from([root]);
+        while let Some(id) = tree.pop_front() {
+            // It is stopped already, with all that was known to be below it.
+            if self.slots.get(&id).is_some_and(|slot| slot.stops) {
+                continue;
+            }
+            let input = Input::Stop { fault: Fault::default() };
+            self.errands.push_back(Errand::Input { execution: id, input, reply: ReplyTo::Nobody });
+            let below = self.below(id);
+            tree.extend(below.into_iter().filter(|child| seen.insert(*child)));
+        }
+    }
+
+    /// The children that an execution waits for. Its Map Runs end, and stop their own children one by one: what those
+    /// wait for counts instead.
+    fn below(&mut self, execution: ExecutionId) -> Vec<ExecutionId> {
+        let mut below = Vec::new();
+        let mut above = vec![execution];
+        while let Some(id) = above.pop() {
+            below.extend(self.watchers.take_children(id));
+            above.extend(self.end_runs_of(id));
+        }
+        below
+    }
+
+    /// Stops all that children of a Map Run wait for; they themselves are stopped by their run.
+    pub(super) fn stop_below(&mut self, children: Vec<ExecutionId>) {
+        for child in children {
+            for below in self.below(child) {
+                self.stop_tree(below);
             }
         }
-        let input = Input::Stop { fault: Fault::default() };
-        self.errands.push_back(Errand::Input { execution: id, input, reply: ReplyTo::Nobody });
+    }
+
+    /// A Turn of an execution is over; unless a stop is still to come, it may start children.
+    pub(super) fn may_start_again(&mut self, id: ExecutionId) {
+        if let Some(slot) = self.slots.get_mut(&id) {
+            slot.stops = slot.is_stopping();
+        }
+    }
+
+    /// The process before this one may have ended between the commit that gave a child up and the child's stop.
+    pub(super) fn asks_for_parent(&mut self, running: &Running) {
+        let is_from_before = running.execution.last_at() < self.opened_at && !running.execution.is_ended();
+        if let Some(key) = running.awaited_by.clone().filter(|_| self.performs && is_from_before) {
+            self.errands.push_back(Errand::Parent { child: running.id(), key });
+        }
+    }
+
+    /// Stops a child of an earlier process if its step does not wait for it.
+    pub(super) fn ask_for_parent(&mut self, child: ExecutionId, key: EffectKey) {
+        let Some(parent) = key.execution() else { return };
+        let parent = match self.slots.get(&parent) {
+            Some(Slot { running: None, parked: None, .. }) => None,
+            _ => Some(self.known(parent)),
+        };
+        match parent {
+            Some(Ok(Some(parent))) => {
+                let waits = !parent.is_ended() && parent.calls().any(|(_, of, _)| of == key);
+                if !waits {
+                    self.stop_tree(child);
+                }
+            }
+            Some(Ok(None)) => self.stop_tree(child),
+            // Its parent is being committed, or cannot be read now.
+            None | Some(Err(InputError::Unavailable(Unavailable::Store(_)))) => {
+                self.undone.push(Errand::Parent { child, key });
+            }
+            Some(Err(error)) => tracing::warn!(%child, %error, "whether it is waited for cannot be told"),
+        }
     }
 
     /// An execution as it was last committed, in memory or not. `None`: there is none, or its first Turn is on its way.
@@ -334,6 +397,8 @@ enum NotBegun {
     Busy(ExecutionId),
     /// It cannot, and never will.
     Refused(Fault),
+    /// There is no place for it.
+    Waits,
     /// Another node would have to begin it.
     Elsewhere,
     /// Something could not be read; it is tried again.

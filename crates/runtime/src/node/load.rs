@@ -32,6 +32,7 @@ impl Node {
         // Another process had it last: its clocks of silence start again, its calls are made again.
         let resumes = self.performs && self.is_from_before(&running.execution);
         let awaited = self.run_to_await(&running);
+        self.asks_for_parent(&running);
         self.install(running);
         if let Some(child) = awaited {
             self.await_run(id, child);
@@ -108,6 +109,7 @@ impl Node {
         if self.run_to_await(&running).is_some() {
             return self.awake(id, moment);
         }
+        self.asks_for_parent(&running);
         let decided = catch_unwind(AssertUnwindSafe(|| decide(&running.execution, &Input::Resume, moment)));
         let only_waits = decided.is_ok_and(|decision| {
             let waits = |effect: &Effect| matches!(effect, Effect::AwaitTask(_) | Effect::SetTimer { .. });
@@ -185,6 +187,7 @@ impl Node {
         let (machine, child) = (Some(running.machine), running.child);
         // One that sleeps is among those that run.
         let is_counted = !running.execution.is_ended();
+        self.room.nest(id, running.nesting.filter(|_| is_counted));
         let slot =
             Slot { running: Some(Box::new(running)), machine, child, wake, is_counted, ..Slot::default() };
         self.slots.insert(id, slot);
@@ -202,7 +205,7 @@ impl Node {
             show.send(None);
         }
         let wake = std::mem::take(&mut slot.wake);
-        for watcher in self.watchers.remove(&id).into_iter().flatten() {
+        for watcher in self.watchers.take(id) {
             watcher.refuse(InputError::Parked(reason.clone()));
         }
         slot.parked = Some(reason);

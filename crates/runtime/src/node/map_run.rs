@@ -17,7 +17,7 @@ use perdura_engine::{
     By, Child, ExecutionId, Fault, Identity, Input, MapRun, MapRunOrder, MapRunOutcome, Moment, Next, Status,
     TURN_WORK_MAX,
 };
-use perdura_store::{ChildOf, Failure, MachineId, MapRunRow, RevisionId, Shard};
+use perdura_store::{ChildOf, Failure, MachineId, MapRunRow, Nesting, RevisionId, Shard};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -64,6 +64,11 @@ impl MapRuns {
         self.runs.get(&child.run).is_some_and(|run| !matches!(run.stage, Stage::Recalling { .. }))
     }
 
+    /// The run of this child ends, and its children with it.
+    pub(super) fn is_unwanted(&self, child: ChildOf) -> bool {
+        self.runs.get(&child.run).is_some_and(Run::is_unwanted)
+    }
+
     /// There is something to look after once a second.
     pub(super) fn are_there(&self) -> bool {
         !self.runs.is_empty() || !self.unjoined.is_empty()
@@ -108,6 +113,8 @@ struct Parent {
     identity: Identity,
     machine: MachineId,
     revision: RevisionId,
+    /// How many of its line were let in without a place, down to it.
+    depth: u32,
 }
 
 /// What a run is doing.
@@ -249,6 +256,7 @@ impl Node {
             identity: running.execution.identity().clone(),
             machine: running.machine,
             revision: running.revision,
+            depth: running.depth(),
         };
         let machine = running.execution.machine().clone();
         self.take_up(parent, machine, order);
@@ -301,8 +309,28 @@ impl Node {
         let Some((id, run)) = self.map_runs.runs.iter_mut().find(|(_, run)| is_meant(run)) else { return };
         let id = *id;
         run.then = None;
-        run.stop(End::Unwanted);
+        if !run.is_unwanted() {
+            let under_way: Vec<ExecutionId> = run.map.under_way().map(|index| run.child(index)).collect();
+            run.stop(End::Unwanted);
+            self.stop_below(under_way);
+        }
         self.map_runs.wake(id);
+    }
+
+    /// The runs of an execution end, and stop their children. Those that were under way.
+    pub(super) fn end_runs_of(&mut self, execution: ExecutionId) -> Vec<ExecutionId> {
+        let mut under_way = Vec::new();
+        let runs = self.map_runs.runs.iter_mut().filter(|(_, run)| run.parent.identity.id == execution);
+        let mut ending = Vec::new();
+        for (id, run) in runs.filter(|(_, run)| !run.is_unwanted()) {
+            under_way.extend(run.map.under_way().map(|index| run.child(index)));
+            run.stop(End::Unwanted);
+            ending.push(*id);
+        }
+        for id in ending {
+            self.map_runs.wake(id);
+        }
+        under_way
     }
 
     /// A run that is here, as it stands. One that is being taken up does not know yet how it stood: its row tells. If
@@ -374,7 +402,12 @@ impl Node {
         let Some(slot) = self.slots.get_mut(&execution) else { return };
         slot.awaits_run = false;
         if slot.parked.is_none() {
-            slot.inbox.push_front(Queued { input, reply: ReplyTo::Nobody });
+            let queued = Queued { input, reply: ReplyTo::Nobody };
+            match queued.input {
+                // One that has not begun would begin after its stop, and never hear of it again.
+                Input::Stop { .. } => slot.queue(queued),
+                _ => slot.inbox.push_front(queued),
+            }
             self.make_ready(execution);
         }
     }
@@ -510,9 +543,9 @@ impl Node {
             match &mut run.stage {
                 Stage::Recalling { .. } | Stage::Gathering => return false,
                 Stage::Spreading => {
-                    let parent = run.parent.identity.id;
+                    let depth = run.parent.depth;
                     let is_alone = run.map.counts().children.running == 0;
-                    if !(has_place || is_alone && self.may_nest(parent)) {
+                    if !(has_place || is_alone && self.may_nest(depth)) {
                         self.map_runs.blocked.insert(id);
                         return false;
                     }
@@ -523,8 +556,8 @@ impl Node {
                     match next {
                         Next::Start(child) => {
                             *started += 1;
-                            self.admits(parent, child.id);
-                            self.start_map_child(id, child, moment);
+                            let nesting = self.admits(depth, true).unwrap_or_default();
+                            self.start_map_child(id, (child, nesting), moment);
                         }
                         Next::Looking => {
                             run.take_more_items();
@@ -568,7 +601,7 @@ impl Node {
         self.map_runs.fetches.push(Fetch { ticket: run.ticket, wanted });
     }
 
-    fn start_map_child(&mut self, id: Uuid, child: Child, moment: &Moment) {
+    fn start_map_child(&mut self, id: Uuid, (child, nesting): (Child, Option<Nesting>), moment: &Moment) {
         let Some(run) = self.map_runs.runs.get_mut(&id) else { return };
         let index = child.index;
         if !self.shards.contains(&Shard::of(child.id, self.shard_count)) {
@@ -585,6 +618,8 @@ impl Node {
             identity: run.order().child_identity(&run.parent.identity, child),
             named: false,
             parent: None,
+            awaited: false,
+            nesting,
             child: Some(ChildOf { run: id, index }),
         };
         self.begin(new, ReplyTo::Nobody, moment);

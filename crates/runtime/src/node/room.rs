@@ -3,13 +3,15 @@
 //! Memory is counted in bytes of payload, roughly: what an execution weighs follows from its largest Turn. Where there
 //! is no room, starts wait for a while and are refused after that, sleepers sleep on, and children wait as long as it
 //! takes. Children count like all executions. So that parents that fill every place cannot wait for each other for
-//! ever, one line of descent goes on where there is no place: one child at a time, and children of that one.
+//! ever, one line of descent goes on where there is no place: one child at a time, and children of that one. How far
+//! down its line a child is stands in its first Turn, so a process that begins adds nothing to a line that is full.
 
 use super::children::ChildOrder;
 use super::{Node, WaitingStart};
 use crate::message::{StartError, Unavailable};
 use perdura_engine::{ExecutionId, Moment, Timestamp};
-use std::collections::VecDeque;
+use perdura_store::Nesting;
+use std::collections::{BTreeMap, VecDeque};
 
 /// With this many executions in memory, starts wait.
 const IN_MEMORY_MAX: usize = 100_000;
@@ -18,7 +20,7 @@ const STARTS_WAIT_FOR_MS: i64 = 5_000;
 /// Starts that wait hold at most this share of what may be in memory.
 const WAITING_SHARE: u64 = 8;
 /// How deep a line of descent may go where there is no place.
-const NESTED_MAX: usize = 64;
+const NESTED_MAX: u32 = 64;
 
 /// How much a node may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +38,9 @@ impl Default for Bounds {
     }
 }
 
+/// A child has to wait.
+pub(super) struct NoPlace;
+
 /// What there is in memory and what runs, against the bounds.
 #[derive(Default)]
 pub(super) struct Room {
@@ -44,8 +49,8 @@ pub(super) struct Room {
     pub(super) bytes: u64,
     /// How many executions run, in memory or not.
     pub(super) running: u64,
-    /// Children that were let in where there was no place, each a child of the one before it.
-    nested: Vec<ExecutionId>,
+    /// Children that were let in where there was no place, and how far down their line they are.
+    nested: BTreeMap<ExecutionId, u32>,
     /// Children that wait for a place.
     children: VecDeque<ChildOrder>,
     /// Somebody made room since the children were last looked at.
@@ -61,8 +66,20 @@ impl Room {
 
     pub(super) fn ended(&mut self, execution: ExecutionId) {
         self.running = self.running.saturating_sub(1);
-        self.nested.retain(|nested| *nested != execution);
+        self.nested.remove(&execution);
         self.has_changed = true;
+    }
+
+    /// An execution runs; it may be one that was let in without a place.
+    pub(super) fn nest(&mut self, execution: ExecutionId, nesting: Option<Nesting>) {
+        let nesting = nesting.filter(|nesting| !nesting.has_place);
+        self.nested.extend(nesting.map(|nesting| (execution, nesting.depth)));
+    }
+
+    /// A child may begin although there is no place, of a parent that is so far down its line.
+    fn may_nest(&self, depth: u32) -> bool {
+        let deepest = self.nested.values().max().copied().unwrap_or(0);
+        (deepest..NESTED_MAX).contains(&depth) && self.nested.len() < NESTED_MAX as usize
     }
 
     /// Whoever waits for room is told that there will be none.
@@ -104,16 +121,15 @@ impl Node {
         }
     }
 
-    /// Whether a child of this execution may begin now. One that may although there is no place is entered as such.
-    pub(super) fn admits(&mut self, parent: ExecutionId, child: ExecutionId) -> bool {
+    /// How a child may begin now, whose parent is so far down its line. One that is not waited for takes the place of its
+    /// parent in the line, which goes on and ends.
+    pub(super) fn admits(&self, depth: u32, is_awaited: bool) -> Result<Option<Nesting>, NoPlace> {
         if self.has_place() {
-            return true;
+            return Ok((depth > 0).then_some(Nesting { depth, has_place: true }));
         }
-        let may_nest = self.may_nest(parent);
-        if may_nest {
-            self.room.nested.push(child);
-        }
-        may_nest
+        let depth_of_child = if is_awaited { depth + 1 } else { depth.max(1) };
+        let nesting = Nesting { depth: depth_of_child, has_place: false };
+        if self.may_nest(depth) { Ok(Some(nesting)) } else { Err(NoPlace) }
     }
 
     /// One more may run.
@@ -121,10 +137,9 @@ impl Node {
         self.has_room() && self.room.running < self.room.bounds.executions_max
     }
 
-    /// A child of this execution may begin although there is no place.
-    pub(super) fn may_nest(&self, parent: ExecutionId) -> bool {
-        let nested = &self.room.nested;
-        nested.last().is_none_or(|last| *last == parent) && nested.len() < NESTED_MAX
+    /// A child may begin although there is no place, of a parent that is so far down its line.
+    pub(super) fn may_nest(&self, depth: u32) -> bool {
+        self.room.may_nest(depth)
     }
 
     /// A child waits for a place.
@@ -165,10 +180,9 @@ impl Node {
 
     fn let_children_in(&mut self, moment: &Moment) {
         while !self.room.children.is_empty() {
-            let next = match (self.has_place(), self.room.nested.last()) {
-                (true, _) | (false, None) => Some(0),
-                (false, Some(last)) => self.room.children.iter().position(|order| order.parent() == *last),
-            };
+            let has_place = self.has_place();
+            let may_begin = |order: &ChildOrder| has_place || self.room.may_nest(order.depth);
+            let next = self.room.children.iter().position(may_begin);
             let waiting = self.room.children.len();
             let Some(order) = next.and_then(|at| self.room.children.remove(at)) else { return };
             self.start_child(order, moment);

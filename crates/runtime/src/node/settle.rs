@@ -49,6 +49,7 @@ impl Node {
         slot.running = Some(running);
         self.weigh(id);
         self.follow(id, effects, deeds);
+        self.may_start_again(id);
         self.tell_watchers(id);
         if let Some(child) = ended {
             self.map_child_ended(child, status);
@@ -78,7 +79,7 @@ impl Node {
                 }
                 Effect::AwaitTask(call) => self.await_task(id, &call),
                 Effect::CallTask(call) => {
-                    let parent = slot.running.as_ref().map(|running| running.execution.identity());
+                    let parent = slot.running.as_deref();
                     if let Some(order) = parent.and_then(|parent| ChildOrder::of(parent, &call)) {
                         slot.starting.insert((call.strand, call.key));
                         self.errands.push_back(Errand::Child(Box::new(order)));
@@ -121,12 +122,13 @@ impl Node {
     /// was being committed could not be told at once.
     fn tell_watchers(&mut self, id: ExecutionId) {
         let running = self.slots.get(&id).and_then(|slot| slot.running.as_ref());
-        let is_ended = running.is_some_and(|running| running.execution.is_ended());
-        let Some(watchers) = is_ended.then(|| self.watchers.remove(&id)).flatten() else { return };
-        let Some(running) = running else { return };
+        let Some(running) = running.filter(|running| running.execution.is_ended()) else { return };
+        if !self.watchers.has(id) {
+            return;
+        }
         let ending = Ending::of(&running.execution).expect("what has ended has an ending");
         let child = running.execution.clone();
-        for watcher in watchers {
+        for watcher in self.watchers.take(id) {
             match watcher {
                 Watcher::Reply(reply) => reply.send(Ok(ending.clone())),
                 Watcher::Step(step) => self.child_ended(step, &child),

@@ -7,7 +7,7 @@ use crate::running::{Running, Unreadable};
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{EffectKey, Execution, ExecutionId, Identity, Input, Moment};
 use perdura_store::record::Begun;
-use perdura_store::{After, ChildOf, Failure, Filter, MachineId, RevisionId, Shard};
+use perdura_store::{After, ChildOf, Failure, Filter, MachineId, Nesting, RevisionId, Shard};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -21,6 +21,10 @@ pub(super) struct NewExecution {
     pub(super) named: bool,
     /// The step that starts it.
     pub(super) parent: Option<EffectKey>,
+    /// That step waits for its end.
+    pub(super) awaited: bool,
+    /// Its place in a line of children without places, if it is in one.
+    pub(super) nesting: Option<Nesting>,
     /// Its place in a Map Run, if it has one.
     pub(super) child: Option<ChildOf>,
 }
@@ -69,7 +73,9 @@ impl Node {
             limits: start.limits,
             via: &start.via,
         });
-        self.watchers.extend(ending.map(|ending| (id, vec![Watcher::Reply(ending)])));
+        if let Some(ending) = ending {
+            self.watchers.push(id, Watcher::Reply(ending));
+        }
         let new = NewExecution {
             machine: record.machine,
             revision: record.revision,
@@ -77,6 +83,8 @@ impl Node {
             identity,
             named: start.name.is_some(),
             parent: None,
+            awaited: false,
+            nesting: None,
             child: None,
         };
         self.begin(new, ReplyTo::Started(reply), moment);
@@ -84,12 +92,14 @@ impl Node {
 
     /// Gives a new execution its place, and its first input.
     pub(super) fn begin(&mut self, new: NewExecution, reply: ReplyTo, moment: &Moment) {
-        let NewExecution { machine, revision, definition, identity, named, parent, child } = new;
+        let NewExecution { machine, revision, definition, identity, named, parent, awaited, nesting, child } =
+            new;
         let id = identity.id;
         if named {
             self.names.insert((machine, identity.name.clone()), id);
         }
-        let begun = Begun { machine, revision, named, parent, identity: identity.clone(), child };
+        let begun =
+            Begun { machine, revision, named, parent, awaited, nesting, identity: identity.clone(), child };
         let execution =
             Execution::new(definition, identity).with_destinations(self.rebuilding.destinations.clone());
         let running = Running::new(&begun, execution, moment.now);
@@ -102,6 +112,7 @@ impl Node {
             ..Slot::default()
         };
         self.room.running += 1;
+        self.room.nest(id, nesting);
         slot.inbox.push_back(Queued { input: Input::Start, reply });
         self.slots.insert(id, slot);
         self.weigh(id);
@@ -180,7 +191,7 @@ impl Node {
             match (&slot.parked, ending) {
                 (Some(reason), _) => reply.send(Err(InputError::Parked(reason.clone()))),
                 (None, Some(ending)) => reply.send(Ok(ending)),
-                (None, None) => self.watchers.entry(id).or_default().push(Watcher::Reply(reply)),
+                (None, None) => self.watchers.push(id, Watcher::Reply(reply)),
             }
             return;
         }
@@ -189,7 +200,7 @@ impl Node {
             Ok(Err(what)) => reply.send(Err(InputError::Parked(what))),
             Ok(Ok(running)) => match Ending::of(&running.execution) {
                 Some(ending) => reply.send(Ok(ending)),
-                None => self.watchers.entry(id).or_default().push(Watcher::Reply(reply)),
+                None => self.watchers.push(id, Watcher::Reply(reply)),
             },
         }
     }
