@@ -141,6 +141,36 @@ fn a_worker_that_missed_its_heartbeat_cannot_end_the_attempt_of_the_next_one() {
     assert_eq!(scene.until_status("a", "SUCCEEDED")["output"], "\"B\"");
 }
 
+#[test]
+fn a_late_success_under_a_refused_key_is_believed() {
+    let machine = r#"{"StartAt": "Charge", "States": {"Charge": {"Type": "Task", "End": true, "HeartbeatSeconds": 1,
+        "Resource": "arn:aws:states:us-east-1:123456789012:activity:charge",
+        "Retry": [{"ErrorEquals": ["States.Timeout", "No"], "IntervalSeconds": 1, "BackoffRate": 1}]}}}"#;
+    let scene = Scene::new("doubt-contradicted").file("m.asl.json", machine);
+    let _server = started(&scene);
+    let token = |task: &Value| task["token"].as_str().expect("a token").to_owned();
+    let first = scene.one(&["activity", "poll", "charge", "--worker", "A"]);
+    scene.until(&["history", "a"], |history| count(history, "ActivityScheduled") == 2);
+    let second = scene.one(&["activity", "poll", "charge", "--worker", "B"]);
+    scene.one(&["activity", "fail", &token(&second), "--error", "No", "--refused"]);
+    assert_eq!(statuses(&scene), ["failed"]);
+    let third = scene.one(&["activity", "poll", "charge", "--worker", "C"]);
+    assert_ne!(first["key"], third["key"]);
+    for _ in 0..2 {
+        scene.on_data(&["activity", "succeed", &token(&first)]).fails(1, &["nobody waits"]);
+        assert_eq!(statuses(&scene), ["uncertain", "pending"]);
+    }
+    let entry = scene.one(&["ledger", first["key"].as_str().expect("a key")]);
+    assert!(
+        entry["error"].as_str().is_some_and(|error| error.starts_with("Perdura.Contradicted")),
+        "{entry}"
+    );
+    assert_eq!(scene.json(&["ledger", "--uncertain"]).len(), 1, "it is listed");
+    scene.one(&["activity", "succeed", &token(&third), "--output", "\"C\""]);
+    scene.until_status("a", "SUCCEEDED");
+    assert_eq!(statuses(&scene), ["uncertain", "completed"]);
+}
+
 /// What calls `left` and `right`, and where.
 fn two(scene: Scene, left: &Receiver, right: &Receiver, policy: &str) -> Scene {
     let config = format!(

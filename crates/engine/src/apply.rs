@@ -3,7 +3,7 @@
 use crate::draft::Draft;
 use crate::event::{Event, EventKind, Fault, TaskFamily};
 use crate::execution::{Core, REDRIVE_TOKENS_MAX, Status};
-use crate::id::{Attempt, Round, Seq, StrandId};
+use crate::id::{Attempt, EffectKey, Round, Seq, StrandId};
 use crate::input::Certainty;
 use crate::kept;
 use crate::strand::{Clock, MapRunId, Run, Sent, Standing, Step, Strand};
@@ -101,6 +101,7 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
                 timeout: scheduled.timeout_seconds.map(clock),
                 heartbeat: scheduled.heartbeat_seconds.map(clock),
             };
+            step.round = scheduled.round;
             let before = step.sent.take().filter(|sent| sent.round == scheduled.round);
             let doubted = before.as_ref().filter(|sent| sent.is_in_doubt());
             step.sent = Some(Sent {
@@ -112,6 +113,7 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
                 credentials: scheduled.credentials.clone(),
                 failed: None,
                 doubt: doubted.is_some(),
+                contradicted: before.is_some_and(|sent| sent.contradicted),
                 again: false,
             });
             table.core().ready.remove(&id);
@@ -168,6 +170,28 @@ fn mark_failed(step: &mut Step, certainty: Certainty) {
         sent.failed = Some(certainty);
         sent.doubt &= certainty != Certainty::Refused;
     }
+}
+
+/// A key that had failed is in doubt after all, and its step may be in a later round.
+fn contradict(table: &mut Draft<'_>, id: StrandId, key: &EffectKey) {
+    let Some(state) = table.peek(id).and_then(|strand| strand.step.as_ref()).map(|step| step.state) else {
+        return;
+    };
+    let visit = table.visits(id, state);
+    let (execution, machine) = (table.base.identity.id, table.base.machine.clone());
+    let Some(strand) = table.strand(id) else { return };
+    if strand.key(execution, &machine, visit).is_none_or(|taken| taken.step() != key.step()) {
+        return;
+    }
+    let Some(step) = strand.step.as_mut() else { return };
+    let Some(sent) = &mut step.sent else { return };
+    if sent.round > key.round() {
+        sent.contradicted = true;
+    } else {
+        sent.doubt = true;
+    }
+    // Nothing is to go out under another key.
+    step.round = sent.round;
 }
 
 /// The attempt may have been performed, and another may follow that is not told apart from it.
@@ -376,14 +400,24 @@ fn apply_note(table: &mut Draft<'_>, note: &Note) {
             table.core().late.insert(*strand);
         }
         Note::Repeated { strand, .. } => mark_doubted(table, *strand),
-        // Called off before it left, or before a worker took it.
-        Note::Ledger { strand, status: LedgerStatus::Failed, .. } => {
+        Note::Ledger { strand, key, status: LedgerStatus::Failed } => {
             let step = table.strand(*strand).and_then(|strand| strand.step.as_mut());
-            if let Some(sent) = step.and_then(|step| step.sent.as_mut()) {
+            let secret = step.and_then(|step| step.sent.as_mut()).and_then(|sent| {
+                // Called off before it left, or before a worker took it.
                 sent.failed.get_or_insert(Certainty::NotSent);
+                sent.secret
+            });
+            table.core().mark(key, LedgerStatus::Failed, secret);
+        }
+        Note::Ledger { strand, key, status } => {
+            if table.changes.core.failed.iter().any(|failed| failed.key == *key) {
+                table.core().mark(key, *status, None);
+                if *status == LedgerStatus::Uncertain {
+                    contradict(table, *strand, key);
+                }
             }
         }
-        Note::Resolved { .. } | Note::Ledger { .. } | Note::LateOutcome { .. } | Note::Ignored { .. } => {}
+        Note::Resolved { .. } | Note::LateOutcome { .. } | Note::Ignored { .. } => {}
     }
 }
 

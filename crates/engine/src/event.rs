@@ -65,6 +65,12 @@ impl Fault {
         there.collect::<Map>().into()
     }
 
+    /// What is said of a key that had failed, and under which a success came late.
+    pub fn contradicted() -> Self {
+        let cause = "The call was refused, and then somebody who had it reported that it was done.";
+        Self::new("Perdura.Contradicted", cause)
+    }
+
     /// With a name alone.
     pub fn named(error: impl Into<Arc<str>>) -> Self {
         Self { error: Some(error.into()), cause: None }

@@ -3,11 +3,12 @@
 use crate::deadlines::Deadlines;
 use crate::destination::{Destinations, Policies};
 use crate::event::Fault;
-use crate::id::{Attempt, EffectKey, Seq, StrandId, TaskToken, Timestamp, Wake};
+use crate::id::{Attempt, EffectKey, Secret, Seq, StrandId, TaskToken, Timestamp, Wake};
 use crate::identity::Identity;
 use crate::input::{By, Outcome};
 use crate::kept::Kept;
 use crate::strand::{Sent, Standing, Strand};
+use crate::turn::LedgerStatus;
 use perdura_asl::json::Payload;
 use perdura_asl::machine::{Machine, MachineType, StateIx};
 use serde::{Deserialize, Serialize};
@@ -85,6 +86,9 @@ pub(crate) const REDRIVE_TOKENS_MAX: usize = 16;
 /// How many successes that come after the end are recorded, each of another strand.
 const LATE_MAX: usize = 16;
 
+/// Of how many keys it is remembered that nothing was done under them.
+const FAILED_MAX: usize = 16;
+
 /// The small part that every Turn may change.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Core {
@@ -113,6 +117,39 @@ pub(crate) struct Core {
     /// Of whom a success came after the end, since the last one.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(crate) late: BTreeSet<StrandId>,
+    /// Keys of which the Ledger says that nothing was done under them, the last ones: a success may come late.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) failed: Vec<FailedKey>,
+}
+
+/// A key of which the Ledger says that nothing was done under it, and the secret of the last token that went out with it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FailedKey {
+    pub(crate) key: EffectKey,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) secret: Option<Secret>,
+}
+
+impl Core {
+    /// The Ledger has another mark for a key.
+    pub(crate) fn mark(&mut self, key: &EffectKey, status: LedgerStatus, secret: Option<Secret>) {
+        self.failed.retain(|failed| failed.key != *key);
+        if status == LedgerStatus::Failed {
+            if self.failed.len() == FAILED_MAX {
+                self.failed.remove(0);
+            }
+            self.failed.push(FailedKey { key: key.clone(), secret });
+        }
+    }
+
+    /// The key that is meant, if the Ledger says that nothing was done under it.
+    pub(crate) fn failed_key(&self, by: &By) -> Option<&EffectKey> {
+        let is_meant = |failed: &&FailedKey| match by {
+            By::Key { key, .. } => failed.key == *key,
+            By::Token(token) => failed.secret.is_some_and(|secret| secret.is_of_the_round_of(token.secret)),
+        };
+        self.failed.iter().find(is_meant).map(|failed| &failed.key)
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
@@ -201,7 +238,7 @@ impl Execution {
     /// make an ended execution grow by saying it again.
     pub(crate) fn tells_of_late(&self, by: &By, outcome: &Outcome) -> bool {
         let is_new = !self.core.late.contains(&by.strand()) && self.core.late.len() < LATE_MAX;
-        is_new && matches!(outcome, Outcome::Succeeded { .. })
+        (is_new || self.core.failed_key(by).is_some()) && matches!(outcome, Outcome::Succeeded { .. })
     }
 
     /// Whether it goes on by itself, without waiting for anything.

@@ -102,6 +102,9 @@ pub struct Sent {
     /// key, or a person ends that; what becomes of a later attempt does not.
     #[serde(default, skip_serializing_if = "is_false")]
     pub doubt: bool,
+    /// Somebody says that an earlier round was performed after all: then no other key follows.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub contradicted: bool,
     /// A person said: again. The next attempt is made whatever the destination's policy is.
     #[serde(default, skip_serializing_if = "is_false")]
     pub again: bool,
@@ -119,7 +122,7 @@ impl Sent {
 
     /// Whether the receiver has said no to this round for good. Only then may the next attempt have another key.
     pub(crate) fn is_refused(&self) -> bool {
-        !self.doubt && self.failed == Some(Certainty::Refused)
+        !self.doubt && !self.contradicted && self.failed == Some(Certainty::Refused)
     }
 }
 

@@ -157,8 +157,9 @@ pub enum Note {
     },
     /// A mark for the Ledger. Where a call has been answered or was given up, the record before this one is the
     /// strand's event that says so, with its result or its fault; where the step is held, the one after is
-    /// [`Note::Held`], and where a Parallel or Map waited for it, [`Note::Settled`]; otherwise nobody waits for the
-    /// call any more, and there is nothing to say.
+    /// [`Note::Held`], and where a Parallel or Map waited for it, [`Note::Settled`]; where a success came late under a
+    /// key that had failed, the one before is [`Note::LateOutcome`]; otherwise nobody waits for the call any more, and
+    /// there is nothing to say.
     Ledger {
         /// Whose call it is; absent: the machine's own.
         #[serde(default, skip_serializing_if = "StrandId::is_top")]

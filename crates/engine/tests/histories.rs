@@ -103,7 +103,7 @@ stories! {
     a_late_outcome_ends_the_pause_before_a_retry: "late_outcome_while_resting";
     a_late_failure_does_not_use_up_a_retry: "late_failure_while_resting";
     a_late_outcome_changes_nothing_once_given_up: "late_outcome_after_given_up";
-    an_outcome_of_an_old_round_changes_nothing: "late_outcome_of_an_old_round";
+    an_outcome_of_an_old_round_ends_nothing: "late_outcome_of_an_old_round";
     each_turn_of_a_loop_has_its_own_key: "loop_has_a_key_for_each_visit";
 
     // Variables.
@@ -207,6 +207,8 @@ stories! {
     a_redrive_repeats_nothing_once_its_key_is_forgotten: "hold_of_a_redriven_round";
     what_is_not_held_can_be_resolved_too: "resolve_what_is_not_held";
     late_outcomes_are_told_apart: "late_outcomes_are_told_apart";
+    a_late_success_under_a_failed_key_leaves_doubt: "late_success_after_a_refusal";
+    a_late_success_counts_before_another_key_goes_out: "late_success_before_the_next_key";
 
     // Bounds, clocks, nonsense.
     an_endless_loop_is_cut_and_can_be_stopped: "endless_loop_is_cut";

@@ -51,6 +51,10 @@ fn a_stored_execution_is_read_as_it_was() {
                 assert!(read == *execution, "{what} is read as it was");
             }
         }
+        // One that was stored before failed keys were remembered is read, too.
+        let mut older = stored.clone();
+        older["core"].as_object_mut().expect("an object").remove("failed");
+        laws::restored(execution.machine().clone(), &older.to_string(), &Policies::default());
         wanted.insert(what.into(), stored);
         // And it is as good as the one that was not stored.
         play.stage.restart(&Moment::at(START.after_seconds(65), 99));

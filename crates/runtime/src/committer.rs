@@ -519,6 +519,7 @@ fn read_notes(
 ) -> Option<Arc<str>> {
     let mut ignored = None;
     let mut fault: Option<&Fault> = None;
+    let contradicted = contradicted(turn);
     for record in &turn.records {
         let note = match record {
             Record::Event(event) => {
@@ -542,6 +543,7 @@ fn read_notes(
                 remarks.push(note.clone());
             }
             Note::LateOutcome { .. } => {
+                fault = contradicted.as_ref();
                 totals.outcomes_late += 1;
                 remarks.push(note.clone());
             }
@@ -563,6 +565,12 @@ fn read_notes(
         }
     }
     ignored
+}
+
+/// What a Turn says of a key that had failed and under which a success came late.
+fn contradicted(turn: &Turn) -> Option<Fault> {
+    let is_late = |note: &Note| matches!(note, Note::LateOutcome { succeeded: true, .. });
+    turn.notes().any(is_late).then(Fault::contradicted)
 }
 
 fn mark(

@@ -9,7 +9,7 @@ use crate::apply::waits;
 use crate::destination::{Policy, Uncertain};
 use crate::effect::Effect;
 use crate::event::{EventKind, Fault};
-use crate::id::StrandId;
+use crate::id::{Round, StrandId};
 use crate::input::{By, Certainty, Outcome, Resolution};
 use crate::kept::Kept;
 use crate::strand::{Sent, Standing};
@@ -245,6 +245,12 @@ impl Turning<'_> {
     /// Makes sure that there is an attempt to be answered: where none is open, it is scheduled, and does not leave.
     /// `false`: that failed, and has been dealt with.
     pub(super) fn reopen(&mut self, strand: StrandId) -> bool {
+        let round = self.step(strand).round;
+        self.reopen_in(strand, round)
+    }
+
+    /// The same in another round than the step is in.
+    pub(super) fn reopen_in(&mut self, strand: StrandId, round: Round) -> bool {
         match &self.step(strand).standing {
             Standing::Calling { .. } | Standing::Held { open: true, .. } => return true,
             Standing::Resting { .. } => self.note(Note::Woken { strand }),
@@ -257,7 +263,7 @@ impl Turning<'_> {
         let state = self.state(&machine, strand);
         let Kind::Task(task) = &state.kind else { return false };
         let before = self.effects.len();
-        match self.schedule(strand, state, task) {
+        match self.schedule_in(strand, state, task, round) {
             Ok(()) => {
                 self.effects.truncate(before);
                 self.called.remove(&strand);

@@ -3,7 +3,7 @@
 use super::{Seen, Turning};
 use crate::effect::{Call, Effect};
 use crate::event::{EventKind, Fault, Scheduled, TaskFamily};
-use crate::id::{Attempt, Secret, StrandId, TaskToken};
+use crate::id::{Attempt, EffectKey, Round, Secret, StrandId, TaskToken};
 use crate::input::{By, Certainty, Outcome};
 use crate::strand::{Standing, Step};
 use crate::trial::Stage;
@@ -38,13 +38,24 @@ impl Turning<'_> {
 
     /// Schedules the task, whatever its destination says.
     pub(super) fn schedule(&mut self, strand: StrandId, state: &State, task: &Task) -> Result<(), Failure> {
+        let round = self.step(strand).round;
+        self.schedule_in(strand, state, task, round)
+    }
+
+    /// The same in another round than the step is in.
+    pub(super) fn schedule_in(
+        &mut self,
+        strand: StrandId,
+        state: &State,
+        task: &Task,
+        round: Round,
+    ) -> Result<(), Failure> {
         let input = self.effective_input(strand, state)?;
         let awaits = matches!(
             &task.resource.target,
             Target::Activity { .. } | Target::Service { pattern: Pattern::Callback | Pattern::Sync, .. }
         );
         // The same round sends the same bytes, whatever the expressions would now say.
-        let round = self.step(strand).round;
         let again = self.step(strand).sent.clone().filter(|sent| sent.round == round);
         // A worker answers for the attempt that it took. Who got a token with the bytes has the same one each time.
         let is_activity = matches!(task.resource.target, Target::Activity { .. });
@@ -203,6 +214,12 @@ impl Turning<'_> {
         let by = &self.moved(by);
         let strand = by.strand();
         let succeeded = matches!(outcome, Outcome::Succeeded { .. });
+        if succeeded && let Some((strand, round)) = self.goes_back_to(by) {
+            if self.reopen_in(strand, round) {
+                self.answer(strand, outcome);
+            }
+            return;
+        }
         let step = if succeeded { self.addressed(by) } else { self.attempted(by) };
         let Some(step) = step else { return self.late(by, outcome) };
         let sent = step.sent.as_ref().is_some_and(|sent| sent.round == step.round) && step.result.is_none();
@@ -259,14 +276,43 @@ impl Turning<'_> {
         }
     }
 
-    pub(super) fn late(&mut self, by: &By, outcome: &Outcome) {
-        let key = match by {
-            By::Key { key, .. } => Some(key.clone()),
-            By::Token(_) => None,
+    /// The strand that now takes the step of this key, if there is one.
+    fn strand_of(&self, key: &EffectKey) -> Option<StrandId> {
+        let takes_it = |strand: &StrandId| {
+            let has_step = self.draft.peek(*strand).is_some_and(|strand| strand.step.is_some());
+            has_step && self.key(*strand).step() == key.step()
         };
+        self.draft.strand_ids().into_iter().find(takes_it)
+    }
+
+    /// A success under a key that was refused: the step has moved on, but nothing has gone out under its next key. So
+    /// it goes back to the round that was performed after all.
+    fn goes_back_to(&self, by: &By) -> Option<(StrandId, Round)> {
+        let key = self.draft.changes.core.failed_key(by)?;
+        let strand = self.strand_of(key)?;
+        let step = self.step(strand);
+        let is_last = step.sent.as_ref().is_some_and(|sent| sent.round == key.round());
+        let is_past = step.round > key.round();
+        let waits = matches!(step.standing, Standing::Ready | Standing::Resting { retry: true, .. });
+        (is_last && is_past && waits && step.result.is_none()).then(|| (strand, key.round()))
+    }
+
+    /// An answer that nobody waits for. Where it says that something was done under a key of which the Ledger says that
+    /// nothing was, nobody knows.
+    pub(super) fn late(&mut self, by: &By, outcome: &Outcome) {
+        let strand = by.strand();
         let succeeded = matches!(outcome, Outcome::Succeeded { .. });
-        let lateness = self.lateness(by);
-        self.note(Note::LateOutcome { strand: by.strand(), key, succeeded, lateness });
+        let contradicted = self.draft.changes.core.failed_key(by).filter(|_| succeeded).cloned();
+        let told = match by {
+            By::Key { key, .. } => Some(key.clone()),
+            By::Token(_) => contradicted.clone(),
+        };
+        let lateness = if contradicted.is_some() { Lateness::GivenUp } else { self.lateness(by) };
+        self.note(Note::LateOutcome { strand, key: told, succeeded, lateness });
+        if let Some(key) = contradicted {
+            let strand = self.strand_of(&key).unwrap_or(strand);
+            self.note(Note::Ledger { strand, key, status: LedgerStatus::Uncertain });
+        }
     }
 
     /// What the state still knows of the step that is meant.

@@ -220,7 +220,11 @@ pub(crate) fn the_end_is_quiet(before: &Execution, input: &Input, effects: &[Eff
 /// What is said to an execution that has ended is not recorded, unless it brings it back to life, or tells of something
 /// that a person should know.
 pub(crate) fn the_end_does_not_grow(before: &Execution, after: &Execution, turn: &Turn) {
-    let tells = |record: &Record| matches!(record, Record::Note(Note::LateOutcome { succeeded: true, .. }));
+    let tells = |record: &Record| match record {
+        Record::Note(Note::LateOutcome { succeeded, .. }) => *succeeded,
+        Record::Note(Note::Ledger { status, .. }) => *status == LedgerStatus::Uncertain,
+        Record::Note(_) | Record::Event(_) => false,
+    };
     let is_redriven = before.redrives() != after.redrives();
     let stays = !before.is_ended() || is_redriven || turn.records.iter().all(tells);
     assert!(stays, "what has ended grows by {turn:?}");

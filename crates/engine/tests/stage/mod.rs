@@ -12,10 +12,10 @@ use perdura_engine::asl::resource::{Resource, Target};
 use perdura_engine::asl::source::Source;
 use perdura_engine::{
     Arns, Call, Destinations, Effect, EffectKey, Execution, ExecutionId, Identity, Input, LedgerStatus,
-    Limits, Moment, Note, Policy, Resolved, Secret, Status, StrandId, Timestamp, Turn, Uncertain, Wake,
-    decide,
+    Limits, Moment, Note, Policy, Record, Resolved, Secret, Status, StrandId, Timestamp, Turn, Uncertain,
+    Wake, decide,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// When every execution on the stage begins: 2026-01-01T00:00:00Z.
@@ -78,6 +78,8 @@ pub(crate) struct Stage {
     first_sent_at: BTreeMap<EffectKey, Timestamp>,
     /// What was last said of each key.
     ledger: BTreeMap<EffectKey, LedgerStatus>,
+    /// Keys that had failed, and under which a success came late.
+    contradicted: BTreeSet<EffectKey>,
     policies: Policies,
     timer: Wake,
     /// The time of the newest event.
@@ -114,6 +116,7 @@ impl Stage {
             sent: BTreeMap::new(),
             first_sent_at: BTreeMap::new(),
             ledger: BTreeMap::new(),
+            contradicted: BTreeSet::new(),
             policies: Policies::default(),
             timer: Wake::default(),
             latest: START,
@@ -218,6 +221,11 @@ impl Stage {
     /// What the Turn says of keys. What was certainly not done, or may be done again because a person says so, is no
     /// repetition when it goes out.
     fn learn(&mut self, turn: &Turn) {
+        for pair in turn.records.windows(2) {
+            if let [Record::Note(Note::LateOutcome { .. }), Record::Note(Note::Ledger { key, .. })] = pair {
+                self.contradicted.insert(key.clone());
+            }
+        }
         for note in turn.notes() {
             match note {
                 Note::Ledger { key, status, .. } => {
@@ -234,12 +242,16 @@ impl Stage {
         }
     }
 
-    /// A step gets another key only when what was sent under its earlier ones was certainly not done.
+    /// A step gets another key only when what was sent under its earlier ones was certainly not done. Where that is
+    /// contradicted once a Parallel or Map is about to be run again, its next run has moved on already.
     fn earlier_rounds_are_out_of_doubt(&self, key: &EffectKey) {
         let same_step = |(other, _): &(&EffectKey, &LedgerStatus)| {
             other.step() == key.step() && other.round() < key.round()
         };
         for (earlier, status) in self.ledger.iter().filter(same_step) {
+            if earlier.step().contains('[') && self.contradicted.contains(earlier) {
+                continue;
+            }
             assert_eq!(*status, LedgerStatus::Failed, "{key} goes out while {earlier} is in doubt");
         }
     }
@@ -267,9 +279,11 @@ impl Stage {
         match effect {
             Effect::CallTask(call) => {
                 let sent = sent(call);
+                if !self.sent.contains_key(&call.key) {
+                    self.earlier_rounds_are_out_of_doubt(&call.key);
+                }
                 let first = self.sent.entry(call.key.clone()).or_insert_with(|| sent.clone());
                 assert_eq!(*first, sent, "the same key always carries the same bytes: {}", call.key);
-                self.earlier_rounds_are_out_of_doubt(&call.key);
                 let known = self.under_way.insert(call.key.clone(), call.strand);
                 assert_eq!(known, None, "{} is called while it is under way", call.key);
                 self.calls.push(call.clone());

@@ -108,6 +108,7 @@ impl Sent {
             let said = match (before, turn.records.get(at + 1)) {
                 (_, Some(Record::Note(Note::Held { fault, .. }))) => Said::Failed(fault),
                 (Some(Record::Event(event)), _) => Said::of(&event.kind),
+                (Some(Record::Note(Note::LateOutcome { .. })), _) => Said::Contradicted,
                 (_, _) => Said::Nothing,
             };
             self.mark(id, key, *status, &said);
@@ -142,6 +143,7 @@ impl Sent {
             (LedgerStatus::Pending, _) => (None, None, None),
             (_, Said::Done(result)) => (Some(self.at), Some((*result).clone()), None),
             (_, Said::Failed(fault)) => (Some(self.at), None, Some(told(fault))),
+            (_, Said::Contradicted) => (Some(self.at), None, Some(told(&Fault::contradicted()))),
             (_, Said::Nothing) => (Some(self.at), None, None),
         };
     }
@@ -151,6 +153,8 @@ impl Sent {
 enum Said<'a> {
     Done(&'a Arc<str>),
     Failed(&'a Fault),
+    /// A success came late, under a key that had failed.
+    Contradicted,
     Nothing,
 }
 
