@@ -24,7 +24,7 @@ async fn who_may_run_nothing_does_not_spin_on_a_lease_that_ran_out() {
         }
     };
     let budgets = Budgets { running: 1, ..Budgets::default() };
-    let layer = over(store).budgets(budgets).observe(observer).build().await.expect("a layer");
+    let layer = over(Arc::new(store)).budgets(budgets).observe(observer).build().await.expect("a layer");
     let began = Arc::new(tokio::sync::Notify::new());
     let handler = {
         let began = began.clone();
@@ -61,7 +61,8 @@ async fn one_caller_does_not_take_all_places_to_wait_in() {
             StatusCode::CREATED
         }
     };
-    let layer = over(Memory::new()).waiting_max(8, 64).observe(observer).build().await.expect("a layer");
+    let layer =
+        over(Arc::new(Memory::new())).waiting_max(8, 64).observe(observer).build().await.expect("a layer");
     let app: Router = Router::new().route("/pay", routing::post(handler)).layer(layer);
     let send = |who: &str, n: u32| {
         let (app, request) = (app.clone(), post_as(who, "/pay", &key(n)));

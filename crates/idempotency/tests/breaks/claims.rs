@@ -1,12 +1,13 @@
 //! Claims whose answer was lost, and what giving them back must not undo.
 
-use crate::kit::{Count, ask, clocked, key, over, post};
-use crate::lossy::{Lossy, Way};
+use crate::faulty::{Fault, Faulty, Verb};
+use crate::kit::{Count, ask, clocked, in_memory, key, over, post};
 use axum::Router;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use perdura_idempotency::store::Memory;
 use perdura_idempotency::{Attached, Policy, Routes, routes};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ const UNAVAILABLE: &str = "IDEMPOTENCY_STORE_UNAVAILABLE";
 
 #[tokio::test(start_paused = true)]
 async fn a_takeover_that_is_given_back_does_not_forget_that_work_was_begun() {
-    let store = Lossy::default();
+    let store = Faulty::new(Arc::new(Memory::new()));
     let layer = over(store.clone()).build().await.expect("a layer");
     let (begun, asked) = (Count::default(), Count::default());
     let policy = Policy::durable({
@@ -35,9 +36,9 @@ async fn a_takeover_that_is_given_back_does_not_forget_that_work_was_begun() {
         Routes::new().route("/work", routes::post(handler).with(policy)).guarded_by(&layer).expect("fit");
     assert_eq!(ask(&app, post("/work", &key(1))).await.status, StatusCode::INTERNAL_SERVER_ERROR);
 
-    store.becomes(Way::LosesClaims);
+    store.fail(Verb::Claim, Fault::Mute);
     assert_eq!(ask(&app, post("/work", &key(1))).await.reason(), UNAVAILABLE);
-    store.becomes(Way::Good);
+    store.mend();
     layer.drain().await;
 
     let told = ask(&app, post("/work", &key(1))).await;
@@ -47,7 +48,7 @@ async fn a_takeover_that_is_given_back_does_not_forget_that_work_was_begun() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_run_without_protection_is_not_given_back() {
-    let store = Lossy::default();
+    let store = Faulty::new(Arc::new(Memory::new()));
     let layer = over(store.clone()).build().await.expect("a layer");
     let count = Count::default();
     let handler = {
@@ -57,9 +58,9 @@ async fn what_was_run_without_protection_is_not_given_back() {
     let policy = Policy::at_most_once().fail_open();
     let app: Router =
         Routes::new().route("/pay", routes::post(handler).with(policy)).guarded_by(&layer).expect("fit");
-    store.becomes(Way::LosesClaims);
+    store.fail(Verb::Claim, Fault::Mute);
     assert_eq!(ask(&app, post("/pay", &key(1))).await.body, "1");
-    store.becomes(Way::Good);
+    store.mend();
     layer.drain().await;
     let told = ask(&app, post("/pay", &key(1))).await;
     assert_eq!((told.reason().as_str(), count.so_far()), ("IDEMPOTENT_REQUEST_IN_PROGRESS", 1));
@@ -69,7 +70,7 @@ async fn what_was_run_without_protection_is_not_given_back() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_is_given_back_also_after_an_outage_that_outlasts_its_lease() {
     let (passed, store) = clocked();
-    let store = Lossy::before(store);
+    let store = Faulty::new(Arc::new(store));
     let layer = over(store.clone()).build().await.expect("a layer");
     let count = Count::default();
     let handler = {
@@ -77,14 +78,14 @@ async fn a_claim_is_given_back_also_after_an_outage_that_outlasts_its_lease() {
         move || async move { count.once_more().to_string() }
     };
     let app: Router = Routes::new().route("/pay", routes::post(handler)).guarded_by(&layer).expect("fit");
-    store.becomes(Way::LosesClaims);
+    store.fail(Verb::Claim, Fault::Mute);
     assert_eq!(ask(&app, post("/pay", &key(1))).await.reason(), UNAVAILABLE);
-    store.becomes(Way::Cut);
+    store.go_down();
     let drained = tokio::time::timeout(Duration::from_mins(1), layer.drain()).await;
     assert!(drained.is_ok(), "a program that ends does not wait for the store because of what was never run");
     tokio::time::sleep(Duration::from_mins(10)).await;
     passed.store(600, Ordering::SeqCst);
-    store.becomes(Way::Good);
+    store.mend();
     tokio::time::sleep(Duration::from_secs(2)).await;
     let told = ask(&app, post("/pay", &key(1))).await;
     assert_eq!((&told.body[..], count.so_far()), (&b"1"[..], 1), "{}", told.reason());
@@ -92,19 +93,19 @@ async fn a_claim_is_given_back_also_after_an_outage_that_outlasts_its_lease() {
 
 #[tokio::test(start_paused = true)]
 async fn claims_that_wait_to_be_given_back_are_bounded_for_each_caller() {
-    let store = Lossy::default();
+    let store = Faulty::new(Arc::new(Memory::new()));
     let layer = over(store.clone()).build().await.expect("a layer");
     let handler = || async { Response::new(axum::body::Body::empty()) };
     let app: Router = Routes::new().route("/pay", routes::post(handler)).guarded_by(&layer).expect("fit");
-    store.becomes(Way::Cut);
+    store.go_down();
     for n in 0..200 {
         assert_eq!(ask(&app, post("/pay", &key(n))).await.reason(), UNAVAILABLE);
     }
-    store.asked_for();
+    store.take_asked_for();
     tokio::time::sleep(Duration::from_millis(1_100)).await;
-    let waiting = store.asked_for();
+    let waiting = store.take_asked_for().len();
     assert!((1..=64).contains(&waiting), "{waiting} claims are offered again every second");
-    store.becomes(Way::Good);
+    store.mend();
     layer.drain().await;
     assert_eq!(ask(&app, post("/pay", &key(0))).await.status, StatusCode::OK);
 }
@@ -112,7 +113,7 @@ async fn claims_that_wait_to_be_given_back_are_bounded_for_each_caller() {
 #[tokio::test]
 async fn a_tombstone_that_stays_for_ever_goes_with_the_refusal_of_stale_keys() {
     let policy = Policy::at_most_once().tombstone_for(Duration::MAX);
-    let layer = over(Memory::new()).refuse_stale_keys().build().await.expect("a layer");
+    let layer = in_memory().refuse_stale_keys().build().await.expect("a layer");
     let handler = || async { StatusCode::CREATED };
     let app: Router =
         Routes::new().route("/pay", routes::post(handler).with(policy)).guarded_by(&layer).expect("fit");
@@ -130,13 +131,13 @@ async fn a_stale_key_is_refused_also_where_its_record_expires_in_between() {
         move || async move { count.once_more().to_string() }
     };
     let routes = || Routes::new().route("/pay", routes::post(handler.clone()));
-    let before = over(store.clone()).build().await.expect("a layer");
+    let before = over(Arc::new(store.clone())).build().await.expect("a layer");
     let app: Router = routes().guarded_by(&before).expect("fit");
     let minted_long_ago = "017f22e2-79b0-7cc3-98c4-dc0c0c07398f";
     assert_eq!(ask(&app, post("/pay", minted_long_ago)).await.body, "1");
 
     let expires = move || passed.store(25 * 3_600, Ordering::SeqCst);
-    let store = Lossy::after_looks(store, expires);
+    let store = Faulty::after_looks(Arc::new(store), expires);
     let guard = over(store).refuse_stale_keys().build().await.expect("a layer");
     let app: Router = routes().guarded_by(&guard).expect("fit");
     for _ in 0..2 {

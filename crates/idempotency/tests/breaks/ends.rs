@@ -1,12 +1,12 @@
 //! What a program's own parts can do to the end of an operation.
 
+use crate::faulty::{Fault, Faulty, Verb};
 use crate::kit::{Count, ask, in_memory, key, over, post};
-use crate::lossy::{Lossy, Way};
 use axum::Router;
 use axum::response::IntoResponse;
 use http::{StatusCode, header};
 use perdura_idempotency::observe::{Happening, Observer, What};
-use perdura_idempotency::store::Pending;
+use perdura_idempotency::store::{Memory, Pending};
 use perdura_idempotency::vault::{DataKey, KeyId};
 use perdura_idempotency::{
     Attached, Audit, AuditFailed, Budgets, DataKeys, NotApplied, Policy, ResultRead, Routes, routes,
@@ -87,19 +87,6 @@ async fn a_time_without_end_is_refused_at_the_start_and_not_with_each_request() 
         let refused = refused.unwrap_or_else(|| panic!("{what} without end is refused"));
         assert!(refused.to_string().contains("longer than"), "{what}: {refused}");
     }
-}
-
-/// The commit got nowhere, and of the release that finds this out the answer is lost too.
-#[tokio::test(start_paused = true)]
-async fn who_lost_a_transaction_without_a_trace_is_told_that_nothing_was_done() {
-    let store = Lossy::default();
-    let layer = over(store.clone()).build().await.expect("a layer");
-    let handler = || async { StatusCode::CREATED };
-    let routes = Routes::new().route("/pay", routes::post(handler).with(Policy::transactional()));
-    let app: Router = routes.guarded_by(&layer).expect("fit");
-    store.becomes(Way::LosesARelease);
-    let told = ask(&app, post("/pay", &key(1))).await;
-    assert_eq!((told.reason().as_str(), told.next().as_str()), ("IDEMPOTENCY_STORE_UNAVAILABLE", "same_key"));
 }
 
 /// Work that goes on by itself, begun by a handler that then breaks, and found by a hook that says this of it.
@@ -194,11 +181,11 @@ async fn whose_read_cannot_be_audited_is_told_when_to_come_again() {
 /// Nothing that is tried again makes a damaged record whole.
 #[tokio::test(start_paused = true)]
 async fn a_damaged_record_holds_up_neither_its_caller_nor_the_end_of_the_program() {
-    let store = Lossy::default();
+    let store = Faulty::new(Arc::new(Memory::new()));
     let layer = over(store.clone()).build().await.expect("a layer");
     let handler = || async { StatusCode::CREATED };
     let app: Router = Routes::new().route("/pay", routes::post(handler)).guarded_by(&layer).expect("fit");
-    store.becomes(Way::Damaged);
+    store.fail(Verb::Complete, Fault::Damaged);
     let began = Instant::now();
     assert_eq!(ask(&app, post("/pay", &key(1))).await.reason(), "IDEMPOTENCY_RECORD_DAMAGED");
     let drained = tokio::time::timeout(Duration::from_mins(1), layer.drain()).await;

@@ -28,9 +28,9 @@ impl Count {
 }
 
 /// A layer in the making, over this store. Who asks is named in `Authorization`.
-pub(crate) fn over(store: impl Store) -> Builder {
+pub(crate) fn over(store: Arc<dyn Store>) -> Builder {
     let secret = Secret::new(*b"a secret of thirty-two bytes, ok").expect("it is long enough");
-    IdempotencyLayer::builder(Arc::new(store), secret).scope(|parts| {
+    IdempotencyLayer::builder(store, secret).scope(|parts| {
         let principal = parts.headers.get(header::AUTHORIZATION)?.to_str().ok()?;
         Some(Scope::new("tenant", principal))
     })
@@ -38,7 +38,7 @@ pub(crate) fn over(store: impl Store) -> Builder {
 
 /// The same, over the memory of this process.
 pub(crate) fn in_memory() -> Builder {
-    over(Memory::new())
+    over(Arc::new(Memory::new()))
 }
 
 /// A clock that is moved by hand, and a memory on it.

@@ -1,5 +1,6 @@
 //! What a handler can do to the transaction that it shares on SQLite.
 
+use crate::faulty::{Fault, Faulty, Verb};
 use crate::kit::{Count, ask, key, over, post};
 use axum::Router;
 use http::StatusCode;
@@ -7,6 +8,7 @@ use perdura_idempotency::store::sqlite::{Options, Sqlite, Transaction};
 use perdura_idempotency::{Policy, Routes, routes};
 use rusqlite::Connection;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A folder that goes with the test.
 struct Folder(PathBuf);
@@ -38,7 +40,10 @@ async fn what_is_run_after_sqlite_rolled_back_is_not_committed_apart_from_its_re
             .execute_batch("CREATE TABLE IF NOT EXISTS payment (cents INTEGER NOT NULL CHECK (cents > 0))")
     };
     let options = Options { prepare, ..Options::default() };
-    let layer = over(Sqlite::open(folder.file(), &options).expect("opening")).build().await.expect("a layer");
+    let layer = over(Arc::new(Sqlite::open(folder.file(), &options).expect("opening")))
+        .build()
+        .await
+        .expect("a layer");
     let runs = Count::default();
     let handler = {
         let runs = runs.clone();
@@ -66,4 +71,20 @@ async fn what_is_run_after_sqlite_rolled_back_is_not_committed_apart_from_its_re
         .and_then(|file| file.query_row("SELECT count(*) FROM payment", [], |row| row.get(0)))
         .expect("counting");
     assert_eq!(paid, 1, "of two runs, one was undone");
+}
+
+/// The commit got nowhere, and of the release that finds this out the answer is lost too.
+#[tokio::test]
+async fn who_lost_a_transaction_without_a_trace_is_told_that_nothing_was_done() {
+    let folder = Folder::new("lost");
+    let sqlite = Sqlite::open(folder.file(), &Options::default()).expect("opening");
+    let store = Faulty::new(Arc::new(sqlite));
+    let layer = over(store.clone()).build().await.expect("a layer");
+    let handler = || async { StatusCode::CREATED };
+    let routes = Routes::new().route("/pay", routes::post(handler).with(Policy::transactional()));
+    let app: Router = routes.guarded_by(&layer).expect("fit");
+    store.fail(Verb::Commit, Fault::Down);
+    store.fail_once(Verb::Release, Fault::Mute);
+    let told = ask(&app, post("/pay", &key(1))).await;
+    assert_eq!((told.reason().as_str(), told.next().as_str()), ("IDEMPOTENCY_STORE_UNAVAILABLE", "same_key"));
 }

@@ -50,7 +50,7 @@ async fn a_large_sweep_lets_others_have_the_thread() {
             counted.fetch_add(batch.records, Ordering::SeqCst);
         }
     };
-    let layer = over(store).observe(observer).sweep_every(Duration::from_secs(1)).build().await;
+    let layer = over(Arc::new(store)).observe(observer).sweep_every(Duration::from_secs(1)).build().await;
     let layer = layer.expect("a layer");
     tokio::time::sleep(Duration::from_secs(1)).await;
     let mut seen = BTreeSet::new();

@@ -8,6 +8,8 @@ mod clock;
 mod costs;
 mod digests;
 mod duplicates;
+#[allow(dead_code, reason = "the tests of the histories use the rest")]
+#[path = "../faulty/mod.rs"]
 mod faulty;
 mod floods;
 mod grounds;

@@ -2,11 +2,13 @@
 //! order in which every answer is the one that a single register would have given.
 //!
 //! The register in `spec` is written apart from the rules that the stores share. The checker has been seen to fail: the
-//! stores in `broken` each break one promise on purpose, and each is caught.
+//! defects in `faulty` each break one promise on purpose, and each is caught.
 
-mod broken;
 mod check;
 mod client;
+#[allow(dead_code, reason = "the tests of the door use the rest")]
+#[path = "../faulty/mod.rs"]
+mod faulty;
 #[cfg(all(feature = "postgres", feature = "redis"))]
 #[expect(dead_code, reason = "the tests of the servers use the rest")]
 #[path = "../servers/pg.rs"]
@@ -22,8 +24,8 @@ mod suite;
 mod tape;
 mod world;
 
-use broken::{Broken, How};
 use check::Looks;
+use faulty::{Faulty, How};
 use perdura_idempotency::store::{Memory, Store};
 use std::sync::Arc;
 use world::{Clock, Plan, World};
@@ -78,7 +80,7 @@ fn histories_have_overlap_crashes_takeovers_and_late_ends() {
 fn every_broken_store_is_caught() {
     for how in How::ALL {
         let caught = (0..CAUGHT_WITHIN)
-            .find(|seed| on_memory(*seed, |memory| Arc::new(Broken::new(memory, how))).is_err());
+            .find(|seed| on_memory(*seed, |memory| Faulty::defective(Arc::new(memory), how)).is_err());
         println!("a store that {how:?} is caught by seed {caught:?}");
         assert!(caught.is_some(), "a store that {how:?} is not caught in {CAUGHT_WITHIN} histories");
     }

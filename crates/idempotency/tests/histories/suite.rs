@@ -1,6 +1,6 @@
 //! The suite that every store must pass objects to the broken ones too, and names the promise that each breaks.
 
-use crate::broken::{Broken, How};
+use crate::faulty::{Faulty, How};
 use crate::world::Clock;
 use perdura_idempotency::conformance::{Bench, CHECKS};
 use perdura_idempotency::store::{Memory, Pending, Store};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 struct BrokenBench {
     clock: Clock,
-    store: Arc<Broken>,
+    store: Arc<Faulty>,
 }
 
 impl Bench for BrokenBench {
@@ -40,7 +40,7 @@ fn broken_promises(how: How) -> Vec<&'static str> {
     let mut broken = Vec::new();
     for (name, check) in CHECKS {
         let clock = Clock::new();
-        let store = Arc::new(Broken::new(Memory::with_clock(clock.clock()), how));
+        let store = Faulty::defective(Arc::new(Memory::with_clock(clock.clock())), how);
         let bench = BrokenBench { clock, store };
         if catch_unwind(AssertUnwindSafe(|| runtime.block_on(check(&bench)))).is_err() {
             broken.push(*name);

@@ -1,12 +1,18 @@
-//! A store that fails where a test wants it to, and remembers what it was given.
+//! The one store that fails: where a test wants it to, by an error, by silence, or by breaking a promise. It remembers
+//! what it was asked.
+
+mod defect;
+
+pub(crate) use defect::How;
 
 use bytes::Bytes;
+use defect::Defect;
 use http::Extensions;
 use perdura_idempotency::record::{
     Claim, Claimed, Completion, Ending, Epoch, Grant, Holding, Keep, OperationId, Record, Standing,
 };
 use perdura_idempotency::store::{Pending, Store, StoreError, Swept, Transaction};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -32,6 +38,8 @@ pub(crate) enum Fault {
     Mute,
     /// It never answers, and does nothing.
     Stuck,
+    /// The record turns out to be damaged.
+    Damaged,
 }
 
 /// What is wrong by now, and what was asked so far.
@@ -39,9 +47,8 @@ pub(crate) enum Fault {
 struct Notes {
     /// How each fails, and how often still.
     faults: HashMap<Verb, (Fault, usize)>,
-    asked: Vec<Verb>,
+    asked: Vec<(Verb, Option<OperationId>)>,
     given: Vec<u8>,
-    operations: Vec<OperationId>,
     served: Option<Bytes>,
 }
 
@@ -49,11 +56,31 @@ struct Notes {
 pub(crate) struct Faulty {
     inner: Arc<dyn Store>,
     notes: Arc<Mutex<Notes>>,
+    defect: Defect,
+    /// What happens between a look and whatever follows from it.
+    looked: Option<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Faulty {
     pub(crate) fn new(inner: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self { inner, notes: Arc::default() })
+        Arc::new(Self::around(inner))
+    }
+
+    fn around(inner: Arc<dyn Store>) -> Self {
+        Self { inner, notes: Arc::default(), defect: Defect::default(), looked: None }
+    }
+
+    /// It breaks this promise.
+    pub(crate) fn defective(inner: Arc<dyn Store>, how: How) -> Arc<Self> {
+        Arc::new(Self { defect: Defect::new(how), ..Self::around(inner) })
+    }
+
+    /// After each look at it, something happens.
+    pub(crate) fn after_looks(
+        inner: Arc<dyn Store>,
+        happens: impl Fn() + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Arc::new(Self { looked: Some(Box::new(happens)), ..Self::around(inner) })
     }
 
     /// From now on, this verb fails so.
@@ -82,12 +109,18 @@ impl Faulty {
 
     /// How often this was asked.
     pub(crate) fn asked(&self, verb: Verb) -> usize {
-        self.notes.lock().unwrap().asked.iter().filter(|asked| **asked == verb).count()
+        self.verbs().into_iter().filter(|asked| *asked == verb).count()
     }
 
     /// All that was asked, in order.
     pub(crate) fn verbs(&self) -> Vec<Verb> {
-        self.notes.lock().unwrap().asked.clone()
+        self.notes.lock().unwrap().asked.iter().map(|(verb, _)| *verb).collect()
+    }
+
+    /// The operations that it was asked for since this was called last.
+    pub(crate) fn take_asked_for(&self) -> BTreeSet<OperationId> {
+        let asked = std::mem::take(&mut self.notes.lock().unwrap().asked);
+        asked.into_iter().filter_map(|(_, operation)| operation).collect()
     }
 
     /// Every byte that it was given to keep.
@@ -97,16 +130,14 @@ impl Faulty {
 
     /// The operation that was claimed last.
     pub(crate) fn operation(&self) -> OperationId {
-        *self.notes.lock().unwrap().operations.last().expect("something was claimed")
+        let notes = self.notes.lock().unwrap();
+        let mut claims = notes.asked.iter().filter(|(verb, _)| *verb == Verb::Claim);
+        claims.next_back().and_then(|(_, operation)| *operation).expect("something was claimed")
     }
 
     /// From now on, claims find this answer in place of the one that is kept.
     pub(crate) fn serve(&self, answer: Option<Bytes>) {
         self.notes.lock().unwrap().served = answer;
-    }
-
-    fn take_note(&self, completion: &Completion) {
-        take_note(&self.notes, completion);
     }
 }
 
@@ -123,25 +154,27 @@ fn take_note(notes: &Mutex<Notes>, completion: &Completion) {
 async fn unless_broken<T>(
     notes: Arc<Mutex<Notes>>,
     verb: Verb,
+    operation: Option<OperationId>,
     work: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
     let fault = {
         let mut notes = notes.lock().unwrap();
-        notes.asked.push(verb);
+        notes.asked.push((verb, operation));
         let failing = notes.faults.get_mut(&verb).filter(|(_, left)| *left > 0);
         failing.map(|(fault, left)| {
             *left -= 1;
             *fault
         })
     };
-    match fault {
-        None => work.await,
-        Some(Fault::Down) => Err(StoreError::Unavailable("down on purpose".into())),
-        Some(Fault::Stuck) => std::future::pending().await,
-        Some(Fault::Mute) => {
+    match (fault, operation) {
+        (None, _) => work.await,
+        (Some(Fault::Stuck), _) => std::future::pending().await,
+        (Some(Fault::Mute), _) => {
             work.await?;
             Err(StoreError::Unavailable("the answer was lost on purpose".into()))
         }
+        (Some(Fault::Damaged), Some(operation)) => Err(StoreError::Corrupt { operation, what: "on purpose" }),
+        (Some(Fault::Down | Fault::Damaged), _) => Err(StoreError::Unavailable("down on purpose".into())),
     }
 }
 
@@ -151,15 +184,13 @@ impl Store for Faulty {
     }
 
     fn agree(&self, check: [u8; 16]) -> Pending<'_, Result<bool, StoreError>> {
-        Box::pin(unless_broken(self.notes.clone(), Verb::Agree, self.inner.agree(check)))
+        Box::pin(unless_broken(self.notes.clone(), Verb::Agree, None, self.inner.agree(check)))
     }
 
     fn claim<'a>(&'a self, claim: &'a Claim) -> Pending<'a, Result<Claimed, StoreError>> {
-        let mut notes = self.notes.lock().unwrap();
-        notes.given.extend(format!("{claim:?}").into_bytes());
-        notes.operations.push(claim.operation);
-        drop(notes);
-        let claimed = unless_broken(self.notes.clone(), Verb::Claim, self.inner.claim(claim));
+        self.notes.lock().unwrap().given.extend(format!("{claim:?}").into_bytes());
+        let claimed = self.defect.claim(&*self.inner, claim);
+        let claimed = unless_broken(self.notes.clone(), Verb::Claim, Some(claim.operation), claimed);
         Box::pin(async move {
             let mut claimed = claimed.await?;
             if let Claimed::Found(Record { standing: Standing::Completed { answer, .. }, .. }) = &mut claimed
@@ -177,26 +208,39 @@ impl Store for Faulty {
         epoch: Epoch,
         lease_for: Duration,
     ) -> Pending<'_, Result<Holding, StoreError>> {
-        let renewal = self.inner.renew(operation, epoch, lease_for);
-        Box::pin(unless_broken(self.notes.clone(), Verb::Renew, renewal))
+        let renewal = self.defect.renew(&*self.inner, operation, epoch, lease_for);
+        Box::pin(unless_broken(self.notes.clone(), Verb::Renew, Some(operation), renewal))
     }
 
     fn complete<'a>(&'a self, completion: &'a Completion) -> Pending<'a, Result<Holding, StoreError>> {
-        self.take_note(completion);
-        Box::pin(unless_broken(self.notes.clone(), Verb::Complete, self.inner.complete(completion)))
+        take_note(&self.notes, completion);
+        let completed = self.defect.complete(&*self.inner, completion);
+        let operation = Some(completion.operation);
+        Box::pin(unless_broken(self.notes.clone(), Verb::Complete, operation, completed))
     }
 
     fn release(&self, operation: OperationId, epoch: Epoch) -> Pending<'_, Result<Holding, StoreError>> {
-        Box::pin(unless_broken(self.notes.clone(), Verb::Release, self.inner.release(operation, epoch)))
+        let released = self.defect.release(&*self.inner, operation, epoch);
+        Box::pin(unless_broken(self.notes.clone(), Verb::Release, Some(operation), released))
     }
 
     fn look(&self, operation: OperationId) -> Pending<'_, Result<Option<Record>, StoreError>> {
-        Box::pin(unless_broken(self.notes.clone(), Verb::Look, self.inner.look(operation)))
+        let looked = async move {
+            let found = self.defect.look(&*self.inner, operation).await;
+            if let Some(happens) = &self.looked {
+                happens();
+            }
+            found
+        };
+        Box::pin(unless_broken(self.notes.clone(), Verb::Look, Some(operation), looked))
     }
 
     fn glance(&self, operation: OperationId) -> Option<Record> {
         let notes = self.notes.lock().unwrap();
-        if notes.faults.contains_key(&Verb::Look) || notes.faults.contains_key(&Verb::Claim) {
+        if self.defect.is_one()
+            || self.looked.is_some()
+            || [Verb::Look, Verb::Claim].iter().any(|verb| notes.faults.contains_key(verb))
+        {
             return None;
         }
         let mut record = self.inner.glance(operation)?;
@@ -211,7 +255,7 @@ impl Store for Faulty {
     }
 
     fn sweep(&self, records_max: u32, keep: Keep) -> Pending<'_, Result<Swept, StoreError>> {
-        self.inner.sweep(records_max, keep)
+        Box::pin(self.defect.sweep(&*self.inner, records_max, keep))
     }
 
     fn unknown(&self, limit: u32) -> Pending<'_, Result<Vec<(OperationId, Record)>, StoreError>> {
@@ -228,8 +272,8 @@ impl Store for Faulty {
         grant: Grant,
         extensions: &'a mut Extensions,
     ) -> Pending<'a, Result<Option<Box<dyn Transaction>>, StoreError>> {
-        let begun =
-            unless_broken(self.notes.clone(), Verb::Begin, self.inner.begin(operation, grant, extensions));
+        let begun = self.inner.begin(operation, grant, extensions);
+        let begun = unless_broken(self.notes.clone(), Verb::Begin, Some(operation), begun);
         Box::pin(async move {
             let transaction = begun.await?;
             let notes = self.notes.clone();
@@ -250,7 +294,8 @@ struct FaultyTransaction {
 impl Transaction for FaultyTransaction {
     fn complete(self: Box<Self>, completion: Completion) -> Pending<'static, Result<Holding, StoreError>> {
         take_note(&self.notes, &completion);
-        Box::pin(unless_broken(self.notes, Verb::Commit, self.inner.complete(completion)))
+        let operation = Some(completion.operation);
+        Box::pin(unless_broken(self.notes, Verb::Commit, operation, self.inner.complete(completion)))
     }
 
     fn roll_back(self: Box<Self>) -> Pending<'static, Result<(), StoreError>> {
