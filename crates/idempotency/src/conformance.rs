@@ -1,17 +1,18 @@
 //! What every [`Store`] must do: one suite of promises, run on ours and on whatever others write.
 //!
-//! Each promise is a function of its own, and [`CHECKS`] lists them. [`store_conformance!`](crate::store_conformance)
-//! makes a test of each for one kind of store. A store under test needs a [`Bench`]. Nothing here waits on a real
-//! clock: time goes on where the bench lets it, and a store whose clock goes on by itself may be slower than the
-//! suite by seconds before an answer changes.
+//! What each verb comes to stands in one table, which [`table`] goes through cell by cell. What the table cannot say
+//! has promises of its own: what happens at once, on two instances, or at a bound. [`CHECKS`] lists all of them, and
+//! [`store_conformance!`](crate::store_conformance) makes a test of each for one kind of store. A store under test
+//! needs a [`Bench`]. Nothing here waits on a real clock: time goes on where the bench lets it, and a store whose clock
+//! goes on by itself may be slower than the suite by seconds before an answer changes.
 
 pub mod ending;
 pub mod granting;
 pub mod keeping;
-pub mod lapsing;
 pub mod random;
 pub mod serving;
 pub mod sweeping;
+pub mod table;
 
 use crate::record::{
     Claim, Claimed, Completion, Ending, Epoch, Grant, Holding, Keep, OperationId, Record, RequestTag,
@@ -51,34 +52,18 @@ pub const CHECKS: &[(&str, Check)] = crate::store_conformance!(@names list);
 macro_rules! store_conformance {
     (@names $($then:tt)+) => {
         $crate::store_conformance! { @$($then)+ =>
-            granting: a_claim_is_granted_once_among_many, the_same_claim_again_gets_the_same_grant,
-                the_same_claim_at_once_is_granted_once, a_running_operation_is_found_running,
-                another_request_is_told_and_changes_nothing, another_request_never_takes_over,
-                epochs_grow_and_never_repeat, operations_do_not_mix;
-            lapsing: a_lapsed_lease_is_an_unknown_outcome, a_late_end_heals_an_unknown_outcome,
-                a_lapsed_lease_is_taken_over_where_that_is_allowed,
-                an_unknown_outcome_is_taken_over_where_that_is_allowed,
-                a_late_success_after_a_lost_lease_changes_nothing,
-                a_late_failure_after_a_lost_lease_changes_nothing,
-                a_late_success_after_another_one_changes_nothing, a_lapsed_lease_that_nobody_claimed_is_still_held,
-                a_renewed_lease_holds_from_then_on, nothing_expires_while_it_runs,
-                an_end_under_a_made_up_epoch_is_lost;
-            ending: an_answer_is_given_as_it_was_told, told_twice_the_first_counts,
-                told_unknown_it_is_unknown_until_it_expires, unknown_told_after_an_answer_changes_nothing,
-                a_released_operation_is_forgotten, what_has_an_answer_is_not_released,
-                what_has_ended_is_not_renewed, answers_of_any_size_come_back, another_instance_sees_what_was_done,
+            table: the_table_is_followed;
+            granting: a_claim_is_granted_once_among_many, the_same_claim_at_once_is_granted_once,
+                epochs_grow_and_never_repeat, operations_do_not_mix, a_renewed_lease_holds_from_then_on;
+            ending: answers_of_any_size_come_back, another_instance_sees_what_was_done,
                 many_ends_at_once_are_one_end;
-            keeping: retention_counts_from_the_end, at_the_boundary_a_late_sweep_changes_nothing,
-                an_answer_is_never_given_after_it_expired, a_tombstone_refuses_a_second_run,
-                a_tombstone_goes_too, unknown_outcomes_have_tombstones_too, an_erased_answer_is_gone_and_the_rest_stays,
-                nothing_is_erased_where_nothing_is, a_sweep_is_bounded, a_sweep_leaves_what_is_kept,
-                retention_without_end_is_kept;
-            serving: one_secret_is_agreed_on, what_is_not_there_is_not_found, looking_changes_nothing,
-                an_end_wakes_who_waits, an_end_elsewhere_is_heard_or_found,
-                a_transaction_is_given_where_it_is_promised;
-            sweeping: a_sweep_finds_what_lapsed, a_sweep_and_a_claim_find_a_lapse_once,
-                a_renewal_before_the_sweep_wins, a_renewal_at_the_same_time_wins_or_loses,
-                a_late_end_after_a_sweep_counts, what_a_sweep_found_is_taken_over_where_that_is_allowed,
+            keeping: nothing_expires_while_it_runs, retention_counts_from_the_end,
+                an_answer_is_never_given_after_it_expired, a_tombstone_goes_too,
+                unknown_outcomes_have_tombstones_too, an_erased_answer_is_gone_and_the_rest_stays,
+                a_sweep_is_bounded, a_sweep_leaves_what_is_kept, retention_without_end_is_kept;
+            serving: one_secret_is_agreed_on, what_is_not_there_is_not_found, an_end_wakes_who_waits,
+                an_end_elsewhere_is_heard_or_found, a_transaction_is_given_where_it_is_promised;
+            sweeping: a_sweep_and_a_claim_find_a_lapse_once, a_renewal_at_the_same_time_wins_or_loses,
                 a_sweep_wakes_who_waits, what_lapsed_is_kept_as_long_as_the_sweep_said,
                 a_sweep_bounds_lapses_and_the_rest_together, unknown_outcomes_are_listed_in_order,
                 only_what_is_unknown_is_listed, after_everything_ended_nothing_is_left;

@@ -6,6 +6,8 @@
 //! A lease that ran out leaves the outcome unknown, whoever notices it first: a claim that may not take over, or a sweep.
 //! A holder whose lease ran out while nobody took it over may still tell the end, also after the outcome was marked
 //! unknown: nobody else ran, so what it tells is the truth, late. Once there is a newer grant it may not.
+//!
+#![doc = include_str!("rule/table.md")]
 
 use crate::record::{
     Claim, Claimed, Ending, Epoch, Grant, Holding, Keep, Record, RequestTag, ScopeTag, Standing, Takeover,

@@ -1,8 +1,8 @@
 //! The memory of operations: one trait, and what each implementation of it promises.
 //!
-//! Every verb is atomic and durable when it returns, and reads no clock but the store's own. What a claim finds and
-//! leaves is one rule, [`rule::claim`](crate::rule::claim); the implementations that cannot call it say the same in
-//! their own language, and the suite in [`conformance`](crate::conformance) holds them to it.
+//! Every verb is atomic and durable when it returns, and reads no clock but the store's own. What it finds and leaves
+//! stands in one table, in [`rule`](crate::rule). Memory and SQLite call the rule; PostgreSQL and Redis say the same in
+//! their own language, and the suite in [`conformance`](crate::conformance) holds all of them to the table.
 
 mod clock;
 mod memory;

@@ -8,6 +8,27 @@ use std::time::Duration;
 /// The answer, then a tombstone.
 const WITH_TOMBSTONE: Keep = Keep { answer_for: ANSWER_FOR, tombstone_for: TOMBSTONE_FOR };
 
+/// Two days of running, with one long lease and with renewals, and sweeps in between.
+pub async fn nothing_expires_while_it_runs(bench: &dyn Bench) {
+    let desk = Desk::of(bench);
+    let (half_a_day, two_days) = (Duration::from_hours(12), Duration::from_hours(48));
+    let first = desk.granted(&Claim { lease_for: two_days + NEAR, ..claim(operation(1), 1) }).await;
+    let second = desk.granted(&Claim { lease_for: half_a_day + NEAR, ..claim(operation(2), 1) }).await;
+    for _ in 0..4 {
+        bench.pass(half_a_day).await;
+        desk.sweep_all().await;
+        let renewed = desk.0.renew(operation(2), second.epoch, half_a_day + NEAR).await.expect("renewing");
+        assert_eq!(renewed, Holding::Held);
+    }
+    assert!(matches!(desk.standing(operation(1)).await, Standing::Running { .. }));
+    assert_eq!(desk.complete(&answered(operation(1), first.epoch, "a")).await, Holding::Held);
+    assert_eq!(desk.complete(&answered(operation(2), second.epoch, "b")).await, Holding::Held);
+    let found = desk.found(&claim(operation(1), 2)).await;
+    assert_eq!(found.first_at, first.first_at);
+    let Standing::Completed { at, .. } = found.standing else { panic!("is completed: {found:?}") };
+    super::assert_apart(first.first_at, at, two_days);
+}
+
 /// From the end, not from the beginning: three hours of running take nothing from two hours of keeping.
 pub async fn retention_counts_from_the_end(bench: &dyn Bench) {
     let desk = Desk::of(bench);
@@ -22,33 +43,6 @@ pub async fn retention_counts_from_the_end(bench: &dyn Bench) {
     assert!(!second.taken_over && second.first_at > grant.first_at, "a new operation");
 }
 
-/// Swept or not, the claim decides: two operations with the same life, of which one saw a sweep at each moment.
-pub async fn at_the_boundary_a_late_sweep_changes_nothing(bench: &dyn Bench) {
-    let desk = Desk::of(bench);
-    for sweeps in [true, false] {
-        let (plain, buried) = (operation(u64::from(sweeps)), operation(2 + u64::from(sweeps)));
-        let plain_grant = desk.completed(plain, "plain", KEEP).await;
-        let buried_grant = desk.completed(buried, "buried", WITH_TOMBSTONE).await;
-        bench.pass(ANSWER_FOR.saturating_sub(NEAR)).await;
-        if sweeps {
-            desk.sweep_all().await;
-        }
-        assert_eq!(desk.answer(&claim(plain, 2)).await, "plain");
-        assert_eq!(desk.answer(&claim(buried, 2)).await, "buried");
-        bench.pass(NEAR + NEAR).await;
-        if sweeps {
-            desk.sweep_all().await;
-        }
-        assert!(!desk.erase(plain).await && !desk.erase(buried).await, "no answer is left to erase");
-        assert_eq!(desk.look(plain).await, None);
-        assert_eq!(desk.complete(&answered(plain, plain_grant.epoch, "again")).await, Holding::Lost);
-        assert_eq!(desk.complete(&answered(buried, buried_grant.epoch, "again")).await, Holding::Held);
-        assert_eq!(desk.release(plain, plain_grant.epoch).await, Holding::Lost);
-        desk.granted(&claim(plain, 3)).await;
-        assert!(matches!(desk.found(&take(buried, 3)).await.standing, Standing::Expired { .. }));
-    }
-}
-
 /// Not by a claim, not by a look, not by another instance; also not by one that has given it before.
 pub async fn an_answer_is_never_given_after_it_expired(bench: &dyn Bench) {
     let desks = [Desk::of(bench), Desk(bench.another())];
@@ -61,22 +55,6 @@ pub async fn an_answer_is_never_given_after_it_expired(bench: &dyn Bench) {
     for desk in desks {
         assert!(matches!(desk.standing(operation(1)).await, Standing::Expired { .. }));
         assert!(matches!(desk.found(&take(operation(1), 2)).await.standing, Standing::Expired { .. }));
-    }
-}
-
-/// Ended long ago is still ended.
-pub async fn a_tombstone_refuses_a_second_run(bench: &dyn Bench) {
-    let desk = Desk::of(bench);
-    let grant = desk.completed(operation(1), "once", WITH_TOMBSTONE).await;
-    let Standing::Completed { at, .. } = desk.standing(operation(1)).await else { panic!("is completed") };
-    bench.pass(ANSWER_FOR + NEAR).await;
-    for _ in 0..2 {
-        for wish in [claim(operation(1), 1), claim(operation(1), 2), take(operation(1), 3)] {
-            let found = desk.found(&wish).await;
-            assert_eq!((found.epoch, found.first_at), (grant.epoch, grant.first_at));
-            assert_eq!(found.standing, Standing::Expired { at });
-        }
-        desk.sweep_all().await;
     }
 }
 
@@ -134,18 +112,6 @@ pub async fn an_erased_answer_is_gone_and_the_rest_stays(bench: &dyn Bench) {
     desk.found(&claim(operation(1), 2)).await;
     bench.pass(NEAR + NEAR).await;
     desk.granted(&claim(operation(1), 2)).await;
-}
-
-/// What is not there, runs, or has an unknown outcome has no answer, and stays as it is.
-pub async fn nothing_is_erased_where_nothing_is(bench: &dyn Bench) {
-    let desk = Desk::of(bench);
-    assert!(!desk.erase(operation(1)).await);
-    let grant = desk.granted(&claim(operation(1), 1)).await;
-    assert!(!desk.erase(operation(1)).await);
-    assert_eq!(desk.complete(&unknown(operation(1), grant.epoch)).await, Holding::Held);
-    let before = desk.look(operation(1)).await;
-    assert!(!desk.erase(operation(1)).await);
-    assert_eq!(desk.look(operation(1)).await, before);
 }
 
 /// No sweep takes more than it was asked to, and enough of them take all.

@@ -29,19 +29,6 @@ pub async fn what_is_not_there_is_not_found(bench: &dyn Bench) {
     assert!(!desk.0.name().is_empty());
 }
 
-/// Also not at a lease that ran out: only a claim or a sweep marks it.
-pub async fn looking_changes_nothing(bench: &dyn Bench) {
-    let desk = Desk::of(bench);
-    let grant = desk.granted(&claim(operation(1), 1)).await;
-    let seen = desk.look(operation(1)).await.expect("is there");
-    assert_eq!((seen.epoch, seen.first_at), (grant.epoch, grant.first_at));
-    bench.pass(LEASE_FOR + NEAR).await;
-    for _ in 0..2 {
-        assert_eq!(desk.standing(operation(1)).await, Standing::Running { lease_left: Duration::ZERO });
-    }
-    assert_eq!(desk.renew(operation(1), grant.epoch).await, Holding::Held);
-}
-
 pub(super) async fn woken(waiting: Pending<'static, ()>, by: &str) {
     let woken = tokio::time::timeout(WOKEN_WITHIN, waiting).await;
     assert!(woken.is_ok(), "{by} wakes who waits");

@@ -18,26 +18,6 @@ fn lapsed(operation: OperationId) -> Swept {
     Swept { lapsed: vec![operation], ..Swept::default() }
 }
 
-/// The outcome is unknown, from the sweep on and under the same epoch, also where somebody may take over.
-pub async fn a_sweep_finds_what_lapsed(bench: &dyn Bench) {
-    let desk = Desk::of(bench);
-    for (n, wish) in [(1, claim(operation(1), 1)), (2, take(operation(2), 1))] {
-        let grant = desk.granted(&wish).await;
-        assert_eq!(desk.sweep(100).await, Swept::default(), "its lease holds");
-        bench.pass(LEASE_FOR + NEAR).await;
-        assert_eq!(desk.sweep(100).await, lapsed(operation(n)));
-        let found = desk.look(operation(n)).await.expect("is there");
-        assert_eq!((found.epoch, found.first_at), (grant.epoch, grant.first_at));
-        assert_eq!((found.scope, found.request), (wish.scope, wish.request));
-        let Standing::Unknown { at, expires_at } = found.standing else { panic!("is unknown: {found:?}") };
-        super::assert_apart(grant.first_at, at, LEASE_FOR + NEAR);
-        super::assert_apart(at, expires_at, ANSWER_FOR);
-        assert_eq!(desk.renew(operation(n), grant.epoch).await, Holding::Lost);
-        assert_eq!(desk.sweep(100).await, Swept::default(), "it is found once");
-        assert_eq!(desk.look(operation(n)).await.expect("is there").standing, found.standing);
-    }
-}
-
 /// Whoever is first; the other finds what it left.
 pub async fn a_sweep_and_a_claim_find_a_lapse_once(bench: &dyn Bench) {
     let (here, there) = (Desk::of(bench), Desk(bench.another()));
@@ -51,20 +31,6 @@ pub async fn a_sweep_and_a_claim_find_a_lapse_once(bench: &dyn Bench) {
     assert_eq!(there.claim(&claim(operation(1), 3)).await, Claimed::Found(found));
     let Claimed::Found(found) = here.claim(&claim(operation(2), 2)).await else { panic!("was found before") };
     assert!(matches!(found.standing, Standing::Unknown { .. }));
-}
-
-/// Late, but before anybody noticed.
-pub async fn a_renewal_before_the_sweep_wins(bench: &dyn Bench) {
-    let desk = Desk::of(bench);
-    let grant = desk.granted(&claim(operation(1), 1)).await;
-    for _ in 0..2 {
-        bench.pass(LEASE_FOR + NEAR).await;
-        assert_eq!(desk.renew(operation(1), grant.epoch).await, Holding::Held);
-        assert_eq!(desk.sweep(100).await, Swept::default());
-        assert!(desk.standing(operation(1)).await.is_running());
-    }
-    bench.pass(LEASE_FOR + NEAR).await;
-    assert_eq!(desk.sweep(100).await, lapsed(operation(1)), "the last lease ran out too");
 }
 
 /// One of both, on two instances, and the record says which.
@@ -86,37 +52,6 @@ pub async fn a_renewal_at_the_same_time_wins_or_loses(bench: &dyn Bench) {
             }
         }
     }
-}
-
-/// Nobody else ran: an answer, or that nothing was done, is still the truth.
-pub async fn a_late_end_after_a_sweep_counts(bench: &dyn Bench) {
-    let desk = Desk::of(bench);
-    let answers = desk.granted(&claim(operation(1), 1)).await;
-    let releases = desk.granted(&claim(operation(2), 1)).await;
-    bench.pass(LEASE_FOR + NEAR).await;
-    assert_eq!(desk.sweep(100).await.lapsed.len(), 2);
-    assert_eq!(desk.complete(&answered(operation(1), answers.epoch, "late")).await, Holding::Held);
-    assert_eq!(desk.answer(&claim(operation(1), 2)).await, "late");
-    assert_eq!(desk.release(operation(2), releases.epoch).await, Holding::Held);
-    assert_eq!(desk.look(operation(2)).await, None);
-    assert_eq!(desk.unknown(100).await, []);
-}
-
-/// A second run is safe: the next claim gets it, is told that somebody began before, and the first holder is out.
-pub async fn what_a_sweep_found_is_taken_over_where_that_is_allowed(bench: &dyn Bench) {
-    let desk = Desk::of(bench);
-    let first = desk.granted(&take(operation(1), 1)).await;
-    bench.pass(LEASE_FOR + NEAR).await;
-    assert_eq!(desk.sweep(100).await, lapsed(operation(1)));
-    let second = desk.granted(&take(operation(1), 2)).await;
-    assert!(second.taken_over && second.epoch > first.epoch);
-    assert_eq!(second.first_at, first.first_at);
-    assert_eq!(desk.unknown(100).await, [], "somebody works on it");
-    assert_eq!(desk.complete(&answered(operation(1), first.epoch, "late")).await, Holding::Lost);
-    bench.pass(LEASE_FOR + NEAR).await;
-    assert_eq!(desk.sweep(100).await, lapsed(operation(1)), "the second died too");
-    assert_eq!(desk.complete(&answered(operation(1), second.epoch, "second")).await, Holding::Held);
-    assert_eq!(desk.answer(&take(operation(1), 3)).await, "second");
 }
 
 /// Here, and on other instances where the store can.

@@ -52,17 +52,17 @@ fn broken_promises(how: How) -> Vec<&'static str> {
 #[test]
 fn every_broken_store_breaks_a_promise_by_name() {
     for (how, promise) in [
-        (How::CompletesWithoutFence, "a_late_success_after_a_lost_lease_changes_nothing"),
-        (How::ReleasesWithoutFence, "a_late_failure_after_a_lost_lease_changes_nothing"),
-        (How::RenewsWithoutFence, "a_late_failure_after_a_lost_lease_changes_nothing"),
+        (How::CompletesWithoutFence, "the_table_is_followed"),
+        (How::ReleasesWithoutFence, "the_table_is_followed"),
+        (How::RenewsWithoutFence, "the_table_is_followed"),
         (How::RepeatsEpochsAfterRelease, "epochs_grow_and_never_repeat"),
         (How::FindsThenCreates, "a_claim_is_granted_once_among_many"),
-        (How::ReplaysAnotherKeysAnswer, "at_the_boundary_a_late_sweep_changes_nothing"),
-        (How::TakesOverByTimeAlone, "a_lapsed_lease_is_an_unknown_outcome"),
+        (How::ReplaysAnotherKeysAnswer, "operations_do_not_mix"),
+        (How::TakesOverByTimeAlone, "the_table_is_followed"),
         (How::AcknowledgesAndDrops, "answers_of_any_size_come_back"),
         (How::ForgetsEarly, "retention_counts_from_the_end"),
         (How::TellsWhatItSawOnce, "an_answer_is_never_given_after_it_expired"),
-        (How::IgnoresTheRequest, "another_request_never_takes_over"),
+        (How::IgnoresTheRequest, "the_table_is_followed"),
     ] {
         let broken = broken_promises(how);
         assert!(broken.contains(&promise), "a store that {how:?} breaks {broken:?}, and not {promise}");

@@ -1,7 +1,7 @@
 -- The first form of the tables. Runs with the store's schema as the only one in the search path; the functions keep
 -- that path, so they mean the same tables whoever calls them.
 --
--- The functions say in SQL what rule.rs says in Rust. They count on READ COMMITTED: each statement sees what was
+-- The functions say in SQL what the table of the rule says. They count on READ COMMITTED: each statement sees what was
 -- committed before it began, and an UPDATE that waited for another one checks its WHERE again on what that one left.
 
 -- The only clock. Tests replace it.

@@ -1,6 +1,6 @@
 -- What every verb has in common. KEYS: the record, its answer, the newest epoch, the channel, what is due, what is
 -- unknown; the first of ARGV is the operation. Instants are microseconds of the server's clock, kept as decimal text: as
--- numbers they are exact until the year 2255, where time ends here. The verbs say in Lua what rule.rs says in Rust.
+-- numbers they are exact until the year 2255, where time ends here. The verbs say in Lua what the table of the rule says.
 --
 -- What a sweep has to do with is in DUE, by when: what runs, when its lease runs out; what is unknown, when it is gone.
 -- What is unknown is in UNKNOWN too, by since when. What has an answer is in neither, and goes by itself.
