@@ -7,7 +7,7 @@ mod retained;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
-pub use retained::{is_never_retained, retained_headers};
+pub(crate) use retained::{is_never_retained, retained_headers};
 use std::fmt;
 
 /// The first byte of the stored form.
@@ -20,7 +20,7 @@ const BODY: u8 = 1;
 pub struct Answer {
     /// The status.
     pub status: StatusCode,
-    /// The headers that are given again; see [`retained_headers`].
+    /// The headers that are given again.
     pub headers: HeaderMap,
     /// The body.
     pub body: Kept,

@@ -16,13 +16,13 @@ use sha2::{Digest, Sha256, Sha512};
 use subtle::ConstantTimeEq;
 
 /// Digests of the content of a message.
-pub const CONTENT_DIGEST: &str = "content-digest";
+pub(crate) const CONTENT_DIGEST: &str = "content-digest";
 /// Digests of the whole representation.
-pub const REPR_DIGEST: &str = "repr-digest";
+pub(crate) const REPR_DIGEST: &str = "repr-digest";
 
 /// What is wrong with the digests of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DigestFault {
+pub(crate) enum DigestFault {
     /// A field is not a dictionary of byte sequences, or a digest does not have the length of its algorithm.
     #[error("the digest field cannot be read, or a digest has the wrong length")]
     Invalid,
@@ -36,7 +36,7 @@ pub enum DigestFault {
 
 /// Checks the content, as it came, against all digests that cover it, whether they came before it or in the trailers behind
 /// it. No digest at all is no fault.
-pub fn verify(headers: &HeaderMap, trailers: &HeaderMap, content: &[u8]) -> Result<(), DigestFault> {
+pub(crate) fn verify(headers: &HeaderMap, trailers: &HeaderMap, content: &[u8]) -> Result<(), DigestFault> {
     let fields: &[&str] = if headers.contains_key(header::CONTENT_RANGE) {
         &[CONTENT_DIGEST]
     } else {

@@ -1,33 +1,34 @@
 #![doc = include_str!("../README.md")]
 
-pub mod answer;
+mod answer;
 mod asked;
-pub mod budget;
+mod budget;
 mod carried;
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod content;
 pub mod context;
-pub mod digest;
+mod digest;
 mod door;
 mod ending;
 pub mod fingerprint;
-pub mod key;
+mod key;
 mod layer;
 pub mod metrics;
 pub mod observe;
 pub mod openapi;
 pub mod operations;
 pub mod policy;
-pub mod problem;
+mod problem;
 pub mod record;
 mod route;
 pub mod routes;
 pub mod rule;
 mod run;
 mod save;
-pub mod scope;
+mod scope;
 mod self_test;
 mod service;
 pub mod store;
@@ -40,6 +41,7 @@ pub use asked::{
 };
 pub use budget::Budgets;
 pub use context::IdempotencyContext;
+pub use digest::content_digest;
 pub use ending::NotApplied;
 pub use fingerprint::{Fingerprint, Hashing};
 pub use key::Versions;

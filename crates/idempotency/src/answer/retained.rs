@@ -8,7 +8,7 @@ use http::{HeaderMap, HeaderName, header};
 
 /// The headers of an answer that a replay gives again: the allow-list and `extra`, never what [`is_never_retained`] or
 /// what the answer's own `Connection` names.
-pub fn retained_headers(headers: &HeaderMap, extra: &[HeaderName]) -> HeaderMap {
+pub(crate) fn retained_headers(headers: &HeaderMap, extra: &[HeaderName]) -> HeaderMap {
     let of_connection: Vec<&[u8]> = headers
         .get_all(header::CONNECTION)
         .iter()
@@ -92,7 +92,7 @@ const NEVER_PREFIXES: [&str; 6] =
     ["ratelimit", "x-ratelimit", "x-rate-limit", "x-b3-", "idempotency-", "idempotent-"];
 
 /// Whether a header is never given again, not even when the configuration names it.
-pub fn is_never_retained(name: &HeaderName) -> bool {
+pub(crate) fn is_never_retained(name: &HeaderName) -> bool {
     let name = name.as_str();
     NEVER.contains(&name) || NEVER_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }

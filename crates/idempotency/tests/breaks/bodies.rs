@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full};
-use perdura_idempotency::{CONTENT_DIGEST, Policy, Routes, digest, routes};
+use perdura_idempotency::{CONTENT_DIGEST, Policy, Routes, content_digest, routes};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -46,7 +46,7 @@ async fn content_that_has_ended_is_not_asked_again() {
     for (n, path) in [(1, "/stream"), (2, "/large")] {
         let told = ask(&app, post(path, &key(n))).await;
         assert_eq!((told.status, &told.body[..]), (StatusCode::OK, &b"hello world"[..]), "{path}");
-        assert_eq!(told.trailers[CONTENT_DIGEST], digest::content_digest(b"hello world"), "{path}");
+        assert_eq!(told.trailers[CONTENT_DIGEST], content_digest(b"hello world"), "{path}");
     }
 }
 
@@ -60,9 +60,9 @@ async fn a_digest_behind_the_content_is_verified_too() {
         move || async move { count.once_more().to_string() }
     };
     let app: Router = Routes::new().route("/pay", routes::post(handler)).guarded_by(&layer).expect("fit");
-    let wrong = digest::content_digest(b"nine");
+    let wrong = content_digest(b"nine");
     for (n, name, value, reason) in [
-        (1, "content-digest", digest::content_digest(b"ten"), ""),
+        (1, "content-digest", content_digest(b"ten"), ""),
         (2, "content-digest", wrong.clone(), "CONTENT_DIGEST_MISMATCHED"),
         (3, "repr-digest", wrong.clone(), "CONTENT_DIGEST_MISMATCHED"),
         (4, "content-digest", HeaderValue::from_static("sha-256=:AAAA:"), "CONTENT_DIGEST_MALFORMED"),

@@ -5,7 +5,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
 use http_body_util::BodyExt;
-use perdura_idempotency::digest::content_digest;
+use perdura_idempotency::content_digest;
 use perdura_idempotency::{CONTENT_DIGEST, IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED};
 
 /// The n-th key of a test.

@@ -6,7 +6,7 @@ use crate::shop::{Plan, Shop};
 use crate::wire::Wire;
 use http::{StatusCode, header};
 use perdura_idempotency::Policy;
-use perdura_idempotency::digest::content_digest;
+use perdura_idempotency::content_digest;
 
 /// The content of every request here.
 const CONTENT: &str = r#"{"cents":100}"#;

@@ -6,6 +6,8 @@
 
 mod check;
 mod client;
+#[path = "../stores/clock.rs"]
+mod clock;
 #[allow(dead_code, reason = "the tests of the door use the rest")]
 #[path = "../faulty/mod.rs"]
 mod faulty;
@@ -25,10 +27,11 @@ mod tape;
 mod world;
 
 use check::Looks;
+use clock::StandingClock;
 use faulty::{Faulty, How};
 use perdura_idempotency::store::{Memory, Store};
 use std::sync::Arc;
-use world::{Clock, Plan, World};
+use world::{Plan, World};
 
 /// How many histories the memory is put through.
 const HISTORIES: u64 = 10_000;
@@ -36,7 +39,7 @@ const HISTORIES: u64 = 10_000;
 const CAUGHT_WITHIN: u64 = 500;
 
 fn on_memory(seed: u64, store: impl FnOnce(Memory) -> Arc<dyn Store>) -> Result<(), String> {
-    let clock = Clock::new();
+    let clock = StandingClock::new();
     let store = store(Memory::with_clock(clock.clock()));
     let world = World::new(store, clock);
     world::run_interleaved(&world, seed);
@@ -55,7 +58,7 @@ fn random_histories_of_the_memory_are_linearizable() {
 #[test]
 fn a_seed_is_the_same_history_each_time() {
     let tell = |seed| {
-        let clock = Clock::new();
+        let clock = StandingClock::new();
         let world = World::new(Arc::new(Memory::with_clock(clock.clock())), clock);
         world::run_interleaved(&world, seed);
         format!("{:?}", world.tape.take())
@@ -68,7 +71,7 @@ fn a_seed_is_the_same_history_each_time() {
 fn histories_have_overlap_crashes_takeovers_and_late_ends() {
     let mut counts = tape::Counts::default();
     for seed in 0..300 {
-        let clock = Clock::new();
+        let clock = StandingClock::new();
         let world = World::new(Arc::new(Memory::with_clock(clock.clock())), clock);
         world::run_interleaved(&world, seed);
         counts.add(&world.tape.take());
@@ -96,7 +99,7 @@ fn random_histories_of_one_sqlite_file_are_linearizable() {
         .join(format!("idempotency-histories-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder for the test");
     for seed in 0..HISTORIES {
-        let (file, clock) = (folder.join(format!("{seed}.db")), Clock::new());
+        let (file, clock) = (folder.join(format!("{seed}.db")), StandingClock::new());
         let open = || -> Arc<dyn Store> {
             let store = Sqlite::open_with_clock(&file, &Options::default(), clock.clock());
             Arc::new(store.expect("a file to work with"))
@@ -105,7 +108,7 @@ fn random_histories_of_one_sqlite_file_are_linearizable() {
             [open(), open()],
             {
                 let clock = clock.clone();
-                move |by| clock.jump(by)
+                move |by| clock.step(by as f64)
             },
             0,
         );

@@ -1,7 +1,7 @@
 //! The suite that every store must pass objects to the broken ones too, and names the promise that each breaks.
 
+use crate::clock::StandingClock;
 use crate::faulty::{Faulty, How};
-use crate::world::Clock;
 use perdura_idempotency::conformance::{Bench, CHECKS};
 use perdura_idempotency::store::{Memory, Pending, Store};
 use std::future::ready;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 struct BrokenBench {
-    clock: Clock,
+    clock: StandingClock,
     store: Arc<Faulty>,
 }
 
@@ -24,7 +24,7 @@ impl Bench for BrokenBench {
     }
 
     fn pass(&self, time: Duration) -> Pending<'_, ()> {
-        self.clock.jump(time.as_secs() as i64);
+        self.clock.pass(time);
         Box::pin(ready(()))
     }
 
@@ -39,7 +39,7 @@ fn broken_promises(how: How) -> Vec<&'static str> {
     let runtime = runtime.expect("a runtime");
     let mut broken = Vec::new();
     for (name, check) in CHECKS {
-        let clock = Clock::new();
+        let clock = StandingClock::new();
         let store = Faulty::defective(Arc::new(Memory::with_clock(clock.clock())), how);
         let bench = BrokenBench { clock, store };
         if catch_unwind(AssertUnwindSafe(|| runtime.block_on(check(&bench)))).is_err() {

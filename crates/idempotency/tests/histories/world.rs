@@ -4,39 +4,14 @@
 //! seed is a history. On threads and on tasks, they overlap as the machine lets them.
 
 use crate::client::{self, Habits};
+use crate::clock::StandingClock;
 use crate::tape::Tape;
-use jiff::Timestamp;
 use perdura_idempotency::conformance::random::Dice;
-use perdura_idempotency::store::{self, Store};
+use perdura_idempotency::store::Store;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::task::{Context, Poll, Waker};
-
-/// When histories begin, in seconds since 1970; on the tape that is zero.
-const BEGIN: i64 = 1_700_000_000;
-
-/// Seconds since the history began.
-#[derive(Clone)]
-pub(crate) struct Clock(Arc<AtomicI64>);
-
-impl Clock {
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(AtomicI64::new(0)))
-    }
-
-    pub(crate) fn jump(&self, by: i64) {
-        self.0.fetch_add(by, Ordering::SeqCst);
-    }
-
-    pub(crate) fn clock(&self) -> store::Clock {
-        let seconds = self.0.clone();
-        Arc::new(move || {
-            Timestamp::from_second(BEGIN + seconds.load(Ordering::SeqCst)).expect("a time that can be told")
-        })
-    }
-}
 
 pub(crate) struct World {
     /// Instances on the same data; a client has one of them.
@@ -49,8 +24,8 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(store: Arc<dyn Store>, clock: Clock) -> Arc<Self> {
-        Self::shared([store.clone(), store], move |by| clock.jump(by), 0)
+    pub(crate) fn new(store: Arc<dyn Store>, clock: StandingClock) -> Arc<Self> {
+        Self::shared([store.clone(), store], move |by| clock.step(by as f64), 0)
     }
 
     pub(crate) fn shared(
