@@ -3,7 +3,7 @@
 mod common;
 
 use common::Scene;
-use common::server::{Server, stepped};
+use common::server::{Server, stepped, wait_until};
 use serde_json::Value;
 
 /// How often processes are killed: a few times in each run of the tests, more often where asked for.
@@ -36,20 +36,41 @@ fn a_process_that_was_stopped_for_a_while_goes_on_as_if_nothing_had_been() {
     nothing_lost_and_nothing_twice(&crashed("crash-stop", &["--rounds", "2", "--pause-ms", "400"]));
 }
 
+/// Four megabytes are all that a file may have at first; the process is told so by an error, not by a signal.
+const FULL: &str = "trap '' XFSZ; ulimit -S -f 8192; exec \"$0\" \"$@\"";
+
+/// A string of that many numbers, whose digits do not repeat, so that they cannot be made smaller.
+fn noise(numbers: u64) -> String {
+    let digits = |at: u64| (at.wrapping_mul(6_364_136_223_846_793_005) >> 33).to_string();
+    format!("\"{}\"", (0..numbers).map(digits).collect::<String>())
+}
+
+#[test]
+fn a_call_that_was_answered_is_not_made_again_while_the_disk_is_full() {
+    let scene = Scene::new("crash-answer")
+        .function("echo $PERDURA_IDEMPOTENCY_KEY >> calls; cat large.json", "")
+        .file("large.json", &noise(1_000_000));
+    let server = Server::start_by(&scene, &["sh", "-c", FULL], &[]);
+    scene.one(&["deploy", "m.asl.json"]);
+    scene.one(&["start", "m", "--name", "a"]);
+    let is_failure = |line: &&String| line.contains("nothing can be written");
+    let failures = || scene.lines("serve.log").iter().filter(is_failure).count();
+    wait_until("the answer could not be written, again and again", || failures() >= 3);
+    common::server::lift_limit_of_files(server.id());
+    server.until_ready();
+    scene.until_status("a", "SUCCEEDED");
+    assert_eq!(scene.lines("calls").len(), 1, "{:?}", scene.lines("calls"));
+}
+
 #[test]
 fn a_disk_that_fills_up_loses_nothing_and_goes_on_when_there_is_room() {
     let scene = Scene::new("crash-full").file(
         "pass.json",
         r#"{"StartAt": "P", "States": {"P": {"Type": "Pass", "Result": 1, "End": true}}}"#,
     );
-    // Four megabytes are all that a file may have at first; the process is told so by an error, not by a signal.
-    let serve = "trap '' XFSZ; ulimit -S -f 8192; exec \"$0\" \"$@\"";
-    let server = Server::start_by(&scene, &["sh", "-c", serve], &[]);
+    let server = Server::start_by(&scene, &["sh", "-c", FULL], &[]);
     scene.one(&["deploy", "pass.json"]);
-    // Digits that do not repeat, so that they cannot be made smaller.
-    let noise: String =
-        (0..50_000u64).map(|at| (at.wrapping_mul(6_364_136_223_846_793_005) >> 33).to_string()).collect();
-    let scene = scene.file("large.json", &format!("\"{noise}\""));
+    let scene = scene.file("large.json", &noise(50_000));
     let mut acknowledged = Vec::new();
     let refused = loop {
         let ended = scene.on_data(&["start", "pass", "--input", "@large.json", "--json"]);

@@ -176,6 +176,8 @@ struct Slot {
     asked: Vec<ChildOrder>,
     /// Calls that this process makes, until their answer is decided upon: a Turn before that must not repeat them.
     live: BTreeSet<LiveCall>,
+    /// The answer to such a call whose Turn is being committed.
+    answer: Option<(By, Outcome)>,
     /// Children that are being started, until that is decided upon.
     starting: BTreeSet<(StrandId, EffectKey)>,
     /// A stop of it is on its way: it starts no more children.
@@ -216,6 +218,16 @@ impl Slot {
     /// It is to be stopped, now or after it has begun.
     fn is_stopping(&self) -> bool {
         self.inbox.iter().take(2).any(|queued| matches!(queued.input, Input::Stop { .. }))
+    }
+
+    /// Whether this process makes the call that this answers.
+    fn is_live(&self, by: &By) -> bool {
+        match by {
+            By::Key { strand, key, attempt: Some(attempt) } => {
+                self.live.contains(&(*strand, key.clone(), *attempt))
+            }
+            _ => false,
+        }
     }
 
     /// A call is not under way any more.
@@ -295,8 +307,14 @@ impl Destinations for Restored {
     }
 }
 
-/// Calls that this process has under way, for a node that is opened again in it.
-pub type Live = BTreeMap<ExecutionId, Vec<LiveCall>>;
+/// What this process has in hand, for a node that is opened again in it.
+#[derive(Clone, Debug, Default)]
+pub struct Live {
+    /// Calls under way.
+    pub calls: BTreeMap<ExecutionId, Vec<LiveCall>>,
+    /// Answers that came and are not on disk: their calls need not be made again.
+    pub answers: BTreeMap<ExecutionId, Vec<(By, Outcome)>>,
+}
 
 /// One attempt of a call that a process makes.
 pub type LiveCall = (StrandId, EffectKey, Attempt);
@@ -313,7 +331,7 @@ pub struct Opening<'a> {
     pub expires_at: Timestamp,
     /// Where it reads and writes.
     pub store: &'a mut dyn Store,
-    /// Calls that this process makes already.
+    /// What this process has in hand already.
     pub live: Live,
     /// Whether this process performs effects; one that does not leaves what is under way to the next.
     pub performs: bool,
@@ -436,7 +454,7 @@ impl Node {
         let turns = stored.turns.clone();
         match rebuild(stored, &mut self.library, &mut *self.reader, &self.rebuilding) {
             // There is no room for it now: it sleeps until there is.
-            Ok(running) if self.performs && !self.has_room() && !live.contains_key(&id) => {
+            Ok(running) if self.performs && !self.has_room() && !live.calls.contains_key(&id) => {
                 committer.rest_on_journal(&running);
                 self.room.nest(id, running.nesting.filter(|_| !running.execution.is_ended()));
                 committer.add(Item { is_put_off: true, ..Item::as_it_is(Box::new(running), moment) });
@@ -447,11 +465,16 @@ impl Node {
                 self.asks_for_parent(&running);
                 self.install(running);
                 let slot = self.slots.get_mut(&id).expect("it was just installed");
-                slot.live = live.remove(&id).into_iter().flatten().collect();
+                slot.live = live.calls.remove(&id).into_iter().flatten().collect();
                 match slot.child {
                     _ if is_ended || !self.performs => {}
                     Some(child) => self.await_run(id, child),
                     None => slot.inbox.push_back(Queued { input: Input::Resume, reply: ReplyTo::Nobody }),
+                }
+                let slot = self.slots.get_mut(&id).expect("it was just installed");
+                for (by, outcome) in live.answers.remove(&id).into_iter().flatten() {
+                    let input = Input::TaskOutcome { by, outcome };
+                    slot.inbox.push_back(Queued { input, reply: ReplyTo::Nobody });
                 }
                 self.make_ready(id);
             }
@@ -698,7 +721,8 @@ impl Node {
             slot.running = Some(running);
             return 0;
         };
-        if let Input::TaskOutcome { by, .. } = &input {
+        if let Input::TaskOutcome { by, outcome } = &input {
+            slot.answer = slot.is_live(by).then(|| (by.clone(), outcome.clone()));
             slot.answered(by);
         }
         let waits_for = running.execution.next_wake();
@@ -735,6 +759,7 @@ impl Node {
                 _ => running.execution.redriven_at(),
             };
             slot.running = Some(running);
+            slot.answer = None;
             if let ReplyTo::Taken(reply) = reply {
                 reply.send(Ok(Taken { ignored, late: None, status, redriven_at }));
             }
@@ -838,12 +863,17 @@ impl Node {
     pub fn abandon(self, why: &Unavailable) -> Live {
         let mut live = Live::default();
         for (id, mut slot) in self.slots {
+            let mut answers: Vec<(By, Outcome)> = slot.answer.take().into_iter().collect();
             for queued in std::mem::take(&mut slot.inbox) {
-                // Its answer is lost with this node, and it is made again.
-                if let Input::TaskOutcome { by, .. } = &queued.input {
-                    slot.answered(by);
+                match queued.input {
+                    Input::TaskOutcome { by, outcome } if slot.is_live(&by) => answers.push((by, outcome)),
+                    _ => queued.reply.refuse(InputError::Unavailable(why.clone())),
                 }
-                queued.reply.refuse(InputError::Unavailable(why.clone()));
+            }
+            for (by, _) in &answers {
+                if let By::Key { strand, key, attempt: Some(attempt) } = by {
+                    slot.live.insert((*strand, key.clone(), *attempt));
+                }
             }
             if let Some(reply) = slot.told {
                 reply.refuse(InputError::Unavailable(why.clone()));
@@ -852,7 +882,10 @@ impl Node {
                 reply.send(None);
             }
             if !slot.live.is_empty() {
-                live.insert(id, slot.live.into_iter().collect());
+                live.calls.insert(id, slot.live.into_iter().collect());
+            }
+            if !answers.is_empty() {
+                live.answers.insert(id, answers);
             }
         }
         self.room.abandon(why);

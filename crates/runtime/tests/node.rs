@@ -177,19 +177,35 @@ fn an_answer_that_comes_while_a_reopened_node_resumes_is_used_and_the_call_not_r
 }
 
 #[test]
-fn a_call_whose_answer_was_lost_with_the_node_is_made_again() {
-    let mut store = MemoryStore::new(1);
-    let revision = deploy(&mut store, ONE_STEP);
-    let (mut node, mut committer) = open(&mut store, Live::default());
-    let (execution, deeds) = start(&mut node, &mut committer, (&mut store, revision));
-    let call = call_of(deeds);
-    let by = call.by();
-    let outcome = Outcome::Succeeded { output: Payload::from_text("2").unwrap() };
-    node.take(Message::Answer { execution, by, outcome }, &moment());
-    let live = node.abandon(&Unavailable::Closing);
-    let (mut node, mut committer) = open(&mut store, live);
-    let committed = gather(&mut node, &mut committer).write(&mut store).unwrap();
-    assert_eq!(call_of(node.settle(committed)).key, call.key);
+fn an_answer_that_was_not_written_is_used_by_the_node_that_is_opened_again() {
+    for is_decided in [false, true] {
+        let mut store = MemoryStore::new(1);
+        let revision = deploy(&mut store, ONE_STEP);
+        let (mut node, mut committer) = open(&mut store, Live::default());
+        let (execution, deeds) = start(&mut node, &mut committer, (&mut store, revision));
+        let by = call_of(deeds).by();
+        let outcome = Outcome::Succeeded { output: Payload::from_text("2").unwrap() };
+        node.take(Message::Answer { execution, by, outcome }, &moment());
+        // The group with its Turn is lost with the store.
+        let lost = is_decided.then(|| gather(&mut node, &mut committer));
+        let mut live = node.abandon(&Unavailable::Closing);
+        drop(lost);
+        // And once more, while it resumes.
+        for _ in 0..2 {
+            let (mut node, mut committer) = open(&mut store, live);
+            gather(&mut node, &mut committer);
+            live = node.abandon(&Unavailable::Closing);
+        }
+        let (mut node, mut committer) = open(&mut store, live);
+        let mut deeds = Vec::new();
+        while node.has_work() {
+            let committed = gather(&mut node, &mut committer).write(&mut store).unwrap();
+            deeds.extend(node.settle(committed));
+        }
+        let is_call = |deed: &Deed| matches!(deed, Deed::Perform { .. });
+        assert!(!deeds.iter().any(is_call), "decided: {is_decided}: {deeds:?}");
+        assert_eq!((node.in_memory(), node.live_calls()), (0, 0), "decided: {is_decided}");
+    }
 }
 
 #[test]

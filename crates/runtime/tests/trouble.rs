@@ -519,6 +519,36 @@ fn a_call_under_way_is_not_made_again_however_often_the_store_fails() {
 }
 
 #[test]
+fn a_call_that_was_answered_is_not_made_again_while_nothing_can_be_written() {
+    let made = Arc::new(AtomicUsize::new(0));
+    let (count, gate) = (made.clone(), Arc::new(tokio::sync::Notify::new()));
+    let opened = gate.clone();
+    let steps = Steps::default().with("step", Policy::default(), move |input| {
+        count.fetch_add(1, Ordering::SeqCst);
+        let opened = opened.clone();
+        async move {
+            opened.notified().await;
+            Ok(input.input)
+        }
+    });
+    let stage = Stage::new(steps);
+    let revision = stage.deploy(ONE_STEP);
+    let door = stage.runtime.door().clone();
+    let first = stage.tokio.block_on(door.start(start(revision, "1"))).unwrap();
+    // The store is opened again each time, and fails as soon as the answer is to be written.
+    stage.faults.commits.store(3, Ordering::SeqCst);
+    gate.notify_one();
+    let ending = loop {
+        match stage.tokio.block_on(door.ending(first.execution)) {
+            Ok(ending) => break ending,
+            Err(_) => std::thread::yield_now(),
+        }
+    };
+    assert_eq!(ending.status, Status::Succeeded);
+    assert_eq!((made.load(Ordering::SeqCst), stage.faults.commits.load(Ordering::SeqCst)), (1, 0));
+}
+
+#[test]
 fn a_group_of_large_turns_is_cut_before_its_journal_row_becomes_too_long_to_read() {
     const MIB: usize = 1024 * 1024;
     let stage = Stage::new(Steps::default());

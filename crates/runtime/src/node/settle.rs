@@ -26,6 +26,7 @@ impl Node {
             remark(id, note);
         }
         let slot = self.slots.get_mut(&id).expect("what is being committed has its place");
+        slot.answer = None;
         match slot.told.take() {
             None | Some(ReplyTo::Nobody) => {}
             Some(ReplyTo::Taken(reply)) => {

@@ -153,7 +153,7 @@ impl Sim {
             if let Some(execution) = history.execution {
                 let calls: Vec<_> = execution.calls().collect();
                 if !calls.is_empty() {
-                    live.insert(history.id, calls);
+                    live.calls.insert(history.id, calls);
                 }
             }
         }
