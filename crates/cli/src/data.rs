@@ -8,12 +8,15 @@ use perdura_server::control::{Answer, Connection, Request, connect};
 use perdura_server::data::{Beside, Deposit};
 use perdura_server::{Refusal, RefusalKind, handle};
 use perdura_store::sqlite::Tightened;
-use perdura_store::{Failure, SqliteOptions, SqliteReader, SqliteStore};
+use perdura_store::{Failure, FailureKind, SqliteOptions, SqliteReader, SqliteStore};
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use url::Url;
 
+/// How long a server that starts waits for a command that holds the data, and how long between two tries.
+const HELD_FOR_MAX: Duration = Duration::from_secs(10);
+const HELD_AGAIN: Duration = Duration::from_millis(50);
 /// How long a server elsewhere is looked for that has gone away, second by second.
 const GONE_FOR_MAX: u32 = 60;
 /// How often a server elsewhere is asked for news: first, and at last while there are none.
@@ -31,6 +34,30 @@ pub(crate) fn open_store(folder: &Path) -> Result<SqliteStore, Failure> {
         }
     }
     Ok(store)
+}
+
+/// The same for a server: a command that holds the data, as a job beside it may do while the server starts, is soon done.
+/// Another server is not.
+pub(crate) fn open_store_soon(folder: &Path) -> Result<SqliteStore, Failure> {
+    let until = Instant::now() + HELD_FOR_MAX;
+    let mut is_told = false;
+    loop {
+        match open_store(folder) {
+            Err(failure) if is_passing_hold(&failure, folder) && Instant::now() < until => {
+                if !std::mem::replace(&mut is_told, true) {
+                    let seconds = HELD_FOR_MAX.as_secs();
+                    tracing::warn!(why = failure.why, "waits for the data, for {seconds} seconds at most");
+                }
+                thread::sleep(HELD_AGAIN);
+            }
+            opened => return opened,
+        }
+    }
+}
+
+/// Somebody holds the data who does not serve it.
+fn is_passing_hold(failure: &Failure, folder: &Path) -> bool {
+    failure.kind == FailureKind::Held && !matches!(connect(folder), Ok(Some(_)))
 }
 
 /// Who answers.

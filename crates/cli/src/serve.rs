@@ -6,7 +6,7 @@ pub(crate) mod logs;
 mod traces;
 
 use crate::arguments::ServeArguments;
-use crate::data::open_store;
+use crate::data::{open_store, open_store_soon};
 use crate::definition::plural;
 use crate::run::config::Config;
 use crate::settings::Settings;
@@ -62,7 +62,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     let tokio = threads()?;
     let began = Instant::now();
     // Who is second learns first of all who has the data.
-    let store = open_store(&folder).map_err(Refusal::from)?;
+    let store = open_store_soon(&folder).map_err(Refusal::from)?;
     let listener = tokio
         .block_on(http::bind(address, keyring.asks()))
         .with_context(|| format!("cannot listen on {address}"))?;

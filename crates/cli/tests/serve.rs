@@ -3,7 +3,8 @@
 mod common;
 
 use common::Scene;
-use common::server::Server;
+use common::server::{Server, kill, wait_until};
+use perdura_store::{SqliteOptions, SqliteStore};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
@@ -94,6 +95,25 @@ fn a_second_server_is_refused_and_told_who_holds_the_data() {
     second.fails(1, &["data: it is held by process ", " since 2", "stop that process"]);
     let run = scene.perdura(&["run", "wait.json", "--data", "data"]);
     run.fails(2, &["a server holds data: use `perdura deploy` and `perdura start`"]);
+}
+
+#[test]
+fn a_server_waits_for_a_command_that_holds_the_data_for_a_moment() {
+    let scene = Scene::new("serve-waits").file("wait.json", WAITS);
+    scene.one(&["deploy", "wait.json"]);
+    let holder = SqliteStore::open(&scene.path("data"), SqliteOptions::default()).expect("nobody holds it");
+    let log = std::fs::File::create(scene.path("serve.log")).expect("a log can be written");
+    let mut command = scene.command(&["serve", "--listen", "127.0.0.1:0", "--data", "data", "--grace", "0s"]);
+    let mut server = command.stderr(log).spawn().expect("perdura runs");
+    let waits = |line: &String| line.contains("waits for the data") && line.contains("it is held by process");
+    wait_until("it says for whom it waits", || scene.lines("serve.log").iter().any(waits));
+    drop(holder);
+    let mut ready = String::new();
+    let stdout = server.stdout.as_mut().expect("stdout is a pipe");
+    BufReader::new(stdout).read_line(&mut ready).expect("stdout can be read");
+    assert!(ready.starts_with("perdura serves data on "), "{ready}");
+    kill(server.id(), "-TERM");
+    assert_eq!(server.wait().expect("it ends").code(), Some(0));
 }
 
 #[test]
