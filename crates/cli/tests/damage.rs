@@ -6,7 +6,7 @@ use common::Scene;
 use common::server::Server;
 use perdura_engine::{ExecutionId, Timestamp};
 use perdura_store::record::JournalWriter;
-use perdura_store::{Group, Part, SqliteOptions, SqliteStore, Store};
+use perdura_store::{Group, Part, Row, SqliteOptions, SqliteStore, Store};
 
 const PASS: &str = r#"{"StartAt": "P", "States": {"P": {"Type": "Pass", "End": true}}}"#;
 
@@ -73,4 +73,39 @@ fn what_cannot_be_read_outlives_the_next_commits_until_it_is_given_up() {
     let log = std::fs::read_to_string(scene.path("serve.log")).expect("there is a log");
     assert!(!log.contains(&id) && !log.contains(&other), "{log}");
     assert_eq!(server.end("-TERM"), Some(0));
+}
+
+#[test]
+fn a_name_that_leads_to_an_execution_of_another_name_is_told_by_check() {
+    let scene = Scene::new("damage-name").file("pass.asl.json", PASS);
+    let server = Server::start(&scene, &[]);
+    scene.one(&["deploy", "pass.asl.json"]);
+    let id = scene.one(&["start", "pass", "--name", "mine"])["execution"].as_str().map(str::to_owned);
+    scene.until_status("mine", "SUCCEEDED");
+    assert_eq!(server.end("-TERM"), Some(0));
+    assert_eq!(scene.one(&["check"])["findings"], serde_json::json!([]));
+    let id: ExecutionId = serde_json::from_value(id.into()).expect("an id");
+    let mut store =
+        SqliteStore::open(&scene.path("data"), SqliteOptions::default()).expect("nobody holds it");
+    let (row, _) =
+        store.reader().and_then(|mut reader| reader.row(id)).expect("it can be read").expect("a row");
+    let lease = store.acquire(&"test".into(), Timestamp(0), Timestamp(1)).expect("it is free").remove(0);
+    let keep_from = store.recover(&lease).expect("it can be read").next;
+    let part = Part {
+        lease,
+        position: None,
+        journal: Vec::new(),
+        keep_from,
+        rows: vec![Row { name: Some("theirs".into()), ..row }],
+        segments: Vec::new(),
+        ledger: Vec::new(),
+        map_runs: Vec::new(),
+        totals: None,
+    };
+    store.commit(&Group { parts: vec![part] }).expect("it can be written");
+    drop(store);
+    let checked = scene.on_data(&["check"]);
+    assert_eq!(checked.code, Some(1), "{checked:?}");
+    let told = "it is found by theirs, its Turns say mine";
+    assert!(checked.stderr.contains(told) || checked.stdout.contains(told), "{checked:?}");
 }

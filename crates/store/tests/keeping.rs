@@ -75,6 +75,36 @@ fn what_holds_together_is_found_so() {
 }
 
 #[test]
+fn a_name_that_leads_to_an_execution_of_another_name_is_found() {
+    let mut stage = busy();
+    let part = stage.turns(&[(who(9), 1, stage.begins(who(9)))]);
+    let (theirs, none) = (Some("theirs".into()), None);
+    let machine = perdura_store::MachineId(77);
+    // One that has ended, and one that runs, whose row has no content yet.
+    let rows = vec![
+        Row { name: theirs, ..stage.ended(1) },
+        Row { name: none, machine, awake: true, content: None, ..stage.ended(9) },
+    ];
+    stage.commit(Part { rows, ..part });
+    let (_, found) = findings(stage.folder.path());
+    let of = |number| -> Vec<&str> {
+        let of_one = found.iter().filter(|finding| finding.execution == Some(who(number)));
+        of_one.map(|finding| &*finding.what).collect()
+    };
+    let name = stage.ended(1).name.unwrap();
+    assert_eq!(of(1), [format!("it is found by theirs, its Turns say {name}")]);
+    let (name, is) = (stage.ended(9).name.unwrap(), stage.ended(9).machine.0);
+    assert_eq!(
+        of(9),
+        [
+            format!("it is found by no name, its Turns say {name}"),
+            format!("it is found under machine 77, its Turns say {is}")
+        ]
+    );
+    assert_eq!(found.len(), 3, "{found:?}");
+}
+
+#[test]
 fn a_backup_is_complete_and_opens_while_the_original_goes_on() {
     let mut stage = busy();
     let elsewhere = TempFolder::new();
@@ -218,7 +248,8 @@ fn what_only_the_journal_knows_of_is_told() {
     expected.sort_unstable();
     assert_eq!(told, expected, "not those that have a row");
     let summary = &unlisted[0].summary;
-    assert_eq!((summary.name.as_deref(), summary.machine), (Some("one"), stage.machine.machine));
+    let name = if summary.execution == who(3) { "order-3" } else { "order-4" };
+    assert_eq!((summary.name.as_deref(), summary.machine), (Some(name), stage.machine.machine));
     assert_eq!((summary.status, summary.started_at), (perdura_engine::Status::Running, Timestamp(1)));
 }
 

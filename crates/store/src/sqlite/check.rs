@@ -6,7 +6,7 @@ use super::read::SqliteReader;
 use super::restore::{Marks, mark_turn};
 use super::rows::{LEDGER, execution_of, journal_range, ledger_row, position_of, row_of};
 use crate::gather;
-use crate::group::{LedgerRow, RevisionId, Row};
+use crate::group::{LedgerRow, MachineId, RevisionId, Row};
 use crate::lease::Shard;
 use crate::record::{self, TurnBody};
 use crate::store::{Failure, Reader};
@@ -206,6 +206,8 @@ impl Check<'_> {
                 self.checked.turns += 1;
                 let body = TurnBody::read(&turn.body).map_err(|damage| damage.0)?;
                 if let Some(begun) = &body.begun {
+                    let name = begun.named.then(|| begun.identity.name.clone());
+                    fold.found_by = Some((begun.machine, name));
                     let machine = self.machine(begun.revision)?;
                     fold.execution = machine.map(|machine| Execution::new(machine, begun.identity.clone()));
                 } else if fold.turns == 1 {
@@ -267,6 +269,8 @@ struct Fold {
     events: u64,
     covered_events: Option<u64>,
     execution: Option<Execution>,
+    /// Of which machine it is, and the name that was given to it.
+    found_by: Option<(MachineId, Option<Arc<str>>)>,
     marks: Marks,
 }
 
@@ -293,6 +297,18 @@ impl Fold {
     /// What the row says otherwise than the Turns.
     fn disagreements(&self, row: &Row) -> Vec<String> {
         let mut wrong = Vec::new();
+        if let Some((machine, name)) = &self.found_by {
+            if *name != row.name {
+                let said = |name: &Option<Arc<str>>| name.as_deref().unwrap_or("no name").to_owned();
+                wrong.push(format!("it is found by {}, its Turns say {}", said(&row.name), said(name)));
+            }
+            if *machine != row.machine {
+                wrong.push(format!(
+                    "it is found under machine {}, its Turns say {}",
+                    row.machine.0, machine.0
+                ));
+            }
+        }
         let Some(content) = &row.content else { return wrong };
         if content.turns > self.turns {
             wrong.push(format!("it covers {} Turns, and there are {}", content.turns, self.turns));

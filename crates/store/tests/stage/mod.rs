@@ -85,7 +85,7 @@ impl Stage {
             execution,
             machine: self.machine.machine,
             revision: self.machine.revision,
-            name: Some(format!("order-{number}").into()),
+            name: Some(name(execution).into()),
             status: Status::Succeeded,
             awake: false,
             started_at: Timestamp(1),
@@ -106,7 +106,7 @@ impl Stage {
         let begun = json!({
             "machine": self.machine.machine, "revision": self.machine.revision, "named": true,
             "identity": {
-                "id": execution, "arn": "a", "name": "one", "machine_arn": "m", "machine_name": "payments",
+                "id": execution, "arn": "a", "name": name(execution), "machine_arn": "m", "machine_name": "payments",
                 "role_arn": "r", "kind": self.machine.kind, "flow": 0, "input": "{}",
                 "limits": {
                     "payload_bytes_max": 1000, "variables_bytes_max": 1000, "events_max": null,
@@ -118,6 +118,12 @@ impl Stage {
         let body = json!({"begun": begun, "turn": {"records": [started, note(execution, "Pending")]}});
         read(&body)
     }
+}
+
+/// Its name.
+fn name(execution: ExecutionId) -> String {
+    let number = (0..10).find(|number| who(*number) == execution);
+    number.map_or_else(|| execution.to_string(), |number| format!("order-{number}"))
 }
 
 pub(crate) fn who(number: u128) -> ExecutionId {
