@@ -159,6 +159,15 @@ fn a_person_ends_a_hold() {
         scene.one(&resolve);
         let shown = scene.until_status(name, status);
         assert_eq!(shown["output"].as_str().unwrap_or_default(), output, "{shown}");
+        let traced = scene.one(&["trace", &key]);
+        let events = traced["steps"][0]["events"].as_array().expect("a list").clone();
+        let at = |what: &str| {
+            let told =
+                events.iter().find(|event| event["what"].as_str().is_some_and(|it| it.starts_with(what)));
+            told.unwrap_or_else(|| panic!("{what} is not in {traced}"))["at"].to_string()
+        };
+        let (sent, held, resolved) = (at("sent"), at("held"), at("resolved by a person"));
+        assert!(sent <= held && held < resolved, "each has its own instant: {traced}");
         let twice = scene.on_data(&resolve);
         assert_eq!(twice.code, Some(1), "{twice:?}");
         std::fs::remove_file(scene.path("go")).expect("it is there");

@@ -84,6 +84,9 @@ pub enum Note {
         key: EffectKey,
         /// What happened to the call.
         fault: Fault,
+        /// When; older records do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<Timestamp>,
     },
     /// A person said how a call went. Where this is missing, an [`Note::Ignored`] says why it changed nothing.
     Resolved {
@@ -95,6 +98,9 @@ pub enum Note {
         resolution: Resolved,
         /// How they know.
         reason: Arc<str>,
+        /// When; older records do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        at: Option<Timestamp>,
     },
     /// A Parallel or an inline Map began to run (again).
     FanStarted {

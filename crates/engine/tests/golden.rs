@@ -313,12 +313,13 @@ fn notes() -> Vec<Note> {
         },
         Note::Woken { strand },
         Note::Repeated { strand, key: key() },
-        Note::Held { strand, key: key(), fault: fault() },
+        Note::Held { strand, key: key(), fault: fault(), at: Some(Timestamp(1_767_225_605_000)) },
         Note::Resolved {
             strand,
             key: key(),
             resolution: Resolved::Completed,
             reason: "seen on the statement".into(),
+            at: Some(Timestamp(1_767_225_605_000)),
         },
         Note::FanStarted { strand, total: 9, at_once: 2, items: payload() },
         Note::StrandStarted {

@@ -60,14 +60,15 @@ impl Turning<'_> {
     pub(super) fn hold(&mut self, strand: StrandId, fault: Fault) {
         let key = self.key(strand);
         self.note(Note::Ledger { strand, key: key.clone(), status: LedgerStatus::Uncertain });
-        self.note(Note::Held { strand, key, fault });
+        self.note(Note::Held { strand, key, fault, at: Some(self.now) });
     }
 
     /// Held before it is called again; what is known of its key is on record already.
     pub(super) fn hold_again(&mut self, strand: StrandId) {
         let key = self.key(strand);
         let cause = "An earlier call under this key may have been performed, and may not be repeated.";
-        self.note(Note::Held { strand, key, fault: Fault::new("Perdura.Uncertain", cause) });
+        let fault = Fault::new("Perdura.Uncertain", cause);
+        self.note(Note::Held { strand, key, fault, at: Some(self.now) });
     }
 
     /// Held because the process that called is gone.
@@ -120,7 +121,8 @@ impl Turning<'_> {
                 }
             }
             let cause = "What is around this call failed, and the call may not be repeated.";
-            self.note(Note::Held { strand: child, key, fault: Fault::new("Perdura.Uncertain", cause) });
+            let fault = Fault::new("Perdura.Uncertain", cause);
+            self.note(Note::Held { strand: child, key, fault, at: Some(self.now) });
         }
         self.note(Note::FanWaits { strand, fault: fault.clone() });
         true
@@ -204,6 +206,7 @@ impl Turning<'_> {
             key: key.clone(),
             resolution: resolution.kind(),
             reason: reason.clone(),
+            at: Some(self.now),
         });
         // What may still be under way is not waited for, also where another call follows. A job under the same key is
         // the one that this call asks for again.

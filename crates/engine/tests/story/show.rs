@@ -169,10 +169,10 @@ fn note_line(note: &Note) -> String {
         }
         Note::Woken { strand } => format!("wakes{}", on(*strand)),
         Note::Repeated { strand, key } => format!("repeated{} {}", on(*strand), step_of(key)),
-        Note::Held { strand, key, fault: why } => {
+        Note::Held { strand, key, fault: why, .. } => {
             format!("held{} {}{}", on(*strand), step_of(key), fault(why))
         }
-        Note::Resolved { strand, key, resolution, reason } => {
+        Note::Resolved { strand, key, resolution, reason, .. } => {
             format!("resolved{} {} {resolution:?} because {reason}", on(*strand), step_of(key))
         }
         Note::FanStarted { strand, total, at_once, items } => {

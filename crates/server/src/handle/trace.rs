@@ -299,28 +299,30 @@ impl Calls {
     }
 
     fn note(&mut self, note: &Note) {
-        let (key, what, fault) = match note {
+        let (key, at, what, fault) = match note {
             Note::Ledger { strand, key, .. } => return self.mark(*strand, key),
             Note::Resting { strand, until, retry: Some(_), .. } => {
                 let what = format!("tried again at {until}");
                 return self.push(*strand, told_at(self.at, &what, Fault::default()));
             }
-            Note::Repeated { key, .. } => (key, "repeated after a restart".to_owned(), Fault::default()),
-            Note::Held { key, fault, .. } => (key, "held for a person".to_owned(), fault.clone()),
-            Note::Resolved { key, resolution, reason, .. } => {
+            Note::Repeated { key, .. } => {
+                (key, None, "repeated after a restart".to_owned(), Fault::default())
+            }
+            Note::Held { key, fault, at, .. } => (key, *at, "held for a person".to_owned(), fault.clone()),
+            Note::Resolved { key, resolution, reason, at, .. } => {
                 let how = match resolution {
                     Resolved::Completed => "completed",
                     Resolved::Failed => "failed",
                     Resolved::Again => "to be called again",
                 };
-                (key, format!("resolved by a person, {how}: {reason}"), Fault::default())
+                (key, *at, format!("resolved by a person, {how}: {reason}"), Fault::default())
             }
             Note::LateOutcome { strand, key, succeeded, lateness } => {
                 return self.late(*strand, key.as_ref(), *succeeded, *lateness);
             }
             _ => return,
         };
-        let told = told_at(self.at, &what, fault);
+        let told = told_at(at.unwrap_or(self.at), &what, fault);
         self.by_key.entry(key.readable().into()).or_default().events.push(told);
     }
 
@@ -373,6 +375,27 @@ pub(crate) fn resource(family: &TaskFamily) -> Arc<str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_hold_and_a_resolution_are_told_with_their_own_instants() {
+        let text: Arc<str> = "0f0e0d0c-0b0a-4908-8706-050403020100:Charge#1:1".into();
+        let key = EffectKey::try_from(text.clone()).unwrap();
+        let strand = StrandId::TOP;
+        let held = |at| Note::Held { strand, key: key.clone(), fault: Fault::default(), at };
+        let resolved = Note::Resolved {
+            strand,
+            key: key.clone(),
+            resolution: Resolved::Completed,
+            reason: "seen".into(),
+            at: Some(Timestamp(3_000)),
+        };
+        let mut calls = Calls { at: Timestamp(1_000), ..Calls::default() };
+        for note in [held(Some(Timestamp(2_000))), resolved, held(None)] {
+            calls.note(&note);
+        }
+        let told: Vec<i64> = calls.by_key[&text].events.iter().map(|event| event.at.0).collect();
+        assert_eq!(told, [2_000, 3_000, 1_000], "an older record has that of the last event");
+    }
 
     #[test]
     fn each_form_of_a_key_is_known_by_its_looks() {
