@@ -33,7 +33,7 @@ use perdura_engine::{
     StrandId, Timestamp, Wake, decide,
 };
 use perdura_store::record::Begun;
-use perdura_store::{Aside, ChildOf, CommitError, Failure, MachineId, Reader, Shard, Store};
+use perdura_store::{Aside, ChildOf, CommitError, Failure, MachineId, Reader, Renewal, Shard, Store};
 use ready::Ready;
 pub use room::Bounds;
 use room::Room;
@@ -350,10 +350,10 @@ impl Node {
             opening;
         let (bounds, anchor) = (opening.bounds, opening.anchor);
         let leases = store.acquire(&holder, moment.now, expires_at)?;
-        // Until then the Shards were held: whoever held them was there shortly before.
         let lease_for_ms = expires_at.0.saturating_sub(moment.now.0);
-        let held_until = leases.iter().filter_map(perdura_store::Lease::held_until).max();
-        let mut newest = held_until.map(|until| until.after_ms(-lease_for_ms));
+        let mut newest = leases.iter().filter_map(perdura_store::Lease::steady_at).max();
+        // Whoever held them went on for no longer without saying so.
+        let newest_max = newest.map(|at| at.after_ms(lease_for_ms));
         let shards: Vec<Shard> = leases.iter().map(perdura_store::Lease::shard).collect();
         let destinations = match store.restored_at() {
             Some(at) => Arc::new(Restored { inner: destinations, at }),
@@ -422,7 +422,7 @@ impl Node {
                 let running = node.slots.get(&id).and_then(|slot| slot.running.as_ref());
                 // Histories are told by the wall, which may have been wrong.
                 let last_at = running.map(|running| running.execution.last_at());
-                let is_plausible = |at: &Timestamp| held_until.is_none_or(|until| *at <= until);
+                let is_plausible = |at: &Timestamp| newest_max.is_none_or(|most| *at <= most);
                 newest = newest.max(last_at.filter(is_plausible));
                 is_put_off |= committer.gathered() > 0;
                 if committer.gathered_bytes() > PUT_OFF_BYTES {
@@ -814,9 +814,9 @@ impl Node {
         wake
     }
 
-    /// Steady time at this moment.
-    pub(crate) fn steady_at(&mut self, moment: &Moment) -> Timestamp {
-        self.anchor.see(moment).steady
+    /// How the Leases are renewed at this moment.
+    pub fn renewal(&mut self, moment: &Moment, lease_for_ms: i64) -> Renewal {
+        Renewal { expires_at: moment.now.after_ms(lease_for_ms), steady_at: self.anchor.see(moment).steady }
     }
 
     /// How steady time follows from this process's clock, for a node that is opened again in it.
@@ -827,6 +827,11 @@ impl Node {
     /// How far steady time is ahead of this process's clock.
     pub fn steady_ahead_ms(&self) -> i64 {
         self.anchor.ahead_ms()
+    }
+
+    /// The same for deadlines that are set now.
+    pub fn new_ahead_ms(&self) -> i64 {
+        self.anchor.ahead_of_new_ms()
     }
 
     /// An execution waits for something else than before.

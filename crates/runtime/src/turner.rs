@@ -8,7 +8,7 @@ use crate::node::{Anchor, Deed, Live, Node, Opening};
 use crate::runtime::{Event, Opener, Options, Shared, closed};
 use crate::world::{Answer, Order, World};
 use perdura_engine::{ExecutionId, Moment, Timestamp, Wake};
-use perdura_store::{CommitError, Failure, Swept};
+use perdura_store::{CommitError, Failure, Renewal, Swept};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -92,7 +92,7 @@ impl Turner {
                 kind: perdura_store::FailureKind::Held,
             },
         })?;
-        // At once, by steady time: the wall of which the lease was taken may be wrong just now.
+        // At once: what is committed is never newer than the steady time on record by more than a lease lasts.
         let renews_at = moment.steady;
         Ok(Opened { node, committer, is_writing: false, sweeps: VecDeque::new(), renews_at })
     }
@@ -169,8 +169,8 @@ impl Turner {
         }
         if moment.steady >= opened.renews_at {
             opened.renews_at = moment.steady.after_ms(self.options.lease_for_ms / 2);
-            let expires_at = opened.node.steady_at(moment).after_ms(self.options.lease_for_ms);
-            if let Some(stop) = self.renew(&mut opened.committer, expires_at) {
+            let renewal = opened.node.renewal(moment, self.options.lease_for_ms);
+            if let Some(stop) = self.renew(&mut opened.committer, renewal) {
                 return Some(stop);
             }
         }
@@ -203,12 +203,12 @@ impl Turner {
         reply.send(swept.map_err(|error| Unavailable::Store(error.to_string().into())));
     }
 
-    pub(crate) fn renew(&self, committer: &mut Committer, expires_at: Timestamp) -> Option<Stop> {
+    pub(crate) fn renew(&self, committer: &mut Committer, renewal: Renewal) -> Option<Stop> {
         let mut guard = self.shared.store();
         let store = guard.as_deref_mut()?;
         for lease in committer.leases() {
             if let Err(error @ (CommitError::Fenced { .. } | CommitError::Lost(_))) =
-                store.renew(lease, expires_at)
+                store.renew(lease, renewal)
             {
                 return Some(Stop::Failed(error.to_string().into()));
             }

@@ -9,8 +9,8 @@ use perdura_runtime::{Naming, Nowhere, Options, RealWorld, Runtime, Start, Steps
 use perdura_store::{
     After, Aside, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Head, Lease, LedgerFilter,
     LedgerRow, Left, MachineChange, MachineId, MachineRecord, MapRunRow, MemoryStore, NewMachine, Reader,
-    Recovered, Recovery, Registered, Registry, Retention, Revised, RevisionId, Row, Shard, Stats, Store,
-    StoredTurn, Summary, SweepPlace, Sweepable, Swept, Unlisted,
+    Recovered, Recovery, Registered, Registry, Renewal, Retention, Revised, RevisionId, Row, Shard, Stats,
+    Store, StoredTurn, Summary, SweepPlace, Sweepable, Swept, Unlisted,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -57,8 +57,8 @@ impl Store for Faulty {
         self.inner.acquire(holder, now, expires_at)
     }
 
-    fn renew(&mut self, lease: &mut Lease, expires_at: Timestamp) -> Result<(), CommitError> {
-        self.inner.renew(lease, expires_at)
+    fn renew(&mut self, lease: &mut Lease, renewal: Renewal) -> Result<(), CommitError> {
+        self.inner.renew(lease, renewal)
     }
 
     fn release(&mut self, lease: &Lease) -> Result<(), CommitError> {

@@ -31,8 +31,7 @@ impl Trouble {
     pub const ALL: [Self; 7] =
         [Self::Dying, Self::Exits, Self::Overlaps, Self::Fans, Self::Spreads, Self::Sweeps, Self::Clocks];
     /// Those that every run may have.
-    const USUAL: [Self; 6] =
-        [Self::Dying, Self::Exits, Self::Overlaps, Self::Fans, Self::Spreads, Self::Sweeps];
+    const USUAL: [Self; 7] = Self::ALL;
 }
 
 impl std::str::FromStr for Trouble {
@@ -359,7 +358,8 @@ impl Plan {
         // It is set right before the trouble ends.
         let latest = (self.calm_from - 40_000).max(0);
         for _ in 0..dice.between(1..=3) {
-            let at = dice.between(0..=latest);
+            // The first process of all has nothing but the wall.
+            let at = dice.between(1_000..=latest.max(1_000));
             let process = dice.below(self.processes as u64) as usize;
             let ahead_ms = *dice.pick(&[-3_600_000, 3_600_000]);
             let for_ms = dice.between(6_000..=30_000).min(self.calm_from - at - 1);

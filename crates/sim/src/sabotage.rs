@@ -49,11 +49,13 @@ pub enum Sabotage {
     SweepsBlindly,
     /// A list shows rows, and not what has none yet.
     ListsOfRows,
+    /// A process takes its steady time from the wall, whatever is on record.
+    SteadyForgotten,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::NoFence,
         Self::EffectsFirst,
         Self::RepliesFirst,
@@ -77,6 +79,7 @@ impl Sabotage {
         Self::RunsForgetKeys,
         Self::SweepsBlindly,
         Self::ListsOfRows,
+        Self::SteadyForgotten,
     ];
 }
 

@@ -10,8 +10,8 @@ use perdura_engine::{ExecutionId, Status, Timestamp};
 use perdura_store::{
     After, Aside, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Head, Lease, LedgerFilter,
     LedgerRow, Left, MachineChange, MachineId, MachineRecord, MapRunRow, NewMachine, Part, Position, Reader,
-    Recovered, Recovery, Registered, Registry, Retention, Revised, RevisionId, Row, Shard, Stats, Store,
-    StoredTurn, Summary, SweepPlace, Sweepable, Swept, Unlisted,
+    Recovered, Recovery, Registered, Registry, Renewal, Retention, Revised, RevisionId, Row, Shard, Stats,
+    Store, StoredTurn, Summary, SweepPlace, Sweepable, Swept, Unlisted,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -166,7 +166,8 @@ impl SimStore {
                 | Sabotage::ExitsRefuse
                 | Sabotage::OldFailuresCount
                 | Sabotage::RunsForgetKeys
-                | Sabotage::ListsOfRows => {}
+                | Sabotage::ListsOfRows
+                | Sabotage::SteadyForgotten => {}
             }
         }
         if self.disk().is_lazy() {
@@ -237,11 +238,11 @@ impl Store for SimStore {
         Ok(leases)
     }
 
-    fn renew(&mut self, lease: &mut Lease, expires_at: Timestamp) -> Result<(), CommitError> {
+    fn renew(&mut self, lease: &mut Lease, renewal: Renewal) -> Result<(), CommitError> {
         if self.disk().is_full() {
             return Err(CommitError::Lost(failure("renewing", FailureKind::DiskFull)));
         }
-        self.inner.renew(lease, expires_at)
+        self.inner.renew(lease, renewal)
     }
 
     fn release(&mut self, lease: &Lease) -> Result<(), CommitError> {

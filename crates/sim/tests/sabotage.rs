@@ -190,3 +190,9 @@ fn every_sabotage_is_known_by_its_name() {
         assert_eq!(format!("{sabotage:?}").parse(), Ok(sabotage));
     }
 }
+
+#[test]
+fn a_process_that_forgets_the_time_on_record_ends_timeouts_early() {
+    let words = "the whole execution's timeout until";
+    objects(Sabotage::SteadyForgotten, Trouble::Clocks, words);
+}

@@ -38,7 +38,7 @@ pub type Make<'m> = &'m mut dyn FnMut(u16) -> Box<dyn Home>;
 macro_rules! store_conformance {
     ($make:expr) => {
         $crate::store_conformance! { @each $make;
-            leases: acquiring_again_raises_the_epoch, a_lease_tells_until_when_it_was_granted_before,
+            leases: acquiring_again_raises_the_epoch, a_lease_tells_the_steady_time_of_its_last_holder,
                 a_lease_that_has_not_run_out_is_not_taken,
                 a_lease_that_ran_out_is_taken, an_old_epoch_can_neither_renew_nor_release_nor_recover,
                 a_released_shard_is_free_at_once, a_renewed_lease_holds_for_longer, epochs_outlive_a_restart,

@@ -54,7 +54,16 @@ pub struct Lease {
     pub(crate) epoch: Epoch,
     pub(crate) holder: Arc<str>,
     pub(crate) expires_at: Timestamp,
-    pub(crate) held_until: Option<Timestamp>,
+    pub(crate) steady_at: Option<Timestamp>,
+}
+
+/// How a Lease is renewed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Renewal {
+    /// Until when it is good, by the wall.
+    pub expires_at: Timestamp,
+    /// The holder's steady time now.
+    pub steady_at: Timestamp,
 }
 
 impl Lease {
@@ -73,9 +82,9 @@ impl Lease {
         &self.holder
     }
 
-    /// Until when it was granted before, to whomever: somebody was there shortly before that. `None`: it never was.
-    pub fn held_until(&self) -> Option<Timestamp> {
-        self.held_until
+    /// The newest steady time of whoever held the Shard before. `None`: nobody did.
+    pub fn steady_at(&self) -> Option<Timestamp> {
+        self.steady_at
     }
 
     /// After this somebody else may take it.

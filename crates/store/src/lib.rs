@@ -19,7 +19,7 @@ pub use group::{
     ChildOf, Content, Group, LedgerChange, LedgerRow, MachineId, MapRunRow, Nesting, Part, RevisionId, Row,
     Segment, Snapshot, Totals,
 };
-pub use lease::{Epoch, Lease, Position, Shard};
+pub use lease::{Epoch, Lease, Position, Renewal, Shard};
 pub use machine::{
     Head, MachineChange, MachineRecord, NewMachine, NewRevision, Registered, Registry, Revised,
 };

@@ -9,7 +9,7 @@ mod view;
 
 use crate::gather::{Journal, Standing};
 use crate::group::{ChildOf, Group, LedgerRow, MachineId, MapRunRow, RevisionId, Row, Segment, Totals};
-use crate::lease::{Epoch, Lease, Position, Shard};
+use crate::lease::{Epoch, Lease, Position, Renewal, Shard};
 use crate::machine::{MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
 use crate::store::{Aside, CommitError, Failure, FailureKind, Reader, Recovery, Store, Swept};
 use perdura_engine::{ExecutionId, Timestamp};
@@ -75,6 +75,7 @@ struct Granted {
     epoch: Epoch,
     holder: Option<Arc<str>>,
     expires_at: Timestamp,
+    steady_at: Option<Timestamp>,
 }
 
 /// A row, and where it is kept.
@@ -174,24 +175,25 @@ impl Store for MemoryStore {
             if lease.holder.as_ref().is_some_and(|other| other != holder) && now <= lease.expires_at {
                 continue;
             }
-            let held_until = Some(lease.expires_at).filter(|until| until.0 > 0);
-            *lease = Granted { epoch: Epoch(lease.epoch.0 + 1), holder: Some(holder.clone()), expires_at };
+            let (epoch, steady_at) = (Epoch(lease.epoch.0 + 1), lease.steady_at);
+            *lease = Granted { epoch, holder: Some(holder.clone()), expires_at, steady_at };
             granted.push(Lease {
                 shard: Shard(shard as u16),
                 epoch: lease.epoch,
                 holder: holder.clone(),
                 expires_at,
-                held_until,
+                steady_at,
             });
         }
         Ok(granted)
     }
 
-    fn renew(&mut self, lease: &mut Lease, expires_at: Timestamp) -> Result<(), CommitError> {
+    fn renew(&mut self, lease: &mut Lease, renewal: Renewal) -> Result<(), CommitError> {
         let mut memory = self.lock();
         memory.fence(lease)?;
-        memory.leases[usize::from(lease.shard.0)].expires_at = expires_at;
-        lease.expires_at = expires_at;
+        let granted = &mut memory.leases[usize::from(lease.shard.0)];
+        (granted.expires_at, granted.steady_at) = (renewal.expires_at, Some(renewal.steady_at));
+        lease.expires_at = renewal.expires_at;
         Ok(())
     }
 

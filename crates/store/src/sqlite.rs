@@ -31,7 +31,7 @@ pub use read::SqliteReader;
 pub use restore::{Restored, restore};
 
 use crate::group::Group;
-use crate::lease::{Lease, Shard};
+use crate::lease::{Lease, Renewal, Shard};
 use crate::machine::{MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
 use crate::store::{Aside, CommitError, Failure, FailureKind, Reader, Recovery, Room, Store, Swept};
 use checkpoint::Checkpointer;
@@ -305,9 +305,9 @@ impl Store for SqliteStore {
         })
     }
 
-    fn renew(&mut self, lease: &mut Lease, expires_at: Timestamp) -> Result<(), CommitError> {
-        self.transact("renewing a lease in", |connection| commit::renew(connection, lease, expires_at))?;
-        lease.expires_at = expires_at;
+    fn renew(&mut self, lease: &mut Lease, renewal: Renewal) -> Result<(), CommitError> {
+        self.transact("renewing a lease in", |connection| commit::renew(connection, lease, renewal))?;
+        lease.expires_at = renewal.expires_at;
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 //! refuses what comes under an old Epoch, and gives back what it kept.
 
 use crate::group::{Group, LedgerRow, MachineId, MapRunRow, RevisionId, Row, Totals};
-use crate::lease::{Epoch, Lease, Position, Shard};
+use crate::lease::{Epoch, Lease, Position, Renewal, Shard};
 use crate::machine::{Head, MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
 use crate::record::{JournalWriter, TurnBody};
 use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
@@ -203,7 +203,7 @@ pub trait Store: Send {
     ) -> Result<Vec<Lease>, CommitError>;
 
     /// Holds a Shard for longer.
-    fn renew(&mut self, lease: &mut Lease, expires_at: Timestamp) -> Result<(), CommitError>;
+    fn renew(&mut self, lease: &mut Lease, renewal: Renewal) -> Result<(), CommitError>;
 
     /// Gives a Shard back.
     fn release(&mut self, lease: &Lease) -> Result<(), CommitError>;

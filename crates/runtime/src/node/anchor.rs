@@ -5,6 +5,10 @@
 //! seconds later. So steady time never begins before the newest time on record; while the process is young, it follows
 //! a wall that is set forward; and a jump that is too large to be believed at once is believed after a while, so that a
 //! wall that was ahead for a moment ends no timeout. Deadlines that were set meanwhile keep the time they were set by.
+//!
+//! While a jump is doubted, new deadlines are set as if it were believed. Most jumps are what they seem: nobody was there
+//! for hours. Then these deadlines are right in every later process too, which knows nothing of the doubt. Where the wall
+//! was wrong, they are right in this process, and late in the next by as much as the wall was ahead.
 
 use perdura_engine::{ExecutionId, Moment, Timestamp, Wake};
 use std::collections::BTreeMap;
@@ -16,7 +20,7 @@ const YOUNG_FOR_MS: i64 = 120_000;
 /// A larger jump than this is not believed at once.
 const PLAUSIBLE_MS: i64 = 600_000;
 /// After so long it is.
-const BELIEVED_AFTER_MS: i64 = 10_000;
+const BELIEVED_AFTER_MS: i64 = 60_000;
 /// With more deadlines than this to keep apart, the process is not young any more.
 const OWN_MAX: usize = 65_536;
 
@@ -29,10 +33,18 @@ pub struct Anchor {
     least_ms: i64,
     /// Until when the process is young; `None`: it is not.
     young_until: Option<Timestamp>,
-    /// When a jump is believed that was seen.
-    believed_at: Option<Timestamp>,
+    /// A jump that was seen and is doubted.
+    doubted: Option<Jump>,
     /// Executions whose deadlines were set by this process while it was young, and what was added then.
     own: BTreeMap<ExecutionId, i64>,
+}
+
+/// A jump of the wall.
+#[derive(Clone, Copy, Debug)]
+struct Jump {
+    believed_at: Timestamp,
+    /// What is added to the process's clock then.
+    ahead_ms: i64,
 }
 
 impl Anchor {
@@ -55,7 +67,7 @@ impl Anchor {
     pub(super) fn see(&mut self, moment: &Moment) -> Moment {
         if let Some(until) = self.young_until {
             self.look(moment);
-            if moment.steady >= until && self.believed_at.is_none() {
+            if moment.steady >= until && self.doubted.is_none() {
                 self.grow_up();
             }
         }
@@ -67,16 +79,20 @@ impl Anchor {
         let jump = wanted - self.ahead_ms;
         // A wall that is set back is no reason to wait longer.
         if jump < STEP_MS {
-            self.believed_at = None;
+            self.doubted = None;
             return;
         }
         if jump > PLAUSIBLE_MS {
-            let at = *self.believed_at.get_or_insert(moment.steady.after_ms(BELIEVED_AFTER_MS));
-            if moment.steady < at {
+            let believed_at = moment.steady.after_ms(BELIEVED_AFTER_MS);
+            let fresh = Jump { believed_at, ahead_ms: wanted };
+            // Another step of the wall is another jump.
+            let seen = self.doubted.filter(|seen| (seen.ahead_ms - wanted).abs() < STEP_MS);
+            let seen = *self.doubted.insert(seen.unwrap_or(fresh));
+            if moment.steady < seen.believed_at {
                 return;
             }
         }
-        self.believed_at = None;
+        self.doubted = None;
         self.ahead_ms = wanted;
         tracing::info!(
             by_ms = jump,
@@ -90,24 +106,34 @@ impl Anchor {
         self.own.retain(|_, ahead| *ahead != ahead_ms);
     }
 
+    /// What is added for an execution that waits for nothing.
+    pub(super) fn ahead_of_new_ms(&self) -> i64 {
+        self.doubted.map_or(self.ahead_ms, |jump| jump.ahead_ms)
+    }
+
     /// A moment in steady time as one execution sees it, before it decides; `wake` is what it waits for.
     pub(super) fn moment_of(&mut self, id: ExecutionId, wake: Wake, moment: &Moment) -> Moment {
-        if self.own.is_empty() {
+        if self.own.is_empty() && self.doubted.is_none() {
             return *moment;
         }
-        // It waits for nothing: it has no reason to keep another time.
-        if wake.steady.is_none() {
+        let further_ms = if wake.steady.is_none() {
+            // It has no reason to keep another time.
             self.own.remove(&id);
-        }
-        Moment { steady: moment.steady.after_ms(-self.behind_ms(id)), ..*moment }
+            self.ahead_of_new_ms() - self.ahead_ms
+        } else {
+            -self.behind_ms(id)
+        };
+        Moment { steady: moment.steady.after_ms(further_ms), ..*moment }
     }
 
     /// An execution set a deadline that it did not have before.
     pub(super) fn sets_deadline(&mut self, id: ExecutionId) {
         if self.young_until.is_some() {
-            self.own.entry(id).or_insert(self.ahead_ms);
+            let ahead_ms = self.ahead_of_new_ms();
+            self.own.entry(id).or_insert(ahead_ms);
             if self.own.len() > OWN_MAX {
-                self.believed_at = None;
+                self.ahead_ms = ahead_ms;
+                self.doubted = None;
                 self.grow_up();
             }
         }
@@ -184,8 +210,57 @@ mod tests {
     fn a_long_time_without_a_process_is_believed_after_a_while() {
         let begun = NEWEST + HOUR;
         let mut anchor = Anchor::begin(&at(begun, 0, 0), Some(Timestamp(NEWEST)));
-        assert_eq!(anchor.see(&at(begun, 9_999, 0)).steady.0, NEWEST + 9_999);
-        assert_eq!(anchor.see(&at(begun, 10_000, 0)).steady.0, begun + 10_000);
+        assert_eq!(anchor.see(&at(begun, 59_999, 0)).steady.0, NEWEST + 59_999);
+        assert_eq!(anchor.see(&at(begun, 60_000, 0)).steady.0, begun + 60_000);
+    }
+
+    #[test]
+    fn a_deadline_that_is_set_while_a_jump_is_doubted_is_right_in_the_next_process_too() {
+        let begun = NEWEST + 8 * HOUR;
+        let mut anchor = Anchor::begin(&at(begun, 0, 0), Some(Timestamp(NEWEST)));
+        let seen = anchor.see(&at(begun, 5_000, 0));
+        let set = anchor.moment_of(id(1), Wake::default(), &seen);
+        anchor.sets_deadline(id(1));
+        let wake = Wake { steady: Some(set.steady.after_ms(HOUR)), wall: None };
+        for (ms, is_due) in [(6_000, false), (70_000, false), (5_000 + HOUR, true)] {
+            let seen = anchor.see(&at(begun, ms, 0));
+            let own = anchor.moment_of(id(1), wake, &seen);
+            assert_eq!(wake.is_due(&own), is_due, "{ms} ms after the process began");
+            assert_eq!(anchor.due(id(1), wake).steady.unwrap() <= seen.steady, is_due, "its timer, {ms} ms");
+        }
+        let again = begun + HOUR / 2;
+        let mut next = Anchor::begin(&at(again, 0, 0), Some(Timestamp(again - 1_000)));
+        let seen = next.see(&at(again, 100, 0));
+        assert!(!wake.is_due(&next.moment_of(id(1), wake, &seen)), "half an hour is left");
+        let seen = next.see(&at(again, HOUR / 2 + 5_000, 0));
+        assert!(wake.is_due(&next.moment_of(id(1), wake, &seen)));
+    }
+
+    #[test]
+    fn a_deadline_that_is_set_by_a_wall_that_was_ahead_lasts_as_long_as_it_should() {
+        let begun = NEWEST + HOUR;
+        let mut anchor = Anchor::begin(&at(begun, 0, 0), Some(Timestamp(NEWEST)));
+        let seen = anchor.see(&at(begun, 5_000, 0));
+        let set = anchor.moment_of(id(1), Wake::default(), &seen);
+        anchor.sets_deadline(id(1));
+        let wake = Wake { steady: Some(set.steady.after_ms(15_000)), wall: None };
+        for (ms, is_due) in [(19_999, false), (20_000, true)] {
+            let seen = anchor.see(&at(begun, ms, -HOUR));
+            assert_eq!(seen.steady.0, NEWEST + ms);
+            assert_eq!(wake.is_due(&anchor.moment_of(id(1), wake, &seen)), is_due);
+            assert_eq!(anchor.due(id(1), wake).steady.unwrap() <= seen.steady, is_due);
+        }
+    }
+
+    #[test]
+    fn a_crowd_that_begins_while_a_jump_is_doubted_makes_it_believed() {
+        let begun = NEWEST + HOUR;
+        let mut anchor = Anchor::begin(&at(begun, 0, 0), Some(Timestamp(NEWEST)));
+        for number in 0..=OWN_MAX as u128 {
+            anchor.sets_deadline(id(number));
+        }
+        assert_eq!(anchor.see(&at(begun, 1, 0)).steady.0, begun + 1);
+        assert!(anchor.own.is_empty());
     }
 
     #[test]
@@ -194,10 +269,9 @@ mod tests {
         let mut anchor = Anchor::begin(&at(begun, 0, 0), Some(Timestamp(NEWEST)));
         let before = anchor.see(&at(begun, 1_000, 0));
         anchor.sets_deadline(id(1));
-        let wake = Wake { steady: Some(before.steady.after_ms(15_000)), wall: None };
-        let after = anchor.see(&at(begun, 3_000, 2 * HOUR + 1));
-        let after =
-            anchor.see(&Moment { steady: after.steady.after_ms(-anchor.ahead_ms() + 10_000), ..after });
+        let wake = Wake { steady: Some(before.steady.after_ms(100_000)), wall: None };
+        anchor.see(&at(begun, 3_000, 2 * HOUR + 1));
+        let after = anchor.see(&at(begun, 63_000, 2 * HOUR + 1));
         assert!(after.steady.0 >= NEWEST + HOUR, "{after:?}");
         let own = anchor.moment_of(id(1), wake, &after);
         assert!(!wake.is_due(&own), "{own:?}");

@@ -1,4 +1,6 @@
-//! Where clocks are wrong only for a while after a process began: nothing is early and nothing is late by true time.
+//! Where clocks are wrong only for a while after a process began: nothing is early and nothing is late by true time. What
+//! was set while the wall was ahead may be late by as much. What was set while the wall was behind, by a process that could
+//! not know for how long nobody was there, may be early by that time.
 
 use super::Evidence;
 use super::timers::{LATE_MS, UP_AGAIN_MS};
@@ -9,12 +11,22 @@ use std::collections::BTreeMap;
 
 /// A Turn is on disk within this time after it was decided.
 const COMMITTED_WITHIN_MS: i64 = 8_000;
+/// For so long nobody is there between two processes, and nothing was put on record before.
+const NOBODY_FOR_MS: i64 = 40_000;
 
 /// Something that may take so long, since then.
 #[derive(Clone, Copy)]
 struct Span {
     since: i64,
     ms: i64,
+    wall: Wall,
+}
+
+/// How wrong the wall was while something was set.
+#[derive(Clone, Copy, Default)]
+struct Wall {
+    ahead_ms: i64,
+    is_behind: bool,
 }
 
 /// What one execution waits for.
@@ -30,13 +42,27 @@ pub(super) fn by_true_time(evidence: &Evidence<'_>, history: &History) -> Vec<St
     let disk = evidence.sim.disk.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut waiting = Waiting::default();
     let mut complaints = Vec::new();
+    // An execution keeps the time that it began to set deadlines by.
+    let mut wall = Wall::default();
     for (turn, number) in history.turns.iter().zip(1..) {
         let Some(seen) = disk.observed.turns.get(&(history.id, number)) else { continue };
-        for what in waiting.take(history, turn, seen.at, latest(evidence)) {
+        wall = wall.or_worse(wall_at(evidence, seen.at));
+        for what in waiting.take(history, turn, (seen.at, wall), latest(evidence)) {
             complaints.push(format!("{} ({}): {what}", history.id, history.name()));
         }
     }
     complaints
+}
+
+/// How wrong the wall was when a Turn was decided that was committed then.
+fn wall_at(evidence: &Evidence<'_>, at: i64) -> Wall {
+    let walls = &evidence.sim.facts.walls;
+    let held = walls.iter().enumerate().filter(|(index, (from, _))| {
+        let to = walls.get(index + 1).map_or(i64::MAX, |(next, _)| *next);
+        *from <= at && to >= at - COMMITTED_WITHIN_MS
+    });
+    held.map(|(_, (_, ahead))| Wall { ahead_ms: (*ahead).max(0), is_behind: *ahead < 0 })
+        .fold(Wall::default(), Wall::or_worse)
 }
 
 /// By then everybody is at work again.
@@ -44,21 +70,27 @@ fn latest(evidence: &Evidence<'_>) -> i64 {
     evidence.sim.plan.calm_from + UP_AGAIN_MS
 }
 
+impl Wall {
+    fn or_worse(self, other: Self) -> Self {
+        Self { ahead_ms: self.ahead_ms.max(other.ahead_ms), is_behind: self.is_behind || other.is_behind }
+    }
+}
+
 impl Waiting {
-    fn take(&mut self, history: &History, turn: &Turn, at: i64, latest: i64) -> Vec<String> {
+    fn take(&mut self, history: &History, turn: &Turn, (at, wall): (i64, Wall), latest: i64) -> Vec<String> {
         let mut complaints = Vec::new();
         for record in &turn.records {
             let ended = match record {
                 Record::Note(Note::Resting { strand, until, wall: false, .. }) => {
                     if let Some(event) = turn.events().last() {
                         let ms = until.0 - event.steady().0;
-                        self.rests.insert(*strand, Span { since: at, ms });
+                        self.rests.insert(*strand, Span { since: at, ms, wall });
                     }
                     continue;
                 }
                 Record::Note(Note::Woken { strand }) => *strand,
                 Record::Event(event) => {
-                    complaints.extend(self.event(history, event, at));
+                    complaints.extend(self.event(history, event, (at, wall)));
                     if !ends_wait(&event.kind) {
                         continue;
                     }
@@ -69,7 +101,7 @@ impl Waiting {
             if let Some(rest) = self.rests.remove(&ended) {
                 complaints.extend(rest.early(at, "a wait"));
                 let due = rest.since + rest.ms;
-                if at > due.max(latest) + LATE_MS {
+                if at > (due + rest.wall.ahead_ms).max(latest) + LATE_MS {
                     complaints.push(format!("a wait until {due} by true time ended late, at {at}"));
                 }
             }
@@ -77,8 +109,8 @@ impl Waiting {
         complaints
     }
 
-    fn event(&mut self, history: &History, event: &Event, at: i64) -> Option<String> {
-        let span = |seconds: u64| Span { since: at, ms: seconds as i64 * 1_000 };
+    fn event(&mut self, history: &History, event: &Event, (at, wall): (i64, Wall)) -> Option<String> {
+        let span = |seconds: u64| Span { since: at, ms: seconds as i64 * 1_000, wall };
         match &event.kind {
             EventKind::ExecutionStarted { .. } | EventKind::ExecutionRedriven { .. } => {
                 let machine = history.execution.as_ref().map(Execution::machine);
@@ -97,7 +129,7 @@ impl Waiting {
             }
             EventKind::TaskStarted { .. } => {
                 if let Some(call) = self.calls.get_mut(&event.strand) {
-                    call.since = at;
+                    (call.since, call.wall) = (at, wall);
                 }
                 None
             }
@@ -112,7 +144,8 @@ impl Span {
     /// The start may have been decided a while before it was on disk.
     fn early(self, at: i64, what: &str) -> Option<String> {
         let due = self.since + self.ms;
-        (at < due - COMMITTED_WITHIN_MS)
+        let unknown_ms = if self.wall.is_behind { NOBODY_FOR_MS } else { 0 };
+        (at < due - COMMITTED_WITHIN_MS - unknown_ms)
             .then(|| format!("{what} until {due} by true time ended early, at {at}"))
     }
 }

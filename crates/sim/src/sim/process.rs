@@ -119,7 +119,8 @@ impl Sim {
         self.processes[process].boot += 1;
         let steady = self.clock.boot();
         self.processes[process].steady = Some(steady);
-        self.processes[process].anchor = None;
+        self.processes[process].anchor =
+            (self.sabotage == Some(Sabotage::SteadyForgotten)).then(Anchor::default);
         let life = self.life(process);
         self.facts.lives.insert(life, steady);
         self.facts.count("boots");
@@ -174,8 +175,9 @@ impl Sim {
         committer.read_back();
         let epoch = committer.leases().next().map(|lease| lease.epoch());
         self.say(|| format!("{life:?} opened under epoch {epoch:?} with {} in memory", node.in_memory()));
-        let renews_at = moment.steady.after_ms(LEASE_FOR_MS / 2);
+        let renews_at = moment.steady;
         self.facts.followed(life, node.steady_ahead_ms());
+        self.facts.followed(life, node.new_ahead_ms());
         let up = Up {
             node,
             store,
@@ -256,6 +258,7 @@ impl Sim {
         });
         let goes_on_at = self.goes_on_at(life, &up);
         self.facts.followed(life, up.node.steady_ahead_ms());
+        self.facts.followed(life, up.node.new_ahead_ms());
         self.processes[life.process].state = State::Up(up);
         if let Some(why) = failed {
             self.fail(life, &why);
@@ -291,8 +294,9 @@ impl Sim {
         let moment = self.moment(life);
         if moment.steady >= up.renews_at {
             up.renews_at = moment.steady.after_ms(LEASE_FOR_MS / 2);
+            let renewal = up.node.renewal(&moment, LEASE_FOR_MS);
             for lease in up.committer.leases() {
-                if let Err(error) = up.store.renew(lease, moment.now.after_ms(LEASE_FOR_MS)) {
+                if let Err(error) = up.store.renew(lease, renewal) {
                     return Some(error.to_string());
                 }
             }

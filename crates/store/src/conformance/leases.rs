@@ -3,7 +3,7 @@
 #![allow(missing_docs, reason = "the name is the promise")]
 
 use super::{Home, Make, Node, at};
-use crate::lease::{Epoch, Lease, Shard};
+use crate::lease::{Epoch, Lease, Renewal, Shard};
 use crate::store::{CommitError, Store};
 use std::sync::Arc;
 
@@ -13,6 +13,10 @@ fn take(store: &mut dyn Store, holder: &str, now: i64) -> Vec<Lease> {
 
 fn one(store: &mut dyn Store, holder: &str, now: i64) -> Lease {
     take(store, holder, now).pop().expect("the Shard is free")
+}
+
+fn until(ms: i64) -> Renewal {
+    Renewal { expires_at: at(ms), steady_at: at(ms) }
 }
 
 fn is_fenced(result: Result<(), CommitError>) -> (Epoch, Epoch) {
@@ -31,16 +35,17 @@ pub fn acquiring_again_raises_the_epoch(make: Make<'_>) {
     assert_eq!((second.shard(), &**second.holder(), second.expires_at()), (Shard(0), "a", at(101)));
 }
 
-pub fn a_lease_tells_until_when_it_was_granted_before(make: Make<'_>) {
+pub fn a_lease_tells_the_steady_time_of_its_last_holder(make: Make<'_>) {
     let mut home = make(1);
     let mut store = home.handle();
     let mut first = one(&mut *store, "a", 1_000);
-    assert_eq!(first.held_until(), None);
-    store.renew(&mut first, at(1_500)).unwrap();
-    let second = one(&mut *store, "a", 1_200);
-    assert_eq!(second.held_until(), Some(at(1_500)));
+    assert_eq!(first.steady_at(), None);
+    store.renew(&mut first, Renewal { expires_at: at(1_500), steady_at: at(77) }).unwrap();
+    // Whatever the wall says now.
+    let second = one(&mut *store, "a", 900_000);
+    assert_eq!(second.steady_at(), Some(at(77)));
     store.release(&second).unwrap();
-    assert_eq!(one(&mut *store, "b", 1_250).held_until(), Some(at(1_300)));
+    assert_eq!(one(&mut *store, "b", 5).steady_at(), Some(at(77)));
 }
 
 pub fn a_lease_that_has_not_run_out_is_not_taken(make: Make<'_>) {
@@ -65,7 +70,7 @@ pub fn an_old_epoch_can_neither_renew_nor_release_nor_recover(make: Make<'_>) {
     let mut old = one(&mut *a, "a", 0);
     let new = one(&mut *b, "b", 101);
     let expected = (old.epoch(), new.epoch());
-    assert_eq!(is_fenced(a.renew(&mut old, at(900))), expected);
+    assert_eq!(is_fenced(a.renew(&mut old, until(900))), expected);
     assert_eq!(old.expires_at(), at(100), "it is not longer than it was");
     assert_eq!(is_fenced(a.release(&old)), expected);
     assert_eq!(is_fenced(a.recover(&old).map(|_| ())), expected);
@@ -86,7 +91,7 @@ pub fn a_renewed_lease_holds_for_longer(make: Make<'_>) {
     let mut home = make(1);
     let (mut a, mut b) = (home.handle(), home.handle());
     let mut lease = one(&mut *a, "a", 0);
-    a.renew(&mut lease, at(500)).unwrap();
+    a.renew(&mut lease, until(500)).unwrap();
     assert_eq!(lease.expires_at(), at(500));
     assert_eq!(take(&mut *b, "b", 400), []);
     assert_eq!(take(&mut *b, "b", 501).len(), 1);

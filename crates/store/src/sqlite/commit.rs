@@ -3,7 +3,7 @@
 use super::Refused;
 use super::rows::{id_of, journal_id, journal_range, position_of};
 use crate::group::{Group, LedgerChange, LedgerRow, Part, Row, Segment, Totals};
-use crate::lease::{Epoch, Lease, Position, Shard};
+use crate::lease::{Epoch, Lease, Position, Renewal, Shard};
 use crate::store::CommitError;
 use crate::words;
 use perdura_engine::{ExecutionId, LedgerStatus, Timestamp};
@@ -29,8 +29,8 @@ pub(super) fn acquire(
     holder: &Arc<str>,
     (now, expires_at): (Timestamp, Timestamp),
 ) -> Result<Option<Lease>, Refused> {
-    let held_until = connection
-        .prepare_cached("SELECT expires_at FROM lease WHERE shard = ?1 AND expires_at > 0")?
+    let steady_at = connection
+        .prepare_cached("SELECT steady_at FROM lease WHERE shard = ?1 AND steady_at IS NOT NULL")?
         .query_row([shard.0], |row| Ok(Timestamp(row.get(0)?)))
         .optional()?;
     let mut statement = connection.prepare_cached(
@@ -41,18 +41,18 @@ pub(super) fn acquire(
     let epoch: Option<i64> =
         statement.query_row(params![shard.0, &**holder, now.0, expires_at.0], |row| row.get(0)).optional()?;
     let (holder, epoch) = (holder.clone(), epoch.map(|epoch| Epoch(epoch as u64)));
-    Ok(epoch.map(|epoch| Lease { shard, epoch, holder, expires_at, held_until }))
+    Ok(epoch.map(|epoch| Lease { shard, epoch, holder, expires_at, steady_at }))
 }
 
-pub(super) fn renew(connection: &Connection, lease: &Lease, expires_at: Timestamp) -> Result<(), Refused> {
+pub(super) fn renew(connection: &Connection, lease: &Lease, renewal: Renewal) -> Result<(), Refused> {
     fence(connection, lease)?;
-    let mut statement = connection.prepare_cached("UPDATE lease SET expires_at = ?2 WHERE shard = ?1")?;
-    statement.execute(params![lease.shard.0, expires_at.0])?;
+    let mut statement =
+        connection.prepare_cached("UPDATE lease SET expires_at = ?2, steady_at = ?3 WHERE shard = ?1")?;
+    statement.execute(params![lease.shard.0, renewal.expires_at.0, renewal.steady_at.0])?;
     Ok(())
 }
 
-/// A lease that was given back is old: nothing more can be written under it. Until when it was granted stays on record:
-/// whoever takes the Shard next begins no earlier.
+/// A lease that was given back is old: nothing more can be written under it.
 pub(super) fn release(connection: &Connection, lease: &Lease) -> Result<(), Refused> {
     fence(connection, lease)?;
     let mut statement =

@@ -17,6 +17,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("0003_map_runs.sql"),
     include_str!("0004_heads.sql"),
     include_str!("0005_aside.sql"),
+    include_str!("0006_steady.sql"),
 ];
 
 /// Makes the tables, or brings them up to date.
