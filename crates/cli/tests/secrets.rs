@@ -104,6 +104,24 @@ fn no_part_of_a_connection_is_in_a_history_or_a_log() {
 }
 
 #[test]
+fn a_secret_that_is_spelled_otherwise_is_in_no_history() {
+    // Each is `marker"é&/` as somebody spells it: in JSON, in JSON within JSON, in HTML.
+    let spelled = r#"marker\u0022\u00e9&\/ marker\"\u00E9\u0026/ marker\\\"\\u00e9&\\/ marker&quot;&#233;&amp;/ marker&#34;&#xE9;&#38;/"#;
+    for (number, body) in [spelled.to_owned(), format!(r#"{{"said": "{spelled}"}}"#)].into_iter().enumerate()
+    {
+        let receiver = Receiver::start(move |_, _| Act::Answer(200, body.clone()));
+        let connection = r#"{"hosts": ["127.0.0.1"], "api_key": {"header": "x-key", "value": "marker-key"},
+            "body": {"mode": "marker\"é&/"}}"#;
+        let name = format!("secrets-spelled-{number}");
+        let scene = with_connection(&name, &receiver.url("/pay"), "127.0.0.1").file("bank.json", connection);
+        let _server = Server::start(&scene, &[]);
+        scene.one(&["connection", "put", "bank", "--file", "bank.json"]);
+        let shown = ran(&scene, "SUCCEEDED").to_string();
+        assert_eq!((shown.matches('…').count(), shown.contains("marker")), (5, false), "{shown}");
+    }
+}
+
+#[test]
 fn whoever_tries_a_state_out_sees_no_part_of_its_connection() {
     let receiver = Receiver::start(echo(200));
     let scene = with_connection("secrets-tried", &receiver.url("/pay"), "127.0.0.1");

@@ -7,6 +7,7 @@
 
 mod arguments;
 mod form;
+mod mask;
 mod outcome;
 mod plan;
 mod seen;
@@ -14,7 +15,6 @@ mod seen;
 use crate::client::{Client, Outgoing};
 use crate::connection::{Connections, Kept, Token};
 use arguments::Arguments;
-pub(crate) use form::escaped;
 use http::HeaderName;
 use outcome::{of_answer, of_connection, of_error, of_token};
 use perdura_engine::asl::json::Value;

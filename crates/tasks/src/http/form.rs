@@ -77,7 +77,7 @@ fn nested(outer: &str, inner: &str) -> String {
 }
 
 /// Everything but letters, digits and `-._~` as `%XX`: safe in a query and in a form alike.
-pub(crate) fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {

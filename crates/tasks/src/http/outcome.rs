@@ -1,6 +1,7 @@
 //! From an answer to an outcome: what the task's output is, or which error it has, and how certain that is.
 
 use super::Verdict;
+use super::mask::without;
 use super::plan::Allowance;
 use crate::client::{CallError, Incoming};
 use crate::connection::{ConnectionError, TokenError};
@@ -13,8 +14,6 @@ use zeroize::Zeroizing;
 
 /// A cause is for people; AWS cuts it here, too.
 const CAUSE_CHARS_MAX: usize = 32_768;
-/// Shorter secrets are no secrets, and would tear holes into innocent answers.
-const SECRET_BYTES_MIN: usize = 6;
 
 /// What a status means: as the destination says, or as it is by default.
 pub(super) fn verdict(status: u16, statuses: &BTreeMap<u16, Verdict>) -> Verdict {
@@ -34,7 +33,7 @@ pub(super) fn of_answer(
     statuses: &BTreeMap<u16, Verdict>,
     secrets: &[Zeroizing<String>],
 ) -> Outcome {
-    let text = text_of(answer).map(|text| cleaned(text, secrets));
+    let text = text_of(answer).map(|text| without(text, secrets));
     let certainty = match verdict(answer.status, statuses) {
         Verdict::Done => {
             return match text {
@@ -118,59 +117,6 @@ pub(super) fn text_of(answer: &Incoming) -> Result<&str, String> {
     std::str::from_utf8(&answer.body).map_err(|_| "the answer is not readable as text (UTF-8)".into())
 }
 
-/// An API that repeats what it was sent must not carry credentials into the history.
-pub(super) fn without(text: &str, secrets: &[Zeroizing<String>]) -> String {
-    let mut text = text.to_owned();
-    for secret in secrets.iter().filter(|secret| secret.len() >= SECRET_BYTES_MIN) {
-        if text.contains(secret.as_str()) {
-            text = text.replace(secret.as_str(), "…");
-        }
-    }
-    text
-}
-
-/// The same for text that may be JSON, where a secret may be spelled otherwise: `\/`, `\u0026`.
-pub(super) fn cleaned(text: &str, secrets: &[Zeroizing<String>]) -> String {
-    let text = without(text, secrets);
-    if secrets.is_empty() || !text.contains('\\') {
-        return text;
-    }
-    match parse(&text).map(|value| without_any(&value, secrets)) {
-        Ok(Some(value)) => value.to_string(),
-        Ok(None) | Err(_) => text,
-    }
-}
-
-/// The value without credentials; `None`: there are none in it. What is parsed is nested only so deep.
-fn without_any(value: &Value, secrets: &[Zeroizing<String>]) -> Option<Value> {
-    match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => None,
-        Value::String(text) => {
-            Some(without(text, secrets)).filter(|clean| **clean != **text).map(Value::from)
-        }
-        Value::Array(items) => {
-            let clean: Vec<Option<Value>> = items.iter().map(|item| without_any(item, secrets)).collect();
-            let has_any = clean.iter().any(Option::is_some);
-            let whole =
-                clean.into_iter().zip(items.iter()).map(|(clean, item)| clean.unwrap_or(item.clone()));
-            has_any.then(|| whole.collect())
-        }
-        Value::Object(members) => {
-            let clean: Vec<(String, Option<Value>)> = members
-                .iter()
-                .map(|(name, value)| (without(name, secrets), without_any(value, secrets)))
-                .collect();
-            let is_other = |((name, value), before): (&(String, Option<Value>), &std::sync::Arc<str>)| {
-                value.is_some() || **name != **before
-            };
-            let has_any = clean.iter().zip(members.keys()).any(is_other);
-            let whole = clean.into_iter().zip(members.values());
-            let whole = whole.map(|((name, clean), value)| (name, clean.unwrap_or(value.clone())));
-            has_any.then(|| whole.collect::<Map>().into())
-        }
-    }
-}
-
 fn status_text(status: u16) -> &'static str {
     StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default()
 }
@@ -231,6 +177,9 @@ mod tests {
             ("application/problem+json", "{}", "{}"),
             ("application/json", "{broken", r#""{broken""#),
             ("application/json", "\u{feff}{\"a\":1}", r#"{"a":1}"#),
+            ("application/json", "[NaN]", r#""[NaN]""#),
+            ("application/json", "1e400", r#""1e400""#),
+            ("application/json", r#"{"\ud800":1}"#, r#""{\"\\ud800\":1}""#),
             ("application/json", "", r#""""#),
             ("text/plain", "{}", r#""{}""#),
             ("text/html; charset=utf-8", "<p>", r#""<p>""#),

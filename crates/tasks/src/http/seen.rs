@@ -2,7 +2,8 @@
 //!
 //! Credentials are left out unless they may be told: headers that hold one, and what repeats one.
 
-use super::outcome::{cleaned, text_of, without};
+use super::mask::without;
+use super::outcome::text_of;
 use crate::client::{Incoming, Outgoing};
 use http::{HeaderMap, StatusCode};
 use perdura_engine::Exchange;
@@ -48,7 +49,7 @@ impl Onlooker {
         shown.insert("url", without(outgoing.url.as_str(), secrets));
         shown.insert("headers", headers(&outgoing.headers, self.reveals, secrets));
         if !outgoing.body.is_empty() {
-            shown.insert("body", cleaned(&String::from_utf8_lossy(&outgoing.body), secrets));
+            shown.insert("body", without(&String::from_utf8_lossy(&outgoing.body), secrets));
         }
         shown.into()
     }
@@ -64,7 +65,7 @@ impl Onlooker {
             .insert("statusMessage", status.and_then(|status| status.canonical_reason()).unwrap_or_default());
         shown.insert("headers", headers(&answer.headers, self.reveals, secrets));
         if let Ok(text) = text_of(answer) {
-            shown.insert("body", cleaned(text, secrets));
+            shown.insert("body", without(text, secrets));
         }
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(Exchange { request, response: shown.into() });
