@@ -20,28 +20,48 @@ use crate::record::{
 };
 use crate::store::{Pending, Store, Swept};
 use bytes::Bytes;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
 /// A store under test: empty when it is made, and nobody else's.
-pub trait Bench: Send + Sync {
-    /// The store.
-    fn store(&self) -> Arc<dyn Store>;
+pub struct Bench {
+    here: Arc<dyn Store>,
+    there: Arc<dyn Store>,
+    hears_others: bool,
+    step: Step,
+}
 
-    /// A second instance on the same data, as another process would open it.
-    fn another(&self) -> Arc<dyn Store>;
+/// Makes the store's clock go on by this much, or back. What the bench needs for as long as it lasts, a folder or a
+/// server, is kept in here.
+pub type Step = Box<dyn Fn(SignedDuration) -> Pending<'static, ()> + Send + Sync>;
+
+impl Bench {
+    /// Two instances on the same data, as two processes would open it. `hears_others`: whether one of them hears what the
+    /// other changed, or finds out by asking.
+    pub fn new([here, there]: [Arc<dyn Store>; 2], hears_others: bool, step: Step) -> Self {
+        Self { here, there, hears_others, step }
+    }
+
+    /// The store.
+    pub fn store(&self) -> Arc<dyn Store> {
+        self.here.clone()
+    }
+
+    /// The second instance.
+    pub fn another(&self) -> Arc<dyn Store> {
+        self.there.clone()
+    }
 
     /// Lets the store's clock go on by this much.
-    fn pass(&self, time: Duration) -> Pending<'_, ()>;
-
-    /// Whether one instance hears what another changed, or finds out by asking.
-    fn hears_others(&self) -> bool;
+    pub async fn pass(&self, time: Duration) {
+        (self.step)(SignedDuration::try_from(time).expect("checks pass less than a lifetime")).await;
+    }
 }
 
 /// One promise.
-pub type Check = for<'a> fn(&'a dyn Bench) -> Pending<'a, ()>;
+pub type Check = for<'a> fn(&'a Bench) -> Pending<'a, ()>;
 
 /// Every promise, under its name.
 pub const CHECKS: &[(&str, Check)] = crate::store_conformance!(@names list);
@@ -54,7 +74,8 @@ macro_rules! store_conformance {
         $crate::store_conformance! { @$($then)+ =>
             table: the_table_is_followed;
             granting: a_claim_is_granted_once_among_many, the_same_claim_at_once_is_granted_once,
-                epochs_grow_and_never_repeat, operations_do_not_mix, a_renewed_lease_holds_from_then_on;
+                epochs_grow_and_never_repeat, operations_do_not_mix, a_renewed_lease_holds_from_then_on,
+                a_stepped_clock_makes_no_second_holder;
             ending: answers_of_any_size_come_back, another_instance_sees_what_was_done,
                 many_ends_at_once_are_one_end;
             keeping: nothing_expires_while_it_runs, retention_counts_from_the_end,
@@ -141,7 +162,7 @@ fn unknown(operation: OperationId, epoch: Epoch) -> Completion {
 struct Desk(Arc<dyn Store>);
 
 impl Desk {
-    fn of(bench: &dyn Bench) -> Self {
+    fn of(bench: &Bench) -> Self {
         Self(bench.store())
     }
 

@@ -5,7 +5,7 @@ use crate::record::{Completion, Ending, Holding, Standing};
 use bytes::Bytes;
 
 /// Nothing, every byte, and a mebibyte.
-pub async fn answers_of_any_size_come_back(bench: &dyn Bench) {
+pub async fn answers_of_any_size_come_back(bench: &Bench) {
     let desk = Desk::of(bench);
     let sizes: [usize; 6] = [0, 1, 256, 4_096, 70_000, 1 << 20];
     for (n, size) in (1..).zip(sizes) {
@@ -19,7 +19,7 @@ pub async fn answers_of_any_size_come_back(bench: &dyn Bench) {
 }
 
 /// What one instance was told, the other tells, at once.
-pub async fn another_instance_sees_what_was_done(bench: &dyn Bench) {
+pub async fn another_instance_sees_what_was_done(bench: &Bench) {
     let (here, there) = (Desk::of(bench), Desk(bench.another()));
     let grant = here.granted(&claim(operation(1), 1)).await;
     assert_eq!(there.found(&claim(operation(1), 2)).await.epoch, grant.epoch);
@@ -32,7 +32,7 @@ pub async fn another_instance_sees_what_was_done(bench: &dyn Bench) {
 }
 
 /// Many tell an end under the same epoch at once: all hold, one counts, and it stays that one.
-pub async fn many_ends_at_once_are_one_end(bench: &dyn Bench) {
+pub async fn many_ends_at_once_are_one_end(bench: &Bench) {
     const ENDS: [&str; 4] = ["a", "b", "c", "d"];
     let desk = Desk::of(bench);
     let grant = desk.granted(&claim(operation(1), 1)).await;

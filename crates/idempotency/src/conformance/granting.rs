@@ -1,13 +1,14 @@
 //! Who may run an operation.
 
-use super::{Bench, Desk, LEASE_FOR, NEAR, claim, operation, take};
+use super::{ANSWER_FOR, Bench, Desk, LEASE_FOR, NEAR, answered, claim, operation, take};
 use crate::record::{Claim, Claimed, Holding, Standing};
+use jiff::SignedDuration;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use tokio::sync::Barrier;
 
 /// Offers all claims at once, every other one to another instance.
-async fn at_once(bench: &dyn Bench, claims: Vec<Claim>) -> Vec<Claimed> {
+async fn at_once(bench: &Bench, claims: Vec<Claim>) -> Vec<Claimed> {
     let start = Arc::new(Barrier::new(claims.len()));
     let instances = [bench.store(), bench.another()];
     let tasks: Vec<_> = claims
@@ -29,7 +30,7 @@ async fn at_once(bench: &dyn Bench, claims: Vec<Claim>) -> Vec<Claimed> {
 }
 
 /// Of many who want it at once, on several instances, one gets it, and the others find it running.
-pub async fn a_claim_is_granted_once_among_many(bench: &dyn Bench) {
+pub async fn a_claim_is_granted_once_among_many(bench: &Bench) {
     for round in 0..20 {
         let answers =
             at_once(bench, (0..10).map(|claimant| claim(operation(round), claimant)).collect()).await;
@@ -47,7 +48,7 @@ pub async fn a_claim_is_granted_once_among_many(bench: &dyn Bench) {
 }
 
 /// The same claim offered by two connections at once is one grant.
-pub async fn the_same_claim_at_once_is_granted_once(bench: &dyn Bench) {
+pub async fn the_same_claim_at_once_is_granted_once(bench: &Bench) {
     for round in 0..10 {
         let answers = at_once(bench, vec![claim(operation(round), 1); 6]).await;
         assert!(answers.iter().all(|answer| *answer == answers[0]), "in round {round}: {answers:?}");
@@ -57,7 +58,7 @@ pub async fn the_same_claim_at_once_is_granted_once(bench: &dyn Bench) {
 
 /// No epoch is given twice: not for another operation, not after a release, an expiry or a sweep, and not by another
 /// instance.
-pub async fn epochs_grow_and_never_repeat(bench: &dyn Bench) {
+pub async fn epochs_grow_and_never_repeat(bench: &Bench) {
     let (desk, another) = (Desk::of(bench), Desk(bench.another()));
     let mut given = Vec::new();
     let mut claimant = 0;
@@ -73,12 +74,12 @@ pub async fn epochs_grow_and_never_repeat(bench: &dyn Bench) {
     bench.pass(LEASE_FOR + NEAR).await;
     given.push(desk.granted(&next(1)).await.epoch);
     let newest = given[given.len() - 1];
-    assert_eq!(desk.complete(&super::answered(operation(1), newest, "a")).await, Holding::Held);
-    bench.pass(super::ANSWER_FOR + NEAR).await;
+    assert_eq!(desk.complete(&answered(operation(1), newest, "a")).await, Holding::Held);
+    bench.pass(ANSWER_FOR + NEAR).await;
     given.push(another.granted(&next(1)).await.epoch);
     let newest = given[given.len() - 1];
-    assert_eq!(another.complete(&super::answered(operation(1), newest, "b")).await, Holding::Held);
-    bench.pass(super::ANSWER_FOR + NEAR).await;
+    assert_eq!(another.complete(&answered(operation(1), newest, "b")).await, Holding::Held);
+    bench.pass(ANSWER_FOR + NEAR).await;
     desk.sweep_all().await;
     given.push(desk.granted(&next(1)).await.epoch);
     let newest = given[given.len() - 1];
@@ -91,7 +92,7 @@ pub async fn epochs_grow_and_never_repeat(bench: &dyn Bench) {
 }
 
 /// Each operation is its own: ids that differ in one bit are two.
-pub async fn operations_do_not_mix(bench: &dyn Bench) {
+pub async fn operations_do_not_mix(bench: &Bench) {
     let desk = Desk::of(bench);
     let near = |bit: u32| crate::record::OperationId::from_hash((1_u128 << bit).to_be_bytes());
     let bits = [(0, "a"), (1, "b"), (7, "c"), (8, "d"), (31, "e"), (64, "f"), (100, "g"), (127, "h")];
@@ -100,7 +101,7 @@ pub async fn operations_do_not_mix(bench: &dyn Bench) {
         epochs.push(desk.granted(&claim(near(bit), 1)).await.epoch);
     }
     for ((bit, answer), epoch) in bits.into_iter().zip(&epochs).step_by(2) {
-        assert_eq!(desk.complete(&super::answered(near(bit), *epoch, answer)).await, Holding::Held);
+        assert_eq!(desk.complete(&answered(near(bit), *epoch, answer)).await, Holding::Held);
     }
     for (n, (bit, expected)) in bits.into_iter().enumerate() {
         match desk.standing(near(bit)).await {
@@ -108,11 +109,11 @@ pub async fn operations_do_not_mix(bench: &dyn Bench) {
             other => assert!(n % 2 == 1 && other.is_running(), "{other:?}"),
         }
     }
-    assert_eq!(desk.complete(&super::answered(near(1), epochs[0], "not mine")).await, Holding::Lost);
+    assert_eq!(desk.complete(&answered(near(1), epochs[0], "not mine")).await, Holding::Lost);
 }
 
 /// Renewing counts from the renewal.
-pub async fn a_renewed_lease_holds_from_then_on(bench: &dyn Bench) {
+pub async fn a_renewed_lease_holds_from_then_on(bench: &Bench) {
     let desk = Desk::of(bench);
     let grant = desk.granted(&take(operation(1), 1)).await;
     for _ in 0..4 {
@@ -125,4 +126,33 @@ pub async fn a_renewed_lease_holds_from_then_on(bench: &dyn Bench) {
     bench.pass(NEAR + NEAR).await;
     assert!(desk.granted(&take(operation(1), 2)).await.taken_over);
     assert_eq!(desk.renew(operation(1), grant.epoch).await, Holding::Lost);
+}
+
+/// An hour back, a lease lasts an hour longer; an hour on, it ends early. Neither makes two holders.
+pub async fn a_stepped_clock_makes_no_second_holder(bench: &Bench) {
+    const HOUR: SignedDuration = SignedDuration::from_hours(1);
+    let (desk, key) = (Desk::of(bench), operation(1));
+    let lease_left = async || match desk.found(&take(key, 2)).await.standing {
+        Standing::Running { lease_left } => lease_left,
+        other => panic!("should run: {other:?}"),
+    };
+    let first = desk.granted(&take(key, 1)).await;
+    (bench.step)(-HOUR).await;
+    assert!(lease_left().await > HOUR.unsigned_abs(), "the lease lasts longer");
+    assert_eq!(desk.renew(key, first.epoch).await, Holding::Held);
+    assert!(lease_left().await <= LEASE_FOR, "renewed on the new clock");
+
+    (bench.step)(HOUR).await;
+    let second = desk.granted(&take(key, 2)).await;
+    assert!(second.taken_over && second.epoch > first.epoch && second.first_at == first.first_at);
+    assert_eq!(desk.renew(key, first.epoch).await, Holding::Lost);
+    assert_eq!(desk.complete(&answered(key, first.epoch, "late")).await, Holding::Lost);
+
+    (bench.step)(-HOUR).await;
+    assert_eq!(desk.complete(&answered(key, second.epoch, "second")).await, Holding::Held);
+    assert_eq!(desk.complete(&answered(key, first.epoch, "later")).await, Holding::Lost);
+    (bench.step)(HOUR).await;
+    assert_eq!(desk.answer(&take(key, 3)).await, "second");
+    let third = desk.granted(&take(operation(2), 3)).await;
+    assert!(third.epoch > second.epoch, "epochs grow whatever the clock does");
 }

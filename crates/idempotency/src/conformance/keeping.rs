@@ -9,7 +9,7 @@ use std::time::Duration;
 const WITH_TOMBSTONE: Keep = Keep { answer_for: ANSWER_FOR, tombstone_for: TOMBSTONE_FOR };
 
 /// Two days of running, with one long lease and with renewals, and sweeps in between.
-pub async fn nothing_expires_while_it_runs(bench: &dyn Bench) {
+pub async fn nothing_expires_while_it_runs(bench: &Bench) {
     let desk = Desk::of(bench);
     let (half_a_day, two_days) = (Duration::from_hours(12), Duration::from_hours(48));
     let first = desk.granted(&Claim { lease_for: two_days + NEAR, ..claim(operation(1), 1) }).await;
@@ -30,7 +30,7 @@ pub async fn nothing_expires_while_it_runs(bench: &dyn Bench) {
 }
 
 /// From the end, not from the beginning: three hours of running take nothing from two hours of keeping.
-pub async fn retention_counts_from_the_end(bench: &dyn Bench) {
+pub async fn retention_counts_from_the_end(bench: &Bench) {
     let desk = Desk::of(bench);
     let grant = desk.granted(&claim(operation(1), 1)).await;
     bench.pass(Duration::from_hours(3)).await;
@@ -44,7 +44,7 @@ pub async fn retention_counts_from_the_end(bench: &dyn Bench) {
 }
 
 /// Not by a claim, not by a look, not by another instance; also not by one that has given it before.
-pub async fn an_answer_is_never_given_after_it_expired(bench: &dyn Bench) {
+pub async fn an_answer_is_never_given_after_it_expired(bench: &Bench) {
     let desks = [Desk::of(bench), Desk(bench.another())];
     desks[0].completed(operation(1), "secret", WITH_TOMBSTONE).await;
     for desk in &desks {
@@ -59,7 +59,7 @@ pub async fn an_answer_is_never_given_after_it_expired(bench: &dyn Bench) {
 }
 
 /// A tombstone is not for ever.
-pub async fn a_tombstone_goes_too(bench: &dyn Bench) {
+pub async fn a_tombstone_goes_too(bench: &Bench) {
     let desk = Desk::of(bench);
     let first = desk.completed(operation(1), "once", WITH_TOMBSTONE).await;
     bench.pass(ANSWER_FOR + TOMBSTONE_FOR.saturating_sub(NEAR)).await;
@@ -72,7 +72,7 @@ pub async fn a_tombstone_goes_too(bench: &dyn Bench) {
 }
 
 /// An unknown outcome is not run again either while its tombstone is there.
-pub async fn unknown_outcomes_have_tombstones_too(bench: &dyn Bench) {
+pub async fn unknown_outcomes_have_tombstones_too(bench: &Bench) {
     let desk = Desk::of(bench);
     let grant = desk.granted(&claim(operation(1), 1)).await;
     let completion = Completion { keep: WITH_TOMBSTONE, ..unknown(operation(1), grant.epoch) };
@@ -85,7 +85,7 @@ pub async fn unknown_outcomes_have_tombstones_too(bench: &dyn Bench) {
 }
 
 /// As if it had expired: no bytes, and no second run.
-pub async fn an_erased_answer_is_gone_and_the_rest_stays(bench: &dyn Bench) {
+pub async fn an_erased_answer_is_gone_and_the_rest_stays(bench: &Bench) {
     let desk = Desk::of(bench);
     let another = Desk(bench.another());
     let grant = desk.completed(operation(1), "private", KEEP).await;
@@ -115,7 +115,7 @@ pub async fn an_erased_answer_is_gone_and_the_rest_stays(bench: &dyn Bench) {
 }
 
 /// No sweep takes more than it was asked to, and enough of them take all.
-pub async fn a_sweep_is_bounded(bench: &dyn Bench) {
+pub async fn a_sweep_is_bounded(bench: &Bench) {
     let desk = Desk::of(bench);
     for n in 0..12 {
         let keep = if n % 2 == 0 { KEEP } else { WITH_TOMBSTONE };
@@ -134,7 +134,7 @@ pub async fn a_sweep_is_bounded(bench: &dyn Bench) {
 }
 
 /// Neither what runs, nor what is known and not expired.
-pub async fn a_sweep_leaves_what_is_kept(bench: &dyn Bench) {
+pub async fn a_sweep_leaves_what_is_kept(bench: &Bench) {
     let desk = Desk::of(bench);
     desk.completed(operation(1), "kept", KEEP).await;
     let running = desk.granted(&Claim { lease_for: ANSWER_FOR, ..claim(operation(2), 1) }).await;
@@ -148,7 +148,7 @@ pub async fn a_sweep_leaves_what_is_kept(bench: &dyn Bench) {
 }
 
 /// Durations that end after the end of time are kept until then.
-pub async fn retention_without_end_is_kept(bench: &dyn Bench) {
+pub async fn retention_without_end_is_kept(bench: &Bench) {
     let desk = Desk::of(bench);
     let keep = Keep { answer_for: Duration::MAX, tombstone_for: Duration::MAX };
     desk.completed(operation(1), "for ever", keep).await;

@@ -179,7 +179,7 @@ impl Since {
 }
 
 /// The same verbs, in the same order, at the same moments, are answered as the rules answer them.
-pub async fn random_sequences_follow_the_rules(bench: &dyn Bench) {
+pub async fn random_sequences_follow_the_rules(bench: &Bench) {
     for seed in 0..SEQUENCES {
         sequence(bench, seed).await;
     }
@@ -190,7 +190,7 @@ fn ending_in(tens: u64) -> Duration {
     Duration::from_secs(tens * 10 + 5)
 }
 
-async fn sequence(bench: &dyn Bench, seed: u64) {
+async fn sequence(bench: &Bench, seed: u64) {
     let mut dice = Dice::new(seed);
     let stores = [bench.store(), bench.another()];
     let begun = begin(&stores[0], operation(u64::MAX - seed)).await;

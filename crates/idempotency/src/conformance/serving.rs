@@ -10,7 +10,7 @@ use std::time::Duration;
 const WOKEN_WITHIN: Duration = Duration::from_secs(20);
 
 /// The first check counts, for every instance.
-pub async fn one_secret_is_agreed_on(bench: &dyn Bench) {
+pub async fn one_secret_is_agreed_on(bench: &Bench) {
     let (here, there) = (bench.store(), bench.another());
     assert!(here.agree([1; 16]).await.expect("agreeing"));
     assert!(here.agree([1; 16]).await.expect("agreeing"));
@@ -21,7 +21,7 @@ pub async fn one_secret_is_agreed_on(bench: &dyn Bench) {
 }
 
 /// No record, no trouble.
-pub async fn what_is_not_there_is_not_found(bench: &dyn Bench) {
+pub async fn what_is_not_there_is_not_found(bench: &Bench) {
     let desk = Desk::of(bench);
     assert_eq!(desk.look(operation(1)).await, None);
     desk.granted(&claim(operation(1), 1)).await;
@@ -43,7 +43,7 @@ pub(super) async fn waiting(store: &Arc<dyn Store>, operation: OperationId) -> P
 }
 
 /// An answer, a release and a lapse that was found out are heard by all who wait, and by nobody who waits for another.
-pub async fn an_end_wakes_who_waits(bench: &dyn Bench) {
+pub async fn an_end_wakes_who_waits(bench: &Bench) {
     let desk = Desk::of(bench);
     let grant = desk.granted(&claim(operation(1), 1)).await;
     let (first, second) = (waiting(&desk.0, operation(1)).await, waiting(&desk.0, operation(1)).await);
@@ -65,21 +65,21 @@ pub async fn an_end_wakes_who_waits(bench: &dyn Bench) {
 
 /// Across instances: heard where the store can, and in any case found by asking. Who waits has been told that it runs
 /// since it began to listen, so that a store may keep quiet where nobody was.
-pub async fn an_end_elsewhere_is_heard_or_found(bench: &dyn Bench) {
+pub async fn an_end_elsewhere_is_heard_or_found(bench: &Bench) {
     let (here, there) = (bench.store(), Desk(bench.another()));
     let grant = there.granted(&take(operation(1), 1)).await;
     let heard = waiting(&here, operation(1)).await;
     let here = Desk(here);
     assert_eq!(here.found(&take(operation(1), 2)).await.epoch, grant.epoch);
     assert_eq!(there.complete(&answered(operation(1), grant.epoch, "there")).await, Holding::Held);
-    if bench.hears_others() {
+    if bench.hears_others {
         woken(heard, "an answer elsewhere").await;
     }
     assert_eq!(here.answer(&take(operation(1), 2)).await, "there");
 }
 
 /// What `shares_transactions` says is what `begin` does; rolled back, nothing was recorded; completed, it was.
-pub async fn a_transaction_is_given_where_it_is_promised(bench: &dyn Bench) {
+pub async fn a_transaction_is_given_where_it_is_promised(bench: &Bench) {
     let desk = Desk::of(bench);
     let grant = desk.granted(&take(operation(1), 1)).await;
     let mut extensions = http::Extensions::new();

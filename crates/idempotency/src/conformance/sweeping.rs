@@ -19,7 +19,7 @@ fn lapsed(operation: OperationId) -> Swept {
 }
 
 /// Whoever is first; the other finds what it left.
-pub async fn a_sweep_and_a_claim_find_a_lapse_once(bench: &dyn Bench) {
+pub async fn a_sweep_and_a_claim_find_a_lapse_once(bench: &Bench) {
     let (here, there) = (Desk::of(bench), Desk(bench.another()));
     for n in [1, 2] {
         here.granted(&claim(operation(n), 1)).await;
@@ -34,7 +34,7 @@ pub async fn a_sweep_and_a_claim_find_a_lapse_once(bench: &dyn Bench) {
 }
 
 /// One of both, on two instances, and the record says which.
-pub async fn a_renewal_at_the_same_time_wins_or_loses(bench: &dyn Bench) {
+pub async fn a_renewal_at_the_same_time_wins_or_loses(bench: &Bench) {
     let (here, there) = (Desk::of(bench), Desk(bench.another()));
     for n in 0..20 {
         let grant = here.granted(&claim(operation(n), 1)).await;
@@ -55,9 +55,9 @@ pub async fn a_renewal_at_the_same_time_wins_or_loses(bench: &dyn Bench) {
 }
 
 /// Here, and on other instances where the store can.
-pub async fn a_sweep_wakes_who_waits(bench: &dyn Bench) {
+pub async fn a_sweep_wakes_who_waits(bench: &Bench) {
     let (here, there) = (Desk::of(bench), Desk(bench.another()));
-    for (n, sweeper, is_heard) in [(1, &here, true), (2, &there, bench.hears_others())] {
+    for (n, sweeper, is_heard) in [(1, &here, true), (2, &there, bench.hears_others)] {
         here.granted(&claim(operation(n), 1)).await;
         let heard = waiting(&here.0, operation(n)).await;
         assert!(here.found(&claim(operation(n), 2)).await.standing.is_running());
@@ -70,7 +70,7 @@ pub async fn a_sweep_wakes_who_waits(bench: &dyn Bench) {
 }
 
 /// Also its tombstone; then the operation is a new one.
-pub async fn what_lapsed_is_kept_as_long_as_the_sweep_said(bench: &dyn Bench) {
+pub async fn what_lapsed_is_kept_as_long_as_the_sweep_said(bench: &Bench) {
     let desk = Desk::of(bench);
     let keep = Keep { answer_for: Duration::from_hours(5), tombstone_for: TOMBSTONE_FOR };
     desk.granted(&claim(operation(1), 1)).await;
@@ -91,7 +91,7 @@ pub async fn what_lapsed_is_kept_as_long_as_the_sweep_said(bench: &dyn Bench) {
 }
 
 /// Those that lapsed count like those that expired; enough sweeps find all, each once.
-pub async fn a_sweep_bounds_lapses_and_the_rest_together(bench: &dyn Bench) {
+pub async fn a_sweep_bounds_lapses_and_the_rest_together(bench: &Bench) {
     let desk = Desk::of(bench);
     for n in 0..6 {
         desk.completed(operation(n), "old", KEEP).await;
@@ -116,7 +116,7 @@ pub async fn a_sweep_bounds_lapses_and_the_rest_together(bench: &dyn Bench) {
 }
 
 /// By since when, not by when they go, and no more than were asked for.
-pub async fn unknown_outcomes_are_listed_in_order(bench: &dyn Bench) {
+pub async fn unknown_outcomes_are_listed_in_order(bench: &Bench) {
     let desk = Desk::of(bench);
     assert_eq!(desk.unknown(100).await, []);
     let (told, found, swept) = (operation(3), operation(1), operation(2));
@@ -146,7 +146,7 @@ pub async fn unknown_outcomes_are_listed_in_order(bench: &dyn Bench) {
 
 /// Not what runs, also with a lease that nobody noticed to have run out; not what has an answer, is taken over, forgotten
 /// or past its retention. Those that are past take no place of others.
-pub async fn only_what_is_unknown_is_listed(bench: &dyn Bench) {
+pub async fn only_what_is_unknown_is_listed(bench: &Bench) {
     let desk = Desk::of(bench);
     let keep = Keep { answer_for: Duration::from_hours(1), tombstone_for: Duration::ZERO };
     for n in 0..5 {
@@ -178,7 +178,7 @@ pub async fn only_what_is_unknown_is_listed(bench: &dyn Bench) {
 }
 
 /// However an operation ended, no sweep and no list comes back to it once it is gone.
-pub async fn after_everything_ended_nothing_is_left(bench: &dyn Bench) {
+pub async fn after_everything_ended_nothing_is_left(bench: &Bench) {
     let desk = Desk::of(bench);
     for n in 0..24 {
         let grant = desk.granted(&take(operation(n), 1)).await;

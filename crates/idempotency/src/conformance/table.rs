@@ -283,7 +283,7 @@ fn assert_unchanged(before: Option<&Record>, after: Option<&Record>) {
 }
 
 /// Every cell, by every way to its place, asked of one instance and looked at from another.
-pub async fn the_table_is_followed(bench: &dyn Bench) {
+pub async fn the_table_is_followed(bench: &Bench) {
     let (here, there) = (Desk::of(bench), Desk(bench.another()));
     let cells = cells();
     let mut operations = (0..).map(operation);

@@ -6,9 +6,8 @@ use crate::{at_rest, logs, pg};
 use http::Extensions;
 use perdura_idempotency::conformance::Bench;
 use perdura_idempotency::store::sqlite::{Options, Sqlite};
-use perdura_idempotency::store::{Memory, Pending, Postgres, Redis, Store, postgres, sqlite};
+use perdura_idempotency::store::{Memory, Store, postgres, sqlite};
 use rusqlite::Connection;
-use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -16,7 +15,7 @@ use std::time::Duration;
 
 /// A store under test, and what handlers wrote beside their records.
 pub(crate) struct Ground {
-    bench: Box<dyn Bench>,
+    bench: Bench,
     place: Place,
 }
 
@@ -122,42 +121,22 @@ macro_rules! on_each_store {
 }
 pub(crate) use on_each_store;
 
-struct MemoryBench {
-    clock: StandingClock,
-    memory: Memory,
-}
-
 pub(crate) fn memory() -> Arc<Ground> {
     logs::capture();
     let clock = StandingClock::new();
-    let bench = MemoryBench { memory: Memory::with_clock(clock.clock()), clock };
-    Arc::new(Ground { bench: Box::new(bench), place: Place::Memory })
+    let memory = Arc::new(Memory::with_clock(clock.clock()));
+    let bench = clock.bench([memory.clone(), memory], true, ());
+    Arc::new(Ground { bench, place: Place::Memory })
 }
 
-impl Bench for MemoryBench {
-    fn store(&self) -> Arc<dyn Store> {
-        Arc::new(self.memory.clone())
-    }
+/// A folder that goes with the test.
+struct Folder(PathBuf);
 
-    fn another(&self) -> Arc<dyn Store> {
-        Arc::new(self.memory.clone())
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left is under the target directory, and harms nobody.
+        drop(std::fs::remove_dir_all(&self.0));
     }
-
-    fn pass(&self, time: Duration) -> Pending<'_, ()> {
-        self.clock.pass(time);
-        Box::pin(ready(()))
-    }
-
-    fn hears_others(&self) -> bool {
-        true
-    }
-}
-
-struct SqliteBench {
-    clock: StandingClock,
-    first: Sqlite,
-    second: Sqlite,
-    folder: PathBuf,
 }
 
 pub(crate) fn sqlite() -> Arc<Ground> {
@@ -171,99 +150,25 @@ pub(crate) fn sqlite() -> Arc<Ground> {
         prepare: |file| file.execute_batch("CREATE TABLE IF NOT EXISTS effect (n INTEGER NOT NULL)"),
         ..Options::default()
     };
-    let open = || Sqlite::open_with_clock(&file, &options, clock.clock()).expect("a file to work with");
-    let bench = SqliteBench { first: open(), second: open(), clock, folder };
-    Arc::new(Ground { bench: Box::new(bench), place: Place::Sqlite(file) })
-}
-
-impl Bench for SqliteBench {
-    fn store(&self) -> Arc<dyn Store> {
-        Arc::new(self.first.clone())
-    }
-
-    fn another(&self) -> Arc<dyn Store> {
-        Arc::new(self.second.clone())
-    }
-
-    fn pass(&self, time: Duration) -> Pending<'_, ()> {
-        self.clock.pass(time);
-        Box::pin(ready(()))
-    }
-
-    fn hears_others(&self) -> bool {
-        false
-    }
-}
-
-impl Drop for SqliteBench {
-    fn drop(&mut self) {
-        // What is left is under the target directory, and harms nobody.
-        drop(std::fs::remove_dir_all(&self.folder));
-    }
-}
-
-struct PostgresBench {
-    schema: String,
-    here: Postgres,
-    there: Postgres,
+    let open = || -> Arc<dyn Store> {
+        Arc::new(Sqlite::open_with_clock(&file, &options, clock.clock()).expect("a file to work with"))
+    };
+    let instances = [open(), open()];
+    let bench = clock.bench(instances, false, Folder(folder));
+    Arc::new(Ground { bench, place: Place::Sqlite(file) })
 }
 
 pub(crate) async fn postgres() -> Arc<Ground> {
     logs::capture();
     let schema = pg::fresh_schema();
-    let (here, there) = tokio::join!(pg::open(&schema), pg::open(&schema));
+    let bench = pg::bench(&schema).await;
     pg::make_effects(&schema).await;
-    let bench = PostgresBench { schema: schema.clone(), here, there };
-    Arc::new(Ground { bench: Box::new(bench), place: Place::Postgres(schema) })
-}
-
-impl Bench for PostgresBench {
-    fn store(&self) -> Arc<dyn Store> {
-        Arc::new(self.here.clone())
-    }
-
-    fn another(&self) -> Arc<dyn Store> {
-        Arc::new(self.there.clone())
-    }
-
-    fn pass(&self, time: Duration) -> Pending<'_, ()> {
-        Box::pin(pg::step(&self.schema, time.as_secs_f64()))
-    }
-
-    fn hears_others(&self) -> bool {
-        true
-    }
-}
-
-struct RedisBench {
-    server: Server,
-    here: Redis,
-    there: Redis,
+    Arc::new(Ground { bench, place: Place::Postgres(schema) })
 }
 
 pub(crate) async fn redis() -> Arc<Ground> {
     logs::capture();
     let server = Server::start();
-    let (url, prefix) = (server.url(), redis_server::fresh_name());
-    let (here, there) = tokio::join!(redis_server::open(&url, &prefix), redis_server::open(&url, &prefix));
-    Arc::new(Ground { bench: Box::new(RedisBench { server, here, there }), place: Place::Redis(url) })
-}
-
-impl Bench for RedisBench {
-    fn store(&self) -> Arc<dyn Store> {
-        Arc::new(self.here.clone())
-    }
-
-    fn another(&self) -> Arc<dyn Store> {
-        Arc::new(self.there.clone())
-    }
-
-    fn pass(&self, time: Duration) -> Pending<'_, ()> {
-        self.server.step(time.as_secs_f64());
-        Box::pin(ready(()))
-    }
-
-    fn hears_others(&self) -> bool {
-        true
-    }
+    let url = server.url();
+    Arc::new(Ground { bench: redis_server::bench(server).await, place: Place::Redis(url) })
 }

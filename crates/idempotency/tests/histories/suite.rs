@@ -2,36 +2,10 @@
 
 use crate::clock::StandingClock;
 use crate::faulty::{Faulty, How};
-use perdura_idempotency::conformance::{Bench, CHECKS};
-use perdura_idempotency::store::{Memory, Pending, Store};
-use std::future::ready;
+use perdura_idempotency::conformance::CHECKS;
+use perdura_idempotency::store::Memory;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
-
-struct BrokenBench {
-    clock: StandingClock,
-    store: Arc<Faulty>,
-}
-
-impl Bench for BrokenBench {
-    fn store(&self) -> Arc<dyn Store> {
-        self.store.clone()
-    }
-
-    fn another(&self) -> Arc<dyn Store> {
-        self.store.clone()
-    }
-
-    fn pass(&self, time: Duration) -> Pending<'_, ()> {
-        self.clock.pass(time);
-        Box::pin(ready(()))
-    }
-
-    fn hears_others(&self) -> bool {
-        true
-    }
-}
 
 /// The promises that this store does not keep.
 fn broken_promises(how: How) -> Vec<&'static str> {
@@ -41,7 +15,7 @@ fn broken_promises(how: How) -> Vec<&'static str> {
     for (name, check) in CHECKS {
         let clock = StandingClock::new();
         let store = Faulty::defective(Arc::new(Memory::with_clock(clock.clock())), how);
-        let bench = BrokenBench { clock, store };
+        let bench = clock.bench([store.clone(), store], true, ());
         if catch_unwind(AssertUnwindSafe(|| runtime.block_on(check(&bench)))).is_err() {
             broken.push(*name);
         }

@@ -15,4 +15,3 @@ mod races;
 mod redis_server;
 mod redis_suite;
 mod stalls;
-mod stepped;

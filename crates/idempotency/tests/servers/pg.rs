@@ -1,8 +1,11 @@
 //! A store in a PostgreSQL schema of its own, on a clock that the test moves.
 
+use jiff::SignedDuration;
+use perdura_idempotency::conformance::Bench;
 use perdura_idempotency::record::{Grant, OperationId};
 use perdura_idempotency::store::postgres::{Options, Transaction};
-use perdura_idempotency::store::{self, Postgres, Store};
+use perdura_idempotency::store::{self, Pending, Postgres, Store};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tokio_postgres::NoTls;
@@ -31,6 +34,17 @@ pub(crate) fn options(schema: &str) -> Options {
 
 pub(crate) async fn open(schema: &str) -> Postgres {
     Postgres::connect(&url(), options(schema)).await.expect("the store opens")
+}
+
+/// Two instances in this schema, and its clock.
+pub(crate) async fn bench(schema: &str) -> Bench {
+    let (here, there) = tokio::join!(open(schema), open(schema));
+    let schema = schema.to_owned();
+    let step = move |time: SignedDuration| -> Pending<'static, ()> {
+        let schema = schema.clone();
+        Box::pin(async move { step(&schema, time.as_secs_f64()).await })
+    };
+    Bench::new([Arc::new(here), Arc::new(there)], true, Box::new(step))
 }
 
 /// A connection beside the store's.

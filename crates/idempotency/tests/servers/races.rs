@@ -1,7 +1,6 @@
-//! Many at once, and clocks that step, on both servers.
+//! Many at once, on both servers.
 
 use crate::kit::{granted, in_time, operation, take};
-use crate::stepped::one_holder_whatever_the_clock_says;
 use crate::{pg, redis_server};
 use perdura_idempotency::record::{Claim, Claimed, Holding, Standing};
 use perdura_idempotency::store::Store;
@@ -111,20 +110,6 @@ async fn epochs_of_an_operation_grow_in_redis_whoever_releases() {
     let (url, prefix) = (redis_server::url(), redis_server::fresh_name());
     let (here, there) = tokio::join!(redis_server::open(&url, &prefix), redis_server::open(&url, &prefix));
     epochs_grow_under_releases(Arc::new(here), Arc::new(there)).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stepped_clock_makes_no_second_holder_in_postgres() {
-    let schema = pg::fresh_schema();
-    let store = pg::open(&schema).await;
-    one_holder_whatever_the_clock_says(&store, async |seconds| pg::step(&schema, seconds).await).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_stepped_clock_makes_no_second_holder_in_redis() {
-    let server = redis_server::Server::start();
-    let store = redis_server::open(&server.url(), &redis_server::fresh_name()).await;
-    one_holder_whatever_the_clock_says(&store, async |seconds| server.step(seconds)).await;
 }
 
 /// One claimant is held up after it drew its epoch and before its row is there; meanwhile another one is granted the

@@ -1,11 +1,14 @@
 //! A Redis of the test's own, on a clock that the test moves, or the one that all tests share.
 
-use perdura_idempotency::store::Redis;
+use jiff::SignedDuration;
+use perdura_idempotency::conformance::Bench;
 use perdura_idempotency::store::redis::Options;
+use perdura_idempotency::store::{Pending, Redis};
+use std::future::ready;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Where the shared server is.
@@ -26,6 +29,17 @@ pub(crate) fn options(prefix: &str) -> Options {
 
 pub(crate) async fn open(url: &str, prefix: &str) -> Redis {
     Redis::connect(url, options(prefix)).await.expect("the store opens")
+}
+
+/// Two instances on this server, and its clock.
+pub(crate) async fn bench(server: Server) -> Bench {
+    let (url, prefix) = (server.url(), fresh_name());
+    let (here, there) = tokio::join!(open(&url, &prefix), open(&url, &prefix));
+    let step = move |time: SignedDuration| -> Pending<'static, ()> {
+        server.step(time.as_secs_f64());
+        Box::pin(ready(()))
+    };
+    Bench::new([Arc::new(here), Arc::new(there)], true, Box::new(step))
 }
 
 /// A server in a folder of its own, reached by a socket in that folder. Both are gone with it.

@@ -1,10 +1,11 @@
 //! A clock that stands still until it is told to go on, or back.
 
-use jiff::Timestamp;
-use perdura_idempotency::store::Clock;
+use jiff::{SignedDuration, Timestamp};
+use perdura_idempotency::conformance::Bench;
+use perdura_idempotency::store::{Clock, Pending, Store};
+use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
 
 /// Milliseconds since 1970. A clone is the same clock.
 #[derive(Clone)]
@@ -13,10 +14,6 @@ pub(crate) struct StandingClock(Arc<AtomicI64>);
 impl StandingClock {
     pub(crate) fn new() -> Self {
         Self(Arc::new(AtomicI64::new(1_700_000_000_000)))
-    }
-
-    pub(crate) fn pass(&self, time: Duration) {
-        self.step(time.as_secs_f64());
     }
 
     /// Goes by so many seconds, also back.
@@ -29,5 +26,20 @@ impl StandingClock {
         Arc::new(move || {
             Timestamp::from_millisecond(millis.load(Ordering::SeqCst)).expect("a time that can be told")
         })
+    }
+
+    /// Two instances of a store that lives on this clock, and what has to last as long as they do.
+    pub(crate) fn bench(
+        self,
+        instances: [Arc<dyn Store>; 2],
+        hears_others: bool,
+        keeps: impl Send + Sync + 'static,
+    ) -> Bench {
+        let step = move |time: SignedDuration| -> Pending<'static, ()> {
+            let _kept = &keeps;
+            self.step(time.as_secs_f64());
+            Box::pin(ready(()))
+        };
+        Bench::new(instances, hears_others, Box::new(step))
     }
 }

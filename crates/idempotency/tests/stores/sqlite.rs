@@ -1,7 +1,6 @@
 //! One SQLite file: the suite, and what is about files.
 
 use crate::clock::StandingClock;
-use crate::stepped::one_holder_whatever_the_clock_says;
 use jiff::Timestamp;
 use perdura_idempotency::conformance::Bench;
 use perdura_idempotency::record::{
@@ -9,7 +8,7 @@ use perdura_idempotency::record::{
     Takeover,
 };
 use perdura_idempotency::store::sqlite::{Options, Sqlite};
-use perdura_idempotency::store::{Pending, Store, StoreError, Swept};
+use perdura_idempotency::store::{Store, StoreError, Swept};
 use rusqlite::Connection;
 use std::future::{Ready, ready};
 use std::path::{Path, PathBuf};
@@ -42,39 +41,14 @@ impl Drop for Folder {
     }
 }
 
-struct SqliteBench {
-    clock: StandingClock,
-    first: Sqlite,
-    second: Sqlite,
-    _folder: Folder,
-}
-
-fn bench() -> Ready<SqliteBench> {
+fn bench() -> Ready<Bench> {
     let (folder, clock) = (Folder::new(), StandingClock::new());
-    let open = || {
-        Sqlite::open_with_clock(folder.file(), &Options::default(), clock.clock())
-            .expect("a file to work with")
+    let open = || -> Arc<dyn Store> {
+        let store = Sqlite::open_with_clock(folder.file(), &Options::default(), clock.clock());
+        Arc::new(store.expect("a file to work with"))
     };
-    ready(SqliteBench { first: open(), second: open(), clock, _folder: folder })
-}
-
-impl Bench for SqliteBench {
-    fn store(&self) -> Arc<dyn Store> {
-        Arc::new(self.first.clone())
-    }
-
-    fn another(&self) -> Arc<dyn Store> {
-        Arc::new(self.second.clone())
-    }
-
-    fn pass(&self, time: Duration) -> Pending<'_, ()> {
-        self.clock.pass(time);
-        Box::pin(ready(()))
-    }
-
-    fn hears_others(&self) -> bool {
-        false
-    }
+    let instances = [open(), open()];
+    ready(clock.bench(instances, false, folder))
 }
 
 perdura_idempotency::store_conformance!(bench);
@@ -265,12 +239,12 @@ async fn a_sweep_counts_what_it_removes() {
         let completion = Completion { keep, ..answered(n, grant, "old") };
         assert_eq!(store.complete(&completion).await.expect("completing"), Holding::Held);
     }
-    clock.pass(Duration::from_hours(2));
+    clock.step(Duration::from_hours(2).as_secs_f64());
     let first = store.sweep(130, KEEP).await.expect("sweeping");
     assert_eq!(first.answers + first.records, 130);
     let second = store.sweep(u32::MAX, KEEP).await.expect("sweeping");
     assert_eq!((first.answers + second.answers, first.records + second.records), (125, 126));
-    clock.pass(Duration::from_hours(1));
+    clock.step(Duration::from_hours(1).as_secs_f64());
     let third = store.sweep(u32::MAX, KEEP).await.expect("sweeping");
     assert_eq!((third.answers, third.records), (0, 125));
 }
@@ -284,7 +258,7 @@ async fn a_damaged_record_does_not_stop_the_sweep_and_stays() {
     }
     let file = Connection::open(folder.file()).expect("opening");
     file.execute("UPDATE idempotency_record SET state = 7 WHERE epoch <= 2", []).expect("damaging");
-    clock.pass(Duration::from_hours(2));
+    clock.step(Duration::from_hours(2).as_secs_f64());
     let mut records = 0;
     for _ in 0..4 {
         records += store.sweep(2, KEEP).await.expect("sweeping").records;
@@ -302,13 +276,6 @@ async fn the_machines_clock_is_the_clock() {
     assert!(
         (before.as_microsecond()..=Timestamp::now().as_microsecond()).contains(&first_at.as_microsecond())
     );
-}
-
-#[tokio::test]
-async fn a_stepped_clock_makes_no_second_holder() {
-    let (folder, clock) = (Folder::new(), StandingClock::new());
-    let store = Sqlite::open_with_clock(folder.file(), &Options::default(), clock.clock()).expect("opening");
-    one_holder_whatever_the_clock_says(&store, async |seconds| clock.step(seconds)).await;
 }
 
 /// What ends before a sweep comes by was never in an order that has to be kept; what still runs is given its place.
@@ -333,7 +300,7 @@ async fn a_sweep_notes_what_still_runs() {
     file.execute("UPDATE idempotency_record SET epoch = 12001 WHERE epoch = 3", []).expect("renumbering");
     granted(&another, 4).await;
     assert_eq!(noted(), 1);
-    clock.pass(Duration::from_mins(1));
+    clock.step(Duration::from_mins(1).as_secs_f64());
     let lapsed = store.sweep(100, KEEP).await.expect("sweeping").lapsed;
     assert_eq!(lapsed, [1, 3, 4].map(operation));
     assert_eq!(noted(), 0);
@@ -354,7 +321,7 @@ async fn an_epoch_is_not_given_again_after_its_row_is_gone() {
         if n % 2 == 0 {
             assert_eq!(store.release(operation(n), grant.epoch).await.expect("releasing"), Holding::Held);
         } else {
-            clock.pass(Duration::from_hours(2));
+            clock.step(Duration::from_hours(2).as_secs_f64());
             assert_eq!(store.sweep(100, KEEP).await.expect("sweeping").records, 1);
         }
     }

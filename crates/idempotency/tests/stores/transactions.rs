@@ -78,7 +78,7 @@ async fn an_end_wakes_who_waits() {
 #[tokio::test]
 async fn a_lost_lease_takes_back_what_the_handler_did() {
     let Shop { store, grant, shared, transaction, clock, folder } = shop(&options()).await;
-    clock.pass(Duration::from_mins(1));
+    clock.step(Duration::from_mins(1).as_secs_f64());
     let newer = Claim { claimant: Uuid::from_u128(9), ..claim(1) };
     assert!(
         matches!(store.claim(&newer).await.expect("claiming"), Claimed::Granted(grant) if grant.taken_over)
