@@ -142,6 +142,49 @@ fn results_of_a_map_run_that_are_too_deep_together_fail_the_state_and_nothing_el
     assert!(failed, "{turn:?}");
 }
 
+/// A list by paths, templates, variables, Parallel and Map, each item for itself.
+const WAYS: &str = r#"{"StartAt": "Pass", "States": {
+    "Pass": {"Type": "Pass", "Parameters": {"list.$": "$.list", "first.$": "$.list[0]"}, "Next": "Keep"},
+    "Keep": {"Type": "Pass", "Assign": {"list.$": "$.list"}, "Next": "Both"},
+    "Both": {"Type": "Parallel", "Next": "Each", "ResultSelector": {"list.$": "$[0].list", "first.$": "$[1]"}, "Branches": [
+        {"StartAt": "All", "States": {"All": {"Type": "Pass", "End": true}}},
+        {"StartAt": "One", "States": {"One": {"Type": "Pass", "OutputPath": "$.first", "End": true}}}]},
+    "Each": {"Type": "Map", "ItemsPath": "$.list", "ResultPath": "$.list", "Next": "Out", "ItemProcessor": {
+        "StartAt": "Item", "States": {"Item": {"Type": "Pass", "End": true}}}},
+    "Out": {"Type": "Pass", "Parameters": {"list.$": "$.list", "kept.$": "$list", "first.$": "$.first"}, "End": true}}}"#;
+
+#[test]
+fn a_number_that_is_not_computed_with_comes_out_as_it_is_written_by_every_path() {
+    let numbers = [
+        "0",
+        "-0",
+        "-0.0",
+        "-0e5",
+        "0e0",
+        "1e-400",
+        "-1e-400",
+        "1",
+        "1.0",
+        "1.50",
+        "1E5",
+        "1e5",
+        "1e+21",
+        "1e-7",
+        "0.00001",
+        "100.0",
+        "123456789012345678901234567890",
+        "0.1000000000000000055511151231257827",
+    ];
+    let machine = machine("ways.json", WAYS, MachineType::Standard);
+    let list = numbers.join(",");
+    for first in numbers {
+        let input = taken(&format!(r#"{{"list":[{first},{list}]}}"#)).unwrap();
+        let ended = play(machine.clone(), &input, &input);
+        let expected = format!(r#"{{"list":[{first},{list}],"kept":[{first},{list}],"first":{first}}}"#);
+        assert_eq!(ended.output().map(|output| output.text().to_string()), Some(expected));
+    }
+}
+
 fn text() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         prop::sample::select(vec![

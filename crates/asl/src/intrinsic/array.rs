@@ -2,7 +2,7 @@
 
 use super::math::cut;
 use super::{java, text};
-use crate::json::Value;
+use crate::json::{Number, Value};
 use std::collections::BTreeSet;
 
 /// How many elements `ArrayRange` may make.
@@ -91,6 +91,7 @@ fn canonical(value: &Value, out: &mut String) {
             }
             out.push('}');
         }
+        Value::Number(Number::Written(float, _)) => canonical(&Value::Number(Number::Float(*float)), out),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
             value.write_to(out);
         }

@@ -8,7 +8,7 @@ use crate::scope::Dice;
 pub(super) fn cut(value: &Value) -> Option<i64> {
     match value.as_number()? {
         Number::Int(int) => Some(*int),
-        Number::Float(float) => Number::Float(float.trunc()).as_i64(),
+        Number::Float(float) | Number::Written(float, _) => Number::Float(float.trunc()).as_i64(),
         big @ Number::Big(_) => big.as_i64(),
     }
 }
@@ -20,7 +20,7 @@ fn cut_small(value: &Value) -> Option<i32> {
 
 /// A number to the nearest integer, halves upwards.
 fn round(value: &Value) -> Option<i64> {
-    if let Some(Number::Float(float)) = value.as_number() {
+    if let Some(Number::Float(float) | Number::Written(float, _)) = value.as_number() {
         let floor = float.floor();
         return Number::Float(if float - floor >= 0.5 { floor + 1.0 } else { floor }).as_i64();
     }

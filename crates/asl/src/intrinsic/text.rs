@@ -13,7 +13,7 @@ pub(super) fn fits(value: &Value, left: &mut usize) -> bool {
     let takes = match value {
         Value::Null | Value::Bool(_) => 5,
         Value::Number(Number::Int(_) | Number::Float(_)) => 25,
-        Value::Number(Number::Big(digits)) => digits.len(),
+        Value::Number(Number::Big(text) | Number::Written(_, text)) => text.len().max(25),
         Value::String(text) => text.len() + 2,
         Value::Array(_) | Value::Object(_) => 2,
     };

@@ -7,14 +7,16 @@ use std::sync::Arc;
 /// A JSON number: an integer of any length, or a double.
 ///
 /// Equality is that of the notation (`1` and `1.0` differ, as they do when printed);
-/// [`Number::compare`] is that of the number line. Zero with a sign, `-0` or `-0.0`, is printed as it was written;
-/// what is computed never has it.
+/// [`Number::compare`] is that of the number line. A number is printed as it was written; what is computed is printed with
+/// as few digits as read back the same, and never is zero with a sign.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Number {
     /// An integer that fits 64 bits.
     Int(i64),
     /// A finite double; printed with a fraction or an exponent.
     Float(f64),
+    /// A finite double whose text is not the one that it would be printed with: `1.50`, `1E5`, `-0e5`, `1e-400`.
+    Written(f64, Arc<str>),
     /// An integer that 64 bits do not have, as its digits, without leading zeros: one beyond them, or `-0`.
     Big(Arc<str>),
 }
@@ -29,7 +31,17 @@ impl Number {
                 Err(_) => Self::Big(text.into()),
             });
         }
-        text.parse::<f64>().ok().filter(|float| float.is_finite()).map(Self::Float)
+        let float = text.parse::<f64>().ok().filter(|float| float.is_finite())?;
+        let is_plain = is_surely_plain(text, float) || format!("{float:?}") == text;
+        Some(if is_plain { Self::Float(float) } else { Self::Written(float, text.into()) })
+    }
+
+    /// The same number as it is printed where nobody has written it.
+    pub(crate) fn computed(self) -> Self {
+        match self {
+            Self::Written(float, _) => Self::Float(float),
+            Self::Int(_) | Self::Float(_) | Self::Big(_) => self,
+        }
     }
 
     /// A double as the result of a computation: whole numbers print as integers. `None` when not finite.
@@ -48,7 +60,7 @@ impl Number {
     pub fn as_f64(&self) -> f64 {
         match self {
             Self::Int(int) => *int as f64,
-            Self::Float(float) => *float,
+            Self::Float(float) | Self::Written(float, _) => *float,
             Self::Big(digits) => digits.parse().unwrap_or(f64::NAN),
         }
     }
@@ -57,9 +69,11 @@ impl Number {
     pub fn as_i64(&self) -> Option<i64> {
         match self {
             Self::Int(int) => Some(*int),
-            Self::Float(float) if float.fract() == 0.0 && float.abs() < 9.2e18 => Some(*float as i64),
+            Self::Float(float) | Self::Written(float, _) if float.fract() == 0.0 && float.abs() < 9.2e18 => {
+                Some(*float as i64)
+            }
             Self::Big(_) if self.is_signed_zero() => Some(0),
-            Self::Float(_) | Self::Big(_) => None,
+            Self::Float(_) | Self::Written(..) | Self::Big(_) => None,
         }
     }
 
@@ -67,14 +81,14 @@ impl Number {
     pub(crate) fn is_signed_zero(&self) -> bool {
         match self {
             Self::Int(_) => false,
-            Self::Float(float) => *float == 0.0 && float.is_sign_negative(),
+            Self::Float(float) | Self::Written(float, _) => *float == 0.0 && float.is_sign_negative(),
             Self::Big(digits) => **digits == *"-0",
         }
     }
 
     /// Whether it is written as an integer.
     pub fn is_integer(&self) -> bool {
-        !matches!(self, Self::Float(_))
+        !matches!(self, Self::Float(_) | Self::Written(..))
     }
 
     /// Order on the number line, exact between integers of any length.
@@ -82,6 +96,8 @@ impl Number {
         match (self, other) {
             (zero, other) if zero.is_signed_zero() => Self::Int(0).compare(other),
             (other, zero) if zero.is_signed_zero() => other.compare(&Self::Int(0)),
+            (Self::Written(float, _), other) => Self::Float(*float).compare(other),
+            (other, Self::Written(float, _)) => other.compare(&Self::Float(*float)),
             (Self::Int(a), Self::Int(b)) => a.cmp(b),
             (Self::Big(a), Self::Big(b)) => compare_digits(a, b),
             (Self::Big(a), Self::Int(b)) => compare_digits(a, &b.to_string()),
@@ -91,6 +107,15 @@ impl Number {
             _ => self.as_f64().total_cmp(&other.as_f64()),
         }
     }
+}
+
+/// Whether a double prints as it is written, as can be seen without printing it: few digits, no exponent, and no zero at
+/// the end but that of `.0`.
+fn is_surely_plain(text: &str, float: f64) -> bool {
+    let is_short = text.len() <= 15 && float.abs() >= 1e-4;
+    is_short
+        && text.bytes().all(|byte| !matches!(byte, b'e' | b'E'))
+        && (!text.ends_with('0') || text.ends_with(".0"))
 }
 
 fn compare_digits(a: &str, b: &str) -> Ordering {
@@ -121,7 +146,7 @@ impl fmt::Display for Number {
             Self::Int(int) => write!(formatter, "{int}"),
             // Debug is Rust's shortest form that reads back the same, always with a fraction or exponent.
             Self::Float(float) => write!(formatter, "{float:?}"),
-            Self::Big(digits) => formatter.write_str(digits),
+            Self::Big(text) | Self::Written(_, text) => formatter.write_str(text),
         }
     }
 }
@@ -158,6 +183,24 @@ mod tests {
         for text in ["1.0", "0.1", "1e300", "4.35", "12345678.9", "1e-7", "-0.0", "-0"] {
             assert_eq!(number(text).to_string(), text);
         }
+        for text in [
+            "1.50",
+            "1E5",
+            "1e5",
+            "-0e5",
+            "1e-400",
+            "0.00001",
+            "100.0",
+            "1.0e0",
+            "0.1000000000000000055511151",
+        ] {
+            assert_eq!(number(text).to_string(), text);
+        }
+        for text in ["1.5", "100.0", "-12.25", "0.5"] {
+            assert!(matches!(number(text), Number::Float(_)), "{text}");
+        }
+        assert_eq!(number("1.50").compare(&number("1.5")), Ordering::Equal);
+        assert_eq!(number("1E2").as_i64(), Some(100));
         assert!(Number::from_literal("1e400").is_none());
     }
 

@@ -193,7 +193,10 @@ impl From<&Number> for Val {
         match number {
             Number::Int(int) if int.unsigned_abs() <= EXACT => Self::Number(*int as f64),
             Number::Float(float) if !number.is_signed_zero() => Self::Number(*float),
-            Number::Int(_) | Number::Float(_) | Number::Big(_) => Self::Exact(number.clone()),
+            Number::Written(float, _) if *float != 0.0 => Self::Number(*float),
+            Number::Int(_) | Number::Float(_) | Number::Written(..) | Number::Big(_) => {
+                Self::Exact(number.clone())
+            }
         }
     }
 }

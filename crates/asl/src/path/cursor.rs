@@ -71,7 +71,7 @@ impl<'t> Cursor<'t> {
         match Lexer::new(self.rest()).token() {
             Ok((Token::Number(digits), _)) => {
                 self.at += digits.len();
-                match Number::from_literal(digits) {
+                match Number::from_literal(digits).map(Number::computed) {
                     Some(number) => Ok(number),
                     None => Self::error(start, format!("the number {digits} is out of range")),
                 }

@@ -79,6 +79,7 @@ impl<'a> Members<'a> {
 /// A number in one way of writing: `1`, `1.0` and `1e0` are the same.
 fn plain(number: &Number) -> String {
     match number {
+        Number::Written(float, _) => plain(&Number::Float(*float)),
         Number::Float(float) if float.fract() == 0.0 => format!("{:.0}", float + 0.0),
         Number::Big(_) if number.as_i64() == Some(0) => "0".to_owned(),
         Number::Int(_) | Number::Float(_) | Number::Big(_) => number.to_string(),
