@@ -9,6 +9,8 @@ mod ends;
 #[allow(dead_code, reason = "the tests of the door use the rest")]
 #[path = "../faulty/mod.rs"]
 mod faulty;
+#[path = "../stores/folder.rs"]
+mod folder;
 mod kit;
 mod leases;
 mod routing;

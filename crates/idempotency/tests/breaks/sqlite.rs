@@ -1,40 +1,19 @@
 //! What a handler can do to the transaction that it shares on SQLite.
 
 use crate::faulty::{Fault, Faulty, Verb};
+use crate::folder::Folder;
 use crate::kit::{Count, ask, key, over, post};
 use axum::Router;
 use http::StatusCode;
 use perdura_idempotency::store::sqlite::{Options, Sqlite, Transaction};
 use perdura_idempotency::{Policy, Routes, routes};
 use rusqlite::Connection;
-use std::path::PathBuf;
 use std::sync::Arc;
-
-/// A folder that goes with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("a folder");
-        Self(path)
-    }
-
-    fn file(&self) -> PathBuf {
-        self.0.join("records.sqlite")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).expect("the folder is ours");
-    }
-}
 
 /// A statement that fails may roll the whole transaction back, and then SQLite commits each further one by itself.
 #[tokio::test]
 async fn what_is_run_after_sqlite_rolled_back_is_not_committed_apart_from_its_record() {
-    let folder = Folder::new("rolled-back");
+    let folder = Folder::new();
     let prepare: fn(&Connection) -> rusqlite::Result<()> = |connection| {
         connection
             .execute_batch("CREATE TABLE IF NOT EXISTS payment (cents INTEGER NOT NULL CHECK (cents > 0))")
@@ -76,7 +55,7 @@ async fn what_is_run_after_sqlite_rolled_back_is_not_committed_apart_from_its_re
 /// The commit got nowhere, and of the release that finds this out the answer is lost too.
 #[tokio::test]
 async fn who_lost_a_transaction_without_a_trace_is_told_that_nothing_was_done() {
-    let folder = Folder::new("lost");
+    let folder = Folder::new();
     let sqlite = Sqlite::open(folder.file(), &Options::default()).expect("opening");
     let store = Faulty::new(Arc::new(sqlite));
     let layer = over(store.clone()).build().await.expect("a layer");

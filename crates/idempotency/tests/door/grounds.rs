@@ -1,6 +1,7 @@
 //! The stores that every promise is tried on, each with a clock that the test moves.
 
 use crate::clock::StandingClock;
+use crate::folder::Folder;
 use crate::redis_server::{self, Server};
 use crate::{at_rest, logs, pg};
 use http::Extensions;
@@ -8,9 +9,8 @@ use perdura_idempotency::conformance::Bench;
 use perdura_idempotency::store::sqlite::{Options, Sqlite};
 use perdura_idempotency::store::{Memory, Store, postgres, sqlite};
 use rusqlite::Connection;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// A store under test, and what handlers wrote beside their records.
@@ -129,23 +129,10 @@ pub(crate) fn memory() -> Arc<Ground> {
     Arc::new(Ground { bench, place: Place::Memory })
 }
 
-/// A folder that goes with the test.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What is left is under the target directory, and harms nobody.
-        drop(std::fs::remove_dir_all(&self.0));
-    }
-}
-
 pub(crate) fn sqlite() -> Arc<Ground> {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
     logs::capture();
-    let name = format!("door-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::create_dir_all(&folder).expect("a folder for the test");
-    let (file, clock) = (folder.join("door.db"), StandingClock::new());
+    let (folder, clock) = (Folder::new(), StandingClock::new());
+    let file = folder.file();
     let options = Options {
         prepare: |file| file.execute_batch("CREATE TABLE IF NOT EXISTS effect (n INTEGER NOT NULL)"),
         ..Options::default()
@@ -154,7 +141,7 @@ pub(crate) fn sqlite() -> Arc<Ground> {
         Arc::new(Sqlite::open_with_clock(&file, &options, clock.clock()).expect("a file to work with"))
     };
     let instances = [open(), open()];
-    let bench = clock.bench(instances, false, Folder(folder));
+    let bench = clock.bench(instances, false, folder);
     Arc::new(Ground { bench, place: Place::Sqlite(file) })
 }
 

@@ -12,6 +12,8 @@ mod duplicates;
 #[path = "../faulty/mod.rs"]
 mod faulty;
 mod floods;
+#[path = "../stores/folder.rs"]
+mod folder;
 mod grounds;
 mod idempot;
 mod identity;

@@ -11,6 +11,9 @@ mod clock;
 #[allow(dead_code, reason = "the tests of the door use the rest")]
 #[path = "../faulty/mod.rs"]
 mod faulty;
+#[cfg(feature = "sqlite")]
+#[path = "../stores/folder.rs"]
+mod folder;
 #[cfg(all(feature = "postgres", feature = "redis"))]
 #[expect(dead_code, reason = "the tests of the servers use the rest")]
 #[path = "../servers/pg.rs"]
@@ -92,16 +95,14 @@ fn every_broken_store_is_caught() {
 #[cfg(feature = "sqlite")]
 #[test]
 fn random_histories_of_one_sqlite_file_are_linearizable() {
+    use folder::Folder;
     use perdura_idempotency::store::sqlite::{Options, Sqlite};
 
     const HISTORIES: u64 = 150;
-    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join(format!("idempotency-histories-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder for the test");
     for seed in 0..HISTORIES {
-        let (file, clock) = (folder.join(format!("{seed}.db")), StandingClock::new());
+        let (folder, clock) = (Folder::new(), StandingClock::new());
         let open = || -> Arc<dyn Store> {
-            let store = Sqlite::open_with_clock(&file, &Options::default(), clock.clock());
+            let store = Sqlite::open_with_clock(folder.file(), &Options::default(), clock.clock());
             Arc::new(store.expect("a file to work with"))
         };
         let world = World::shared(
@@ -117,5 +118,4 @@ fn random_histories_of_one_sqlite_file_are_linearizable() {
             panic!("seed {seed}, on threads: {found}");
         }
     }
-    std::fs::remove_dir_all(&folder).expect("removing what the test made");
 }

@@ -1,6 +1,7 @@
 //! One SQLite file: the suite, and what is about files.
 
 use crate::clock::StandingClock;
+use crate::folder::Folder;
 use jiff::Timestamp;
 use perdura_idempotency::conformance::Bench;
 use perdura_idempotency::record::{
@@ -11,35 +12,9 @@ use perdura_idempotency::store::sqlite::{Options, Sqlite};
 use perdura_idempotency::store::{Store, StoreError, Swept};
 use rusqlite::Connection;
 use std::future::{Ready, ready};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use uuid::Uuid;
-
-/// A folder of its own, gone with the test.
-pub(crate) struct Folder(PathBuf);
-
-impl Folder {
-    pub(crate) fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("idempotency-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        std::fs::create_dir_all(&path).expect("a folder for the test");
-        Self(path)
-    }
-
-    pub(crate) fn file(&self) -> PathBuf {
-        self.0.join("idempotency.db")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What is left is under the target directory, and harms nobody.
-        drop(std::fs::remove_dir_all(&self.0));
-    }
-}
 
 fn bench() -> Ready<Bench> {
     let (folder, clock) = (Folder::new(), StandingClock::new());

@@ -1,7 +1,8 @@
 //! The transaction that a handler shares with its record, on SQLite.
 
 use crate::clock::StandingClock;
-use crate::sqlite::{Folder, answered, claim, granted, operation, standing};
+use crate::folder::Folder;
+use crate::sqlite::{answered, claim, granted, operation, standing};
 use axum::extract::FromRequestParts;
 use axum::response::IntoResponse;
 use http::{Extensions, Request, StatusCode};
