@@ -13,6 +13,7 @@ use perdura_store::record::TurnBody;
 use perdura_store::{
     After, CommitError, Failure, FailureKind, Filter, MachineChange, MachineId, MachineRecord, MapRunRow,
     NewMachine, Reader, Registered, Registry, Retention, Revised, Room, Store, Summary, SweepPlace, Swept,
+    complete_list,
 };
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -221,10 +222,17 @@ impl Door {
         self.ask(&self.others, |reply| Message::Show { execution, reply }).await.flatten()
     }
 
-    /// The execution in memory that has this name.
+    /// The execution that has this name and that no row may show yet. Where nobody is there to ask, the journal has it.
     pub async fn named(&self, machine: MachineId, name: Arc<str>) -> Result<Option<ExecutionId>, Failure> {
-        let named = self.ask(&self.others, |reply| Message::Named { machine, name, reply }).await;
-        named.ok_or_else(|| self.gone())
+        let asked = name.clone();
+        let named = self.ask(&self.others, |reply| Message::Named { machine, name: asked, reply }).await;
+        if let Some(named) = named {
+            return Ok(named);
+        }
+        let unlisted = self.reading(|reader| reader.unlisted()).await?;
+        let mut summaries = unlisted.into_iter().map(|unlisted| unlisted.summary);
+        let is_meant = |summary: &Summary| summary.machine == machine && summary.name.as_ref() == Some(&name);
+        Ok(summaries.find(is_meant).map(|summary| summary.execution))
     }
 
     /// How often a machine was changed through this door, or may have been: what was read of machines is out of date
@@ -248,22 +256,28 @@ impl Door {
 
     /// A page of executions, with those that no row shows yet.
     pub async fn list(&self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
-        let young = self.young(filter, after, most).await?;
         let asked = filter.clone();
+        // Where nobody is there to ask, the journal has them.
+        let Ok(young) = self.young(filter, after, most).await else {
+            return self.reading(move |reader| complete_list(reader, &asked, after, most)).await;
+        };
         let rows = self.reading(move |reader| reader.list(&asked, after, most)).await?;
         Ok(filter.complete(rows, young, after, most))
     }
 
     /// How many executions run that no row shows yet, children of Map Runs included.
     pub async fn unlisted(&self) -> Result<u64, Failure> {
-        self.ask(&self.others, |reply| Message::Unlisted { reply }).await.ok_or_else(|| self.gone())
+        match self.ask(&self.others, |reply| Message::Unlisted { reply }).await {
+            Some(unlisted) => Ok(unlisted),
+            None => self.reading(|reader| Ok(reader.unlisted()?.len() as u64)).await,
+        }
     }
 
     /// The Map Runs of an execution, in the order of their start.
     pub async fn map_runs(&self, execution: ExecutionId) -> Result<Vec<MapRunRow>, Failure> {
         let here = self.ask(&self.others, |reply| Message::MapRuns { execution, reply }).await;
-        let here = here.ok_or_else(|| self.gone())?;
         let mut runs = self.reading(move |reader| reader.map_runs(execution)).await?;
+        let here = here.unwrap_or_default();
         runs.retain(|run| here.iter().all(|here| here.id != run.id));
         runs.extend(here);
         runs.sort_by_key(|run| (run.started_at, run.id));
@@ -284,8 +298,7 @@ impl Door {
 
     /// A Map Run as it stands now, or as it ended.
     pub async fn map_run(&self, run: Uuid) -> Result<Option<MapRunRow>, Failure> {
-        let here = self.ask(&self.others, |reply| Message::MapRun { run, reply }).await;
-        if let Some(row) = here.ok_or_else(|| self.gone())? {
+        if let Some(row) = self.ask(&self.others, |reply| Message::MapRun { run, reply }).await.flatten() {
             return Ok(Some(*row));
         }
         self.reading(move |reader| reader.map_run(run)).await

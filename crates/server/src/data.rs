@@ -22,20 +22,6 @@ use perdura_store::{
 };
 use std::sync::Arc;
 
-/// A page of executions, with those that only the journal knows of.
-fn complete_list(
-    reader: &mut dyn Reader,
-    filter: &Filter,
-    after: After,
-    most: u32,
-) -> Result<Vec<Summary>, Failure> {
-    let mut unlisted = reader.unlisted()?;
-    unlisted.retain(|unlisted| unlisted.map_run == filter.map_run);
-    let unlisted = unlisted.into_iter().map(|unlisted| unlisted.summary).collect();
-    let rows = reader.list(filter, after, most)?;
-    Ok(filter.complete(rows, unlisted, after, most))
-}
-
 /// What can be asked of the data. Every answer is given after the commit. Calls wait for the disk.
 pub trait Data {
     /// Now.

@@ -28,5 +28,5 @@ pub use sqlite::{SqliteOptions, SqliteReader, SqliteStore};
 pub use store::{
     After, Aside, Clock, CommitError, Due, Failure, FailureKind, Filter, LedgerFilter, Left, Reader,
     Recovered, Recovery, Retention, Room, Stats, Store, StoredTurn, Summary, SweepPlace, Sweepable, Swept,
-    Unlisted,
+    Unlisted, complete_list,
 };

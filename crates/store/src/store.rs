@@ -584,3 +584,17 @@ pub trait Reader: Send {
     /// is signed with them.
     fn secret(&mut self) -> Result<[u8; 32], Failure>;
 }
+
+/// A page of executions, with those that only the journal knows of.
+pub fn complete_list(
+    reader: &mut dyn Reader,
+    filter: &Filter,
+    after: After,
+    most: u32,
+) -> Result<Vec<Summary>, Failure> {
+    let mut unlisted = reader.unlisted()?;
+    unlisted.retain(|unlisted| unlisted.map_run == filter.map_run);
+    let unlisted = unlisted.into_iter().map(|unlisted| unlisted.summary).collect();
+    let rows = reader.list(filter, after, most)?;
+    Ok(filter.complete(rows, unlisted, after, most))
+}

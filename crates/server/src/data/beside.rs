@@ -1,6 +1,6 @@
 //! The data as it is on disk, looked at without holding it: nobody is kept from writing, and nothing is written.
 
-use super::{Data, complete_list};
+use super::Data;
 use crate::Refusal;
 use crate::handle::activities::no_server;
 use perdura_engine::asl::machine::Machine;
@@ -8,7 +8,7 @@ use perdura_engine::{Arns, ExecutionId, Input, Outcome, TaskToken, Timestamp};
 use perdura_runtime::{RealClock, Start, Started, Taken, View};
 use perdura_store::{
     After, Failure, Filter, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention,
-    Room, Summary, SweepPlace, Swept,
+    Room, Summary, SweepPlace, Swept, complete_list,
 };
 use std::sync::Arc;
 

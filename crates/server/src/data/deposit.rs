@@ -3,7 +3,7 @@
 //! What is left is decided and committed as in a server, but nothing is performed: the calls that follow are on
 //! record, and the next process that runs makes them, as after a crash.
 
-use super::{Data, complete_list};
+use super::Data;
 use crate::Refusal;
 use crate::handle::activities::no_server;
 use perdura_engine::asl::json::Payload;
@@ -18,7 +18,7 @@ use perdura_runtime::{
 };
 use perdura_store::{
     After, CommitError, Failure, Filter, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry,
-    Retention, Room, Store, Summary, SweepPlace, Swept,
+    Retention, Room, Store, Summary, SweepPlace, Swept, complete_list,
 };
 use std::sync::{Arc, mpsc};
 
