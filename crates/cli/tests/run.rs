@@ -14,7 +14,7 @@ fn the_output_alone_goes_to_stdout_as_one_line() {
         .file("m.asl.json", &machine(r#""A": {"Type": "Pass", "End": true}"#))
         .file("in.json", "{\n  \"b\": 1.50,\n  \"a\": [12345678901234567890, null]\n}\n");
     let ended = scene.perdura(&["run", "m.asl.json", "--input", "@in.json"]);
-    ended.gives(r#"{"b":1.5,"a":[12345678901234567890,null]}"#);
+    ended.gives(r#"{"b":1.50,"a":[12345678901234567890,null]}"#);
     assert_eq!(ended.told(), ["A  entered"]);
     assert!(ended.stderr.ends_with(" ms\n") || ended.stderr.ends_with("after 0 s\n"), "{}", ended.stderr);
     let quiet = scene.perdura(&["run", "m.asl.json", "--quiet"]);
