@@ -350,7 +350,9 @@ impl Plan {
     /// In the place of other steps of the clock on the wall, so that true time tells what is early and what is late.
     fn draw_wrong_clocks(&mut self, dice: &mut Dice) {
         let is_likely = if self.trouble == Some(Trouble::Clocks) { 1_000 } else { 150 };
-        if !self.has(Trouble::Clocks) || self.steadfast || !dice.in_thousand(is_likely) {
+        // Two processes that take over from each other have two ideas of steady time, and nobody between them.
+        let is_possible = self.processes == 1 && !self.steadfast;
+        if !self.has(Trouble::Clocks) || !is_possible || !dice.in_thousand(is_likely) {
             return;
         }
         self.weather.step = 0;
