@@ -184,6 +184,8 @@ struct Reader<'n> {
     /// Labels of distributed Maps, with where each was first seen.
     labels: BTreeMap<&'n str, Span>,
     variables: variables::Variables,
+    /// How long the JSONata expressions are so far.
+    expression_bytes: usize,
 }
 
 impl<'n> Reader<'n> {
@@ -199,6 +201,7 @@ impl<'n> Reader<'n> {
             ends: vec![false; count],
             lost: vec![false; count],
             starts: vec![None; outline.flows.len()],
+            expression_bytes: 0,
             labels: BTreeMap::new(),
             variables: variables::Variables::default(),
         }

@@ -45,6 +45,21 @@ fn a_definition_beyond_the_hard_bound_is_refused_unread() {
 }
 
 #[test]
+fn a_megabyte_of_expressions_is_enough() {
+    let of = |count: usize| {
+        let expression = format!("{{% [{}1] %}}", "1,".repeat(511));
+        let output = vec![format!("\"{expression}\""); count].join(",");
+        format!(
+            r#"{{"QueryLanguage": "JSONata", "StartAt": "A", "States": {{"A": {{"Type": "Pass", "End": true, "Output": [{output}]}}}}}}"#
+        )
+    };
+    let reading = read_text("a.json", of(1_100));
+    assert_eq!(only(&reading).code, code::INVALID_JSONATA_EXPRESSION);
+    assert!(only(&reading).message.contains("1 MiB long together"), "{:?}", only(&reading));
+    assert!(read_text("a.json", of(1_000)).machine.is_some());
+}
+
+#[test]
 fn strict_reading_knows_the_bound_of_aws() {
     let padding = " ".repeat(STRICT_BYTES_MAX);
     let text = format!("{padding}{}", chain(1));

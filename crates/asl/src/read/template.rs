@@ -14,6 +14,9 @@ use crate::source::Span;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// How long the JSONata expressions of a definition may be together: read, each byte may take a hundred.
+const EXPRESSION_BYTES_MAX: usize = 1 << 20;
+
 /// Which members of `$states` there are, besides `input` and `context`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sight {
@@ -231,6 +234,17 @@ impl<'n> Reader<'n> {
         }
         let inner = &text[2..text.len() - 2];
         let before = 2 + inner.len() - inner.trim_start().len();
+        let was_too_long = self.expression_bytes > EXPRESSION_BYTES_MAX;
+        self.expression_bytes += inner.len();
+        if self.expression_bytes > EXPRESSION_BYTES_MAX {
+            // Once is enough: all that follow are beyond it too.
+            if !was_too_long {
+                let message = "The JSONata expressions of a definition may be 1 MiB long together";
+                let finding = self.findings.error(code::INVALID_JSONATA_EXPRESSION, at, node.span, message);
+                finding.hint("put data into the input, and divide the machine into children");
+            }
+            return None;
+        }
         match Expression::parse(inner.trim()) {
             Ok(expression) => {
                 self.reads_expression(&expression, at, node.span, sight);
