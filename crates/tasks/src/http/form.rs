@@ -111,7 +111,7 @@ mod tests {
             (r#"{"a":[{"b":1},{"b":2}]}"#, Commas, "a%5B0%5D%5Bb%5D=1&a%5B1%5D%5Bb%5D=2"),
             (r#"{"a":[]}"#, Commas, ""),
             (r#"{"a":[[1,2],[3]]}"#, Indices, "a%5B0%5D%5B0%5D=1&a%5B0%5D%5B1%5D=2&a%5B1%5D%5B0%5D=3"),
-            (r#"{"b":true,"n":1.50,"s":"ñ&=","z":null}"#, Indices, "b=true&n=1.5&s=%C3%B1%26%3D&z="),
+            (r#"{"b":true,"n":1.50,"s":"ñ&=","z":null}"#, Indices, "b=true&n=1.50&s=%C3%B1%26%3D&z="),
             (
                 r#"{"description":"Monthly subscription","metadata":{"order_details":"monthly report"}}"#,
                 Indices,

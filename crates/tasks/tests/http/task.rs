@@ -108,7 +108,7 @@ async fn a_request_carries_what_the_definition_says_and_the_key() {
     );
     let seen = only(&server);
     assert_eq!(seen.line(), "POST /v1/charges?v=2&q=a%20b%26c&n=1&n=true");
-    assert_eq!(seen.body, r#"{"amount":10.5,"to":"ñ"}"#);
+    assert_eq!(seen.body, r#"{"amount":10.50,"to":"ñ"}"#);
     assert_eq!(seen.header("x-list"), ["a", "2"]);
     assert_eq!(seen.header("content-length"), [seen.body.len().to_string()]);
     assert_eq!(seen.header("content-type"), ["application/json; charset=UTF-8"]);
