@@ -10,9 +10,9 @@ use perdura_engine::{EffectKey, ExecutionId};
 use std::collections::BTreeSet;
 use uuid::Uuid;
 
-/// Who is told that an execution ended.
+/// One to tell when an execution has ended.
 pub(super) enum Watcher {
-    /// Somebody outside.
+    /// A caller of the API or the library.
     Reply(Reply<Result<Ending, InputError>>),
     /// A step of another execution here.
     Step(ParentStep),
@@ -77,7 +77,7 @@ impl Watchers {
         }
     }
 
-    /// Those who wait for this end; nobody does after that.
+    /// Takes out everybody who waits for this execution to end.
     pub(super) fn take(&mut self, execution: ExecutionId) -> Vec<Watcher> {
         let taken = self.of.remove(&execution).unwrap_or_default();
         for step in taken.iter().filter_map(Watcher::step) {
@@ -117,7 +117,7 @@ impl Watchers {
         children
     }
 
-    /// Those who do not wait any more are not kept.
+    /// Forgets callers that have hung up.
     pub(super) fn forget_the_gone(&mut self) {
         self.of.retain(|_, watchers| {
             watchers.retain(Watcher::is_wanted);
