@@ -1,4 +1,7 @@
-//! The definitions that are in use, read; the others are in the store.
+//! The definitions that are in use, read, and those that were used last; the others are in the store.
+//!
+//! Read, a definition takes many times its text. So what nobody uses goes when all weigh more than their share of what
+//! may be in memory; what executions in memory use stays with them, and counts as they do.
 
 use crate::running::Unreadable;
 use perdura_engine::asl::machine::Machine;
@@ -9,15 +12,47 @@ use perdura_store::{MachineRecord, Reader, RevisionId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// What a definition weighs beside its text, and for each byte of it, once it is read: some take half as much, some twice.
+const WEIGHT: u64 = 4_096;
+const WEIGHT_OF_BYTE: u64 = 64;
+
 /// Definitions by revision.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Library {
-    machines: BTreeMap<RevisionId, (MachineRecord, Arc<Machine>)>,
+    machines: BTreeMap<RevisionId, Kept>,
+    /// What all of them weigh.
+    bytes: u64,
+    /// With more than this, what nobody uses goes.
+    bytes_max: u64,
+    uses: u64,
+}
+
+/// A definition that is read.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) record: MachineRecord,
+    pub(crate) machine: Arc<Machine>,
+    last_used: u64,
 }
 
 impl Library {
+    pub(crate) fn within(bytes_max: u64) -> Self {
+        Self { machines: BTreeMap::new(), bytes: 0, bytes_max, uses: 0 }
+    }
+
+    /// What the definitions weigh, roughly.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     pub(crate) fn put(&mut self, record: MachineRecord, machine: Arc<Machine>) {
-        self.machines.insert(record.revision, (record, machine));
+        let (revision, weight) = (record.revision, weight(&record));
+        self.uses += 1;
+        let kept = Kept { record, machine, last_used: self.uses };
+        if self.machines.insert(revision, kept).is_none() {
+            self.bytes += weight;
+        }
+        self.shrink();
     }
 
     /// One of them, looked up in the store where it is not known yet.
@@ -25,7 +60,7 @@ impl Library {
         &mut self,
         revision: RevisionId,
         reader: &mut dyn Reader,
-    ) -> Result<&(MachineRecord, Arc<Machine>), Unreadable> {
+    ) -> Result<&Kept, Unreadable> {
         if !self.machines.contains_key(&revision) {
             let record = reader
                 .revision(revision)?
@@ -34,12 +69,75 @@ impl Library {
                 .ok_or_else(|| Damage(format!("the definition of {} cannot be read", record.name)))?;
             self.put(record, Arc::new(machine));
         }
-        Ok(&self.machines[&revision])
+        self.uses += 1;
+        let kept = self.machines.get_mut(&revision);
+        let kept = kept.ok_or_else(|| Damage(format!("the definition {} is not kept", revision.0)))?;
+        kept.last_used = self.uses;
+        Ok(kept)
     }
+
+    /// Where there is too much, what nobody uses goes, the longest unused first, until half of the share is free. The last
+    /// one used stays.
+    pub(crate) fn shrink(&mut self) {
+        if self.bytes <= self.bytes_max {
+            return;
+        }
+        let is_idle = |kept: &Kept| Arc::strong_count(&kept.machine) == 1 && kept.last_used < self.uses;
+        let mut idle: Vec<_> = (self.machines.iter())
+            .filter(|(_, kept)| is_idle(kept))
+            .map(|(revision, kept)| (kept.last_used, *revision))
+            .collect();
+        idle.sort_unstable();
+        for (_, revision) in idle {
+            if self.bytes <= self.bytes_max / 2 {
+                return;
+            }
+            let gone = self.machines.remove(&revision);
+            self.bytes -= gone.map_or(0, |gone| weight(&gone.record));
+        }
+    }
+}
+
+fn weight(record: &MachineRecord) -> u64 {
+    WEIGHT + WEIGHT_OF_BYTE * record.definition.len() as u64
 }
 
 /// A definition that was found valid when it was stored.
 pub fn read_definition(record: &MachineRecord) -> Option<Machine> {
     let options = ReadOptions { machine_type: record.kind, strict: false };
     read(&Source::new(&*record.name, &*record.definition), &options).machine
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perdura_engine::Timestamp;
+    use perdura_engine::asl::machine::MachineType;
+    use perdura_store::{MemoryStore, NewMachine, Store};
+
+    const PASS: &str = r#"{"StartAt": "P", "States": {"P": {"Type": "Pass", "End": true}}}"#;
+
+    #[test]
+    fn what_was_used_last_or_is_in_use_stays_and_the_rest_is_read_again() {
+        let mut store = MemoryStore::new(1);
+        let mut deploy = |name: &str| {
+            let (name, definition) = (name.into(), PASS.into());
+            let kind = MachineType::Standard;
+            let new = NewMachine { name, kind, definition, role_arn: None, settings: None, at: Timestamp(0) };
+            store.deploy(&new).unwrap()
+        };
+        let records = ["a", "b", "c", "d"].map(&mut deploy);
+        let [a, b, c, d] = records.each_ref().map(|record| record.revision);
+        let mut reader = store.reader().unwrap();
+        let mut library = Library::within(3 * weight(&records[0]));
+        let used = library.find(a, &mut *reader).unwrap().machine.clone();
+        for revision in [b, c, b, d] {
+            library.find(revision, &mut *reader).unwrap();
+        }
+        // Half of the share is free now, but for what is in use and what came last.
+        assert_eq!(library.machines.keys().copied().collect::<Vec<_>>(), [a, d]);
+        assert_eq!(library.bytes(), 2 * weight(&records[0]));
+        assert!(Arc::ptr_eq(&used, &library.find(a, &mut *reader).unwrap().machine));
+        assert_eq!(library.find(c, &mut *reader).unwrap().record.revision, c);
+    }
 }

@@ -359,12 +359,13 @@ impl Node {
             Some(at) => Arc::new(Restored { inner: destinations, at }),
             None => destinations,
         };
+        let room = Room::within(bounds);
         let mut node = Self {
             reader: store.reader()?,
             timers: Timers::new(&shards),
             shards,
             shard_count: store.shards(),
-            library: Library::default(),
+            library: Library::within(room.library_bytes_max()),
             rebuilding: Rebuilding { destinations, now: moment.now },
             opened_at: moment.now,
             performs,
@@ -382,7 +383,7 @@ impl Node {
             anchor: Anchor::default(),
             stale: Vec::new(),
             unread: Vec::new(),
-            room: Room::within(bounds),
+            room,
             shows_at: moment.steady.after_ms(SHOW_EVERY_MS),
             parked: 0,
             map_runs: MapRuns::default(),
@@ -611,6 +612,7 @@ impl Node {
             self.look_after_map_runs(moment);
             self.watchers.forget_the_gone();
             self.activities.forget_the_gone();
+            self.library.shrink();
         }
         for id in std::mem::take(&mut self.stale) {
             self.gather_as_it_is(id, moment, true);

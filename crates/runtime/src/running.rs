@@ -290,7 +290,7 @@ impl Fold {
     ) -> Result<(), Unreadable> {
         self.tail = Some(Tail { first: content.tail_from, bytes: Vec::new() });
         if let Some(state) = &content.state {
-            let machine = library.find(row.revision, reader)?.1.clone();
+            let machine = library.find(row.revision, reader)?.machine.clone();
             let bytes = record::open(&state.bytes)?;
             let mut deserializer = serde_json::Deserializer::from_slice(&bytes);
             let execution = Execution::deserialize(machine, &mut deserializer)
@@ -349,7 +349,7 @@ impl Fold {
         let running = match (&mut self.running, body.begun) {
             (Some(running), None) => running,
             (none @ None, Some(begun)) => {
-                let machine = library.find(begun.revision, reader)?.1.clone();
+                let machine = library.find(begun.revision, reader)?.machine.clone();
                 let execution = Execution::new(machine, begun.identity.clone());
                 none.insert(Running::new(&begun, execution, Timestamp(0)))
             }

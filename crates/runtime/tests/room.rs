@@ -262,6 +262,50 @@ fn starts_wait_for_room_in_memory_and_are_refused_after_a_while() {
     assert_eq!((scene.in_memory(), scene.made), (0, started + 1));
 }
 
+/// A machine that is read takes about this much, and calls out once.
+fn heavy(bytes: usize) -> String {
+    WORK.replacen('{', &format!("{{\"Comment\": \"{}\", ", "x".repeat(bytes / 64)), 1)
+}
+
+#[test]
+fn definitions_in_use_fill_memory_as_payloads_do_and_those_that_nobody_uses_make_room() {
+    let mut scene = Scene::new(Bounds { bytes_max: 1_000_000, ..Bounds::default() });
+    let mut machines = (0..100)
+        .map(|n| format!("heavy-{n}"))
+        .map(|name| scene.deploy(&name, &heavy(100_000)))
+        .collect::<Vec<_>>();
+    let mut started = 0;
+    let waiting = loop {
+        let answered = scene.start(machines.pop().expect("definitions have no bound"), "1");
+        match answered.try_recv() {
+            Ok(answer) => started += usize::from(answer.is_ok()),
+            Err(_) => break answered,
+        }
+    };
+    assert!((5..=12).contains(&started), "{started}");
+    while scene.answer_one() {}
+    scene.pass(1_100);
+    assert!(waiting.try_recv().unwrap().is_ok());
+    for machine in machines {
+        let answered = scene.start(machine, "1");
+        while scene.answer_one() {}
+        scene.pass(1_100);
+        assert!(answered.try_recv().unwrap().is_ok());
+    }
+    assert_eq!((scene.in_memory(), scene.made), (0, 100));
+}
+
+#[test]
+fn a_definition_that_weighs_more_than_there_may_be_has_its_executions_one_after_the_other() {
+    let mut scene = Scene::new(Bounds { bytes_max: 1_000_000, ..Bounds::default() });
+    let heavy = scene.deploy("heavy", &heavy(2_000_000));
+    let answers = [(); 3].map(|()| scene.ask_for(heavy, "1"));
+    scene.go_on();
+    assert_eq!(scene.calls.len(), 1);
+    while scene.answer_one() {}
+    assert!(answers.iter().all(|answer| answer.try_recv().unwrap().is_ok()));
+}
+
 #[test]
 fn a_node_that_finds_more_than_it_may_hold_comes_up_and_takes_it_up_piece_by_piece() {
     let mut scene = Scene::new(Bounds::default());

@@ -164,7 +164,7 @@ impl Node {
             }
         };
         let (record, machine) = match self.library.find(revision, &mut *self.reader) {
-            Ok((record, machine)) => (record.clone(), machine.clone()),
+            Ok(kept) => (kept.record.clone(), kept.machine.clone()),
             Err(Unreadable::Unavailable(failure)) => return Err(unread(failure)),
             Err(error @ Unreadable::Damaged(_)) => {
                 return Err(NotBegun::Refused(Fault::new(RUNTIME, error.to_string())));

@@ -1,7 +1,7 @@
 //! Room: how much may be in memory at once, how many executions may run, and who waits for a place.
 //!
-//! Memory is counted in bytes of payload, roughly: what an execution weighs follows from its largest Turn. Where there
-//! is no room, starts wait for a while and are refused after that, sleepers sleep on, and children wait as long as it
+//! Memory is counted in bytes of payload, roughly: what an execution weighs follows from its largest Turn. Definitions
+//! that are read count beside them. Where there is no room, starts wait for a while and are refused after that, sleepers sleep on, and children wait as long as it
 //! takes. Children count like all executions. So that parents that fill every place cannot wait for each other for
 //! ever, one line of descent goes on where there is no place: one child at a time, and children of that one. How far
 //! down its line a child is stands in its first Turn, so a process that begins adds nothing to a line that is full.
@@ -19,6 +19,8 @@ const IN_MEMORY_MAX: usize = 100_000;
 const STARTS_WAIT_FOR_MS: i64 = 5_000;
 /// Starts that wait hold at most this share of what may be in memory.
 const WAITING_SHARE: u64 = 8;
+/// Definitions that nobody uses weigh at most this share.
+const LIBRARY_SHARE: u64 = 8;
 /// How deep a line of descent may go where there is no place.
 const NESTED_MAX: u32 = 64;
 
@@ -64,6 +66,11 @@ impl Room {
         Self { bounds, ..Self::default() }
     }
 
+    /// What definitions may weigh before those that nobody uses go.
+    pub(super) fn library_bytes_max(&self) -> u64 {
+        self.bounds.bytes_max / LIBRARY_SHARE
+    }
+
     pub(super) fn ended(&mut self, execution: ExecutionId) {
         self.running = self.running.saturating_sub(1);
         self.nested.remove(&execution);
@@ -93,7 +100,9 @@ impl Room {
 impl Node {
     /// There is room in memory for one more.
     pub(super) fn has_room(&self) -> bool {
-        self.slots.len() < IN_MEMORY_MAX && self.room.bytes < self.room.bounds.bytes_max
+        let bytes = self.room.bytes + self.library.bytes();
+        // One alone has room, however much it weighs.
+        self.slots.is_empty() || self.slots.len() < IN_MEMORY_MAX && bytes < self.room.bounds.bytes_max
     }
 
     /// How many bytes the executions in memory weigh, roughly.

@@ -38,7 +38,7 @@ impl Node {
         moment: &Moment,
     ) {
         let (record, machine) = match self.library.find(start.revision, &mut *self.reader) {
-            Ok((record, machine)) => (record.clone(), machine.clone()),
+            Ok(kept) => (kept.record.clone(), kept.machine.clone()),
             Err(Unreadable::Damaged(damage)) => {
                 tracing::error!(what = damage.0, "a start names a definition that cannot be used");
                 return reply.send(Err(StartError::NoMachine));
