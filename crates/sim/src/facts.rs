@@ -27,6 +27,8 @@ pub(crate) struct Facts {
     ahead: BTreeMap<Life, BTreeSet<i64>>,
     /// How far the wall was ahead, from when on.
     pub(crate) walls: Vec<(i64, i64)>,
+    /// From when to when a process was paused.
+    pub(crate) pauses: Vec<(i64, i64)>,
     /// Calls, in the order in which they left.
     pub(crate) left: Vec<Left>,
     /// Tasks that workers got.

@@ -9,16 +9,23 @@ use crate::observed::ends_wait;
 use perdura_engine::{Event, EventKind, Execution, Note, Record, StrandId, Turn};
 use std::collections::BTreeMap;
 
-/// A Turn is on disk within this time after it was decided.
+/// A Turn is on disk within this time after it was decided, unless its process was paused in between.
 const COMMITTED_WITHIN_MS: i64 = 8_000;
 /// For so long nobody is there between two processes, and nothing was put on record before.
 const NOBODY_FOR_MS: i64 = 40_000;
 
-/// Something that may take so long, since then.
+/// Something that may take so long, since a Turn.
 #[derive(Clone, Copy)]
 struct Span {
-    since: i64,
+    since: On,
     ms: i64,
+}
+
+/// A Turn that was decided at that time at the earliest, and was on disk then.
+#[derive(Clone, Copy)]
+struct On {
+    decided_from: i64,
+    disk_at: i64,
     wall: Wall,
 }
 
@@ -46,20 +53,30 @@ pub(super) fn by_true_time(evidence: &Evidence<'_>, history: &History) -> Vec<St
     let mut wall = Wall::default();
     for (turn, number) in history.turns.iter().zip(1..) {
         let Some(seen) = disk.observed.turns.get(&(history.id, number)) else { continue };
-        wall = wall.or_worse(wall_at(evidence, seen.at));
-        for what in waiting.take(history, turn, (seen.at, wall), latest(evidence)) {
+        let decided_from = decided_from(evidence, seen.at);
+        wall = wall.or_worse(wall_between(evidence, decided_from, seen.at));
+        let on = On { decided_from, disk_at: seen.at, wall };
+        for what in waiting.take(history, turn, on, latest(evidence)) {
             complaints.push(format!("{} ({}): {what}", history.id, history.name()));
         }
     }
     complaints
 }
 
-/// How wrong the wall was when a Turn was decided that was committed then.
-fn wall_at(evidence: &Evidence<'_>, at: i64) -> Wall {
+/// Since when a Turn may have been decided that was on disk then.
+fn decided_from(evidence: &Evidence<'_>, disk_at: i64) -> i64 {
+    let from = disk_at - COMMITTED_WITHIN_MS;
+    let pauses = evidence.sim.facts.pauses.iter();
+    let across = pauses.filter(|(paused, until)| *paused <= disk_at && *until >= from);
+    across.map(|(paused, _)| paused - COMMITTED_WITHIN_MS).fold(from, i64::min)
+}
+
+/// How wrong the wall was in a while.
+fn wall_between(evidence: &Evidence<'_>, begin: i64, end: i64) -> Wall {
     let walls = &evidence.sim.facts.walls;
     let held = walls.iter().enumerate().filter(|(index, (from, _))| {
         let to = walls.get(index + 1).map_or(i64::MAX, |(next, _)| *next);
-        *from <= at && to >= at - COMMITTED_WITHIN_MS
+        *from <= end && to >= begin
     });
     held.map(|(_, (_, ahead))| Wall { ahead_ms: (*ahead).max(0), is_behind: *ahead < 0 })
         .fold(Wall::default(), Wall::or_worse)
@@ -77,20 +94,21 @@ impl Wall {
 }
 
 impl Waiting {
-    fn take(&mut self, history: &History, turn: &Turn, (at, wall): (i64, Wall), latest: i64) -> Vec<String> {
+    fn take(&mut self, history: &History, turn: &Turn, on: On, latest: i64) -> Vec<String> {
         let mut complaints = Vec::new();
+        let at = on.disk_at;
         for record in &turn.records {
             let ended = match record {
                 Record::Note(Note::Resting { strand, until, wall: false, .. }) => {
                     if let Some(event) = turn.events().last() {
                         let ms = until.0 - event.steady().0;
-                        self.rests.insert(*strand, Span { since: at, ms, wall });
+                        self.rests.insert(*strand, Span { since: on, ms });
                     }
                     continue;
                 }
                 Record::Note(Note::Woken { strand }) => *strand,
                 Record::Event(event) => {
-                    complaints.extend(self.event(history, event, (at, wall)));
+                    complaints.extend(self.event(history, event, on));
                     if !ends_wait(&event.kind) {
                         continue;
                     }
@@ -100,8 +118,8 @@ impl Waiting {
             };
             if let Some(rest) = self.rests.remove(&ended) {
                 complaints.extend(rest.early(at, "a wait"));
-                let due = rest.since + rest.ms;
-                if at > (due + rest.wall.ahead_ms).max(latest) + LATE_MS {
+                let due = rest.due();
+                if at > (due + rest.since.wall.ahead_ms).max(latest) + LATE_MS {
                     complaints.push(format!("a wait until {due} by true time ended late, at {at}"));
                 }
             }
@@ -109,8 +127,9 @@ impl Waiting {
         complaints
     }
 
-    fn event(&mut self, history: &History, event: &Event, (at, wall): (i64, Wall)) -> Option<String> {
-        let span = |seconds: u64| Span { since: at, ms: seconds as i64 * 1_000, wall };
+    fn event(&mut self, history: &History, event: &Event, on: On) -> Option<String> {
+        let span = |seconds: u64| Span { since: on, ms: seconds as i64 * 1_000 };
+        let at = on.disk_at;
         match &event.kind {
             EventKind::ExecutionStarted { .. } | EventKind::ExecutionRedriven { .. } => {
                 let machine = history.execution.as_ref().map(Execution::machine);
@@ -129,7 +148,7 @@ impl Waiting {
             }
             EventKind::TaskStarted { .. } => {
                 if let Some(call) = self.calls.get_mut(&event.strand) {
-                    (call.since, call.wall) = (at, wall);
+                    call.since = on;
                 }
                 None
             }
@@ -141,11 +160,16 @@ impl Waiting {
 }
 
 impl Span {
+    /// When it is over, if it was decided as it came to disk.
+    fn due(self) -> i64 {
+        self.since.disk_at + self.ms
+    }
+
     /// The start may have been decided a while before it was on disk.
     fn early(self, at: i64, what: &str) -> Option<String> {
-        let due = self.since + self.ms;
-        let unknown_ms = if self.wall.is_behind { NOBODY_FOR_MS } else { 0 };
-        (at < due - COMMITTED_WITHIN_MS - unknown_ms)
+        let due = self.due();
+        let unknown_ms = if self.since.wall.is_behind { NOBODY_FOR_MS } else { 0 };
+        (at < self.since.decided_from + self.ms - unknown_ms)
             .then(|| format!("{what} until {due} by true time ended early, at {at}"))
     }
 }

@@ -26,7 +26,9 @@ impl Sim {
             }
             Fault::Pause(process, for_ms) => {
                 self.facts.count("pauses");
-                self.processes[process].paused_until = self.clock.now() + for_ms;
+                let (from, until) = (self.clock.now(), self.clock.now() + for_ms);
+                self.facts.pauses.push((from, until));
+                self.processes[process].paused_until = until;
             }
             Fault::Replace(process, for_ms) => self.replace(process, for_ms),
             Fault::SetWall(ahead_ms) => self.set_wall(ahead_ms),
