@@ -65,9 +65,10 @@ impl Refusal {
 impl From<Failure> for Refusal {
     fn from(failure: Failure) -> Self {
         let (kind, remedy) = match failure.kind {
-            FailureKind::DiskFull => {
-                (RefusalKind::Unavailable, "make room on the disk; perdura goes on by itself")
-            }
+            FailureKind::DiskFull => (
+                RefusalKind::Unavailable,
+                "make room on the disk; a server that runs goes on by itself, one that did not begin is started again",
+            ),
             FailureKind::ReadOnly => (
                 RefusalKind::Broken,
                 "let perdura write to the data directory, or name another one with --data",
