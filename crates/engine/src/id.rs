@@ -219,7 +219,14 @@ impl TryFrom<Arc<str>> for EffectKey {
 impl EffectKey {
     /// The key of one round of one visit to a state at its place in Map and Parallel.
     pub fn new(execution: ExecutionId, place: &StepPlace<'_>, round: Round) -> Self {
-        Self(format!("{execution}:{place}:{}", round.0).into())
+        // Written by hand: every Turn makes some, and `format!` would take most of the time.
+        let mut key = String::with_capacity(64 + place.state.len() + place.place.len());
+        key.push_str(execution.0.hyphenated().encode_lower(&mut Uuid::encode_buffer()));
+        key.push(':');
+        place.write(&mut key);
+        key.push(':');
+        push_number(&mut key, round.0);
+        Self(key.into())
     }
 
     /// For people: `…:SendToGov#17:1`.
@@ -274,17 +281,34 @@ pub struct StepPlace<'a> {
     pub visit: u32,
 }
 
-impl fmt::Display for StepPlace<'_> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl StepPlace<'_> {
+    /// As keys have it.
+    pub(crate) fn write(&self, text: &mut String) {
         // A name with one of our marks in it must not look like another step's place.
         let mut rest = self.state;
-        while let Some(at) = rest.find(['%', '[', ']', '#', ':']) {
-            write!(formatter, "{}%{:02X}", &rest[..at], rest.as_bytes()[at])?;
+        while let Some(at) = rest.bytes().position(|byte| matches!(byte, b'%' | b'[' | b']' | b'#' | b':')) {
+            text.push_str(&rest[..at]);
+            text.push_str(match rest.as_bytes()[at] {
+                b'%' => "%25",
+                b'[' => "%5B",
+                b']' => "%5D",
+                b'#' => "%23",
+                _ => "%3A",
+            });
             rest = &rest[at + 1..];
         }
-        formatter.write_str(rest)?;
-        write!(formatter, "{}#{}", self.place, self.visit)
+        text.push_str(rest);
+        text.push_str(self.place);
+        text.push('#');
+        push_number(text, self.visit);
     }
+}
+
+fn push_number(text: &mut String, number: u32) {
+    if number >= 10 {
+        push_number(text, number / 10);
+    }
+    text.push(char::from(b'0' + (number % 10) as u8));
 }
 
 /// What a callback or an activity worker returns to end its task: whose it is, and a secret that proves it.
@@ -399,6 +423,13 @@ mod tests {
             .map(|(ms, bits)| ExecutionId::beginning(Timestamp(ms), bits << 48));
         assert!(ids[0] < ids[2] && ids[1] < ids[2] && ids[0] != ids[1], "{ids:?}");
         assert_eq!(ids.map(|id| id.uuid().get_version_num()), [7; 3]);
+    }
+
+    #[test]
+    fn every_mark_in_a_name_is_escaped_and_numbers_are_written_in_full() {
+        let key = key("a%b[c]d#e:f", "[10]", u32::MAX, 100);
+        let id = ExecutionId::from_random(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
+        assert_eq!(key.readable(), format!("{id}:a%25b%5Bc%5Dd%23e%3Af[10]#4294967295:100"));
     }
 
     #[test]

@@ -108,13 +108,19 @@ pub(crate) fn keeper(table: &Draft<'_>, strand: StrandId) -> Option<StrandId> {
 /// The step's place, the same in every run.
 fn place(table: &Draft<'_>, strand: StrandId) -> Option<Arc<str>> {
     let found = table.peek(strand)?;
-    let visit = table.visits(strand, found.step.as_ref()?.state);
-    let key = found.key(table.base.identity.id, &table.base.machine, visit)?;
-    Some(key.step().into())
+    let step = found.step.as_ref()?;
+    let visit = table.visits(strand, step.state);
+    let mut place = String::new();
+    found.step_place(step, &table.base.machine, visit).write(&mut place);
+    Some(place.into())
 }
 
 /// A strand's step is about to be gone: what the next run needs of it is kept.
 pub(crate) fn keep(table: &mut Draft<'_>, strand: StrandId) {
+    // Nothing around most strands may be run again.
+    if keeper(table, strand).is_none() {
+        return;
+    }
     let Some(step) = table.peek(strand).and_then(|strand| strand.step.as_ref()) else { return };
     let kept = match &table.base.machine.state(step.state).kind {
         Kind::Task(_) => Kept::of(step),
@@ -130,7 +136,8 @@ pub(crate) fn keep(table: &mut Draft<'_>, strand: StrandId) {
 
 /// This is what the next run shall know of the strand's step.
 pub(crate) fn put(table: &mut Draft<'_>, strand: StrandId, kept: Kept) {
-    let (Some(keeper), Some(place)) = (keeper(table, strand), place(table, strand)) else { return };
+    let Some(keeper) = keeper(table, strand) else { return };
+    let Some(place) = place(table, strand) else { return };
     let bytes = kept.bytes();
     let is_too_much = table.core().kept_bytes + bytes > KEPT_BYTES_MAX;
     let kept = match kept {

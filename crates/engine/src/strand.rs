@@ -251,8 +251,12 @@ impl Strand {
 
     pub(crate) fn key(&self, execution: ExecutionId, machine: &Machine, visit: u32) -> Option<EffectKey> {
         let step = self.step.as_ref()?;
-        let state = &machine.state(step.state).name;
-        Some(EffectKey::new(execution, &StepPlace { state, place: &self.place, visit }, step.round))
+        Some(EffectKey::new(execution, &self.step_place(step, machine, visit), step.round))
+    }
+
+    /// Where its step stands, the same in every round.
+    pub(crate) fn step_place<'a>(&'a self, step: &Step, machine: &'a Machine, visit: u32) -> StepPlace<'a> {
+        StepPlace { state: &machine.state(step.state).name, place: &self.place, visit }
     }
 
     /// The token of its running attempt.
