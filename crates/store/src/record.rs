@@ -4,6 +4,8 @@
 //! that a disk has spoilt is found when it is read, not believed. Inside are bodies in JSON, whose shape the golden
 //! files of the engine pin; so a record of today is read by every later version.
 
+mod json;
+
 use crate::group::{ChildOf, MachineId, Nesting, RevisionId, Totals};
 use crate::store::StoredTurn;
 use perdura_engine::{EffectKey, ExecutionId, Identity, Turn};
@@ -232,7 +234,7 @@ pub fn write_turn(buffer: &mut Vec<u8>, begun: Option<&Begun>, turn: &Turn) {
         turn: &'a Turn,
     }
     let start = buffer.len();
-    serde_json::to_writer(&mut *buffer, &Borrowed { begun, turn }).expect("what is recorded can be written");
+    json::write(buffer, &Borrowed { begun, turn }).expect("what is recorded can be written");
     if cfg!(debug_assertions) {
         let read = TurnBody::read(&buffer[start..]).expect("what is recorded can be read back");
         assert_eq!((read.begun.as_ref(), &read.turn), (begun, turn), "a Turn is read back as it was decided");
