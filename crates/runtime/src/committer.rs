@@ -26,6 +26,8 @@ const SLEEPS_FOR_MS: i64 = 1_000;
 const JOURNAL_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// Nor more rows than this.
 const JOURNAL_ROWS_MAX: usize = 4_096;
+/// How much room the Turns of the next group are given in advance at most.
+const ROOM_MAX: u64 = 1024 * 1024;
 /// How many old runners one commit takes down.
 const SNAPSHOTS_AT_ONCE: usize = 16;
 
@@ -128,6 +130,8 @@ struct Held {
     row_bytes: u64,
     /// Bytes of journal less bytes of snapshots: what old runners may cost.
     credit: i64,
+    /// How large the last group's Turns were: the next one's will hardly be larger.
+    last_bytes: u64,
     /// See [`Committer::read_back`].
     reads_back: bool,
 }
@@ -151,6 +155,7 @@ impl Committer {
             row_bytes: rows.values().sum(),
             rows: rows.into_iter().collect(),
             credit: 0,
+            last_bytes: 0,
             reads_back: cfg!(debug_assertions),
             lease,
         };
@@ -205,7 +210,8 @@ impl Committer {
     pub fn add(&mut self, item: Item) {
         let shard = Shard::of(item.running.id(), self.count);
         let held = self.shards.get_mut(&shard).expect("Turns are decided only on Shards that are held");
-        self.done.push(self.drafts.entry(shard).or_default().add(item, held));
+        let draft = self.drafts.entry(shard).or_insert_with(|| Draft::with_room(held.last_bytes));
+        self.done.push(draft.add(item, held));
     }
 
     /// Writes Map Runs with the next group.
@@ -272,7 +278,7 @@ impl Prepared {
 
     /// Writes it. On an error the executions are gone with it: what is true is on disk.
     pub fn write(mut self, store: &mut dyn Store) -> Result<Committed, CommitError> {
-        for (part, journal) in self.group.parts.iter_mut().zip(&self.journals) {
+        for (part, journal) in self.group.parts.iter_mut().zip(self.journals) {
             if part.position.is_some() {
                 part.journal = journal.seal();
             }
@@ -334,6 +340,11 @@ struct Draft {
 }
 
 impl Draft {
+    fn with_room(bytes: u64) -> Self {
+        let journal = JournalWriter::with_room(bytes.min(ROOM_MAX) as usize);
+        Self { journal, ..Self::default() }
+    }
+
     fn add(&mut self, item: Item, held: &mut Held) -> Done {
         let Item { running, decision, begun, is_idle, is_stale, is_put_off, moment } = item;
         let mut done = Done {
@@ -436,6 +447,7 @@ impl Draft {
     }
 
     fn finish(mut self, held: &mut Held) -> (Part, JournalWriter) {
+        held.last_bytes = self.bytes;
         let position = (self.turns > 0).then_some(held.next);
         if let Some(position) = position {
             self.journal.set_totals(&held.totals);

@@ -10,6 +10,7 @@ use crate::group::{ChildOf, MachineId, Nesting, RevisionId, Totals};
 use crate::store::StoredTurn;
 use perdura_engine::{EffectKey, ExecutionId, Identity, Turn};
 use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
 use uuid::Uuid;
 
 /// The version of the format that is written.
@@ -24,6 +25,10 @@ const HEADER: usize = 6;
 const WORTH_COMPRESSING: usize = 64;
 /// LZ4 makes nothing smaller than by this: a size that says otherwise is damage.
 const RATIO_MAX: usize = 256;
+/// How much room to compress into a thread keeps.
+const ROOM_KEPT: usize = 1 << 20;
+/// The most that the totals of a journal row take.
+const TOTALS_BYTES_MAX: usize = 10 * (1 + Totals::NAMES.len());
 
 /// Bytes that are not what was written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,27 +39,45 @@ fn damage<T>(what: impl Into<String>) -> Result<T, Damage> {
     Err(Damage(what.into()))
 }
 
+thread_local! {
+    /// Room to compress into. Cleared room for each record would take a third as long as compressing itself.
+    static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 /// Seals content.
 pub fn seal(content: &[u8]) -> Vec<u8> {
-    let mut sealed = vec![VERSION, PLAIN, 0, 0, 0, 0];
+    let mut sealed = Vec::new();
     if content.len() >= WORTH_COMPRESSING {
-        sealed.resize(HEADER + 4 + lz4_flex::block::get_maximum_output_size(content.len()), 0);
-        let written = lz4_flex::block::compress_into(content, &mut sealed[HEADER + 4..])
-            .expect("the room is as large as the format can ask for");
-        if written + 4 < content.len() {
-            sealed[1] = LZ4;
-            sealed[HEADER..HEADER + 4].copy_from_slice(&(content.len() as u32).to_le_bytes());
-            sealed.truncate(HEADER + 4 + written);
-        } else {
-            sealed.truncate(HEADER);
-        }
+        ROOM.with_borrow_mut(|room| compress(content, room, &mut sealed));
     }
-    if sealed[1] == PLAIN {
+    if sealed.is_empty() {
+        sealed.reserve_exact(HEADER + content.len());
+        sealed.extend_from_slice(&[VERSION, PLAIN, 0, 0, 0, 0]);
         sealed.extend_from_slice(content);
     }
     let checksum = checksum(VERSION, sealed[1], &sealed[HEADER..]);
     sealed[2..HEADER].copy_from_slice(&checksum.to_le_bytes());
     sealed
+}
+
+/// Seals content compressed, without a checksum yet, if that makes it smaller.
+fn compress(content: &[u8], room: &mut Vec<u8>, sealed: &mut Vec<u8>) {
+    let most = lz4_flex::block::get_maximum_output_size(content.len());
+    if room.len() < most {
+        room.resize(most, 0);
+    }
+    let written = lz4_flex::block::compress_into(content, room)
+        .expect("the room is as large as the format can ask for");
+    if written + 4 < content.len() {
+        sealed.reserve_exact(HEADER + 4 + written);
+        sealed.extend_from_slice(&[VERSION, LZ4, 0, 0, 0, 0]);
+        sealed.extend_from_slice(&(content.len() as u32).to_le_bytes());
+        sealed.extend_from_slice(&room[..written]);
+    }
+    if most > ROOM_KEPT {
+        room.truncate(ROOM_KEPT);
+        room.shrink_to_fit();
+    }
 }
 
 fn checksum(version: u8, method: u8, content: &[u8]) -> u32 {
@@ -115,16 +138,30 @@ fn take<'b>(bytes: &mut &'b [u8], length: usize) -> Result<&'b [u8], Damage> {
 }
 
 /// A journal row in the making: the totals after it, then its Turns.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct JournalWriter {
     totals: Totals,
+    /// Behind room for the totals.
     turns: Vec<u8>,
+}
+
+impl Default for JournalWriter {
+    fn default() -> Self {
+        Self::new(&Totals::default())
+    }
 }
 
 impl JournalWriter {
     /// An empty one.
     pub fn new(totals: &Totals) -> Self {
-        Self { totals: *totals, turns: Vec::new() }
+        Self { totals: *totals, turns: vec![0; TOTALS_BYTES_MAX] }
+    }
+
+    /// An empty one with room for so many bytes of Turns.
+    pub fn with_room(bytes: usize) -> Self {
+        let mut journal = Self::default();
+        journal.turns.reserve(bytes);
+        journal
     }
 
     /// One more Turn.
@@ -141,15 +178,16 @@ impl JournalWriter {
     }
 
     /// The row's bytes.
-    pub fn seal(&self) -> Vec<u8> {
-        let mut content = Vec::with_capacity(self.turns.len() + 64);
+    pub fn seal(mut self) -> Vec<u8> {
         let values = self.totals.values();
-        put_number(&mut content, values.len() as u64);
+        let mut totals = Vec::with_capacity(TOTALS_BYTES_MAX);
+        put_number(&mut totals, values.len() as u64);
         for value in values {
-            put_number(&mut content, value);
+            put_number(&mut totals, value);
         }
-        content.extend_from_slice(&self.turns);
-        seal(&content)
+        let from = TOTALS_BYTES_MAX - totals.len();
+        self.turns[from..TOTALS_BYTES_MAX].copy_from_slice(&totals);
+        seal(&self.turns[from..])
     }
 }
 
