@@ -232,10 +232,19 @@ impl Slot {
 
     /// A call is not under way any more.
     fn answered(&mut self, by: &By) {
-        if let By::Key { strand, key, attempt } = by {
-            self.live.retain(|(of, under, nth)| {
-                (of, under) != (strand, key) || attempt.is_some_and(|attempt| attempt != *nth)
-            });
+        let By::Key { strand, key, attempt } = by else { return };
+        // Not all of them are looked at: a Map may have tens of thousands.
+        if let Some(attempt) = attempt {
+            self.live.remove(&(*strand, key.clone(), *attempt));
+        } else {
+            let first = (*strand, key.clone(), Attempt(0));
+            let is_its = |(of, under, _): &&LiveCall| (of, under) == (strand, key);
+            let its: Vec<LiveCall> = self.live.range(first..).take_while(is_its).cloned().collect();
+            for call in &its {
+                self.live.remove(call);
+            }
+        }
+        if !self.starting.is_empty() {
             self.starting.remove(&(*strand, key.clone()));
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::clock::RealClock;
 use crate::items::{ReadOrder, WriteOrder};
+use crate::node::IdHasher;
 use crate::world::{Answer, Order, World};
 use perdura_engine::asl::error::RUNTIME;
 use perdura_engine::asl::json::Payload;
@@ -12,6 +13,7 @@ use perdura_engine::{
 };
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
+use std::hash::BuildHasherDefault;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::runtime::Handle;
@@ -122,7 +124,7 @@ impl Performer for Nowhere {
 #[derive(Default)]
 struct Table {
     /// By who waits for them.
-    steps: HashMap<(ExecutionId, StrandId), UnderWay>,
+    steps: HashMap<(ExecutionId, StrandId), UnderWay, BuildHasherDefault<IdHasher>>,
     /// How many there have been.
     attempts: u64,
 }
@@ -140,15 +142,17 @@ struct UnderWay {
 /// The task of one step. Dropped without an end, by a panic, it says that nobody knows.
 struct Attempt {
     place: (ExecutionId, StrandId),
-    number: u64,
+    /// `None`: its answer was taken, or will never be.
+    number: Option<u64>,
     table: Arc<Mutex<Table>>,
 }
 
 impl Attempt {
     /// Its answer, unless it was cancelled.
-    fn take(&self) -> Option<Answer> {
+    fn take(&mut self) -> Option<Answer> {
+        let number = self.number.take()?;
         let mut table = lock(&self.table);
-        let is_ours = table.steps.get(&self.place).is_some_and(|step| step.attempt == self.number);
+        let is_ours = table.steps.get(&self.place).is_some_and(|step| step.attempt == number);
         let step = is_ours.then(|| table.steps.remove(&self.place)).flatten()?;
         Some(step.answer)
     }
@@ -206,7 +210,7 @@ impl RealWorld {
         let Order { call, answer } = order;
         let place = (answer.execution(), call.strand);
         let number = self.enter(place, call.key.clone(), answer);
-        let attempt = Attempt { place, number, table: self.table.clone() };
+        let mut attempt = Attempt { place, number: Some(number), table: self.table.clone() };
         let call = StepCall { execution: place.0, key: call.key, input: call.input };
         let task = self.handle.spawn(async move {
             // Also what a step does before it first waits belongs to its task, a panic above all.
