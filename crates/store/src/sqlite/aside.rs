@@ -94,6 +94,12 @@ pub(super) fn left(connection: &Connection, shard: Shard, execution: ExecutionId
     Ok(Left { status: row.map(|row| row.status), turns: found.into_values().collect() })
 }
 
+/// Whether anything was set aside, which is rare.
+pub(super) fn is_any(connection: &Connection) -> Result<bool, Refused> {
+    let mut statement = connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM aside)")?;
+    Ok(statement.query_row([], |row| row.get(0))?)
+}
+
 /// It can be read again, and its row has all of it.
 pub(super) fn take_back(connection: &Connection, execution: ExecutionId) -> Result<(), Refused> {
     let mut statement = connection.prepare_cached("DELETE FROM aside WHERE execution = ?1")?;

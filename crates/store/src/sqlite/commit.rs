@@ -7,7 +7,7 @@ use crate::lease::{Epoch, Lease, Position, Renewal, Shard};
 use crate::store::CommitError;
 use crate::words;
 use perdura_engine::{ExecutionId, LedgerStatus, Timestamp};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Statement, params};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -97,9 +97,7 @@ fn write(connection: &Connection, part: &Part) -> Result<(), Refused> {
     for segment in &part.segments {
         write_segment(connection, segment)?;
     }
-    for row in &part.rows {
-        write_row(connection, shard, newest, row)?;
-    }
+    write_rows(connection, shard, newest, &part.rows)?;
     for change in &part.ledger {
         write_ledger(connection, change)?;
     }
@@ -150,9 +148,30 @@ const WRITE_ROW: &str = "
         version = ?14, alias = ?15, map_run = ?16, child = ?17, covered_at = ?18, turns = ?19, events = ?20,
         tail_from = ?21, state_turn = ?22, tail = ?23, state = ?24, waits = ?25";
 
-fn write_row(connection: &Connection, shard: Shard, newest: Position, row: &Row) -> Result<(), Refused> {
-    let sql = if row.content.is_some() { WRITE_ROW } else { LIST_ROW };
-    let mut statement = connection.prepare_cached(sql)?;
+fn write_rows(connection: &Connection, shard: Shard, newest: Position, rows: &[Row]) -> Result<(), Refused> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    // Looked up once for all: finding a text so long takes a while.
+    let mut whole = connection.prepare_cached(WRITE_ROW)?;
+    let mut listed = connection.prepare_cached(LIST_ROW)?;
+    let is_aside = super::aside::is_any(connection)?;
+    for row in rows {
+        let statement = if row.content.is_some() { &mut whole } else { &mut listed };
+        write_row(statement, shard, newest, row)?;
+        if is_aside && row.content.is_some() {
+            super::aside::take_back(connection, row.execution)?;
+        }
+    }
+    Ok(())
+}
+
+fn write_row(
+    statement: &mut Statement<'_>,
+    shard: Shard,
+    newest: Position,
+    row: &Row,
+) -> Result<(), Refused> {
     let mut index = 0;
     let mut bind = |value: &dyn rusqlite::ToSql| {
         index += 1;
@@ -186,7 +205,7 @@ fn write_row(connection: &Connection, shard: Shard, newest: Position, row: &Row)
         bind(&row.waits)?;
     }
     statement.raw_execute()?;
-    if row.content.is_some() { super::aside::take_back(connection, row.execution) } else { Ok(()) }
+    Ok(())
 }
 
 fn write_ledger(connection: &Connection, change: &LedgerChange) -> Result<(), Refused> {
