@@ -37,38 +37,42 @@ pub fn is_allowed_in_name(char: char) -> bool {
 }
 
 impl Arns {
-    fn states(&self, rest: &str) -> String {
-        format!("arn:{}:states:{}:{}:{rest}", self.partition, self.region, self.account)
+    fn states(&self, rest: &[&str]) -> String {
+        let Self { partition, region, account } = self;
+        let mut arn = ["arn:", partition, ":states:", region, ":", account, ":"].concat();
+        arn.reserve_exact(rest.iter().map(|part| part.len()).sum());
+        arn.extend(rest.iter().copied());
+        arn
     }
 
     /// A state machine's.
     pub fn machine(&self, name: &str) -> String {
-        self.states(&format!("stateMachine:{name}"))
+        self.states(&["stateMachine:", name])
     }
 
     /// The machine that a Map Run's children run: a part of another.
     pub fn labelled(&self, machine: &str, label: &str) -> String {
-        self.states(&format!("stateMachine:{machine}/{label}"))
+        self.states(&["stateMachine:", machine, "/", label])
     }
 
     /// A version's.
     pub fn version(&self, machine: &str, version: u32) -> String {
-        self.states(&format!("stateMachine:{machine}:{version}"))
+        self.states(&["stateMachine:", machine, ":", &version.to_string()])
     }
 
     /// An alias's.
     pub fn alias(&self, machine: &str, alias: &str) -> String {
-        self.states(&format!("stateMachine:{machine}:{alias}"))
+        self.states(&["stateMachine:", machine, ":", alias])
     }
 
     /// A Map Run's.
     pub fn map_run(&self, machine: &str, label: &str, id: Uuid) -> String {
-        self.states(&format!("mapRun:{machine}/{label}:{id}"))
+        self.states(&["mapRun:", machine, "/", label, ":", &id.to_string()])
     }
 
     /// An activity's.
     pub fn activity(&self, name: &str) -> String {
-        self.states(&format!("activity:{name}"))
+        self.states(&["activity:", name])
     }
 
     /// The role of those for whom none was named.
@@ -79,8 +83,8 @@ impl Arns {
     /// An execution's; an Express one also has a unique part.
     pub fn execution(&self, machine: &str, name: &str, kind: MachineType, unique: &str) -> String {
         match kind {
-            MachineType::Standard => self.states(&format!("execution:{machine}:{name}")),
-            MachineType::Express => self.states(&format!("express:{machine}:{name}:{unique}")),
+            MachineType::Standard => self.states(&["execution:", machine, ":", name]),
+            MachineType::Express => self.states(&["express:", machine, ":", name, ":", unique]),
         }
     }
 }
