@@ -190,6 +190,15 @@ impl Committer {
         self.shards.get(&Shard::of(execution, self.count)).map(|held| &held.lease)
     }
 
+    /// These are held for longer now.
+    pub(crate) fn renewed(&mut self, leases: Vec<Lease>) {
+        for lease in leases {
+            if let Some(held) = self.shards.get_mut(&lease.shard()) {
+                held.lease = lease;
+            }
+        }
+    }
+
     /// The leases, for renewing and releasing them.
     pub fn leases(&mut self) -> impl Iterator<Item = &mut Lease> {
         self.shards.values_mut().map(|held| &mut held.lease)

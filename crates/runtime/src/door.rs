@@ -1,11 +1,12 @@
 //! The way in: the verbs that a server, a command or a program calls. Each is answered after its commit.
 
+use crate::core::Event;
 use crate::message::{
     ActivityTask, AdjustError, Ending, InputError, MapRunChange, Message, Reply, Slice, StartError, Started,
     Taken, TokenError, Unavailable, View, Young,
 };
 use crate::naming::Start;
-use crate::runtime::{Event, Shared};
+use crate::runtime::Shared;
 use crate::watch::Reading;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Answered, By, ExecutionId, Input, Outcome, TaskToken};

@@ -2,6 +2,7 @@
 
 mod clock;
 mod committer;
+mod core;
 mod door;
 mod fetch;
 mod items;
@@ -13,13 +14,14 @@ mod node;
 mod running;
 mod runtime;
 mod steps;
+mod threads;
 mod timers;
-mod turner;
 mod watch;
 mod world;
 
 pub use clock::RealClock;
 pub use committer::{Committed, Committer, Item, MapRunNews, Prepared};
+pub use core::{Chore, Core, Done, Event, Next};
 pub use door::Door;
 pub use fetch::{Fetch, Fetched, Recalled, Ticket, Wanted, bring_results, recall};
 pub use items::{ChildResult, Fed, Feed, ReadOrder, Source, Unwanted, WriteOrder};

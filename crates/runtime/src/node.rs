@@ -20,7 +20,7 @@ use crate::fetch::Fetch;
 use crate::library::Library;
 use crate::message::{Ending, InputError, Message, Reply, StartError, Started, Taken, Unavailable, View};
 use crate::naming::{Resolver, Start};
-use crate::running::{Rebuilding, Running, Unreadable, rebuild};
+use crate::running::{Rebuilding, Running, SEEN_AFTER_MS, Unreadable, rebuild};
 use crate::timers::Timers;
 use activities::{Activities, Handing};
 pub use anchor::Anchor;
@@ -629,6 +629,12 @@ impl Node {
         self.spread_some(moment);
     }
 
+    /// All that run get their rows, as if they had run for a while.
+    pub(crate) fn show_all(&mut self, moment: &Moment) {
+        let moment = self.anchor.see(moment);
+        self.show_to_readers(&Moment { now: moment.now.after_ms(SEEN_AFTER_MS), ..moment });
+    }
+
     /// Those that have run for a while get their rows.
     fn show_to_readers(&mut self, moment: &Moment) {
         let is_unseen = |slot: &Slot| {
@@ -672,6 +678,11 @@ impl Node {
                 },
             }
         }
+    }
+
+    /// What is to be written although nothing was decided.
+    pub(crate) fn gathered(&mut self) -> Vec<Item> {
+        std::mem::take(&mut self.gathered)
     }
 
     /// Decides for those that are ready, at most so many; what comes of it is to be committed.

@@ -4,12 +4,12 @@
 //! by the thread that decided it, because handing it over would cost more than it saves.
 
 use crate::committer::{Committed, Prepared, panic_text};
+use crate::core::{Core, Event};
 use crate::door::Door;
 use crate::fetch::{Fetch, Fetched, Wanted, bring_results, recall};
-use crate::message::Message;
 use crate::naming::Resolver;
 use crate::node::{Bounds, Live};
-use crate::turner::{REOPEN_AFTER, Turner};
+use crate::threads::Decider;
 use crate::watch::{Gauges, Pulse};
 use crate::world::World;
 use perdura_store::{CommitError, Failure, Store};
@@ -48,13 +48,6 @@ impl Default for Options {
             bounds: Bounds::default(),
         }
     }
-}
-
-/// What reaches the node's thread.
-pub(crate) enum Event {
-    Message(Message),
-    Committed(Result<Committed, CommitError>),
-    Close { by: Instant },
 }
 
 /// What the threads share.
@@ -136,7 +129,8 @@ impl Runtime {
             machine_changes: AtomicU64::new(0),
             trouble: Mutex::new(None),
         });
-        let mut turner = Turner {
+        let mut decider = Decider {
+            core: Core::new(options.lease_for_ms, Live::default()),
             inbox,
             events: events.clone(),
             groups,
@@ -145,12 +139,12 @@ impl Runtime {
             world: world.clone(),
             options: options.clone(),
             opener,
-            closing: None,
-            pause: REOPEN_AFTER,
+            is_troubled: false,
         };
-        let opened = turner.open(Live::default(), None)?;
-        shared.gauges.set_node(&opened.node, &opened.committer);
-        let taken_up = opened.node.in_memory();
+        let opened = decider.open(Live::default(), None)?;
+        shared.gauges.set_node(&opened.0, &opened.1);
+        let taken_up = opened.0.in_memory();
+        decider.core.take(Event::Opened(Ok(opened)), &world.moment());
         let reader = shared.store().as_ref().ok_or_else(closed)?.reader()?;
         let writer = {
             let (shared, events) = (shared.clone(), events.clone());
@@ -184,7 +178,7 @@ impl Runtime {
         let alarm = Alarm(shared.clone());
         let node = spawn("perdura-node", move || {
             let _alarm = alarm;
-            turner.run(opened);
+            decider.run();
         })?;
         let door = Door::new(events.clone(), shared, reader, options.arrivals_max);
         Ok(Self { door, events, taken_up, node: Some(node), writer: Some(writer), fetcher: Some(fetcher) })
@@ -207,7 +201,8 @@ impl Runtime {
     }
 
     fn end(&mut self, grace: Duration) {
-        let _ = self.events.send(Event::Close { by: Instant::now() + grace });
+        let grace_ms = i64::try_from(grace.as_millis()).unwrap_or(i64::MAX / 4);
+        let _ = self.events.send(Event::Close { grace_ms });
         for thread in [self.node.take(), self.writer.take(), self.fetcher.take()].into_iter().flatten() {
             if thread.join().is_err() {
                 tracing::error!("a thread of the runtime panicked");

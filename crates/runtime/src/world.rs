@@ -1,8 +1,8 @@
 //! The door to the world: time, chance, and everything that is done outside.
 
+use crate::core::Event;
 use crate::items::{ReadOrder, WriteOrder};
 use crate::message::Message;
-use crate::runtime::Event;
 use perdura_engine::{
     By, Call, Certainty, Destinations, EffectKey, ExecutionId, Fault, Moment, Outcome, Status, StrandId,
 };

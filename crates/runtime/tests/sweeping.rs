@@ -129,7 +129,8 @@ impl Stage {
     }
 
     fn sweep(&mut self, slice: &Slice) -> u64 {
-        self.node.sweep(&mut self.store, slice).unwrap().executions
+        let Slice { going, ledger_before, ledger_most } = self.node.sweepable(slice.clone());
+        self.store.sweep(&going, ledger_before, ledger_most).unwrap().executions
     }
 
     fn row(&self, execution: ExecutionId) -> Row {

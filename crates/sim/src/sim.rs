@@ -1,7 +1,7 @@
 //! One run: a queue of what happens when, and one thing after the other.
 //!
-//! The runtime's node and committer are the real ones. This drives them as the threads of the runtime do, with true
-//! time, processes, disks and those who are called made of numbers; so a process can die between any two lines.
+//! The runtime's loop is the real one. This drives it as the threads of the runtime do, with true time, processes, disks
+//! and those who are called made of numbers; so a process can die between any two lines.
 
 mod asking;
 mod faults;
@@ -67,8 +67,6 @@ enum Happening {
     Ask(RequestId),
     /// A process begins.
     Boot(usize),
-    /// A process opens its store again.
-    Reopen(Life),
     /// Something goes wrong.
     Fault(Fault),
     /// Somebody looks for calls that are held, and says how they went.
@@ -254,7 +252,6 @@ impl Sim {
             }
             Happening::Ask(request) => self.ask(request),
             Happening::Boot(process) => self.boot(process),
-            Happening::Reopen(life) => self.reopen(life),
             Happening::Fault(fault) => self.strike(fault),
             Happening::Resolve => self.resolve(),
             Happening::List => self.list(),

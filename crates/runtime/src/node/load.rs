@@ -5,7 +5,7 @@ use crate::message::{InputError, Reply, Slice, Unavailable, View};
 use crate::running::{Running, Unreadable, rebuild};
 use perdura_engine::asl::resource::Target;
 use perdura_engine::{Call, Effect, Execution, ExecutionId, Input, Moment, Wake, decide};
-use perdura_store::{ChildOf, CommitError, Lease, Recovered, Shard, Store, Swept};
+use perdura_store::{ChildOf, Recovered, Shard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -145,14 +145,13 @@ impl Node {
         }
     }
 
-    /// Takes a slice of what is old away, but nothing that is in memory here, and nothing of a Shard that another node
-    /// holds. No Turn may be decided between this look at memory and the deed.
-    pub fn sweep(&self, store: &mut dyn Store, slice: &Slice) -> Result<Swept, CommitError> {
-        let mut going = slice.going.clone();
-        going.retain(|(id, _)| {
+    /// What of a slice may be taken away: nothing that is in memory here, and nothing of a Shard that another node holds.
+    /// No Turn may be decided between this look at memory and the deed.
+    pub fn sweepable(&self, mut slice: Slice) -> Slice {
+        slice.going.retain(|(id, _)| {
             !self.slots.contains_key(id) && self.shards.contains(&Shard::of(*id, self.shard_count))
         });
-        store.sweep(&going, slice.ledger_before, slice.ledger_most)
+        slice
     }
 
     /// An execution as its row has it; the inner error says why it cannot be read.
@@ -215,15 +214,8 @@ impl Node {
         self.stale.push(id);
     }
 
-    /// A person gives up what was set aside: nothing of it is left. `false`: it was not set aside, and stays. No Turn of
-    /// it can be under way.
-    pub fn give_up(
-        &mut self,
-        store: &mut dyn Store,
-        lease: &Lease,
-        id: ExecutionId,
-        moment: &Moment,
-    ) -> Result<bool, InputError> {
+    /// Whether a person may give up this one: it was set aside, and no Turn of it is under way.
+    pub fn may_give_up(&mut self, id: ExecutionId, moment: &Moment) -> Result<bool, InputError> {
         match self.awake(id, moment) {
             Ok(()) | Err(InputError::Parked(_)) => {}
             Err(error) => return Err(error),
@@ -234,11 +226,13 @@ impl Node {
             let why = Unavailable::Store("its row is being written: ask again".into());
             return Err(InputError::Unavailable(why));
         }
-        let unavailable = |error: CommitError| Unavailable::Store(error.to_string().into());
-        store.give_up(lease, id).map_err(|error| InputError::Unavailable(unavailable(error)))?;
+        Ok(true)
+    }
+
+    /// Nothing of it is left in the store.
+    pub fn given_up(&mut self, id: ExecutionId) {
         tracing::warn!(execution = %id, "given up by a person");
         self.forget(id);
-        Ok(true)
     }
 
     /// One that has not begun is gone, and its name is free.

@@ -9,12 +9,10 @@ use crate::handle::activities::no_server;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::asl::resource::Resource;
-use perdura_engine::{
-    Arns, By, Destinations, ExecutionId, Input, Moment, Outcome, Policy, TaskToken, Timestamp,
-};
+use perdura_engine::{Arns, By, Destinations, ExecutionId, Input, Outcome, Policy, TaskToken, Timestamp};
 use perdura_runtime::{
-    Bounds, Committer, Live, Message, Node, Opening, RealClock, Reply, Slice, Start, Started, Taken,
-    TokenError, View,
+    Bounds, Core, Event, InputError, Live, Message, Next, Node, Opening, RealClock, Reply, Slice, Start,
+    Started, Taken, TokenError, Unavailable, View,
 };
 use perdura_store::{
     After, CommitError, Failure, Filter, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry,
@@ -24,11 +22,6 @@ use std::sync::{Arc, mpsc};
 
 /// For how long the Shards are taken: longer than any command holds them.
 const LEASE_FOR_MS: i64 = 60_000;
-/// How many Turns one commit takes at most.
-const GROUP_MAX: usize = 1_024;
-/// After this, readers of the tables see what runs.
-const SEEN_AFTER_MS: i64 = 1_500;
-
 /// Whatever was under way stays so: the next process that runs decides, by the policies that it knows.
 struct Stay;
 
@@ -42,7 +35,7 @@ impl Destinations for Stay {
 pub struct Deposit {
     store: Box<dyn Store>,
     reader: Box<dyn Reader>,
-    node: Option<(Node, Committer)>,
+    core: Core,
     clock: RealClock,
     arns: Arns,
 }
@@ -50,8 +43,8 @@ pub struct Deposit {
 impl Deposit {
     /// Over a store that this process holds.
     pub fn new(store: Box<dyn Store>) -> Result<Self, Failure> {
-        let reader = store.reader()?;
-        Ok(Self { store, reader, node: None, clock: RealClock::default(), arns: Arns::default() })
+        let (reader, core) = (store.reader()?, Core::new(LEASE_FOR_MS, Live::default()));
+        Ok(Self { store, reader, core, clock: RealClock::default(), arns: Arns::default() })
     }
 
     /// With ARNs of this partition, region and account.
@@ -61,44 +54,19 @@ impl Deposit {
         self
     }
 
-    fn has_work(&self) -> bool {
-        self.node.as_ref().is_some_and(|(node, _)| node.has_work())
-    }
-
-    /// The node is opened for those who need it: a definition can be kept without.
-    fn open(&mut self) -> Result<(), CommitError> {
-        if self.node.is_none() {
-            let moment = self.clock.moment();
-            let opening = Opening {
-                holder: "local".into(),
-                destinations: Arc::new(Stay),
-                moment,
-                expires_at: moment.now.after_ms(LEASE_FOR_MS),
-                store: &mut *self.store,
-                live: Live::default(),
-                performs: false,
-                resolver: crate::sfn::resolver(),
-                bounds: Bounds::default(),
-                anchor: None,
-            };
-            self.node = Some(Node::open(opening)?);
-        }
-        Ok(())
-    }
-
-    /// Gives the node a message and goes on until it is answered.
+    /// Gives the node a message and goes on until it is answered. The node is opened for those who need it: a definition can
+    /// be kept without.
     fn ask<T: Send + 'static>(&mut self, message: impl FnOnce(Reply<T>) -> Message) -> Result<T, Refusal> {
-        self.open()?;
+        while self.core.open().is_none() {
+            self.go_on()?;
+        }
         let (sender, answer) = mpsc::channel();
         let message = message(Reply::new(move |value| drop(sender.send(value))));
-        let moment = self.clock.moment();
-        if let Some((node, _)) = &mut self.node {
-            node.take(message, &moment);
-        }
+        self.core.take(Event::Message(message), &self.clock.moment());
         let told = loop {
             match answer.try_recv() {
                 Ok(told) => break told,
-                Err(mpsc::TryRecvError::Empty) if self.has_work() => self.turn()?,
+                Err(mpsc::TryRecvError::Empty) if self.go_on()? => {}
                 // So many run that there is no room for one more.
                 Err(mpsc::TryRecvError::Empty) => {
                     return Err(Refusal::conflict(
@@ -110,42 +78,57 @@ impl Deposit {
                 }
             }
         };
-        self.show()?;
+        // Those who read the tables see it.
+        if let Some(prepared) = self.core.show_all(&self.clock.moment()) {
+            let committed = prepared.write(&mut *self.store)?;
+            self.core.take(Event::Committed(Ok(committed)), &self.clock.moment());
+        }
         Ok(told)
     }
 
-    /// One group: decided, committed, and nothing performed.
-    fn turn(&mut self) -> Result<(), CommitError> {
-        let Some((node, committer)) = &mut self.node else { return Ok(()) };
+    /// Does what is next, and performs nothing. `false`: there is nothing to do now.
+    fn go_on(&mut self) -> Result<bool, CommitError> {
         let clock = &self.clock;
-        let items = node.decide(GROUP_MAX, &mut || clock.moment());
-        let committed = committer.commit(&mut *self.store, items)?;
-        drop(node.settle(committed));
-        Ok(())
-    }
-
-    /// What runs gets its rows, so that those who read the tables see it.
-    fn show(&mut self) -> Result<(), Refusal> {
-        let Some((node, committer)) = &mut self.node else { return Ok(()) };
-        let Moment { now, steady, entropy } = self.clock.moment();
-        let later =
-            Moment { now: now.after_ms(SEEN_AFTER_MS), steady: steady.after_ms(SEEN_AFTER_MS), entropy };
-        node.wake(&later);
-        // Nothing is decided at that time.
-        let items = node.decide(0, &mut || later);
-        let committed = committer.commit(&mut *self.store, items)?;
-        drop(node.settle(committed));
-        Ok(())
+        let event = match self.core.next(&mut || clock.moment()) {
+            // It is on record: the next process that runs does it.
+            Next::Do(_) => return Ok(true),
+            Next::Commit(prepared) => Event::Committed(Ok(prepared.write(&mut *self.store)?)),
+            Next::See(chore) => Event::Done(chore.see_to(&mut *self.store)),
+            Next::Open(live, anchor) => {
+                let moment = clock.moment();
+                let opening = Opening {
+                    holder: "local".into(),
+                    destinations: Arc::new(Stay),
+                    moment,
+                    expires_at: moment.now.after_ms(LEASE_FOR_MS),
+                    store: &mut *self.store,
+                    live,
+                    performs: false,
+                    resolver: crate::sfn::resolver(),
+                    bounds: Bounds::default(),
+                    anchor,
+                };
+                Event::Opened(Ok(Box::new(Node::open(opening)?)))
+            }
+            Next::Sleep(wake) => return Ok(wake.is_due(&clock.moment())),
+            Next::Closed(leases) => {
+                for lease in &leases {
+                    self.store.release(lease)?;
+                }
+                return Ok(false);
+            }
+        };
+        self.core.take(event, &clock.moment());
+        Ok(true)
     }
 }
 
 impl Drop for Deposit {
     fn drop(&mut self) {
-        let Some((_, mut committer)) = self.node.take() else { return };
-        for lease in committer.leases() {
-            // Not given back, it can be had by the next one all the same.
-            let _ = self.store.release(lease);
-        }
+        // Nothing more is decided: the next process that runs goes on.
+        self.core.take(Event::Close { grace_ms: -LEASE_FOR_MS }, &self.clock.moment());
+        // A Shard that is not given back can be had by the next one all the same.
+        while let Ok(true) = self.go_on() {}
     }
 }
 
@@ -216,12 +199,13 @@ impl Data for Deposit {
     }
 
     fn give_up(&mut self, execution: ExecutionId) -> Result<bool, Refusal> {
-        self.open()?;
-        let moment = self.clock.moment();
-        let Some((node, committer)) = &mut self.node else { return Ok(false) };
-        let elsewhere = || Refusal::conflict("another process holds this execution's shard");
-        let lease = committer.lease_of(execution).ok_or_else(elsewhere)?.clone();
-        Ok(node.give_up(&mut *self.store, &lease, execution, &moment)?)
+        let told = self.ask(|reply| Message::GiveUp { execution, reply })?;
+        told.map_err(|error| match error {
+            InputError::Unavailable(Unavailable::Elsewhere) => {
+                Refusal::conflict("another process holds this execution's shard")
+            }
+            error => error.into(),
+        })
     }
 
     fn give_back(&mut self, _: u32, _: bool) -> Result<Room, Refusal> {
@@ -236,10 +220,11 @@ impl Data for Deposit {
     ) -> Result<Swept, Refusal> {
         let found = self.reader.sweepable(retention, *place, most)?;
         let slice = Slice { going: found.going, ledger_before: retention.ledger_before, ledger_most: most };
-        let swept = match &self.node {
-            Some((node, _)) => node.sweep(&mut *self.store, &slice)?,
+        let swept = if self.core.open().is_some() {
+            self.ask(|reply| Message::Sweep { slice, reply })?.map_err(InputError::Unavailable)?
+        } else {
             // Nobody has anything in memory: this process holds the data, and has not opened it.
-            None => self.store.sweep(&slice.going, slice.ledger_before, slice.ledger_most)?,
+            self.store.sweep(&slice.going, slice.ledger_before, slice.ledger_most)?
         };
         *place = found.next;
         Ok(Swept { more: swept.more || found.next.is_some(), ..swept })

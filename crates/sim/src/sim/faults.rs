@@ -16,14 +16,7 @@ impl Sim {
         self.say(|| format!("{fault:?}"));
         match fault {
             Fault::Crash(process) => self.crash(process, "at any time"),
-            Fault::Restart(process) => {
-                if let State::Up(up) = &mut self.processes[process].state {
-                    up.closes_by = Some(self.clock.now() + 3_000);
-                    self.facts.count("graceful restarts");
-                    let life = Life { process, boot: self.processes[process].boot };
-                    self.after(3_000, Happening::Step(life));
-                }
-            }
+            Fault::Restart(process) => self.ask_to_end(process, 3_000),
             Fault::Pause(process, for_ms) => {
                 self.facts.count("pauses");
                 let (from, until) = (self.clock.now(), self.clock.now() + for_ms);
@@ -49,8 +42,7 @@ impl Sim {
 
     /// A process stands still, and another of the same name is begun: its Lease is taken over at once.
     fn replace(&mut self, process: usize, for_ms: i64) {
-        let is_up = matches!(self.processes[process].state, State::Up(_));
-        if !is_up || self.processes[process].is_replaced {
+        if self.processes[process].is_away() || self.processes[process].is_replaced {
             return;
         }
         self.facts.count("replacements");
@@ -92,7 +84,7 @@ impl Sim {
         self.say(|| format!("process {process} crashes {place}"));
         self.processes[process].lose();
         self.disk().lose_promises();
-        if self.processes.iter().all(|process| matches!(process.state, State::Down | State::Reopening(_))) {
+        if self.processes.iter().all(Process::is_away) {
             self.home.reopen();
         }
         if self.processes[process].is_replaced {

@@ -1,4 +1,4 @@
-//! A process: it opens its store, takes Turns, has them written, and does what they ask for, as the runtime's threads do.
+//! A process: it drives the runtime's loop, with a store, a writer and a clock made of numbers.
 
 use super::{Everybody, Happening, Letter, Sim};
 use crate::clock::Steady;
@@ -6,16 +6,15 @@ use crate::facts::Left;
 use crate::observed::Life;
 use crate::sabotage::Sabotage;
 use crate::store::SimStore;
-use perdura_engine::{Call, ExecutionId, Moment};
+use perdura_engine::{Call, ExecutionId, Moment, Wake};
 use perdura_runtime::{
-    Anchor, Bounds, Committed, Committer, Deed, Live, Message, Node, Opening, Prepared, Resolver, Unavailable,
+    Anchor, Bounds, Chore, Committed, Committer, Core, Deed, Event, Live, Message, Next, Node, Opening,
+    Prepared, Resolver,
 };
-use perdura_store::{CommitError, Store};
+use perdura_store::{CommitError, Failure, FailureKind, Lease, Store};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How many executions one commit takes at most.
-const GROUP_MAX: usize = 1_024;
 /// For how long a Lease is good.
 const LEASE_FOR_MS: i64 = 10_000;
 
@@ -24,11 +23,9 @@ pub(super) struct Process {
     pub(super) holder: Arc<str>,
     pub(super) boot: u32,
     steady: Option<Steady>,
-    /// How its nodes take steady time from that.
-    anchor: Option<Anchor>,
     pub(super) state: State,
     pub(super) paused_until: i64,
-    inbox: VecDeque<Message>,
+    inbox: VecDeque<Event>,
     /// Another one was begun in its place: once it is fenced, it ends.
     pub(super) is_replaced: bool,
 }
@@ -37,24 +34,21 @@ pub(super) struct Process {
 pub(super) enum State {
     Down,
     Up(Box<Up>),
-    /// Its store failed; it opens it again, and the calls that it makes go on.
-    Reopening(Live),
 }
 
-/// A node at work.
+/// A loop at work.
 pub(super) struct Up {
-    pub(super) node: Node,
-    pub(super) store: SimStore,
-    committer: Committer,
-    /// A group is being written, or its writer has not said yet what came of it.
-    pub(super) is_writing: bool,
+    pub(super) core: Core,
+    /// There while the loop has its node.
+    pub(super) store: Option<SimStore>,
     writing: Option<Prepared>,
     reported: Option<Result<Committed, CommitError>>,
-    renews_at: perdura_engine::Timestamp,
     /// The next step that is queued.
     steps_at: Option<i64>,
-    /// It is asked to end, by this time.
-    pub(super) closes_by: Option<i64>,
+    /// Before that nothing is done outside.
+    does_from: i64,
+    /// It is asked to end.
+    closes: bool,
 }
 
 impl Process {
@@ -63,7 +57,6 @@ impl Process {
             holder,
             boot: 0,
             steady: None,
-            anchor: None,
             state: State::Down,
             paused_until: 0,
             inbox: VecDeque::new(),
@@ -79,7 +72,15 @@ impl Process {
     }
 
     pub(super) fn serves(&self) -> bool {
-        matches!(&self.state, State::Up(up) if up.closes_by.is_none())
+        matches!(&self.state, State::Up(up) if !up.closes && up.core.open().is_some())
+    }
+
+    /// Nobody reads or writes here.
+    pub(super) fn is_away(&self) -> bool {
+        match &self.state {
+            State::Down => true,
+            State::Up(up) => up.store.is_none(),
+        }
     }
 }
 
@@ -119,8 +120,6 @@ impl Sim {
         self.processes[process].boot += 1;
         let steady = self.clock.boot();
         self.processes[process].steady = Some(steady);
-        self.processes[process].anchor =
-            (self.sabotage == Some(Sabotage::SteadyForgotten)).then(Anchor::default);
         let life = self.life(process);
         self.facts.lives.insert(life, steady);
         self.facts.count("boots");
@@ -129,78 +128,69 @@ impl Sim {
         } else {
             Live::default()
         };
-        self.open(life, live);
+        let up = Up {
+            core: Core::new(LEASE_FOR_MS, live),
+            store: None,
+            writing: None,
+            reported: None,
+            steps_at: None,
+            does_from: 0,
+            closes: false,
+        };
+        self.processes[process].state = State::Up(Box::new(up));
+        self.step_at(life, self.clock.now());
     }
 
-    pub(super) fn reopen(&mut self, life: Life) {
-        if !self.lives(life, || Happening::Reopen(life)) {
-            return;
-        }
-        if let State::Reopening(live) = &self.processes[life.process].state {
-            let live = live.clone();
-            self.open(life, live);
-        }
-    }
-
-    fn open(&mut self, life: Life, live: Live) {
+    fn open(
+        &mut self,
+        life: Life,
+        live: Live,
+        anchor: Option<Anchor>,
+    ) -> Result<(SimStore, Box<(Node, Committer)>), Failure> {
         let mut store = self.handle(life);
-        let moment = self.moment(life);
-        let opening = Opening {
-            holder: self.processes[life.process].holder.clone(),
-            destinations: Arc::new(Everybody),
-            moment,
-            expires_at: moment.now.after_ms(LEASE_FOR_MS),
-            store: &mut store,
-            live: live.clone(),
-            performs: true,
-            resolver: Resolver::default(),
-            bounds: Bounds::default(),
-            anchor: self.processes[life.process].anchor.clone(),
+        let opening = {
+            let (moment, holder) = (self.moment(life), self.processes[life.process].holder.clone());
+            opening(moment, holder, &mut store)
         };
-        let opened = Node::open(opening);
-        self.processes[life.process].state = State::Reopening(live);
-        let (node, mut committer) = match opened {
-            Ok(opened) => opened,
-            Err(error) => {
-                self.say(|| format!("{life:?} cannot open the store: {error}"));
-                let pause = self.dice.between(100..=3_000);
-                return self.after(pause, Happening::Reopen(life));
-            }
-        };
+        let opened = Node::open(Opening { live, anchor, ..opening });
+        let (node, mut committer) = opened.map_err(|error| {
+            self.say(|| format!("{life:?} cannot open the store: {error}"));
+            held(&error.to_string())
+        })?;
         if committer.leases().count() < usize::from(self.plan.shards) {
             self.facts.count("standbys");
-            let pause = self.dice.between(1_000..=4_000);
-            return self.after(pause, Happening::Reopen(life));
+            return Err(held("another process holds some of the shards"));
         }
         committer.read_back();
         let epoch = committer.leases().next().map(|lease| lease.epoch());
         self.say(|| format!("{life:?} opened under epoch {epoch:?} with {} in memory", node.in_memory()));
-        let renews_at = moment.steady;
-        self.facts.followed(life, node.steady_ahead_ms());
-        self.facts.followed(life, node.new_ahead_ms());
-        let up = Up {
-            node,
-            store,
-            committer,
-            is_writing: false,
-            writing: None,
-            reported: None,
-            renews_at,
-            steps_at: None,
-            closes_by: None,
-        };
-        self.processes[life.process].state = State::Up(Box::new(up));
         self.list_soon(500);
-        self.step_at(life, self.clock.now());
+        Ok((store, Box::new((node, committer))))
     }
 
     /// Something arrives at a process.
     pub(super) fn post(&mut self, life: Life, message: Message) {
+        self.send_event(life, Event::Message(message));
+    }
+
+    /// A process is asked to end, and not to wait for longer than this.
+    pub(super) fn ask_to_end(&mut self, process: usize, grace_ms: i64) {
+        let life = self.life(process);
+        let State::Up(up) = &mut self.processes[process].state else { return };
+        if up.core.open().is_none() || up.closes {
+            return;
+        }
+        up.closes = true;
+        self.facts.count("graceful restarts");
+        self.send_event(life, Event::Close { grace_ms });
+    }
+
+    fn send_event(&mut self, life: Life, event: Event) {
         let process = &mut self.processes[life.process];
         if process.boot != life.boot || matches!(process.state, State::Down) {
             return;
         }
-        process.inbox.push_back(message);
+        process.inbox.push_back(event);
         let soon = self.clock.now() + self.dice.between(0..=2);
         self.step_at(life, soon);
     }
@@ -214,101 +204,110 @@ impl Sim {
         }
     }
 
-    /// One pass of the node's thread.
+    /// One pass of the thread that decides.
     pub(super) fn step(&mut self, life: Life) {
         if !self.lives(life, || Happening::Step(life)) {
             return;
         }
-        if !matches!(self.processes[life.process].state, State::Up(_)) {
-            return;
-        }
         let State::Up(mut up) = std::mem::replace(&mut self.processes[life.process].state, State::Down)
         else {
-            unreachable!("it was just seen to be up");
+            unreachable!("a process that lives is up");
         };
         if up.steps_at.is_some_and(|planned| planned <= self.clock.now()) {
             up.steps_at = None;
         }
-        let inbox = std::mem::take(&mut self.processes[life.process].inbox);
-        for message in inbox {
-            up.node.take(message, &self.moment(life));
+        for event in std::mem::take(&mut self.processes[life.process].inbox) {
+            up.core.take(event, &self.moment(life));
         }
         self.dawdle(life);
-        let is_due = up.node.next_wake().wall.is_some_and(|at| at <= self.clock.wall());
-        up.node.wake(&self.moment(life));
-        self.dawdle(life);
-        if is_due {
-            self.take_back(life);
+        let wall = self.clock.wall();
+        let mut is_due =
+            up.core.open().is_some_and(|(node, _)| node.next_wake().wall.is_some_and(|at| at <= wall));
+        let mut goes_on_at = None;
+        let ended = loop {
+            let mut looks = 0;
+            let next = up.core.next(&mut || {
+                looks += 1;
+                // After somebody was woken, and before that is decided.
+                if looks == 2 {
+                    self.dawdle(life);
+                    if std::mem::take(&mut is_due) {
+                        self.take_back(life);
+                    }
+                }
+                self.moment(life)
+            });
+            match next {
+                Next::Do(deed) => {
+                    let at = self.clock.now().max(up.does_from) + self.dice.between(0..=2);
+                    self.at(at, Happening::Perform(life, deed));
+                }
+                Next::Commit(prepared) => {
+                    up.writing = Some(prepared);
+                    let slow = self.is_rough() && self.dice.in_thousand(self.plan.weather.slow_commit);
+                    let takes = if slow { self.dice.between(10..=3_000) } else { self.dice.between(0..=4) };
+                    self.after(takes, Happening::Commit(life));
+                }
+                Next::See(chore) => self.see_to(life, &mut up, chore),
+                Next::Open(live, anchor) => {
+                    let is_forgotten = self.sabotage == Some(Sabotage::SteadyForgotten);
+                    let anchor = anchor.or_else(|| is_forgotten.then(Anchor::default));
+                    let opened = self.open(life, live, anchor).map(|(store, opened)| {
+                        up.store = Some(store);
+                        opened
+                    });
+                    up.core.take(Event::Opened(opened), &self.moment(life));
+                }
+                Next::Sleep(wake) => {
+                    goes_on_at = self.goes_on_at(life, wake);
+                    break None;
+                }
+                Next::Closed(leases) => break Some(leases),
+            }
+        };
+        if let Some((node, _)) = up.core.open() {
+            self.facts.followed(life, node.steady_ahead_ms());
+            self.facts.followed(life, node.new_ahead_ms());
         }
-        let room = GROUP_MAX.saturating_sub(up.committer.gathered());
-        for item in up.node.decide(room, &mut || self.moment(life)) {
-            up.committer.add(item);
+        let has_lost = up.core.open().is_none() && up.store.take().is_some();
+        if let Some(leases) = ended {
+            return self.end(life, up.store, &leases);
         }
-        up.committer.add_map_runs(up.node.map_run_rows());
-        for deed in up.node.fetches() {
-            let soon = self.dice.between(0..=3);
-            self.after(soon, Happening::Perform(life, deed));
-        }
-        let failed = self.hand_over(life, &mut up);
-        let ends = up.closes_by.is_some_and(|by| {
-            !up.is_writing
-                && !up.node.has_work()
-                && up.committer.gathered() == 0
-                && (up.node.live_calls() == 0 || self.clock.now() >= by)
-        });
-        let goes_on_at = self.goes_on_at(life, &up);
-        self.facts.followed(life, up.node.steady_ahead_ms());
-        self.facts.followed(life, up.node.new_ahead_ms());
         self.processes[life.process].state = State::Up(up);
-        if let Some(why) = failed {
-            self.fail(life, &why);
-        } else if ends {
-            self.end(life);
-        } else if let Some(at) = goes_on_at {
+        if has_lost {
+            self.lost(life);
+        }
+        if let Some(at) = goes_on_at {
             self.step_at(life, at);
         }
     }
 
-    fn goes_on_at(&self, life: Life, up: &Up) -> Option<i64> {
+    fn goes_on_at(&self, life: Life, wake: Wake) -> Option<i64> {
         let now = self.clock.now();
-        if up.node.has_work() && up.committer.gathered() < GROUP_MAX {
-            return Some(now);
-        }
         let steady = self.processes[life.process].steady?;
-        let wake = up.node.next_wake();
         let waits = [
             wake.steady.map(|at| self.clock.until_steady(steady, at)),
             wake.wall.map(|at| self.clock.until_wall(at)),
-            Some(self.clock.until_steady(steady, up.renews_at)),
-            up.closes_by.map(|by| by - now),
         ];
-        let late = if self.sabotage == Some(Sabotage::WokenLate) { 20_000 } else { 0 };
+        let wait = waits.into_iter().flatten().min()?;
+        let late = if wait > 0 && self.sabotage == Some(Sabotage::WokenLate) { 20_000 } else { 0 };
         // What is due and was not done waits for the writer; it is looked at again when that is done.
-        waits.into_iter().flatten().min().map(|wait| now + wait.max(1) + late)
+        Some(now + wait.max(1) + late)
     }
 
-    fn hand_over(&mut self, life: Life, up: &mut Up) -> Option<String> {
-        if up.is_writing {
-            return None;
-        }
-        let moment = self.moment(life);
-        if moment.steady >= up.renews_at {
-            up.renews_at = moment.steady.after_ms(LEASE_FOR_MS / 2);
-            let renewal = up.node.renewal(&moment, LEASE_FOR_MS);
-            for lease in up.committer.leases() {
-                if let Err(error) = up.store.renew(lease, renewal) {
-                    return Some(error.to_string());
-                }
+    /// A chore for the store, at once.
+    fn see_to(&mut self, life: Life, up: &mut Up, chore: Chore) {
+        let store = up.store.as_mut().expect("a node that is open has a store");
+        let done = match chore {
+            Chore::Sweep(slice, reply) => {
+                let before = self.look_at(&slice);
+                let done = Chore::Sweep(slice, reply).see_to(store);
+                self.look_again(before);
+                done
             }
-        }
-        if let Some(prepared) = up.committer.hand_over() {
-            up.is_writing = true;
-            up.writing = Some(prepared);
-            let slow = self.is_rough() && self.dice.in_thousand(self.plan.weather.slow_commit);
-            let takes = if slow { self.dice.between(10..=3_000) } else { self.dice.between(0..=4) };
-            self.after(takes, Happening::Commit(life));
-        }
-        None
+            chore => chore.see_to(store),
+        };
+        up.core.take(Event::Done(done), &self.moment(life));
     }
 
     pub(super) fn commit(&mut self, life: Life) {
@@ -319,8 +318,8 @@ impl Sim {
             return self.commit(life);
         }
         let State::Up(up) = &mut self.processes[life.process].state else { return };
-        let Some(prepared) = up.writing.take() else { return };
-        let result = prepared.write(&mut up.store);
+        let (Some(prepared), Some(store)) = (up.writing.take(), &mut up.store) else { return };
+        let result = prepared.write(store);
         let line = match &result {
             Ok(_) => "committed".to_owned(),
             Err(error) => format!("could not commit: {error}"),
@@ -340,55 +339,44 @@ impl Sim {
         }
         let State::Up(up) = &mut self.processes[life.process].state else { return };
         let Some(result) = up.reported.take() else { return };
-        up.is_writing = false;
-        let committed = match result {
-            Ok(committed) => committed,
-            Err(error) => return self.fail(life, &error.to_string()),
-        };
-        let deeds = up.node.settle(committed);
-        self.facts.count("groups settled");
-        let is_lazy = matches!(self.sabotage, Some(Sabotage::EffectsFirst | Sabotage::RepliesFirst));
-        let mut at = self.clock.now();
-        if is_lazy {
-            let kept_at = at + self.dice.between(5..=200);
-            self.at(kept_at, Happening::Keep(life));
-            if self.sabotage == Some(Sabotage::RepliesFirst) {
-                at = kept_at + 1;
-            }
+        if result.is_ok() {
+            self.facts.count("groups settled");
+            self.promise(life);
         }
-        for deed in deeds {
-            at += self.dice.between(0..=1);
-            self.at(at, Happening::Perform(life, deed));
-        }
-        self.step_at(life, self.clock.now());
+        self.processes[life.process].inbox.push_front(Event::Committed(result));
+        self.step(life);
     }
 
-    /// Its store failed: everybody who waits is told, and it tries again.
-    fn fail(&mut self, life: Life, why: &str) {
-        let process = &mut self.processes[life.process];
-        let State::Up(up) = std::mem::replace(&mut process.state, State::Down) else { return };
-        process.anchor = Some(up.node.anchor());
-        let live = up.node.abandon(&Unavailable::Store(why.into()));
+    /// For sabotage: what was committed is written a little later only.
+    fn promise(&mut self, life: Life) {
+        if matches!(self.sabotage, Some(Sabotage::EffectsFirst | Sabotage::RepliesFirst)) {
+            let kept_at = self.clock.now() + self.dice.between(5..=200);
+            self.at(kept_at, Happening::Keep(life));
+            if let (Some(Sabotage::RepliesFirst), State::Up(up)) =
+                (self.sabotage, &mut self.processes[life.process].state)
+            {
+                up.does_from = kept_at + 1;
+            }
+        }
+    }
+
+    /// Its store failed: it opens it again, unless another took its place.
+    fn lost(&mut self, life: Life) {
         self.facts.count("stores lost and opened again");
-        self.say(|| format!("{life:?} lost its store: {why}"));
+        self.say(|| format!("{life:?} lost its store"));
         if self.processes[life.process].is_replaced {
             self.say(|| format!("{life:?} was replaced, and ends"));
-            return self.processes[life.process].lose();
+            self.processes[life.process].lose();
         }
-        self.processes[life.process].state = State::Reopening(live);
-        let pause = self.dice.between(100..=2_000);
-        self.after(pause, Happening::Reopen(life));
     }
 
     /// It was asked to end, and is begun again.
-    fn end(&mut self, life: Life) {
-        let process = &mut self.processes[life.process];
-        let State::Up(up) = std::mem::replace(&mut process.state, State::Down) else { return };
-        let Up { node, mut store, mut committer, .. } = *up;
-        node.abandon(&Unavailable::Closing);
-        for lease in committer.leases() {
-            // One that was fenced has nothing to give back.
-            let _ = store.release(lease);
+    fn end(&mut self, life: Life, store: Option<SimStore>, leases: &[Lease]) {
+        if let Some(mut store) = store {
+            for lease in leases {
+                // One that was fenced has nothing to give back.
+                let _ = store.release(lease);
+            }
         }
         self.processes[life.process].lose();
         self.say(|| format!("{life:?} ended as it was asked to"));
@@ -472,18 +460,7 @@ impl Sim {
         let mut store = self.handle(life);
         let steady = self.clock.boot();
         let moment = self.clock.moment(steady);
-        let opening = Opening {
-            holder: "at last".into(),
-            destinations: Arc::new(Everybody),
-            moment,
-            expires_at: moment.now.after_ms(LEASE_FOR_MS),
-            store: &mut store,
-            live: Live::default(),
-            performs: true,
-            resolver: Resolver::default(),
-            bounds: Bounds::default(),
-            anchor: None,
-        };
+        let opening = opening(moment, "at last".into(), &mut store);
         match Node::open(opening) {
             Ok((node, _)) => {
                 self.facts.in_memory_at_last = node.in_memory();
@@ -492,4 +469,23 @@ impl Sim {
             Err(error) => self.facts.complaints.push(format!("the store cannot be opened at last: {error}")),
         }
     }
+}
+
+fn opening(moment: Moment, holder: Arc<str>, store: &mut SimStore) -> Opening<'_> {
+    Opening {
+        holder,
+        destinations: Arc::new(Everybody),
+        moment,
+        expires_at: moment.now.after_ms(LEASE_FOR_MS),
+        store,
+        live: Live::default(),
+        performs: true,
+        resolver: Resolver::default(),
+        bounds: Bounds::default(),
+        anchor: None,
+    }
+}
+
+fn held(why: &str) -> Failure {
+    Failure { what: "the shards cannot be taken".into(), why: why.into(), kind: FailureKind::Held }
 }

@@ -6,7 +6,7 @@ use crate::history::{History, read_one};
 use crate::observed::Life;
 use crate::sabotage::Sabotage;
 use perdura_engine::{ExecutionId, Timestamp};
-use perdura_runtime::Slice;
+use perdura_runtime::{Message, Reply, Slice};
 use perdura_store::{Retention, Store};
 
 /// How many executions go at once.
@@ -25,7 +25,7 @@ impl Sim {
         let process = *self.dice.pick(&serving);
         let life = Life { process, boot: self.processes[process].boot };
         let State::Up(up) = &self.processes[process].state else { return };
-        if up.node.is_resuming() {
+        if up.core.open().is_none_or(|(node, _)| node.is_resuming()) {
             return;
         }
         self.facts.count("sweeps");
@@ -54,25 +54,33 @@ impl Sim {
         }
     }
 
-    /// Takes away what was seen, between two groups. What goes is looked at before.
+    /// A process is asked to take away what was seen.
     pub(super) fn sweep(&mut self, life: Life, slice: Slice) {
         if !self.lives(life, || Happening::Sweep(life, slice.clone())) {
             return;
         }
+        if self.sabotage != Some(Sabotage::SweepsBlindly) {
+            // One that fails has taken nothing.
+            return self.post(life, Message::Sweep { slice, reply: Reply::new(drop) });
+        }
+        let before = self.look_at(&slice);
+        let State::Up(up) = &mut self.processes[life.process].state else { return };
+        if let Some(store) = &mut up.store {
+            let _ = store.sweep(&slice.going, slice.ledger_before, slice.ledger_most);
+        }
+        self.look_again(before);
+    }
+
+    /// Those that may go, as they are.
+    pub(super) fn look_at(&self, slice: &Slice) -> Vec<History> {
         let mut reader = self.home.reader();
         let there = slice.going.iter().filter(|(id, _)| !self.swept.contains_key(id));
-        let before: Vec<History> = there.map(|(id, _)| read_one(*id, &mut *reader)).collect();
-        let State::Up(up) = &mut self.processes[life.process].state else { return };
-        if up.is_writing {
-            return self.after(1, Happening::Sweep(life, slice));
-        }
-        // One that fails has taken nothing.
-        let _ = match self.sabotage {
-            Some(Sabotage::SweepsBlindly) => {
-                up.store.sweep(&slice.going, slice.ledger_before, slice.ledger_most)
-            }
-            _ => up.node.sweep(&mut up.store, &slice),
-        };
+        there.map(|(id, _)| read_one(*id, &mut *reader)).collect()
+    }
+
+    /// Which of them have gone.
+    pub(super) fn look_again(&mut self, before: Vec<History>) {
+        let mut reader = self.home.reader();
         for history in before.into_iter().filter(|history| history.row.is_some()) {
             let is_gone = reader.row(history.id).expect("what was written can be read").is_none();
             if is_gone {

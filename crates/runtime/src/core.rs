@@ -1,0 +1,486 @@
+//! The loop: what arrives is taken in, decided, handed over to be written, and done after that.
+//!
+//! It has no threads, no clock and no store. A driver gives it what happened, asks what is next, does that, and says what
+//! came of it: threads on a real machine, a simulation, or a command that holds the data for a moment. What the driver
+//! does not say has not happened, so a crash is nothing but the loss of this value.
+
+use crate::committer::{Committed, Committer, Prepared};
+use crate::message::{AdjustError, InputError, Message, Reply, Slice, StartError, Unavailable};
+use crate::node::{Anchor, Deed, Live, Node};
+use perdura_engine::{ExecutionId, Moment, Timestamp, Wake};
+use perdura_store::{CommitError, Failure, Lease, Renewal, Store, Swept};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// How many Turns one commit takes at most.
+const GROUP_MAX: usize = 1_024;
+/// A commit of this many bytes, uncompressed, takes no more Turns: its journal row has to be read again as one.
+const GROUP_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// For so long Turns are decided before what arrived is looked at again.
+const DECIDES_FOR_MS: i64 = 20;
+/// How long to wait before a store that failed is opened again, at first and at most.
+const OPENS_AFTER_MS: (i64, i64) = (100, 5_000);
+/// How long what is in hand is worked off after the time for closing is up.
+const FINISH_FOR_MS: i64 = 1_000;
+
+/// What happened.
+pub enum Event {
+    /// Something arrived.
+    Message(Message),
+    /// What came of the group that was handed over.
+    Committed(Result<Committed, CommitError>),
+    /// What came of a chore.
+    Done(Done),
+    /// What came of opening the store.
+    Opened(Result<Box<(Node, Committer)>, Failure>),
+    /// Nothing new is to be taken, and calls under way are to be waited for so long.
+    Close {
+        /// How long.
+        grace_ms: i64,
+    },
+}
+
+/// What is to be done next.
+pub enum Next {
+    /// Write this. Until that is done nothing else is handed over, and the next group gathers.
+    Commit(Prepared),
+    /// Do this outside: its Turn is on disk.
+    Do(Deed),
+    /// See to this in the store, before anything else is taken in.
+    See(Chore),
+    /// Open the store, for a node with these calls under way and this time.
+    Open(Live, Option<Anchor>),
+    /// There is nothing to do until something happens, or until then. A time that has come says: look at what arrived.
+    Sleep(Wake),
+    /// It is over: these are to be given back.
+    Closed(Vec<Lease>),
+}
+
+/// Something to see to in the store while nothing is being written.
+#[derive(Debug)]
+pub enum Chore {
+    /// Hold the Shards for longer.
+    Renew(Vec<Lease>, Renewal),
+    /// Take away what has ended.
+    Sweep(Slice, Reply<Result<Swept, Unavailable>>),
+    /// Forget one that cannot be read.
+    GiveUp(Lease, ExecutionId, Reply<Result<bool, InputError>>),
+}
+
+/// What came of a chore.
+#[derive(Debug)]
+pub enum Done {
+    /// The leases as they are now.
+    Renewed(Result<Vec<Lease>, CommitError>),
+    /// Whoever asked was told.
+    Swept,
+    /// Nothing is left of it, or it could not be done; who asked is told when memory follows.
+    GivenUp(ExecutionId, Result<bool, CommitError>, Reply<Result<bool, InputError>>),
+}
+
+impl Chore {
+    /// Does it.
+    pub fn see_to(self, store: &mut dyn Store) -> Done {
+        match self {
+            Self::Renew(mut leases, renewal) => {
+                let mut renewed = Ok(());
+                for lease in &mut leases {
+                    match store.renew(lease, renewal) {
+                        // Somebody else writes for a moment: there is time until the next try.
+                        Ok(()) | Err(CommitError::Busy) => {}
+                        Err(error @ (CommitError::Fenced { .. } | CommitError::Lost(_))) => {
+                            renewed = Err(error);
+                            break;
+                        }
+                    }
+                }
+                Done::Renewed(renewed.map(|()| leases))
+            }
+            Self::Sweep(Slice { going, ledger_before, ledger_most }, reply) => {
+                let swept = store.sweep(&going, ledger_before, ledger_most);
+                reply.send(swept.map_err(|error| Unavailable::Store(error.to_string().into())));
+                Done::Swept
+            }
+            Self::GiveUp(lease, execution, reply) => {
+                Done::GivenUp(execution, store.give_up(&lease, execution), reply)
+            }
+        }
+    }
+}
+
+/// The loop of one node.
+pub struct Core {
+    lease_for_ms: i64,
+    state: State,
+    /// What may be done now.
+    deeds: VecDeque<Deed>,
+    /// It closes, and waits no longer than until then.
+    closing: Option<Timestamp>,
+    /// How long to wait before the store is opened again, should it fail.
+    pause_ms: i64,
+}
+
+enum State {
+    Open(Box<Open>),
+    Shut(Box<Shut>),
+    Over,
+}
+
+/// A node at work.
+struct Open {
+    node: Node,
+    committer: Committer,
+    /// A group is being written, or a chore seen to.
+    is_busy: bool,
+    chores: VecDeque<Chore>,
+    renews_at: Timestamp,
+}
+
+/// The store is not open.
+struct Shut {
+    live: Live,
+    anchor: Option<Anchor>,
+    /// Why; `None` at the beginning.
+    why: Option<Arc<str>>,
+    /// What came of calls meanwhile.
+    answers: Vec<Message>,
+    opens_at: Timestamp,
+    is_opening: bool,
+}
+
+impl Core {
+    /// One that begins by opening the store, with Leases that are good for so long. A process that makes calls already
+    /// says which.
+    pub fn new(lease_for_ms: i64, live: Live) -> Self {
+        let shut = Shut {
+            live,
+            anchor: None,
+            why: None,
+            answers: Vec::new(),
+            opens_at: Timestamp(i64::MIN),
+            is_opening: false,
+        };
+        Self {
+            lease_for_ms,
+            state: State::Shut(Box::new(shut)),
+            deeds: VecDeque::new(),
+            closing: None,
+            pause_ms: OPENS_AFTER_MS.0,
+        }
+    }
+
+    /// The node and its committer, while the store is open.
+    pub fn open(&self) -> Option<(&Node, &Committer)> {
+        match &self.state {
+            State::Open(open) => Some((&open.node, &open.committer)),
+            State::Shut(_) | State::Over => None,
+        }
+    }
+
+    /// Why nothing can be written at the moment.
+    pub fn trouble(&self) -> Option<&Arc<str>> {
+        match &self.state {
+            State::Shut(shut) => shut.why.as_ref(),
+            State::Open(_) | State::Over => None,
+        }
+    }
+
+    /// Whether a group is being written, or a chore seen to.
+    pub fn is_busy(&self) -> bool {
+        matches!(&self.state, State::Open(open) if open.is_busy)
+    }
+
+    /// Rows for all that run, so that whoever reads the tables sees them now: to be written next, if there are any and
+    /// nothing else is being written.
+    pub fn show_all(&mut self, moment: &Moment) -> Option<Prepared> {
+        let State::Open(open) = &mut self.state else { return None };
+        if open.is_busy {
+            return None;
+        }
+        open.node.show_all(moment);
+        for item in open.node.gathered() {
+            open.committer.add(item);
+        }
+        let prepared = open.committer.hand_over()?;
+        open.is_busy = true;
+        Some(prepared)
+    }
+
+    /// Takes in what happened.
+    pub fn take(&mut self, event: Event, moment: &Moment) {
+        match event {
+            Event::Message(message) => self.arrived(message, moment),
+            Event::Committed(result) => self.committed(result, moment),
+            Event::Done(done) => self.done(done, moment),
+            Event::Opened(result) => self.opened(result, moment),
+            Event::Close { grace_ms } => self.closing = Some(moment.steady.after_ms(grace_ms)),
+        }
+    }
+
+    fn arrived(&mut self, message: Message, moment: &Moment) {
+        let is_new = !matches!(message, Message::Answer { .. } | Message::Fetched { .. });
+        match &mut self.state {
+            _ if self.closing.is_some() && is_new => refuse(message, &Unavailable::Closing),
+            State::Over => refuse(message, &Unavailable::Closing),
+            State::Shut(shut) if matches!(message, Message::Answer { .. }) => shut.answers.push(message),
+            State::Shut(shut) => {
+                let why = shut.why.clone().unwrap_or_else(|| "it is being opened".into());
+                refuse(message, &Unavailable::Store(why));
+            }
+            State::Open(open) => open.arrived(message, moment),
+        }
+    }
+
+    fn committed(&mut self, result: Result<Committed, CommitError>, moment: &Moment) {
+        let State::Open(open) = &mut self.state else { return };
+        open.is_busy = false;
+        match result {
+            Ok(committed) => {
+                self.pause_ms = OPENS_AFTER_MS.0;
+                self.deeds.extend(open.node.settle(committed));
+            }
+            Err(error) => self.fail(&error.to_string(), moment),
+        }
+    }
+
+    fn done(&mut self, done: Done, moment: &Moment) {
+        let State::Open(open) = &mut self.state else { return };
+        open.is_busy = false;
+        match done {
+            Done::Renewed(Ok(leases)) => open.committer.renewed(leases),
+            Done::Renewed(Err(error)) => self.fail(&error.to_string(), moment),
+            Done::Swept => {}
+            Done::GivenUp(execution, result, reply) => {
+                if result.is_ok() {
+                    open.node.given_up(execution);
+                }
+                let unavailable = |error: CommitError| Unavailable::Store(error.to_string().into());
+                reply.send(result.map(|_| true).map_err(|error| InputError::Unavailable(unavailable(error))));
+            }
+        }
+    }
+
+    fn opened(&mut self, result: Result<Box<(Node, Committer)>, Failure>, moment: &Moment) {
+        let State::Shut(shut) = &mut self.state else { return };
+        shut.is_opening = false;
+        match result {
+            Ok(opened) => {
+                let (node, committer) = *opened;
+                if shut.why.is_some() {
+                    tracing::info!("the store is open again");
+                }
+                // At once: what is committed is never newer than the steady time on record by more than a lease lasts.
+                let renews_at = moment.steady;
+                let mut open = Open { node, committer, is_busy: false, chores: VecDeque::new(), renews_at };
+                for answer in shut.answers.drain(..) {
+                    open.arrived(answer, moment);
+                }
+                self.state = State::Open(Box::new(open));
+            }
+            Err(failure) => {
+                shut.why = Some(failure.to_string().into());
+                shut.opens_at = moment.steady.after_ms(self.pause_ms);
+                self.pause_ms = (self.pause_ms * 2).min(OPENS_AFTER_MS.1);
+            }
+        }
+    }
+
+    /// Nothing can be written any more: everybody who waits is told, and the store is opened again.
+    fn fail(&mut self, why: &str, moment: &Moment) {
+        let State::Open(open) = std::mem::replace(&mut self.state, State::Over) else { return };
+        tracing::error!(why, "nothing can be written; the store is opened again");
+        let why: Arc<str> = why.into();
+        let unavailable = Unavailable::Store(why.clone());
+        let Open { node, chores, .. } = *open;
+        for chore in chores {
+            chore.refuse(&unavailable);
+        }
+        let anchor = Some(node.anchor());
+        let shut = Shut {
+            live: node.abandon(&unavailable),
+            anchor,
+            why: Some(why),
+            answers: Vec::new(),
+            opens_at: moment.steady.after_ms(self.pause_ms),
+            is_opening: false,
+        };
+        self.pause_ms = (self.pause_ms * 2).min(OPENS_AFTER_MS.1);
+        self.state = State::Shut(Box::new(shut));
+    }
+
+    /// What is to be done next. Deciding takes time, so the clock is asked for each Turn.
+    pub fn next(&mut self, clock: &mut dyn FnMut() -> Moment) -> Next {
+        if let Some(deed) = self.deeds.pop_front() {
+            return Next::Do(deed);
+        }
+        let moment = clock();
+        match &mut self.state {
+            State::Over => Next::Closed(Vec::new()),
+            State::Shut(_) if self.closing.is_some() => {
+                self.state = State::Over;
+                Next::Closed(Vec::new())
+            }
+            State::Shut(shut) if shut.is_opening => Next::Sleep(Wake::default()),
+            State::Shut(shut) if moment.steady < shut.opens_at => {
+                Next::Sleep(Wake { steady: Some(shut.opens_at), wall: None })
+            }
+            State::Shut(shut) => {
+                shut.is_opening = true;
+                Next::Open(shut.live.clone(), shut.anchor.clone())
+            }
+            State::Open(open) => {
+                let is_over = |at: Timestamp| self.closing.is_some_and(|by| at >= by.after_ms(FINISH_FOR_MS));
+                open.decide(&moment, clock, &is_over);
+                self.deeds.extend(open.node.fetches());
+                if let Some(next) = open.hand_over(&moment, self.lease_for_ms) {
+                    return next;
+                }
+                if let Some(deed) = self.deeds.pop_front() {
+                    return Next::Do(deed);
+                }
+                match self.closing {
+                    Some(by) if open.may_close(moment.steady >= by, is_over(moment.steady)) => self.close(),
+                    closing => Next::Sleep(open.sleeps(&moment, closing)),
+                }
+            }
+        }
+    }
+
+    fn close(&mut self) -> Next {
+        let State::Open(open) = std::mem::replace(&mut self.state, State::Over) else {
+            return Next::Closed(Vec::new());
+        };
+        let Open { node, mut committer, chores, .. } = *open;
+        for chore in chores {
+            chore.refuse(&Unavailable::Closing);
+        }
+        node.abandon(&Unavailable::Closing);
+        Next::Closed(committer.leases().map(|lease| lease.clone()).collect())
+    }
+}
+
+impl Open {
+    /// The next group is not full yet.
+    fn has_room(&self) -> bool {
+        self.committer.gathered() < GROUP_MAX && self.committer.gathered_bytes() < GROUP_BYTES_MAX
+    }
+
+    fn arrived(&mut self, message: Message, moment: &Moment) {
+        match message {
+            Message::Sweep { slice, reply } => self.chores.push_back(Chore::Sweep(slice, reply)),
+            Message::GiveUp { execution, reply } => match self.may_give_up(execution, moment) {
+                Ok(Some(lease)) => self.chores.push_back(Chore::GiveUp(lease, execution, reply)),
+                Ok(None) => reply.send(Ok(false)),
+                Err(error) => reply.send(Err(error)),
+            },
+            message => self.node.take(message, moment),
+        }
+    }
+
+    fn may_give_up(&mut self, execution: ExecutionId, moment: &Moment) -> Result<Option<Lease>, InputError> {
+        let elsewhere = InputError::Unavailable(Unavailable::Elsewhere);
+        let lease = self.committer.lease_of(execution).cloned().ok_or(elsewhere)?;
+        Ok(self.node.may_give_up(execution, moment)?.then_some(lease))
+    }
+
+    /// Decides while there is room, and for no longer than others can wait.
+    fn decide(
+        &mut self,
+        moment: &Moment,
+        clock: &mut dyn FnMut() -> Moment,
+        is_over: &dyn Fn(Timestamp) -> bool,
+    ) {
+        if self.has_room() {
+            self.node.wake(moment);
+        }
+        let until = moment.steady.after_ms(DECIDES_FOR_MS);
+        let seen = Cell::new(moment.steady);
+        let mut clock = || {
+            let moment = clock();
+            seen.set(moment.steady);
+            moment
+        };
+        while self.has_room() && !is_over(seen.get()) {
+            let Some(item) = self.node.decide_next(&mut clock) else { break };
+            self.committer.add(item);
+            if seen.get() >= until {
+                break;
+            }
+        }
+        self.committer.add_map_runs(self.node.map_run_rows());
+    }
+
+    /// What goes to the store now, if nothing else is on its way there.
+    fn hand_over(&mut self, moment: &Moment, lease_for_ms: i64) -> Option<Next> {
+        if self.is_busy {
+            return None;
+        }
+        let next = if moment.steady >= self.renews_at {
+            self.renews_at = moment.steady.after_ms(lease_for_ms / 2);
+            let renewal = self.node.renewal(moment, lease_for_ms);
+            Next::See(Chore::Renew(self.committer.leases().map(|lease| lease.clone()).collect(), renewal))
+        } else if let Some(chore) = self.chores.pop_front() {
+            Next::See(match chore {
+                // Nothing is being written, and what was decided since is in memory.
+                Chore::Sweep(slice, reply) => Chore::Sweep(self.node.sweepable(slice), reply),
+                chore @ (Chore::Renew(..) | Chore::GiveUp(..)) => chore,
+            })
+        } else {
+            Next::Commit(self.committer.hand_over()?)
+        };
+        self.is_busy = true;
+        Some(next)
+    }
+
+    /// Nothing is left to write, and what is under way is done or has had its time.
+    fn may_close(&self, is_late: bool, is_over: bool) -> bool {
+        let is_done = !self.node.has_work() && (is_late || self.node.live_calls() == 0);
+        !self.is_busy && self.committer.gathered() == 0 && (is_over || is_done)
+    }
+
+    fn sleeps(&self, moment: &Moment, closing: Option<Timestamp>) -> Wake {
+        let has_room = self.has_room();
+        if has_room && self.node.has_work() {
+            return Wake { steady: Some(moment.steady), wall: None };
+        }
+        // While a full group waits for the one before it, timers can wait too.
+        let wake = if has_room { self.node.next_wake() } else { Wake::default() };
+        let renews_at = (!self.is_busy).then_some(self.renews_at);
+        let closes_at = closing.map(|by| if moment.steady < by { by } else { by.after_ms(FINISH_FOR_MS) });
+        let steady = [wake.steady, renews_at, closes_at].into_iter().flatten().min();
+        Wake { steady, ..wake }
+    }
+}
+
+impl Chore {
+    fn refuse(self, why: &Unavailable) {
+        match self {
+            Self::Renew(..) => {}
+            Self::Sweep(_, reply) => reply.send(Err(why.clone())),
+            Self::GiveUp(_, _, reply) => reply.send(Err(InputError::Unavailable(why.clone()))),
+        }
+    }
+}
+
+pub(crate) fn refuse(message: Message, why: &Unavailable) {
+    match message {
+        Message::Start { reply, .. } => reply.send(Err(StartError::Unavailable(why.clone()))),
+        Message::Input { reply, .. } => reply.send(Err(InputError::Unavailable(why.clone()))),
+        Message::Watch { reply, .. } => reply.send(Err(InputError::Unavailable(why.clone()))),
+        Message::Poll { reply, .. } => reply.send(Err(why.clone())),
+        Message::Show { reply, .. } => reply.send(None),
+        Message::Adjust { reply, .. } => reply.send(Err(AdjustError::Unavailable(why.clone()))),
+        Message::Sweep { reply, .. } => reply.send(Err(why.clone())),
+        Message::GiveUp { reply, .. } => reply.send(Err(InputError::Unavailable(why.clone()))),
+        // A reply that is dropped says that nobody is there; that nothing was found would be another answer.
+        Message::Named { .. }
+        | Message::Young { .. }
+        | Message::Unlisted { .. }
+        | Message::MapRun { .. }
+        | Message::MapRuns { .. }
+        | Message::Answer { .. }
+        | Message::Deployed { .. }
+        | Message::Fetched { .. } => {}
+    }
+}
