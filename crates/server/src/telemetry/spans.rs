@@ -114,6 +114,8 @@ struct Step {
     runs: u32,
     attempts: i64,
     span: Span,
+    /// In which round it called last.
+    called_in: Round,
     round: Option<Span>,
     fault: Option<Fault>,
     /// When the execution ended around it.
@@ -330,6 +332,7 @@ impl Spans {
             runs: 0,
             attempts: 0,
             span,
+            called_in: Round::FIRST,
             round: None,
             fault: None,
             left_at: None,
@@ -354,16 +357,24 @@ impl Spans {
         }
         let place = StepPlace { state: &step.name, place: &place, visit: step.visit };
         let key = EffectKey::new(id, &place, round);
-        let is_same = step.round.as_ref().map_or(round == Round::FIRST, |span| span.id == span_of(&key));
-        if is_same {
+        let called_in = std::mem::replace(&mut step.called_in, round);
+        if called_in == round {
             return;
         }
         let before = step.round.take();
-        let mut span = keyed(&key, at, Some(step.span.id));
-        span.name = format!("{}, round {}", step.span.name, round.0).into();
-        span.is_call = true;
-        span.attributes.push(("perdura.resource", called));
-        step.round = Some(span);
+        // A step can go back to a round, whose span is told already.
+        let told = (round < called_in).then(|| self.ended.iter().rposition(|span| span.id == span_of(&key)));
+        step.round = match told.flatten() {
+            Some(told) => Some(self.ended.remove(told)),
+            None if round == Round::FIRST => None,
+            None => {
+                let mut span = keyed(&key, at, Some(step.span.id));
+                span.name = format!("{}, round {}", step.span.name, round.0).into();
+                span.is_call = true;
+                span.attributes.push(("perdura.resource", called));
+                Some(span)
+            }
+        };
         if let Some(before) = before {
             self.keep(before);
         }

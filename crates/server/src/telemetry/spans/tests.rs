@@ -150,6 +150,25 @@ fn a_further_round_has_a_span_of_its_own_below_the_step() {
 }
 
 #[test]
+fn a_step_that_goes_back_to_a_round_goes_on_with_its_span() {
+    let definition = format!(r#"{{"StartAt": "A", "States": {{"A": {{{TASK}, "End": true}}}}}}"#);
+    for back_to in [1, 2] {
+        let (identity, turns) = turns(&definition, vec![done("1")]);
+        let mut spans = Spans::new(identity, None);
+        spans.turn(&turns[0]);
+        for round in [2, 3, back_to] {
+            spans.sent(StrandId::TOP, Round(round), text("f"));
+        }
+        spans.turn(&turns[1]);
+        let spans = spans.finish();
+        let ids: std::collections::BTreeSet<[u8; 8]> = spans.iter().map(|span| span.id).collect();
+        assert_eq!((spans.len(), ids.len()), (4, 4), "the execution, the step, and two further rounds");
+        let name = if back_to == 1 { "A" } else { "A, round 2" };
+        assert!(happened(named(&spans, name)).contains(&"succeeded"), "back to round {back_to}");
+    }
+}
+
+#[test]
 fn what_failed_says_so_and_why() {
     let definition = format!(r#"{{"StartAt": "A", "States": {{"A": {{{TASK}, "End": true}}}}}}"#);
     let spans = spans(&definition, vec![refused("No")]);
