@@ -15,6 +15,11 @@ const TRIES: &str = r#"{"StartAt": "Charge", "States": {"Charge": {"Type": "Task
     "Resource": "arn:aws:lambda:us-east-1:123456789012:function:f",
     "Retry": [{"ErrorEquals": ["States.ALL"], "IntervalSeconds": 1, "BackoffRate": 1, "MaxAttempts": 30}]}}}"#;
 
+/// A machine of one task for a worker that is given up when it falls silent, and tries again every second.
+const WORKED: &str = r#"{"StartAt": "Charge", "States": {"Charge": {"Type": "Task", "End": true, "HeartbeatSeconds": 1,
+    "Resource": "arn:aws:states:us-east-1:123456789012:activity:charge",
+    "Retry": [{"ErrorEquals": ["States.Timeout", "No"], "IntervalSeconds": 1, "BackoffRate": 1}]}}}"#;
+
 /// A Parallel that tries again: one branch calls `left`, the other `right`.
 const BOTH: &str = r#"{"StartAt": "Both", "States": {"Both": {"Type": "Parallel", "End": true,
     "Retry": [{"ErrorEquals": ["States.ALL"], "IntervalSeconds": 1, "BackoffRate": 1, "MaxAttempts": 30}],
@@ -143,10 +148,7 @@ fn a_worker_that_missed_its_heartbeat_cannot_end_the_attempt_of_the_next_one() {
 
 #[test]
 fn a_late_success_under_a_refused_key_is_believed() {
-    let machine = r#"{"StartAt": "Charge", "States": {"Charge": {"Type": "Task", "End": true, "HeartbeatSeconds": 1,
-        "Resource": "arn:aws:states:us-east-1:123456789012:activity:charge",
-        "Retry": [{"ErrorEquals": ["States.Timeout", "No"], "IntervalSeconds": 1, "BackoffRate": 1}]}}}"#;
-    let scene = Scene::new("doubt-contradicted").file("m.asl.json", machine);
+    let scene = Scene::new("doubt-contradicted").file("m.asl.json", WORKED);
     let _server = started(&scene);
     let token = |task: &Value| task["token"].as_str().expect("a token").to_owned();
     let first = scene.one(&["activity", "poll", "charge", "--worker", "A"]);
@@ -169,6 +171,52 @@ fn a_late_success_under_a_refused_key_is_believed() {
     scene.one(&["activity", "succeed", &token(&third), "--output", "\"C\""]);
     scene.until_status("a", "SUCCEEDED");
     assert_eq!(statuses(&scene), ["uncertain", "completed"]);
+}
+
+/// Worker A falls silent, B takes its task and refuses it, and the next key lies in the queue. Gives A's task.
+fn refused_and_queued(scene: &Scene) -> Value {
+    let first = scene.one(&["activity", "poll", "charge", "--worker", "A"]);
+    scene.until(&["history", "a"], |history| count(history, "ActivityScheduled") == 2);
+    let second = scene.one(&["activity", "poll", "charge", "--worker", "B"]);
+    let token = second["token"].as_str().expect("a token");
+    scene.one(&["activity", "fail", token, "--error", "No", "--refused"]);
+    scene.until(&["history", "a"], |history| count(history, "ActivityScheduled") == 3);
+    assert_eq!(statuses(scene), ["failed", "pending"], "the next key waits for a worker");
+    first
+}
+
+#[test]
+fn a_late_success_counts_while_no_worker_has_taken_the_next_key() {
+    let scene = Scene::new("doubt-queued").file("m.asl.json", WORKED);
+    let _server = started(&scene);
+    let first = refused_and_queued(&scene);
+    let token = first["token"].as_str().expect("a token");
+    for _ in 0..2 {
+        assert_eq!(scene.one(&["activity", "succeed", token, "--output", "\"A\""])["taken"], true);
+    }
+    assert_eq!(scene.until_status("a", "SUCCEEDED")["output"], "\"A\"");
+    assert_eq!(statuses(&scene), ["completed", "failed"]);
+    scene.one(&["start", "m", "--name", "b"]);
+    let next = scene.one(&["activity", "poll", "charge", "--worker", "C"]);
+    assert!(
+        next["key"].as_str().is_some_and(|key| key.ends_with("Charge#1:1")),
+        "the queue is empty: {next}"
+    );
+}
+
+#[test]
+fn a_late_success_counts_after_a_crash_while_no_worker_has_taken_the_next_key() {
+    let scene = Scene::new("doubt-queued-crash").file("m.asl.json", WORKED);
+    let server = started(&scene);
+    let first = refused_and_queued(&scene);
+    server.end("-KILL");
+    let server = Server::start(&scene, &[]);
+    let token = first["token"].as_str().expect("a token");
+    assert_eq!(scene.one(&["activity", "succeed", token, "--output", "\"A\""])["taken"], true);
+    server.end("-KILL");
+    let _server = Server::start(&scene, &[]);
+    assert_eq!(scene.until_status("a", "SUCCEEDED")["output"], "\"A\"");
+    assert_eq!(statuses(&scene), ["completed", "failed"]);
 }
 
 /// What calls `left` and `right`, and where.

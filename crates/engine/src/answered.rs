@@ -66,9 +66,8 @@ impl Answered {
         let is_of_the_round = scheduled.is_some_and(|secret| secret.is_of_the_round_of(own));
         match self {
             Self::Open => Self::Failed { fault: Fault::default(), round_over: !is_of_the_round },
-            Self::Failed { fault, round_over } => {
-                Self::Failed { fault, round_over: round_over || !is_of_the_round }
-            }
+            // A step can go back to a round.
+            Self::Failed { fault, .. } => Self::Failed { fault, round_over: !is_of_the_round },
             Self::Never | Self::Succeeded(_) => self,
         }
     }

@@ -65,6 +65,7 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
                 retries: BTreeMap::new(),
                 round: Round::FIRST,
                 sent: None,
+                aside: None,
                 result: None,
                 map_run: None,
                 done: None,
@@ -102,7 +103,16 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
                 heartbeat: scheduled.heartbeat_seconds.map(clock),
             };
             step.round = scheduled.round;
-            let before = step.sent.take().filter(|sent| sent.round == scheduled.round);
+            let aside = step.aside.take();
+            let (before, aside) = match step.sent.take() {
+                Some(sent) if sent.round == scheduled.round => (Some(sent), aside),
+                other => (
+                    aside.filter(|aside| aside.round == scheduled.round).map(|aside| *aside),
+                    other.map(Box::new),
+                ),
+            };
+            let contradicted = before.iter().chain(aside.as_deref()).any(|sent| sent.contradicted);
+            step.aside = aside;
             let doubted = before.as_ref().filter(|sent| sent.is_in_doubt());
             step.sent = Some(Sent {
                 round: scheduled.round,
@@ -113,12 +123,15 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
                 credentials: scheduled.credentials.clone(),
                 failed: None,
                 doubt: doubted.is_some(),
-                contradicted: before.is_some_and(|sent| sent.contradicted),
+                contradicted,
                 again: false,
             });
             table.core().ready.remove(&id);
         }
-        EventKind::TaskStarted { .. } => {
+        EventKind::TaskStarted { family, .. } => {
+            if matches!(family, TaskFamily::Activity { .. }) {
+                step.has_gone_out();
+            }
             if let Standing::Calling { started, timeout, heartbeat, .. } = &mut step.standing {
                 *started = true;
                 for clock in [timeout, heartbeat].into_iter().flatten() {
@@ -127,6 +140,7 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
             }
         }
         EventKind::TaskSubmitted { .. } => {
+            step.has_gone_out();
             if let Standing::Calling { submitted, .. } = &mut step.standing {
                 *submitted = true;
             }
@@ -166,6 +180,9 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
 /// The attempt failed. What it says of itself replaces nothing that is known of earlier ones, unless the receiver
 /// has refused the key, and so all that came under it.
 fn mark_failed(step: &mut Step, certainty: Certainty) {
+    if certainty != Certainty::NotSent {
+        step.has_gone_out();
+    }
     if let Some(sent) = &mut step.sent {
         sent.failed = Some(certainty);
         sent.doubt &= certainty != Certainty::Refused;
@@ -178,6 +195,7 @@ fn contradict(table: &mut Draft<'_>, id: StrandId, key: &EffectKey) {
         return;
     };
     let visit = table.visits(id, state);
+    let has_ended = table.core().status.is_ended();
     let (execution, machine) = (table.base.identity.id, table.base.machine.clone());
     let Some(strand) = table.strand(id) else { return };
     if strand.key(execution, &machine, visit).is_none_or(|taken| taken.step() != key.step()) {
@@ -185,6 +203,14 @@ fn contradict(table: &mut Draft<'_>, id: StrandId, key: &EffectKey) {
     }
     let Some(step) = strand.step.as_mut() else { return };
     let Some(sent) = &mut step.sent else { return };
+    // Nothing was begun under a later key, and nothing will be.
+    if let Some(aside) = step.aside.as_deref_mut()
+        && has_ended
+        && aside.round == key.round()
+        && !sent.is_in_doubt()
+    {
+        std::mem::swap(sent, aside);
+    }
     if sent.round > key.round() {
         sent.contradicted = true;
     } else {
@@ -197,7 +223,9 @@ fn contradict(table: &mut Draft<'_>, id: StrandId, key: &EffectKey) {
 /// The attempt may have been performed, and another may follow that is not told apart from it.
 fn mark_doubted(table: &mut Draft<'_>, strand: StrandId) {
     let step = table.strand(strand).and_then(|strand| strand.step.as_mut());
-    if let Some(sent) = step.and_then(|step| step.sent.as_mut()) {
+    let Some(step) = step else { return };
+    step.has_gone_out();
+    if let Some(sent) = &mut step.sent {
         sent.doubt = true;
     }
 }

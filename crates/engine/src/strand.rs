@@ -55,6 +55,10 @@ pub struct Step {
     pub round: Round,
     /// What was last sent, under which round: the same round sends the same again.
     pub sent: Option<Sent>,
+    /// What was sent in another round, while the step may yet return to it: in the one that was refused, until something
+    /// goes out under the key after it; in the one that nobody took, once the step has gone back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aside: Option<Box<Sent>>,
     /// What the task gave, if only the use of it failed: then it is used again, and the task not called.
     pub result: Option<Payload>,
     /// The Map Run that it has started: a retry takes it up again, with the children that it has.
@@ -71,6 +75,32 @@ impl Step {
     /// Whether its call is held, and nobody has said how it went.
     pub(crate) fn is_held(&self) -> bool {
         matches!(self.standing, Standing::Held { .. }) && self.sent.as_ref().is_some_and(Sent::is_in_doubt)
+    }
+
+    /// What was sent in this round, if that is still known.
+    pub(crate) fn sent_in(&self, round: Round) -> Option<&Sent> {
+        self.sent.iter().chain(self.aside.as_deref()).find(|sent| sent.round == round)
+    }
+
+    /// Whether nothing was begun since this round was refused: the next call has not been made, no worker has taken it, or
+    /// it never reached its receiver.
+    pub(crate) fn can_go_back_to(&self, round: Round) -> bool {
+        let Some(sent) = &self.sent else { return false };
+        let is_begun = match &self.standing {
+            Standing::Ready | Standing::Resting { retry: true, .. } => sent.is_in_doubt(),
+            Standing::Calling { started, .. } => *started || sent.doubt,
+            Standing::Resting { retry: false, .. }
+            | Standing::Held { .. }
+            | Standing::Fanning(_)
+            | Standing::MapRunning { .. } => true,
+        };
+        !is_begun && self.result.is_none() && self.round > round && self.sent_in(round).is_some()
+    }
+
+    /// Something may have been begun under the key: there is no way back to an earlier one.
+    pub(crate) fn has_gone_out(&mut self) {
+        let round = self.round;
+        self.aside.take_if(|aside| aside.round < round);
     }
 
     /// All retries so far: `$$.State.RetryCount`.

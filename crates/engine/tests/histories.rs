@@ -209,6 +209,9 @@ stories! {
     late_outcomes_are_told_apart: "late_outcomes_are_told_apart";
     a_late_success_under_a_failed_key_leaves_doubt: "late_success_after_a_refusal";
     a_late_success_counts_before_another_key_goes_out: "late_success_before_the_next_key";
+    a_late_success_counts_until_the_next_key_is_taken: "late_success_before_the_next_key_is_taken";
+    a_late_success_leaves_the_next_key_to_who_took_it: "late_success_after_the_next_key_is_taken";
+    a_late_success_after_the_end_brings_its_key_back: "late_success_after_the_end_before_the_next_key_is_taken";
 
     // Bounds, clocks, nonsense.
     an_endless_loop_is_cut_and_can_be_stopped: "endless_loop_is_cut";

@@ -254,11 +254,15 @@ impl Turning<'_> {
 
     /// The same in another round than the step is in.
     pub(super) fn reopen_in(&mut self, strand: StrandId, round: Round) -> bool {
-        match &self.step(strand).standing {
-            Standing::Calling { .. } | Standing::Held { open: true, .. } => return true,
+        let step = self.step(strand);
+        match &step.standing {
+            Standing::Calling { .. } | Standing::Held { open: true, .. } if step.round == round => {
+                return true;
+            }
             Standing::Resting { .. } => self.note(Note::Woken { strand }),
             Standing::Ready
-            | Standing::Held { open: false, .. }
+            | Standing::Calling { .. }
+            | Standing::Held { .. }
             | Standing::Fanning(_)
             | Standing::MapRunning { .. } => {}
         }

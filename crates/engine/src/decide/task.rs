@@ -56,7 +56,7 @@ impl Turning<'_> {
             Target::Activity { .. } | Target::Service { pattern: Pattern::Callback | Pattern::Sync, .. }
         );
         // The same round sends the same bytes, whatever the expressions would now say.
-        let again = self.step(strand).sent.clone().filter(|sent| sent.round == round);
+        let again = self.step(strand).sent_in(round).cloned();
         // A worker answers for the attempt that it took. Who got a token with the bytes has the same one each time.
         let is_activity = matches!(task.resource.target, Target::Activity { .. });
         let secret = match &again {
@@ -215,6 +215,7 @@ impl Turning<'_> {
         let strand = by.strand();
         let succeeded = matches!(outcome, Outcome::Succeeded { .. });
         if succeeded && let Some((strand, round)) = self.goes_back_to(by) {
+            self.take_back(strand);
             if self.reopen_in(strand, round) {
                 self.answer(strand, outcome);
             }
@@ -285,16 +286,21 @@ impl Turning<'_> {
         self.draft.strand_ids().into_iter().find(takes_it)
     }
 
-    /// A success under a key that was refused: the step has moved on, but nothing has gone out under its next key. So
-    /// it goes back to the round that was performed after all.
+    /// A success under a key that was refused: the step has moved on, but nothing was begun under its next key. So it
+    /// goes back to the round that was performed after all.
     fn goes_back_to(&self, by: &By) -> Option<(StrandId, Round)> {
         let key = self.draft.changes.core.failed_key(by)?;
         let strand = self.strand_of(key)?;
-        let step = self.step(strand);
-        let is_last = step.sent.as_ref().is_some_and(|sent| sent.round == key.round());
-        let is_past = step.round > key.round();
-        let waits = matches!(step.standing, Standing::Ready | Standing::Resting { retry: true, .. });
-        (is_last && is_past && waits && step.result.is_none()).then(|| (strand, key.round()))
+        self.step(strand).can_go_back_to(key.round()).then(|| (strand, key.round()))
+    }
+
+    /// A task that waits for a worker does so no longer: it was certainly not performed.
+    fn take_back(&mut self, strand: StrandId) {
+        if self.is_unstarted(strand) {
+            let key = self.key(strand);
+            self.effects.push(Effect::CancelTask { strand, key: key.clone(), stops_job: false });
+            self.note(Note::Ledger { strand, key, status: LedgerStatus::Failed });
+        }
     }
 
     /// An answer that nobody waits for. Where it says that something was done under a key of which the Ledger says that
