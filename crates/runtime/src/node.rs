@@ -782,8 +782,11 @@ impl Node {
             };
             slot.running = Some(running);
             slot.answer = None;
-            if let ReplyTo::Taken(reply) = reply {
-                reply.send(Ok(Taken { ignored, late: None, status, redriven_at }));
+            match reply {
+                ReplyTo::Taken(reply) => reply.send(Ok(Taken { ignored, late: None, status, redriven_at })),
+                // The execution has ended, and its task with it.
+                ReplyTo::Worker(handing) => self.not_handed_over(*handing),
+                ReplyTo::Nobody | ReplyTo::Started(_) | ReplyTo::Parent(_) => {}
             }
             let mut deeds = Vec::new();
             self.follow(id, effects, &mut deeds);

@@ -1,11 +1,15 @@
-//! Parents, children and Map Runs by hand: what happens between the commits of one and the other.
+//! Parents, children, Map Runs and workers by hand: what happens between the commits of one and the other.
 
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::resource::Resource;
-use perdura_engine::{Arns, Destinations, ExecutionId, Limits, Moment, Outcome, Policy, Status, Timestamp};
+use perdura_engine::{
+    Arns, By, Certainty, Destinations, ExecutionId, Fault, Input, Limits, Moment, Outcome, Policy, Status,
+    TaskToken, Timestamp,
+};
 use perdura_runtime::{
-    Bounds, Committer, Deed, Live, Message, Naming, Node, Opening, Reply, Resolver, Start, Unavailable, Via,
+    ActivityTask, Bounds, Committer, Deed, InputError, Live, Message, Naming, Node, Opening, Reply, Resolver,
+    Start, Taken, Unavailable, Via,
 };
 use perdura_store::{MemoryStore, NewMachine, RevisionId, Store};
 use std::sync::{Arc, mpsc};
@@ -16,6 +20,10 @@ const CHILD: &str = r#"{"StartAt": "Work", "States": {"Work": {"Type": "Task", "
 const PARENT: &str = r#"{"StartAt": "Call", "States": {"Call": {"Type": "Task", "End": true, "TimeoutSeconds": 10,
     "Resource": "arn:aws:states:::states:startExecution.sync:2",
     "Parameters": {"StateMachineArn": "arn:aws:states:us-east-1:123456789012:stateMachine:child"}}}}"#;
+
+const WORKED: &str = r#"{"StartAt": "Work", "States": {"Work": {"Type": "Task", "End": true,
+    "Resource": "arn:aws:states:us-east-1:123456789012:activity:work",
+    "Retry": [{"ErrorEquals": ["No"], "IntervalSeconds": 1}]}}}"#;
 
 struct Everywhere;
 
@@ -213,5 +221,82 @@ fn a_child_is_stopped_also_if_its_parents_time_ran_out_while_nothing_ran() {
         scene.run();
         assert_eq!(scene.status(parent), Status::Failed);
         assert_eq!(scene.status(child), Status::Aborted, "known: {is_known}");
+    }
+}
+
+/// Tells the execution what came of a task; what is said of that.
+fn answer(
+    scene: &mut Scene,
+    token: TaskToken,
+    outcome: Outcome,
+) -> mpsc::Receiver<Result<Taken, InputError>> {
+    let (sender, told) = mpsc::channel();
+    let reply = Reply::new(move |taken| drop(sender.send(taken)));
+    let input = Input::TaskOutcome { by: By::Token(token), outcome };
+    scene.take(Message::Input { execution: token.execution, input, reply });
+    told
+}
+
+/// A worker asks for a task; what it gets.
+fn poll(scene: &mut Scene) -> mpsc::Receiver<Result<ActivityTask, Unavailable>> {
+    let (sender, handed) = mpsc::channel();
+    let reply = Reply::new(move |task| drop(sender.send(task)));
+    scene.take(Message::Poll { activity: "work".into(), worker: None, reply });
+    handed
+}
+
+/// A worker has refused its task, which waits for another under the next key; the first one's token.
+fn refused_and_queued(scene: &mut Scene) -> TaskToken {
+    let revision = scene.deploy("worked", WORKED);
+    scene.start(revision);
+    let handed = poll(scene);
+    scene.run();
+    let token = handed.try_recv().unwrap().unwrap().token;
+    let fault = Fault::new("No", "not this time");
+    answer(scene, token, Outcome::Failed { fault, certainty: Certainty::Refused });
+    scene.run();
+    scene.now += 1_000;
+    scene.run();
+    assert_eq!(scene.node().activities(), (1, 0), "it waits for a worker");
+    token
+}
+
+#[test]
+fn a_worker_that_polls_after_a_late_success_gets_nothing() {
+    for is_being_written in [false, true] {
+        let mut scene = Scene::new(0);
+        let token = refused_and_queued(&mut scene);
+        let told = answer(&mut scene, token, Outcome::Succeeded { output: Payload::from_text("2").unwrap() });
+        let written = is_being_written.then(|| scene.gather(1).unwrap());
+        let handed = poll(&mut scene);
+        if let Some(written) = written {
+            scene.settle(written);
+        }
+        scene.run();
+        assert_eq!(told.try_recv().unwrap().unwrap().late, None);
+        assert_eq!(scene.status(token.execution), Status::Succeeded);
+        assert!(handed.try_recv().is_err(), "being written: {is_being_written}");
+        assert_eq!(scene.node().activities(), (0, 1), "the worker waits for another task");
+    }
+}
+
+#[test]
+fn a_worker_that_polled_before_a_late_success_keeps_its_task() {
+    for is_being_written in [false, true] {
+        let mut scene = Scene::new(0);
+        let token = refused_and_queued(&mut scene);
+        let handed = poll(&mut scene);
+        let moment = scene.moment();
+        scene.node().wake(&moment);
+        let written = is_being_written.then(|| scene.gather(1).unwrap());
+        let told = answer(&mut scene, token, Outcome::Succeeded { output: Payload::from_text("2").unwrap() });
+        if let Some(written) = written {
+            scene.settle(written);
+        }
+        scene.run();
+        let task = handed.try_recv().expect("it has its task").unwrap();
+        assert_eq!(task.key.round().0, 2);
+        assert!(told.try_recv().unwrap().unwrap().late.is_some(), "being written: {is_being_written}");
+        assert_eq!(scene.status(token.execution), Status::Running);
     }
 }

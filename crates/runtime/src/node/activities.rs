@@ -182,7 +182,7 @@ impl Node {
         self.hand_out(activity);
     }
 
-    /// An execution cannot be reached: its worker gets another task.
+    /// An execution cannot be reached, or has ended: its worker gets another task.
     pub(super) fn not_handed_over(&mut self, handing: Handing) {
         let Handing { activity, poller, .. } = handing;
         self.back_to_waiting(&activity, poller);
