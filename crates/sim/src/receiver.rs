@@ -13,7 +13,7 @@ use crate::sabotage::Sabotage;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::{Pattern, Target};
 use perdura_engine::{Call, Certainty, EffectKey, Fault, Outcome};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How well those who are called behave, in a thousand.
@@ -68,6 +68,8 @@ pub(crate) struct Receiver {
     pub(crate) kept: BTreeMap<EffectKey, Kept>,
     /// Keys under which something may have been done, numbered in the order in which that began.
     pub(crate) met: BTreeMap<EffectKey, u64>,
+    /// Keys that a worker refused, though another had done it.
+    pub(crate) belied: BTreeSet<EffectKey>,
     /// What should not have happened.
     pub(crate) complaints: Vec<String>,
     /// How they behave while faults are on.
@@ -88,6 +90,7 @@ impl Receiver {
         Self {
             kept: BTreeMap::new(),
             met: BTreeMap::new(),
+            belied: BTreeSet::new(),
             complaints: Vec::new(),
             manners: Manners::default(),
             misbehaves: false,
@@ -142,9 +145,10 @@ impl Receiver {
         self.met.entry(key.clone()).or_insert(number);
     }
 
-    /// Whether something may have been done under this key: it was met, and not refused.
+    /// Whether something may have been done under this key: it was met, and nobody has refused it.
     pub(crate) fn is_in_doubt(&self, key: &EffectKey) -> bool {
-        self.met.contains_key(key) && !self.kept.get(key).is_some_and(|kept| kept.refused)
+        let is_refused = self.kept.get(key).is_some_and(|kept| kept.refused) || self.belied.contains(key);
+        self.met.contains_key(key) && !is_refused
     }
 
     /// Does it, unless that was done under this key before; with what result.
@@ -169,6 +173,17 @@ impl Receiver {
     /// Does nothing, and remembers that, unless something was done under this key before; with what result.
     pub(crate) fn decline(&mut self, call: &Call) -> Outcome {
         if self.kept.contains_key(&call.key) { self.apply(call) } else { self.keep(call, declined()) }
+    }
+
+    /// Whether it was done under this key.
+    pub(crate) fn is_done(&self, key: &EffectKey) -> bool {
+        self.kept.get(key).is_some_and(|kept| kept.applied > 0)
+    }
+
+    /// Says that nothing was done under this key, though it was.
+    pub(crate) fn belie(&mut self, call: &Call) -> Outcome {
+        self.belied.insert(call.key.clone());
+        declined()
     }
 
     fn keep(&mut self, call: &Call, first: Outcome) -> Outcome {

@@ -1,6 +1,6 @@
 //! Five hundred seeds. A failing one prints what does not hold and how to run it again.
 
-use perdura_sim::{Setting, Sim, judge};
+use perdura_sim::{Setting, Sim, Trouble, judge};
 use std::collections::BTreeMap;
 
 /// Runs a slice of the seeds; the slices are tests of their own, so that they run beside each other.
@@ -77,6 +77,19 @@ fn everything_holds_whatever_goes_wrong_3() {
 #[test]
 fn everything_holds_whatever_goes_wrong_4() {
     each_happened(&check(3));
+}
+
+/// A worker that did its task says so after another one refused it.
+#[test]
+fn a_late_success_counts_until_the_next_key_is_taken() {
+    let setting = Setting { trouble: Some(Trouble::Overlaps), ..Setting::default() };
+    let mut refusals = 0;
+    for seed in 0..100 {
+        let verdict = judge(seed, setting);
+        assert!(verdict.is_good(), "{}", verdict.report(setting));
+        refusals += verdict.counts.get("refusals of what was done").copied().unwrap_or(0);
+    }
+    assert!(refusals > 0);
 }
 
 #[test]

@@ -3,15 +3,17 @@
 use super::Evidence;
 use crate::history::History;
 use crate::receiver::visit_of;
-use perdura_engine::{EffectKey, EventKind, StrandId, Turn};
-use std::collections::BTreeMap;
+use perdura_engine::{EffectKey, EventKind, LedgerStatus, Note, Record, StrandId, Turn};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// No step is performed under a key while something may have been done under an earlier one of it; the Ledger calls
-/// nothing failed that was performed; and an attempt fails by its own failure only.
+/// nothing failed that was performed; an attempt fails by its own failure only; and a late success counts for as long as
+/// nobody has taken the next key.
 pub fn doubt_is_sticky(evidence: &Evidence<'_>) -> Vec<String> {
     let mut complaints = one_key_while_in_doubt(evidence);
     complaints.extend(failed_was_not_performed(evidence));
     complaints.extend(evidence.histories.iter().flat_map(failures_are_of_their_attempt));
+    complaints.extend(evidence.histories.iter().flat_map(late_successes_count));
     complaints
 }
 
@@ -21,7 +23,7 @@ fn one_key_while_in_doubt(evidence: &Evidence<'_>) -> Vec<String> {
     for (key, number) in &receiver.met {
         visits.entry(visit(evidence, key)).or_default().push((*number, key));
     }
-    let is_performed = |key: &EffectKey| receiver.kept.get(key).is_some_and(|kept| kept.applied > 0);
+    let is_performed = |key: &EffectKey| receiver.is_done(key);
     let mut complaints = Vec::new();
     for keys in visits.values_mut() {
         keys.sort_unstable();
@@ -49,7 +51,8 @@ fn visit(evidence: &Evidence<'_>, key: &EffectKey) -> String {
 fn failed_was_not_performed(evidence: &Evidence<'_>) -> Vec<String> {
     let disk = evidence.sim.disk.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let mut complaints = Vec::new();
-    for (key, seen) in &disk.observed.keys {
+    let belied = &evidence.sim.receiver.belied;
+    for (key, seen) in disk.observed.keys.iter().filter(|(key, _)| !belied.contains(key)) {
         let Some(kept) = evidence.sim.receiver.kept.get(key).filter(|kept| kept.applied > 0) else {
             continue;
         };
@@ -79,6 +82,35 @@ fn failures_are_of_their_attempt(history: &History) -> Vec<String> {
             }
             _ => {}
         }
+    }
+    complaints
+}
+
+/// Once it is on record that a key was used after all, no worker is the first to get a later one of its step.
+fn late_successes_count(history: &History) -> Vec<String> {
+    let mut calling: BTreeMap<StrandId, &EffectKey> = BTreeMap::new();
+    let mut begun: BTreeSet<&EffectKey> = BTreeSet::new();
+    let mut used: Vec<&EffectKey> = Vec::new();
+    let mut is_late = false;
+    let mut complaints = Vec::new();
+    for record in history.turns.iter().flat_map(|turn| &turn.records) {
+        match record {
+            Record::Note(Note::Ledger { strand, key, status: LedgerStatus::Pending }) => {
+                calling.insert(*strand, key);
+            }
+            Record::Note(Note::Ledger { key, status: LedgerStatus::Uncertain, .. }) if is_late => {
+                used.push(key);
+            }
+            Record::Event(event) if matches!(event.kind, EventKind::TaskStarted { worker: Some(_), .. }) => {
+                let Some(key) = calling.get(&event.strand).filter(|key| begun.insert(key)) else { continue };
+                let is_earlier = |used: &&&EffectKey| used.step() == key.step() && used.round() < key.round();
+                if let Some(earlier) = used.iter().find(is_earlier) {
+                    complaints.push(format!("a worker got {key} though {earlier} was known to be used"));
+                }
+            }
+            Record::Note(_) | Record::Event(_) => {}
+        }
+        is_late = matches!(record, Record::Note(Note::LateOutcome { succeeded: true, .. }));
     }
     complaints
 }

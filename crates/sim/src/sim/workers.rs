@@ -140,7 +140,7 @@ impl Sim {
     }
 
     /// A worker that may fall silent for so long that another gets the task, and that answers all the same: it did the
-    /// work, or failed before it, or refuses it.
+    /// work, or failed before it, or refuses it, perhaps without knowing that another has done it.
     fn overlap(&mut self, task: &Handed, call: &Call) -> i64 {
         self.facts.count("workers that may overlap");
         self.receiver.meet(&call.key);
@@ -154,14 +154,40 @@ impl Sim {
                 self.after(beats_at, Happening::Ask(request));
             }
         }
-        let outcome = match self.dice.below(10) {
-            0..5 => self.receiver.apply(call),
-            5..9 => task.failure(),
-            _ => self.receiver.decline(call),
+        let is_done = self.receiver.is_done(&call.key);
+        let outcome = if is_done && self.dice.in_thousand(600) {
+            at = self.dice.between(0..=2_000);
+            self.belie(call)
+        } else {
+            match self.dice.below(10) {
+                0..5 => self.receiver.apply(call),
+                5..9 => task.failure(),
+                _ => self.receiver.decline(call),
+            }
         };
         self.answer_by_token(task.token, outcome, at);
         at += 1;
         at
+    }
+
+    /// A worker refuses what another has done. Nobody is there to take what follows, so that one can still say so.
+    fn belie(&mut self, call: &Call) -> Outcome {
+        self.facts.count("refusals of what was done");
+        self.go_away();
+        self.receiver.belie(call)
+    }
+
+    /// All workers hang up, and ask again after a while: what is queued meanwhile is taken by nobody.
+    fn go_away(&mut self) {
+        for number in 0..self.workers.len() {
+            let worker = &mut self.workers[number];
+            worker.wanted = None;
+            worker.heard = Heard::default();
+            worker.asked += 1;
+            let asked = worker.asked;
+            let away = self.dice.between(5_000..=40_000);
+            self.after(away, Happening::Poll(number, asked));
+        }
     }
 
     fn answer_by_token(&mut self, token: TaskToken, outcome: Outcome, after: i64) {
