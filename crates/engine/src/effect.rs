@@ -102,6 +102,8 @@ pub struct MapRunOrder {
     pub execution_type: MachineType,
     /// When the run was taken up again, if it was: only children that did not succeed run, each once since then.
     pub redriven_at: Option<Timestamp>,
+    /// How often it was taken up again, as its history says.
+    pub redrives: u32,
     /// The state's input, after `InputPath`.
     pub input: Payload,
     /// The context object, for the selector.

@@ -449,6 +449,26 @@ fn a_stopped_parent_stops_its_children_even_if_the_process_dies_then() {
     }
 }
 
+#[test]
+fn each_retry_of_a_run_counts_as_a_redrive() {
+    for crashes in [false, true] {
+        let mut rig = Rig::new();
+        rig.fails = |text| text == "1";
+        let retry = r#""Retry": [{"ErrorEquals": ["States.ALL"], "IntervalSeconds": 1, "MaxAttempts": 2}],"#;
+        let parent = rig.start(&map(retry, WORK), &numbers(2));
+        while rig.reader().map_runs(parent).unwrap().iter().all(|row| row.redrives == 0) {
+            rig.step();
+        }
+        if crashes {
+            rig.crash();
+        }
+        assert_eq!(rig.until_ended(parent).0, Status::Failed);
+        let row = rig.run_row(parent);
+        assert_eq!((row.status, row.redrives), (Status::Failed, 2), "crashes: {crashes}");
+        assert!(row.redriven_at.is_some());
+    }
+}
+
 /// Children that work, wait or look for a worker, and a parent that gives them up after a while and goes on.
 fn given_up(child: &str) -> String {
     let branch = map("", child);

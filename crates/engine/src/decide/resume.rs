@@ -48,7 +48,7 @@ impl Turning<'_> {
         let (run, redriven_at) = (MapRunId { arn: arn.clone(), began_at: *began_at }, *redriven_at);
         match self.map_run_order(strand, run) {
             Ok(mut order) => {
-                order.redriven_at = redriven_at;
+                self.taken_up_at(strand, &mut order, redriven_at);
                 self.effects.push(Effect::StartMapRun(Box::new(order)));
             }
             Err(failure) => self.evaluation_failed(strand, failure),

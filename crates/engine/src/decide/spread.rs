@@ -4,7 +4,7 @@ use super::{Seen, Turning};
 use crate::arn;
 use crate::effect::{BatcherOrder, Effect, MapRunOrder, ReaderOrder, WriterOrder};
 use crate::event::EventKind;
-use crate::id::StrandId;
+use crate::id::{StrandId, Timestamp};
 use crate::input::By;
 use crate::map_run::MapRunOutcome;
 use crate::strand::{MapRunId, Standing};
@@ -56,11 +56,17 @@ impl Turning<'_> {
     }
 
     fn take_up_map_run(&mut self, strand: StrandId, mut order: MapRunOrder) {
-        let retries = u32::try_from(self.step(strand).retry_count()).unwrap_or(u32::MAX);
-        let redrive_count = self.draft.changes.core.redrives.saturating_add(retries);
-        order.redriven_at = Some(self.now);
+        self.taken_up_at(strand, &mut order, Some(self.now));
+        let redrive_count = order.redrives;
         self.emit(strand, EventKind::MapRunRedriven { arn: order.arn.clone(), redrive_count });
         self.effects.push(Effect::StartMapRun(Box::new(order)));
+    }
+
+    /// Marks when a redrive or a retry has taken up this run, and how many of them there were; `None`: it has only begun.
+    pub(super) fn taken_up_at(&self, strand: StrandId, order: &mut MapRunOrder, at: Option<Timestamp>) {
+        let retries = u32::try_from(self.step(strand).retry_count()).unwrap_or(u32::MAX);
+        let redrives = self.draft.changes.core.redrives.saturating_add(retries);
+        (order.redriven_at, order.redrives) = (at, if at.is_some() { redrives } else { 0 });
     }
 
     /// The order of this run: made of what the strand sees and of the run itself, so that it can be made again.
@@ -141,6 +147,7 @@ impl Turning<'_> {
                 arn: run.arn,
                 began_at: run.began_at,
                 redriven_at: None,
+                redrives: 0,
                 state: self.step(strand).state,
                 flow: map.processor,
                 execution_type,

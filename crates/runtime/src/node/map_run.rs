@@ -12,7 +12,6 @@ use crate::fetch::{Fetch, Fetched, Recalled, Ticket, Wanted};
 use crate::items::{Fed, Source};
 use crate::message::{AdjustError, InputError, MapRunChange, Reply, Unavailable};
 use perdura_engine::asl::error::{ITEM_READER, RUNTIME};
-use perdura_engine::asl::json::Value;
 use perdura_engine::{
     By, Child, ExecutionId, Fault, Identity, Input, MapRun, MapRunOrder, MapRunOutcome, Moment, Next, Status,
     TURN_WORK_MAX,
@@ -278,7 +277,7 @@ impl Node {
             status: Status::Running,
             started_at: order.began_at,
             ended_at: None,
-            redrives: redrives(&order.context),
+            redrives: order.redrives,
             redriven_at: order.redriven_at,
             bounds: perdura_engine::MapRunBounds::default(),
             source_version: None,
@@ -804,9 +803,4 @@ impl Node {
         self.map_runs.rows.push(over.into());
         Ok(Some(true))
     }
-}
-
-fn redrives(context: &Value) -> u32 {
-    let count = context.get("Execution").and_then(|execution| execution.get("RedriveCount"));
-    count.and_then(Value::as_i64).and_then(|count| u32::try_from(count).ok()).unwrap_or(0)
 }
