@@ -549,6 +549,7 @@ fn read_notes(
                     | EventKind::TaskSubmitFailed { fault: found, .. }
                     | EventKind::TaskTimedOut { fault: found, .. }
                     | EventKind::TaskNotStarted { fault: found, .. } => fault = Some(found),
+                    EventKind::ExecutionRedriven { .. } => totals.redriven += 1,
                     _ => {}
                 }
                 continue;

@@ -413,8 +413,7 @@ impl Node {
                 store.set_aside(&lease, &std::mem::take(&mut recovery.aside))?;
             }
             let (mut aside, mut unreadable) = (Vec::new(), Vec::new());
-            let totals = recovery.totals;
-            node.room.running += totals.started.saturating_sub(totals.succeeded + totals.failed);
+            node.room.running += recovery.totals.running();
             let shard = lease.shard();
             committer.hold(lease.clone(), &recovery);
             for (execution, what) in &recovery.damaged {

@@ -469,6 +469,26 @@ fn each_retry_of_a_run_counts_as_a_redrive() {
     }
 }
 
+#[test]
+fn what_runs_again_after_a_redrive_is_counted_among_those_that_run() {
+    let mut rig = Rig::new();
+    rig.fails = |_| true;
+    let one = format!(r#"{{"StartAt": "D", "States": {{"D": {WORK}}}}}"#);
+    let execution = rig.start(&one, "1");
+    assert_eq!(rig.until_ended(execution).0, Status::Failed);
+    assert_eq!(rig.committer.totals().running(), 0);
+    rig.fails = |_| false;
+    rig.hangs = |_| true;
+    rig.input(execution, Input::Redrive);
+    rig.step();
+    assert_eq!(rig.committer.totals().running(), 1);
+    rig.crash();
+    assert_eq!(rig.committer.totals().running(), 1, "also after a restart");
+    rig.hangs = |_| false;
+    assert_eq!(rig.until_ended(execution).0, Status::Succeeded);
+    assert_eq!(rig.committer.totals().running(), 0);
+}
+
 /// Children that work, wait or look for a worker, and a parent that gives them up after a while and goes on.
 fn given_up(child: &str) -> String {
     let branch = map("", child);

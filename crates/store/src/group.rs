@@ -257,11 +257,13 @@ pub struct Totals {
     pub steps_repeated: u64,
     /// Answers that came for a step that had one already, or was given up.
     pub outcomes_late: u64,
+    /// Executions that had ended and run again.
+    pub redriven: u64,
 }
 
 impl Totals {
     /// The names of the counters, in the order of [`Totals::values`]; the format and the tables rely on it.
-    pub const NAMES: [&str; 10] = [
+    pub const NAMES: [&str; 11] = [
         "started",
         "succeeded",
         "failed",
@@ -272,10 +274,11 @@ impl Totals {
         "steps_uncertain",
         "steps_repeated",
         "outcomes_late",
+        "redriven",
     ];
 
     /// All of them. New ones are added at the end.
-    pub fn values(&self) -> [u64; 10] {
+    pub fn values(&self) -> [u64; 11] {
         [
             self.started,
             self.succeeded,
@@ -287,7 +290,13 @@ impl Totals {
             self.steps_uncertain,
             self.steps_repeated,
             self.outcomes_late,
+            self.redriven,
         ]
+    }
+
+    /// How many executions run, asleep or not. Each of those that ended was started, or had run again.
+    pub fn running(&self) -> u64 {
+        (self.started + self.redriven).saturating_sub(self.succeeded + self.failed)
     }
 
     /// From values in the same order; those that an older record lacks are 0.
@@ -304,6 +313,7 @@ impl Totals {
             steps_uncertain: at(7),
             steps_repeated: at(8),
             outcomes_late: at(9),
+            redriven: at(10),
         }
     }
 }

@@ -36,7 +36,7 @@ impl Numbers {
 }
 
 /// What the totals count, in their order.
-const TOTALS: [(&str, &str); 10] = [
+const TOTALS: [(&str, &str); 11] = [
     ("executions_started", "Executions that began."),
     ("executions_succeeded", "Executions that ended well."),
     ("executions_failed", "Executions that ended in error, by a stop or by running out of time."),
@@ -47,6 +47,7 @@ const TOTALS: [(&str, &str); 10] = [
     ("steps_uncertain", "Attempts of which nobody knows."),
     ("steps_repeated", "Attempts sent again under the same key after a restart."),
     ("outcomes_late", "Answers that came for a step that had one, or was given up."),
+    ("executions_redriven", "Executions that had ended and run again."),
 ];
 
 pub(super) fn text(numbers: &Numbers) -> String {

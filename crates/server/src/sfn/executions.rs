@@ -119,9 +119,7 @@ async fn prepare(
     let bytes = text.as_ref().map_or(0, |text| text.len());
     let input = api.computing(bytes, move || input(text, bytes_max)).await?;
     let (revision, via) = qualified(api, &entry, &found).ok_or_else(missing)?;
-    let totals = api.0.door.gauges().totals;
-    let running = totals.started.saturating_sub(totals.succeeded + totals.failed);
-    if running >= api.0.quotas.executions {
+    if api.0.door.gauges().totals.running() >= api.0.quotas.executions {
         let message = format!("Execution Limit Exceeded: '{}'", api.0.quotas.executions);
         return Err(ApiError::new(Code::ExecutionLimitExceeded, message));
     }

@@ -120,6 +120,11 @@ fn ledger_agrees<'a>(history: &'a History, ledger: &mut BTreeMap<&'a str, &'a Le
 
 fn totals_agree(evidence: &Evidence<'_>) -> Option<String> {
     let totals = evidence.stats.totals;
+    let ended = |history: &&History| history.execution.as_ref().is_some_and(Execution::is_ended);
+    let running = evidence.histories.len() - evidence.histories.iter().filter(ended).count();
+    if totals.started + totals.redriven != totals.succeeded + totals.failed + running as u64 {
+        return Some(format!("{running} run, and the totals say {totals:?}"));
+    }
     let mut turns = 0;
     let mut sent = 0;
     let mut completed = 0;
