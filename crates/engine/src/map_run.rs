@@ -124,6 +124,20 @@ pub struct MapRunCounts {
     pub children: Tally,
 }
 
+impl MapRunCounts {
+    /// One more child with so many items, which stands like this.
+    pub fn add(&mut self, status: Status, items: u32) {
+        self.items.total += u64::from(items);
+        self.children.total += 1;
+        self.count(status, items);
+    }
+
+    fn count(&mut self, status: Status, items: u32) {
+        self.items.add(status, u64::from(items));
+        self.children.add(status, 1);
+    }
+}
+
 /// What may be changed while it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MapRunBounds {
@@ -245,12 +259,7 @@ impl MapRun {
         let Some(items) = self.live.remove(&index) else { return };
         self.counts.items.running -= u64::from(items);
         self.counts.children.running -= 1;
-        self.count(status, items);
-    }
-
-    fn count(&mut self, status: Status, items: u32) {
-        self.counts.items.add(status, u64::from(items));
-        self.counts.children.add(status, 1);
+        self.counts.count(status, items);
     }
 
     /// What is to be done now. It takes hardly more work than a Turn may.
@@ -281,7 +290,7 @@ impl MapRun {
             self.counts.children.total += 1;
             let Made { items, input } = made;
             let status = known.filter(|_| passes_over).unwrap_or(Status::Running);
-            self.count(status, items);
+            self.counts.count(status, items);
             if status == Status::Running {
                 self.live.insert(index, items);
             }

@@ -8,9 +8,11 @@ use crate::items::{ChildResult, Fed, Feed, WriteOrder};
 use crate::message::{Message, Reply};
 use perdura_engine::asl::error::DATA_LIMIT_EXCEEDED;
 use perdura_engine::asl::json::Payload;
-use perdura_engine::{EventKind, Fault, Known, MapRunOrder, ReaderOrder, Record};
+use perdura_engine::{
+    EventKind, ExecutionId, Fault, Known, MapRunCounts, MapRunOrder, ReaderOrder, Record, Status,
+};
 use perdura_store::record::{Damage, TurnBody, read_history};
-use perdura_store::{Failure, FailureKind, MapRunRow, Reader, Row, StoredTurn};
+use perdura_store::{Failure, FailureKind, Filter, MapRunRow, Reader, Row, StoredTurn};
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -69,13 +71,23 @@ impl fmt::Debug for Wanted {
     }
 }
 
-/// How the children of a run stand, and what its own row says, if it has one.
-pub type Recalled = (Known, Option<Box<MapRunRow>>);
+/// What is stored of a run.
+#[derive(Debug, Default)]
+pub struct Recalled {
+    /// How its children stand.
+    pub known: Known,
+    /// Those that run.
+    pub running: Vec<ExecutionId>,
+    /// The sum of its children; the totals are those of the items and children that have begun.
+    pub counts: MapRunCounts,
+    /// Its own row, if it has one.
+    pub row: Option<Box<MapRunRow>>,
+}
 
 /// What a Map Run is told.
 #[derive(Debug)]
 pub enum Fetched {
-    /// Its children, and its own row, if it has one.
+    /// Its children and its own row.
     Children(Result<Recalled, Failure>),
     /// Items, or something about them.
     Items(Fed),
@@ -97,17 +109,32 @@ impl Ticket {
 
 /// Which children a run has, and what its row says.
 pub fn recall(reader: &mut dyn Reader, run: Uuid) -> Result<Recalled, Failure> {
-    let mut known = Known::default();
+    let mut recalled = Recalled::default();
     let mut from = 0;
     loop {
         let page = reader.child_statuses(run, from, STATUSES_AT_ONCE)?;
-        let Some((last, _)) = page.last() else { break };
-        from = last + 1;
-        for (index, status) in page {
-            known.set(index, status);
+        let Some(last) = page.last() else { break };
+        from = last.index + 1;
+        for child in page {
+            recalled.known.set(child.index, child.status);
+            recalled.counts.add(child.status, child.items);
         }
     }
-    Ok((known, reader.map_run(run)?.map(Box::new)))
+    recalled.running = running(reader, run)?;
+    recalled.row = reader.map_run(run)?.map(Box::new);
+    Ok(recalled)
+}
+
+/// The children of a run whose rows say that they run: no more than may run at once.
+fn running(reader: &mut dyn Reader, run: Uuid) -> Result<Vec<ExecutionId>, Failure> {
+    let mut filter = Filter { map_run: Some(run), status: Some(Status::Running), ..Filter::default() };
+    let mut running = Vec::new();
+    loop {
+        let page = reader.list(&filter, None, CHILDREN_AT_ONCE)?;
+        let Some(last) = page.last() else { return Ok(running) };
+        filter.before_child = last.child;
+        running.extend(page.iter().map(|child| child.execution));
+    }
 }
 
 /// Reads the results of a run, and gathers them, or hands them to whoever writes them. `send` is told in the end.

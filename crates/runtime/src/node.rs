@@ -399,6 +399,7 @@ impl Node {
             tickets: moment.entropy,
         };
         if performs {
+            node.search_map_runs();
             for shard in node.shards.clone() {
                 if !node.reader.waiting(shard, None, 1)?.is_empty() {
                     node.resuming.push((shard, None));

@@ -5,7 +5,7 @@ use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{
     Arns, Call, Certainty, Destinations, ExecutionId, Fault, Input, Limits, Moment, Outcome, Policy, Status,
-    Timestamp,
+    Tally, Timestamp,
 };
 use perdura_runtime::{
     Bounds, ChildResult, Committer, Deed, Ending, Fed, Fetch, Fetched, Live, Message, Naming, Node, Opening,
@@ -255,8 +255,8 @@ impl Rig {
     fn children(&self, execution: ExecutionId) -> Vec<Status> {
         let run = self.run_row(execution).id;
         let all = self.reader().child_statuses(run, 0, 1_000).unwrap();
-        assert!(all.iter().zip(0..).all(|((index, _), at)| *index == at), "{all:?}");
-        all.into_iter().map(|(_, status)| status).collect()
+        assert!(all.iter().zip(0..).all(|(child, at)| child.index == at), "{all:?}");
+        all.into_iter().map(|child| child.status).collect()
     }
 }
 
@@ -447,6 +447,85 @@ fn a_stopped_parent_stops_its_children_even_if_the_process_dies_then() {
         assert_eq!(rig.children(parent), [Status::Aborted; 5], "crashes: {crashes}");
         assert_eq!(rig.node.in_memory(), 0);
     }
+}
+
+#[test]
+fn a_stopped_run_ends_with_its_counts_wherever_the_process_dies() {
+    let long = r#"{"Type": "Wait", "Seconds": 100000, "End": true}"#;
+    for (what, child) in [("calls", WORK), ("rests", long)] {
+        for crash_after in (0..12).chain([1_000]) {
+            let mut rig = Rig::new();
+            rig.hangs = |text| !text.contains("[0,1]");
+            let fields = r#""MaxConcurrency": 2, "ItemBatcher": {"MaxItemsPerBatch": 2},"#;
+            let parent = rig.start(&map(fields, child), &numbers(7));
+            for _ in 0..40 {
+                rig.step();
+            }
+            rig.input(parent, Input::Stop { fault: Fault::default() });
+            rig.until_ended(parent);
+            for _ in 0..crash_after.min(60) {
+                rig.step();
+            }
+            if crash_after < 60 {
+                rig.crash();
+            }
+            for _ in 0..100 {
+                rig.step();
+            }
+            let row = rig.run_row(parent);
+            let of =
+                |status: Status| rig.children(parent).iter().filter(|child| **child == status).count() as u64;
+            let (succeeded, aborted) = (of(Status::Succeeded), of(Status::Aborted));
+            let case = format!("one that {what}, after {crash_after}: {row:?}");
+            assert_eq!((row.status, aborted), (Status::Aborted, 2), "{case}");
+            assert!(row.ended_at.is_some(), "{case}");
+            let children = Tally { total: succeeded + 2, succeeded, aborted, ..Tally::default() };
+            assert_eq!(row.counts.children, children, "{case}");
+            let items = Tally { total: 7, succeeded: 2 * succeeded, aborted: 4, ..Tally::default() };
+            assert_eq!(row.counts.items, items, "{case}");
+            assert_eq!(rig.node.in_memory(), 0, "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_thousand_children_are_stopped_a_few_at_a_time() {
+    let mut rig = Rig::new();
+    let long = r#"{"Type": "Wait", "Seconds": 100000, "End": true}"#;
+    let parent = rig.start(&map("", long), &numbers(1_000));
+    while rig.reader().map_runs(parent).unwrap().iter().all(|row| row.counts.children.running < 1_000) {
+        rig.step();
+    }
+    while rig.node.in_memory() > 1 {
+        rig.step();
+    }
+    rig.input(parent, Input::Stop { fault: Fault::default() });
+    rig.until_ended(parent);
+    rig.crash();
+    let mut most = 0;
+    while rig.run_row(parent).status == Status::Running {
+        rig.step();
+        most = most.max(rig.node.in_memory());
+    }
+    assert!(most < 500, "{most} at once");
+    assert_eq!(rig.children(parent), [Status::Aborted; 1_000]);
+    assert_eq!(rig.run_row(parent).counts.children.aborted, 1_000);
+}
+
+#[test]
+fn a_run_of_an_earlier_process_that_its_parent_waits_for_goes_on() {
+    let mut rig = Rig::new();
+    rig.hangs = |_| true;
+    let parent = rig.start(&map("", WORK), &numbers(3));
+    for _ in 0..40 {
+        rig.step();
+    }
+    rig.crash();
+    for _ in 0..100 {
+        rig.step();
+    }
+    assert_eq!(rig.children(parent), [Status::Running; 3]);
+    assert_eq!(rig.run_row(parent).status, Status::Running);
 }
 
 #[test]

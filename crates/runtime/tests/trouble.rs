@@ -7,10 +7,10 @@ use perdura_engine::asl::source::Source;
 use perdura_engine::{Arns, ExecutionId, Limits, Outcome, Policy, Status, Timestamp};
 use perdura_runtime::{Naming, Nowhere, Options, RealWorld, Runtime, Start, Steps, Via};
 use perdura_store::{
-    After, Aside, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Head, Lease, LedgerFilter,
-    LedgerRow, Left, MachineChange, MachineId, MachineRecord, MapRunRow, MemoryStore, NewMachine, Reader,
-    Recovered, Recovery, Registered, Registry, Renewal, Retention, Revised, RevisionId, Row, Shard, Stats,
-    Store, StoredTurn, Summary, SweepPlace, Sweepable, Swept, Unlisted,
+    After, Aside, ChildStatus, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Head, Lease,
+    LedgerFilter, LedgerRow, Left, MachineChange, MachineId, MachineRecord, MapRunRow, MemoryStore,
+    NewMachine, Reader, Recovered, Recovery, Registered, Registry, Renewal, Retention, Revised, RevisionId,
+    Row, Shard, Stats, Store, StoredTurn, Summary, SweepPlace, Sweepable, Swept, Unlisted,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -213,12 +213,16 @@ impl Reader for FaultyReader {
         self.inner.turns(execution, from, most)
     }
 
-    fn child_statuses(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<(u32, Status)>, Failure> {
+    fn child_statuses(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<ChildStatus>, Failure> {
         self.inner.child_statuses(run, from, most)
     }
 
     fn children(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<Row>, Failure> {
         self.inner.children(run, from, most)
+    }
+
+    fn running_map_runs(&mut self, after: Option<Uuid>, most: u32) -> Result<Vec<MapRunRow>, Failure> {
+        self.inner.running_map_runs(after, most)
     }
 
     fn map_run(&mut self, run: Uuid) -> Result<Option<MapRunRow>, Failure> {

@@ -4,6 +4,7 @@
 mod doubt;
 mod durable;
 mod legal;
+mod map_runs;
 mod same;
 mod timers;
 mod true_time;
@@ -20,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub use doubt::doubt_is_sticky;
 pub use durable::acknowledged_is_durable;
 pub use legal::histories_legal;
+pub use map_runs::map_runs_end;
 pub use same::same_as_without_faults;
 pub use timers::timers;
 
@@ -38,6 +40,8 @@ pub enum Promise {
     DoubtIsSticky,
     /// Histories, rows, ledger and totals agree with each other.
     HistoriesLegal,
+    /// A Map Run ends with its execution, its counts are those of its children, and none of them runs on.
+    MapRunsEnd,
     /// No wait ends early, and none is lost.
     Timers,
     /// What is deterministic came out as without faults.

@@ -312,6 +312,14 @@ pub(crate) fn scripts() -> Vec<Script> {
     let read = format!(r#"{READER}"ItemBatcher":{{"MaxItemsPerBatch":3}},"MaxConcurrency":4,"#);
     let tolerant = r#""ItemsPath":"$.items","ToleratedFailureCount":2,"#;
     let again = format!(r#""ItemsPath":"$.items",{RETRY_ALL},"#);
+    let batched = r#""ItemsPath":"$.items","ItemBatcher":{"MaxItemsPerBatch":2},"MaxConcurrency":2,"#;
+    let long = machine(
+        "Rest",
+        &[
+            ("Rest", r#"{"Type":"Wait","Seconds":1000,"Next":"Then"}"#.into()),
+            ("Then", task("add", r#""End":true"#)),
+        ],
+    );
     vec![
         script("spread", spread(at_most, &two), items),
         script("read", spread(&read, &one("add")), small),
@@ -324,7 +332,7 @@ pub(crate) fn scripts() -> Vec<Script> {
             parent(".sync", "shaky", r#""n":2"#, &format!(r#""TimeoutSeconds":9,{RETRY_ALL},"#)),
             small,
         ),
-        Script { weight: 20, ..restless("worked", worked(), small) },
+        Script { weight: 25, ..restless("worked", worked(), small) },
         script("sequence", sequence(), small),
         script("parallel", parallel(), small),
         script("map", map(), items),
@@ -362,6 +370,8 @@ pub(crate) fn scripts() -> Vec<Script> {
         troubled(Trouble::Fans, "wary-fan", fan(&["wary", "picky", "wary"]), small),
         troubled(Trouble::Fans, "each", each("mortal"), items),
         troubled(Trouble::Spreads, "spread-each", spread(&again, &one("mortal")), items),
+        troubled(Trouble::Spreads, "spread-wary", spread(batched, &one("wary")), items),
+        troubled(Trouble::Spreads, "spread-rests", spread(at_most, &long), items),
         troubled(Trouble::Clocks, "patient", patient(), small),
     ]
 }

@@ -18,7 +18,7 @@ pub enum Trouble {
     Overlaps,
     /// A Parallel or a Map runs again while its branches are in doubt.
     Fans,
-    /// A Distributed Map runs again while its children are in doubt.
+    /// A Distributed Map runs again while its children are in doubt, or is stopped while they are held or asleep.
     Spreads,
     /// What has ended is swept at any moment, also right after a redrive.
     Sweeps,
@@ -273,6 +273,9 @@ impl Plan {
         if !self.steadfast {
             start.stopped_after = dice.in_thousand(150).then(|| dice.between(0..=40_000));
             start.redriven = u32::from(dice.in_thousand(500)) * dice.between(1..=2) as u32;
+            if self.trouble == Some(Trouble::Spreads) && dice.in_thousand(700) {
+                start.stopped_after = Some(dice.between(0..=20_000));
+            }
             if self.trouble == Some(Trouble::Sweeps) {
                 start.stopped_after = Some(dice.between(0..=20_000));
                 start.redriven = 3;

@@ -33,6 +33,8 @@ pub enum Sabotage {
     LedgerForgotten,
     /// A Map Run that is taken up again does not see which children it has.
     ChildrenForgotten,
+    /// Map Runs that an earlier process was to end are not found by the next one.
+    MapRunsForgotten,
     /// Those who wait for a worker or for a child are not found by the next process.
     WaitingForgotten,
     /// A connection that was never made counts as a refusal by the receiver.
@@ -55,7 +57,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::NoFence,
         Self::EffectsFirst,
         Self::RepliesFirst,
@@ -71,6 +73,7 @@ impl Sabotage {
         Self::KeysIgnored,
         Self::LedgerForgotten,
         Self::ChildrenForgotten,
+        Self::MapRunsForgotten,
         Self::WaitingForgotten,
         Self::UnreachableRefuses,
         Self::RedirectsRefuse,

@@ -289,7 +289,12 @@ impl Sim {
         let executions = self.disk().observed.executions();
         for id in executions.into_iter().filter(|id| !self.swept.contains_key(id)) {
             match reader.row(id).expect("what was written can be read") {
-                Some((row, _)) if row.ended_at.is_some() => {}
+                Some((row, _)) if row.ended_at.is_some() => {
+                    let runs = reader.map_runs(id).expect("what was written can be read");
+                    for run in runs.into_iter().filter(|run| run.ended_at.is_none()) {
+                        restless.push(format!("{id} has ended, and its Map Run {} has not", run.id));
+                    }
+                }
                 Some((row, _)) => {
                     restless.push(format!(
                         "{id} has not ended: {:?}, awake {}, {:?}",

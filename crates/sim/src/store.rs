@@ -6,12 +6,12 @@
 use crate::dice::Dice;
 use crate::observed::{Life, Observed};
 use crate::sabotage::Sabotage;
-use perdura_engine::{ExecutionId, Status, Timestamp};
+use perdura_engine::{ExecutionId, Timestamp};
 use perdura_store::{
-    After, Aside, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Head, Lease, LedgerFilter,
-    LedgerRow, Left, MachineChange, MachineId, MachineRecord, MapRunRow, NewMachine, Part, Position, Reader,
-    Recovered, Recovery, Registered, Registry, Renewal, Retention, Revised, RevisionId, Row, Shard, Stats,
-    Store, StoredTurn, Summary, SweepPlace, Sweepable, Swept, Unlisted,
+    After, Aside, ChildStatus, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Head, Lease,
+    LedgerFilter, LedgerRow, Left, MachineChange, MachineId, MachineRecord, MapRunRow, NewMachine, Part,
+    Position, Reader, Recovered, Recovery, Registered, Registry, Renewal, Retention, Revised, RevisionId,
+    Row, Shard, Stats, Store, StoredTurn, Summary, SweepPlace, Sweepable, Swept, Unlisted,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -160,6 +160,7 @@ impl SimStore {
                 | Sabotage::CalledAfterwards
                 | Sabotage::KeysIgnored
                 | Sabotage::ChildrenForgotten
+                | Sabotage::MapRunsForgotten
                 | Sabotage::WaitingForgotten
                 | Sabotage::UnreachableRefuses
                 | Sabotage::RedirectsRefuse
@@ -399,7 +400,7 @@ impl Reader for SimReader {
         self.inner.waiting(shard, after, most)
     }
 
-    fn child_statuses(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<(u32, Status)>, Failure> {
+    fn child_statuses(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<ChildStatus>, Failure> {
         self.may_fail()?;
         if lock(&self.disk).sabotage == Some(Sabotage::ChildrenForgotten) {
             return Ok(Vec::new());
@@ -410,6 +411,14 @@ impl Reader for SimReader {
     fn children(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<Row>, Failure> {
         self.may_fail()?;
         self.inner.children(run, from, most)
+    }
+
+    fn running_map_runs(&mut self, after: Option<Uuid>, most: u32) -> Result<Vec<MapRunRow>, Failure> {
+        self.may_fail()?;
+        if lock(&self.disk).sabotage == Some(Sabotage::MapRunsForgotten) {
+            return Ok(Vec::new());
+        }
+        self.inner.running_map_runs(after, most)
     }
 
     fn map_run(&mut self, run: Uuid) -> Result<Option<MapRunRow>, Failure> {

@@ -32,6 +32,7 @@ pub fn judge(seed: u64, setting: Setting) -> Verdict {
     add(Promise::CompletedNeverRunsAgain, check::completed_never_runs_again(&evidence));
     add(Promise::DoubtIsSticky, check::doubt_is_sticky(&evidence));
     add(Promise::HistoriesLegal, check::histories_legal(&evidence));
+    add(Promise::MapRunsEnd, check::map_runs_end(&evidence));
     add(Promise::Timers, check::timers(&evidence));
     if sim.plan.steadfast {
         let mut calm =

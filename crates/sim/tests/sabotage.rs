@@ -133,6 +133,11 @@ fn a_map_run_that_forgets_its_children_starts_them_again() {
 }
 
 #[test]
+fn a_map_run_that_nobody_ends_is_noticed() {
+    objects(Sabotage::MapRunsForgotten, Trouble::Spreads, "has ended, and its Map Run");
+}
+
+#[test]
 fn a_queue_that_is_not_filled_again_loses_executions() {
     check(Sabotage::WaitingForgotten, Promise::NothingLost);
 }

@@ -70,7 +70,8 @@ macro_rules! store_conformance {
                 turns_stream_backwards_from_anywhere, every_installation_has_a_secret_of_its_own,
                 an_execution_is_seen_with_its_newest_turns, readers_see_what_was_committed_before,
                 stats_count_what_is_there;
-            map_runs: a_map_run_comes_back_as_it_was, children_are_in_no_list_but_that_of_their_run,
+            map_runs: a_map_run_comes_back_as_it_was, map_runs_that_have_not_ended_are_found,
+                children_are_in_no_list_but_that_of_their_run,
                 children_are_listed_by_status_and_page_the_last_one_first,
                 the_runs_of_an_execution_are_told_in_order, children_stay_as_long_as_their_parent,
                 children_go_after_their_parent_and_the_run_after_them, children_of_children_go_too,

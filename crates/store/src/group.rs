@@ -94,6 +94,18 @@ pub struct ChildOf {
     pub run: Uuid,
     /// Which of its children, from 0.
     pub index: u32,
+    /// How many items it is for.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub items: u32,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_one(items: &u32) -> bool {
+    *items == 1
 }
 
 /// How far an execution is down a line of children that were let in where there was no place.

@@ -8,7 +8,7 @@ mod machines;
 mod view;
 
 use crate::gather::{Journal, Standing};
-use crate::group::{ChildOf, Group, LedgerRow, MachineId, MapRunRow, RevisionId, Row, Segment, Totals};
+use crate::group::{Group, LedgerRow, MachineId, MapRunRow, RevisionId, Row, Segment, Totals};
 use crate::lease::{Epoch, Lease, Position, Renewal, Shard};
 use crate::machine::{MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
 use crate::store::{Aside, CommitError, Failure, FailureKind, Reader, Recovery, Store, Swept};
@@ -40,7 +40,7 @@ struct Memory {
     counters: BTreeMap<Shard, Totals>,
     map_runs: BTreeMap<Uuid, MapRunRow>,
     /// The children of Map Runs.
-    children: BTreeMap<ChildOf, ExecutionId>,
+    children: BTreeMap<(Uuid, u32), ExecutionId>,
     /// Map Runs whose parents are gone.
     orphaned: BTreeSet<Uuid>,
     registry: BTreeMap<(Registry, Arc<str>), Registered>,
@@ -140,8 +140,8 @@ impl Memory {
 
     /// The children of a Map Run, in their order, from this one on.
     fn children_of(&self, run: Uuid, from: u32) -> impl DoubleEndedIterator<Item = (u32, ExecutionId)> {
-        let all = ChildOf { run, index: from }..=ChildOf { run, index: u32::MAX };
-        self.children.range(all).map(|(child, execution)| (child.index, *execution))
+        let all = (run, from)..=(run, u32::MAX);
+        self.children.range(all).map(|((_, index), execution)| (*index, *execution))
     }
 
     /// The Map Runs of an execution, in the order of their start.

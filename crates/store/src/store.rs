@@ -364,6 +364,17 @@ impl Summary {
     }
 }
 
+/// How a child of a Map Run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChildStatus {
+    /// Which child.
+    pub index: u32,
+    /// As its row says.
+    pub status: Status,
+    /// How many items it is for.
+    pub items: u32,
+}
+
 /// An execution that has no row yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unlisted {
@@ -530,13 +541,16 @@ pub trait Reader: Send {
     fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure>;
 
     /// How the children of a Map Run stand, in their order, from this one on.
-    fn child_statuses(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<(u32, Status)>, Failure>;
+    fn child_statuses(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<ChildStatus>, Failure>;
 
     /// The children of a Map Run that have a row, in their order, from this one on.
     fn children(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<Row>, Failure>;
 
     /// One Map Run.
     fn map_run(&mut self, run: Uuid) -> Result<Option<MapRunRow>, Failure>;
+
+    /// Map Runs that have not ended, by their rows, in the order of their ids after this one.
+    fn running_map_runs(&mut self, after: Option<Uuid>, most: u32) -> Result<Vec<MapRunRow>, Failure>;
 
     /// The Map Runs of an execution, in the order of their start.
     fn map_runs(&mut self, execution: ExecutionId) -> Result<Vec<MapRunRow>, Failure>;

@@ -70,7 +70,7 @@ impl Node {
     pub(super) fn start_child(&mut self, order: ChildOrder, moment: &Moment) {
         let ChildOrder { step, asked, depth } = order;
         let is_wanted = |slot: &Slot| {
-            let is_ending = slot.stops || slot.child.is_some_and(|child| self.map_runs.is_unwanted(child));
+            let is_ending = slot.stops || slot.child.is_some_and(|child| self.map_runs.is_ending(child));
             !is_ending && slot.starting.contains(&(step.strand, step.key.clone()))
         };
         if !self.slots.get(&step.execution).is_some_and(is_wanted) {

@@ -2,21 +2,24 @@
 //!
 //! Children are ordinary executions, and they are all that is remembered of a run: one that is taken up again asks
 //! the store which it has. A run starts children when nothing else is to be decided, and a few in any case, so that a
-//! million of them neither keep others waiting nor wait for ever. A run that is stopped ends its children first, and
-//! is over when the last of them has ended.
+//! million of them neither keep others waiting nor wait for ever.
+
+mod ending;
 
 use super::start::NewExecution;
-use super::{Deed, Node, Queued, ReplyTo, Slot};
+use super::{Deed, Node, Queued, ReplyTo};
 use crate::committer::MapRunNews;
 use crate::fetch::{Fetch, Fetched, Recalled, Ticket, Wanted};
 use crate::items::{Fed, Source};
 use crate::message::{AdjustError, InputError, MapRunChange, Reply, Unavailable};
+use ending::{Ending, Search};
 use perdura_engine::asl::error::{ITEM_READER, RUNTIME};
+use perdura_engine::asl::machine::Machine;
 use perdura_engine::{
-    By, Child, ExecutionId, Fault, Identity, Input, MapRun, MapRunOrder, MapRunOutcome, Moment, Next, Status,
-    TURN_WORK_MAX,
+    By, Child, ExecutionId, Fault, Identity, Input, MapRun, MapRunBounds, MapRunCounts, MapRunOrder,
+    MapRunOutcome, Moment, Next, Status, TURN_WORK_MAX,
 };
-use perdura_store::{ChildOf, Failure, MachineId, MapRunRow, Nesting, RevisionId, Shard};
+use perdura_store::{ChildOf, MachineId, MapRunRow, Nesting, RevisionId, Shard};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
@@ -37,6 +40,8 @@ const CHILD_WORK: u64 = TURN_WORK_MAX / START_AT_LEAST as u64;
 #[derive(Default)]
 pub(super) struct MapRuns {
     runs: BTreeMap<Uuid, Run>,
+    /// Those that end early.
+    endings: BTreeMap<Uuid, Ending>,
     /// Those that may have something to do.
     eager: VecDeque<Uuid>,
     /// As they are to be written.
@@ -46,6 +51,8 @@ pub(super) struct MapRuns {
     unjoined: BTreeMap<ExecutionId, ChildOf>,
     /// What could not be read, and is asked for again.
     again: Vec<Uuid>,
+    /// Runs are looked for that an earlier process was to end.
+    search: Option<Search>,
     /// Those that found no place for a child.
     blocked: BTreeSet<Uuid>,
     /// What the costliest of late took beyond their share, as so many children. It is made up for before they have
@@ -60,28 +67,31 @@ impl MapRuns {
 
     /// Whether the run of this child is here, so that the child may go on.
     pub(super) fn has(&self, child: ChildOf) -> bool {
-        self.runs.get(&child.run).is_some_and(|run| !matches!(run.stage, Stage::Recalling { .. }))
+        self.runs.get(&child.run).is_some_and(|run| !run.is_recalling())
     }
 
     /// The run of this child ends, and its children with it.
-    pub(super) fn is_unwanted(&self, child: ChildOf) -> bool {
-        self.runs.get(&child.run).is_some_and(Run::is_unwanted)
+    pub(super) fn is_ending(&self, child: ChildOf) -> bool {
+        self.endings.contains_key(&child.run)
+    }
+
+    /// Somebody here looks after this run.
+    fn is_here(&self, id: Uuid) -> bool {
+        self.runs.contains_key(&id) || self.endings.contains_key(&id)
     }
 
     /// There is something to look after once a second.
     pub(super) fn are_there(&self) -> bool {
-        !self.runs.is_empty() || !self.unjoined.is_empty()
+        let is_quiet = self.runs.is_empty() && self.endings.is_empty() && self.unjoined.is_empty();
+        !is_quiet || self.search.is_some()
     }
 
     fn wake(&mut self, id: Uuid) {
-        if let Some(run) = self.runs.get_mut(&id).filter(|run| !run.is_eager) {
-            run.is_eager = true;
+        let run = self.runs.get_mut(&id).map(|run| &mut run.is_eager);
+        let is_eager = run.or_else(|| self.endings.get_mut(&id).map(|ending| &mut ending.is_eager));
+        if is_eager.is_some_and(|is_eager| !std::mem::replace(is_eager, true)) {
             self.eager.push_back(id);
         }
-    }
-
-    fn find(&mut self, ticket: Ticket) -> Option<&mut Run> {
-        self.runs.get_mut(&ticket.run).filter(|run| run.ticket == ticket)
     }
 }
 
@@ -102,8 +112,14 @@ struct Run {
     unread: Vec<u32>,
     /// Changes of its bounds that came before it knew those that it had.
     changes: Vec<(MapRunChange, Reply<Result<(), AdjustError>>)>,
-    /// It is taken up again as soon as it is over.
-    then: Option<Box<MapRunOrder>>,
+}
+
+/// A run that is asked for.
+#[derive(Clone)]
+struct Ordered {
+    parent: Parent,
+    machine: Arc<Machine>,
+    order: Box<MapRunOrder>,
 }
 
 /// The execution that waits for a run.
@@ -119,25 +135,14 @@ struct Parent {
 /// What a run is doing.
 enum Stage {
     /// It asks which children it has. Those that are in memory now need not have a row yet; meanwhile some end or fall
-    /// asleep, and it may be told to stop.
-    Recalling { here: Vec<u32>, ended: Vec<(u32, Status)>, end: Option<End> },
+    /// asleep.
+    Recalling { here: Vec<u32>, ended: Vec<(u32, Status)> },
     /// Children run.
     Spreading,
-    /// Children are being ended: those that were not told yet, and those that have not ended yet.
-    Stopping { untold: Vec<u32>, left: BTreeSet<u32>, end: End },
     /// All children have ended, and what they gave is being gathered.
     Gathering,
     /// It is over, and its parent is to be told.
     Telling(MapRunOutcome),
-}
-
-/// Why a run ends early.
-#[derive(Clone)]
-enum End {
-    /// Nobody waits for it any more.
-    Unwanted,
-    /// It cannot go on.
-    Failed(Fault),
 }
 
 impl Drop for Run {
@@ -156,46 +161,24 @@ impl Run {
     }
 
     fn row(&self) -> MapRunRow {
-        MapRunRow { counts: self.map.counts(), bounds: self.map.bounds(), ..self.row.clone() }
+        let mut counts = self.map.counts();
+        // One that was taken up again comes to its items once more.
+        counts.items.total = counts.items.total.max(self.row.counts.items.total);
+        MapRunRow { counts, bounds: self.map.bounds(), ..self.row.clone() }
     }
 
-    /// Nothing more is started; what runs is ended.
-    fn stop(&mut self, end: End) {
-        self.room.close();
-        match &mut self.stage {
-            Stage::Recalling { end: asked, .. } => *asked = Some(end),
-            Stage::Spreading => {
-                let untold: Vec<u32> = self.map.under_way().collect();
-                let left = untold.iter().copied().collect();
-                self.stage = Stage::Stopping { untold, left, end };
-            }
-            Stage::Stopping { end: why, .. } => {
-                if matches!(end, End::Unwanted) {
-                    *why = end;
-                }
-            }
-            Stage::Gathering | Stage::Telling(_) => {
-                self.stage = Stage::Stopping { untold: Vec::new(), left: BTreeSet::new(), end };
-            }
-        }
+    fn is_recalling(&self) -> bool {
+        matches!(self.stage, Stage::Recalling { .. })
     }
 
-    /// It was stopped because nobody waited for it any more.
-    fn is_unwanted(&self) -> bool {
-        matches!(
-            self.stage,
-            Stage::Recalling { end: Some(End::Unwanted), .. } | Stage::Stopping { end: End::Unwanted, .. }
-        )
+    fn children_under_way(&self) -> Vec<ExecutionId> {
+        self.map.under_way().map(|index| self.child(index)).collect()
     }
 
     fn ended(&mut self, index: u32, status: Status) {
         match &mut self.stage {
             Stage::Recalling { ended, .. } => ended.push((index, status)),
             Stage::Spreading => self.map.child_ended(index, status),
-            Stage::Stopping { left, .. } => {
-                left.remove(&index);
-                self.map.child_ended(index, status);
-            }
             Stage::Gathering | Stage::Telling(_) => {}
         }
     }
@@ -208,7 +191,8 @@ impl Run {
         }
     }
 
-    fn fed(&mut self, fed: Fed) {
+    /// What came of its items; the fault with which it cannot go on.
+    fn fed(&mut self, fed: Fed) -> Result<(), Fault> {
         match fed {
             Fed::From(Source { name, version }) => match &self.row.source_version {
                 Some(before) if *before != version => {
@@ -216,7 +200,7 @@ impl Run {
                         "The items of the Map Run come from {name}, which has changed since the run began: it was \
                          {before}, and is {version}. Start a new execution."
                     );
-                    self.stop(End::Failed(Fault::new(ITEM_READER, cause)));
+                    return Err(Fault::new(ITEM_READER, cause));
                 }
                 _ => {
                     self.map.comes_from(name);
@@ -229,11 +213,11 @@ impl Run {
             }
             Fed::End(Ok(())) => self.map.no_more_items(),
             Fed::End(Err(fault)) => match self.stage {
-                Stage::Recalling { .. } | Stage::Spreading => self.stop(End::Failed(fault)),
-                // Whoever reads for a run that is being stopped is not wanted, and says so.
-                Stage::Stopping { .. } | Stage::Gathering | Stage::Telling(_) => {}
+                Stage::Recalling { .. } | Stage::Spreading => return Err(fault),
+                Stage::Gathering | Stage::Telling(_) => {}
             },
         }
+        Ok(())
     }
 }
 
@@ -244,11 +228,7 @@ impl Node {
         if !self.performs {
             return;
         }
-        if let Some(run) = self.map_runs.runs.get_mut(&order.id()) {
-            // One that fails of itself has still to say so: who asks again for that one is told by it.
-            if run.is_unwanted() {
-                run.then = Some(order);
-            }
+        if self.map_runs.runs.contains_key(&order.id()) {
             return;
         }
         let parent = Parent {
@@ -258,18 +238,21 @@ impl Node {
             depth: running.depth(),
         };
         let machine = running.execution.machine().clone();
-        self.take_up(parent, machine, order);
+        let ordered = Ordered { parent, machine, order };
+        if !self.take_up_later(&ordered) {
+            self.take_up(ordered);
+        }
     }
 
-    fn take_up(
-        &mut self,
-        parent: Parent,
-        machine: Arc<perdura_engine::asl::machine::Machine>,
-        order: Box<MapRunOrder>,
-    ) {
-        let id = order.id();
+    fn next_ticket(&mut self, run: Uuid) -> Ticket {
         self.tickets += 1;
-        let ticket = Ticket { run: id, number: self.tickets };
+        Ticket { run, number: self.tickets }
+    }
+
+    fn take_up(&mut self, ordered: Ordered) {
+        let Ordered { parent, machine, order } = ordered;
+        let id = order.id();
+        let ticket = self.next_ticket(id);
         let row = MapRunRow {
             id,
             arn: order.arn.clone(),
@@ -279,9 +262,9 @@ impl Node {
             ended_at: None,
             redrives: order.redrives,
             redriven_at: order.redriven_at,
-            bounds: perdura_engine::MapRunBounds::default(),
+            bounds: MapRunBounds::default(),
             source_version: None,
-            counts: perdura_engine::MapRunCounts::default(),
+            counts: MapRunCounts::default(),
             results_written: 0,
         };
         let map = MapRun::new(machine, *order, parent.identity.limits.payload_bytes_max);
@@ -289,55 +272,30 @@ impl Node {
             ticket,
             parent,
             map,
-            stage: Stage::Recalling { here: self.members(id), ended: Vec::new(), end: None },
+            stage: Stage::Recalling {
+                here: self.members(id).into_iter().map(|(_, index)| index).collect(),
+                ended: Vec::new(),
+            },
             is_eager: false,
             room: Arc::new(Semaphore::new(0)),
             batches: 0,
             row,
             unread: Vec::new(),
             changes: Vec::new(),
-            then: None,
         };
         self.map_runs.runs.insert(id, run);
         self.map_runs.fetches.push(Fetch { ticket, wanted: Wanted::Children });
     }
 
-    /// Nobody waits for this run any more.
-    pub(super) fn stop_map_run(&mut self, execution: ExecutionId, key: &perdura_engine::EffectKey) {
-        let is_meant = |run: &Run| run.parent.identity.id == execution && run.order().key == *key;
-        let Some((id, run)) = self.map_runs.runs.iter_mut().find(|(_, run)| is_meant(run)) else { return };
-        let id = *id;
-        run.then = None;
-        if !run.is_unwanted() {
-            let under_way: Vec<ExecutionId> = run.map.under_way().map(|index| run.child(index)).collect();
-            run.stop(End::Unwanted);
-            self.stop_below(under_way);
-        }
-        self.map_runs.wake(id);
-    }
-
-    /// The runs of an execution end, and stop their children. Those that were under way.
-    pub(super) fn end_runs_of(&mut self, execution: ExecutionId) -> Vec<ExecutionId> {
-        let mut under_way = Vec::new();
-        let runs = self.map_runs.runs.iter_mut().filter(|(_, run)| run.parent.identity.id == execution);
-        let mut ending = Vec::new();
-        for (id, run) in runs.filter(|(_, run)| !run.is_unwanted()) {
-            under_way.extend(run.map.under_way().map(|index| run.child(index)));
-            run.stop(End::Unwanted);
-            ending.push(*id);
-        }
-        for id in ending {
-            self.map_runs.wake(id);
-        }
-        under_way
-    }
-
     /// A run that is here, as it stands. One that is being taken up does not know yet how it stood: its row tells. If
     /// that cannot be read, whoever asks reads it and learns why.
     pub(super) fn map_run(&mut self, id: Uuid) -> Option<Box<MapRunRow>> {
-        let run = self.map_runs.runs.get(&id)?;
-        let row = run.row();
-        if !matches!(run.stage, Stage::Recalling { .. }) {
+        let (row, is_unread) = match (self.map_runs.runs.get(&id), self.map_runs.endings.get(&id)) {
+            (Some(run), _) => (run.row(), run.is_recalling()),
+            (None, Some(ending)) => (ending.row.clone(), ending.is_unread),
+            (None, None) => return None,
+        };
+        if !is_unread {
             return Some(Box::new(row));
         }
         let stood = self.reader.map_run(id).ok()?;
@@ -347,7 +305,8 @@ impl Node {
     /// The runs of an execution that are here, as they stand.
     pub(super) fn runs_of(&self, execution: ExecutionId) -> Vec<MapRunRow> {
         let runs = self.map_runs.runs.values().filter(|run| run.parent.identity.id == execution);
-        runs.map(Run::row).collect()
+        let endings = self.map_runs.endings.values().filter(|ending| ending.row.execution == execution);
+        runs.map(Run::row).chain(endings.map(|ending| ending.row.clone())).collect()
     }
 
     /// Changes the bounds of a run, which counts at once and also after a restart.
@@ -357,6 +316,9 @@ impl Node {
         change: MapRunChange,
         reply: Reply<Result<(), AdjustError>>,
     ) {
+        if self.map_runs.endings.contains_key(&id) {
+            return reply.send(Err(AdjustError::Ended));
+        }
         let Some(run) = self.map_runs.runs.get_mut(&id) else {
             let not_here = match self.reader.map_run(id) {
                 Ok(None) => AdjustError::Unknown,
@@ -374,16 +336,19 @@ impl Node {
                 self.map_runs.rows.push(MapRunNews { row: run.row.clone(), told: vec![reply] });
                 self.map_runs.wake(id);
             }
-            Stage::Stopping { .. } | Stage::Gathering | Stage::Telling(_) => {
+            Stage::Gathering | Stage::Telling(_) => {
                 reply.send(Err(AdjustError::Ended));
             }
         }
     }
 
     /// An execution that is a child has ended.
-    pub(super) fn map_child_ended(&mut self, child: ChildOf, status: Status) {
-        let Some(run) = self.map_runs.runs.get_mut(&child.run) else { return };
-        run.ended(child.index, status);
+    pub(super) fn map_child_ended(&mut self, execution: ExecutionId, child: ChildOf, status: Status) {
+        if let Some(run) = self.map_runs.runs.get_mut(&child.run) {
+            run.ended(child.index, status);
+        } else if let Some(ending) = self.map_runs.endings.get_mut(&child.run) {
+            ending.child_ended(execution);
+        }
         self.map_runs.wake(child.run);
     }
 
@@ -429,10 +394,26 @@ impl Node {
     }
 
     pub(super) fn fetched(&mut self, ticket: Ticket, fetched: Fetched) {
-        let Some(run) = self.map_runs.find(ticket) else { return };
+        let id = ticket.run;
+        if let Some(ending) = self.map_runs.endings.get_mut(&id).filter(|ending| ending.ticket == ticket) {
+            match fetched {
+                Fetched::Children(Ok(recalled)) => ending.recalled(recalled),
+                Fetched::Children(Err(failure)) => {
+                    tracing::error!(map_run = %ending.row.arn, %failure, "its children cannot be read");
+                    return self.map_runs.again.push(id);
+                }
+                Fetched::Items(_) | Fetched::Results(_) => {}
+            }
+            return self.map_runs.wake(id);
+        }
+        let Some(run) = self.map_runs.runs.get_mut(&id).filter(|run| run.ticket == ticket) else { return };
         match fetched {
-            Fetched::Children(Ok(recalled)) => self.recalled(ticket.run, recalled),
-            Fetched::Items(fed) => run.fed(fed),
+            Fetched::Children(Ok(recalled)) => self.recalled(id, recalled),
+            Fetched::Items(fed) => {
+                if let Err(fault) = run.fed(fed) {
+                    self.fail_map_run(id, fault);
+                }
+            }
             Fetched::Results(Ok(result)) => {
                 let outcome = match result {
                     Ok(output) => MapRunOutcome::Succeeded { output },
@@ -448,29 +429,29 @@ impl Node {
             }
             Fetched::Children(Err(failure)) | Fetched::Results(Err(failure)) => {
                 tracing::error!(map_run = %run.order().arn, %failure, "its children cannot be read");
-                return self.map_runs.again.push(ticket.run);
+                return self.map_runs.again.push(id);
             }
         }
-        self.map_runs.wake(ticket.run);
+        self.map_runs.wake(id);
     }
 
     /// It is known which children a run has.
-    fn recalled(&mut self, id: Uuid, (known, row): Recalled) {
+    fn recalled(&mut self, id: Uuid, recalled: Recalled) {
         let Some(run) = self.map_runs.runs.get_mut(&id) else { return };
-        let Stage::Recalling { here, ended, end } = std::mem::replace(&mut run.stage, Stage::Spreading)
-        else {
+        let Stage::Recalling { here, ended } = std::mem::replace(&mut run.stage, Stage::Spreading) else {
             unreachable!("a run asks for its children once")
         };
-        run.map.resume(known);
+        run.map.resume(recalled.known);
         for index in here {
             run.map.found_running(index);
         }
         for (index, status) in ended {
             run.map.child_ended(index, status);
         }
-        if let Some(row) = row {
+        if let Some(row) = recalled.row {
             run.map.adjust(row.bounds);
             run.row.source_version = row.source_version;
+            run.row.counts.items.total = row.counts.items.total;
         }
         for (change, _) in &run.changes {
             run.map.adjust(change.of(run.map.bounds()));
@@ -478,16 +459,10 @@ impl Node {
         let told = run.changes.drain(..).map(|(_, reply)| reply).collect();
         run.row = run.row();
         self.map_runs.rows.push(MapRunNews { row: run.row.clone(), told });
-        let reader = run.order().reader.clone();
-        match (end, reader) {
-            (Some(end), _) => run.stop(end),
-            (None, Some(reader)) => {
-                let room = run.room.clone();
-                let ticket = run.ticket;
-                run.take_more_items();
-                self.map_runs.fetches.push(Fetch { ticket, wanted: Wanted::Items { reader, room } });
-            }
-            (None, None) => {}
+        if let Some(reader) = run.order().reader.clone() {
+            let (ticket, room) = (run.ticket, run.room.clone());
+            run.take_more_items();
+            self.map_runs.fetches.push(Fetch { ticket, wanted: Wanted::Items { reader, room } });
         }
         let joining = self.map_runs.unjoined.iter().filter(|(_, child)| child.run == id);
         let joining: Vec<ExecutionId> = joining.map(|(execution, _)| *execution).collect();
@@ -496,14 +471,14 @@ impl Node {
         }
     }
 
-    /// The children of a run that are in memory and have not ended.
-    fn members(&self, id: Uuid) -> Vec<u32> {
-        let running = self.slots.values().filter(|slot| !slot.is_ended());
-        running
-            .filter_map(|slot| slot.child)
-            .filter(|child| child.run == id)
-            .map(|child| child.index)
-            .collect()
+    /// The children of a run that are in memory and have not ended, in their order.
+    fn members(&self, id: Uuid) -> Vec<(ExecutionId, u32)> {
+        let running = self.slots.iter().filter(|(_, slot)| !slot.is_ended());
+        let children = running.filter_map(|(execution, slot)| Some((*execution, slot.child?)));
+        let members = children.filter(|(_, child)| child.run == id);
+        let mut members: Vec<_> = members.map(|(execution, child)| (execution, child.index)).collect();
+        members.sort_unstable_by_key(|(_, index)| *index);
+        members
     }
 
     /// A few children are started in any case, on average: one item may take the work of many.
@@ -520,9 +495,15 @@ impl Node {
         while started < most
             && let Some(id) = self.map_runs.eager.pop_front()
         {
-            let Some(run) = self.map_runs.runs.get_mut(&id) else { continue };
-            run.is_eager = false;
-            let wants_more = self.drive(id, &mut started, moment);
+            let wants_more = if let Some(run) = self.map_runs.runs.get_mut(&id) {
+                run.is_eager = false;
+                self.drive(id, &mut started, moment)
+            } else if let Some(ending) = self.map_runs.endings.get_mut(&id) {
+                ending.is_eager = false;
+                self.drive_ending(id, &mut started, moment)
+            } else {
+                continue;
+            };
             if wants_more {
                 self.map_runs.wake(id);
             }
@@ -570,21 +551,14 @@ impl Node {
                             run.stage = Stage::Gathering;
                             self.fetch_results(id);
                         }
-                        Next::Over(Err(fault)) => run.stop(End::Failed(fault)),
-                    }
-                }
-                Stage::Stopping { untold, left, end } => {
-                    if let Some(index) = untold.pop() {
-                        self.stop_map_child(id, index, moment);
-                    } else if left.is_empty() {
-                        let end = end.clone();
-                        self.stopped(id, end, moment);
-                    } else {
-                        return false;
+                        Next::Over(Err(fault)) => {
+                            self.fail_map_run(id, fault);
+                            return false;
+                        }
                     }
                 }
                 Stage::Telling(_) => {
-                    self.tell_parent(id, moment);
+                    self.tell_outcome(id, moment);
                     return false;
                 }
             }
@@ -602,10 +576,10 @@ impl Node {
 
     fn start_map_child(&mut self, id: Uuid, (child, nesting): (Child, Option<Nesting>), moment: &Moment) {
         let Some(run) = self.map_runs.runs.get_mut(&id) else { return };
-        let index = child.index;
+        let (index, items) = (child.index, child.items);
         if !self.shards.contains(&Shard::of(child.id, self.shard_count)) {
             let cause = "A child of the Map Run belongs to a shard that another node holds.";
-            return run.stop(End::Failed(Fault::new(RUNTIME, cause)));
+            return self.fail_map_run(id, Fault::new(RUNTIME, cause));
         }
         if child.again {
             return self.redrive_map_child(id, index, moment);
@@ -619,7 +593,7 @@ impl Node {
             parent: None,
             awaited: false,
             nesting,
-            child: Some(ChildOf { run: id, index }),
+            child: Some(ChildOf { run: id, index, items }),
         };
         self.begin(new, ReplyTo::Nobody, moment);
     }
@@ -649,37 +623,8 @@ impl Node {
         }
     }
 
-    fn stop_map_child(&mut self, id: Uuid, index: u32, moment: &Moment) {
-        let Some(run) = self.map_runs.runs.get(&id) else { return };
-        let execution = run.child(index);
-        let awake = self.awake(execution, moment);
-        let is_parked = self.slots.get(&execution).is_some_and(|slot| slot.parked.is_some());
-        let Some(run) = self.map_runs.runs.get_mut(&id) else { return };
-        match awake {
-            Ok(()) if !is_parked => {
-                self.join(execution, Input::Stop { fault: Fault::default() });
-            }
-            Err(InputError::Unavailable(Unavailable::Store(_))) => run.unread.push(index),
-            // It does not move, and nobody shall wait for it.
-            Ok(()) | Err(InputError::Unavailable(_) | InputError::Unknown | InputError::Parked(_)) => {
-                run.ended(index, Status::Aborted);
-            }
-        }
-    }
-
-    /// The children of a run that ends early have ended.
-    fn stopped(&mut self, id: Uuid, end: End, moment: &Moment) {
-        match end {
-            End::Failed(fault) => {
-                if let Some(run) = self.map_runs.runs.get_mut(&id) {
-                    run.stage = Stage::Telling(MapRunOutcome::Failed { fault });
-                }
-            }
-            End::Unwanted => self.over(id, Status::Aborted, moment),
-        }
-    }
-
-    fn tell_parent(&mut self, id: Uuid, moment: &Moment) {
+    /// All children have ended: whoever waits is told, and the run is over.
+    fn tell_outcome(&mut self, id: Uuid, moment: &Moment) {
         let Some(run) = self.map_runs.runs.get(&id) else { return };
         let Stage::Telling(outcome) = &run.stage else { return };
         let outcome = outcome.clone();
@@ -689,10 +634,21 @@ impl Node {
             MapRunOutcome::Succeeded { .. } => Status::Succeeded,
             MapRunOutcome::Failed { .. } => Status::Failed,
         };
-        if let Err(InputError::Unavailable(Unavailable::Store(_))) = self.awake(parent, moment) {
+        if !self.can_be_told(parent, moment) {
             return self.map_runs.again.push(id);
         }
-        self.over(id, status, moment);
+        let Some(run) = self.map_runs.runs.remove(&id) else { return };
+        let over = MapRunRow { status, ended_at: Some(moment.now), ..run.row() };
+        self.map_runs.rows.push(over.into());
+        self.tell_parent(parent, by, outcome);
+    }
+
+    /// Whether an execution is in memory, or will never be; otherwise it cannot be read now.
+    fn can_be_told(&mut self, parent: ExecutionId, moment: &Moment) -> bool {
+        !matches!(self.awake(parent, moment), Err(InputError::Unavailable(Unavailable::Store(_))))
+    }
+
+    fn tell_parent(&mut self, parent: ExecutionId, by: By, outcome: MapRunOutcome) {
         let Some(slot) = self.slots.get_mut(&parent).filter(|slot| slot.parked.is_none()) else { return };
         // Before all that waits there: one that was just woken up would ask for this run again.
         let input = Input::ChildOutcome { by, outcome };
@@ -700,37 +656,27 @@ impl Node {
         self.make_ready(parent);
     }
 
-    /// A run is over; it is taken up again if that was asked for meanwhile.
-    fn over(&mut self, id: Uuid, status: Status, moment: &Moment) {
-        let Some(mut run) = self.map_runs.runs.remove(&id) else { return };
-        let row = run.row();
-        let over = MapRunRow { status, ended_at: Some(moment.now), ..row };
-        self.map_runs.rows.push(over.into());
-        if let Some(order) = run.then.take() {
-            self.take_up(run.parent.clone(), run.map.machine().clone(), order);
-        }
-    }
-
-    /// Once a second: the tables follow, what could not be read is asked for again, and children whose run is gone
-    /// are ended.
+    /// Once a second: the tables follow, what could not be read is asked for again, and runs and children that nobody
+    /// waits for are ended.
     pub(super) fn look_after_map_runs(&mut self, moment: &Moment) {
         for run in self.map_runs.runs.values_mut() {
             let row = run.row();
             let is_news = run.row.counts != row.counts || run.row.bounds != row.bounds;
-            if is_news && !matches!(run.stage, Stage::Recalling { .. }) {
+            if is_news && !run.is_recalling() {
                 run.row = row.clone();
                 self.map_runs.rows.push(row.into());
             }
         }
         self.wake_blocked_runs();
-        for id in std::mem::take(&mut self.map_runs.again) {
-            let Some(run) = self.map_runs.runs.get(&id) else { continue };
+        let again = std::mem::take(&mut self.map_runs.again);
+        for id in &again {
+            let Some(run) = self.map_runs.runs.get(id) else { continue };
             match run.stage {
                 Stage::Recalling { .. } => {
                     self.map_runs.fetches.push(Fetch { ticket: run.ticket, wanted: Wanted::Children });
                 }
-                Stage::Gathering => self.fetch_results(id),
-                Stage::Spreading | Stage::Stopping { .. } | Stage::Telling(_) => self.map_runs.wake(id),
+                Stage::Gathering => self.fetch_results(*id),
+                Stage::Spreading | Stage::Telling(_) => self.map_runs.wake(*id),
             }
         }
         let unread: Vec<(Uuid, Vec<u32>)> = self
@@ -741,66 +687,11 @@ impl Node {
             .map(|(id, run)| (*id, std::mem::take(&mut run.unread)))
             .collect();
         for (id, indices) in unread {
-            let is_stopping =
-                matches!(self.map_runs.runs.get(&id), Some(Run { stage: Stage::Stopping { .. }, .. }));
             for index in indices {
-                if is_stopping {
-                    self.stop_map_child(id, index, moment);
-                } else {
-                    self.redrive_map_child(id, index, moment);
-                }
+                self.redrive_map_child(id, index, moment);
             }
             self.map_runs.wake(id);
         }
-        self.join_or_end(moment);
-    }
-
-    /// Children of an earlier process whose run nobody has taken up.
-    fn join_or_end(&mut self, moment: &Moment) {
-        let mut waiting: BTreeMap<Uuid, Vec<ExecutionId>> = BTreeMap::new();
-        for (execution, child) in &self.map_runs.unjoined {
-            if !self.map_runs.runs.contains_key(&child.run) {
-                waiting.entry(child.run).or_default().push(*execution);
-            }
-        }
-        for (run, children) in waiting {
-            let input = match self.is_orphaned(run, moment) {
-                Ok(Some(true)) => Input::Stop { fault: Fault::default() },
-                Ok(Some(false)) => Input::Resume,
-                Ok(None) => continue,
-                Err(error) => {
-                    tracing::error!(map_run = %run, %error, "it cannot be read who waits for it");
-                    continue;
-                }
-            };
-            for execution in children {
-                self.join(execution, input.clone());
-            }
-        }
-    }
-
-    /// Whether nobody waits for this run; its row says so then. `None`: its parent has still to ask for it.
-    fn is_orphaned(&mut self, run: Uuid, moment: &Moment) -> Result<Option<bool>, InputError> {
-        let unread =
-            |failure: Failure| InputError::Unavailable(Unavailable::Store(failure.to_string().into()));
-        let row = self.reader.map_run(run).map_err(unread)?;
-        let Some(row) = row.filter(|row| row.status == Status::Running) else { return Ok(Some(true)) };
-        let is_wanted = match self.slots.get(&row.execution) {
-            Some(parent) if parent.parked.is_some() => return Ok(Some(false)),
-            Some(Slot { running: None, .. }) => return Ok(None),
-            Some(Slot { running: Some(parent), .. }) => parent.execution.waits_for_map_run(&row.arn),
-            None => match self.stored(row.execution) {
-                Ok(Ok(parent)) => parent.execution.waits_for_map_run(&row.arn),
-                Ok(Err(_)) => return Ok(Some(false)),
-                Err(InputError::Unknown) => false,
-                Err(error) => return Err(error),
-            },
-        };
-        if is_wanted {
-            return Ok(None);
-        }
-        let over = MapRunRow { status: Status::Aborted, ended_at: Some(moment.now), ..row };
-        self.map_runs.rows.push(over.into());
-        Ok(Some(true))
+        self.look_after_endings(&again, moment);
     }
 }

@@ -53,7 +53,7 @@ impl Node {
         self.may_start_again(id);
         self.tell_watchers(id);
         if let Some(child) = ended {
-            self.map_child_ended(child, status);
+            self.map_child_ended(id, child, status);
         }
         let Some(slot) = self.slots.get_mut(&id) else { return };
         if !slot.shows.is_empty()

@@ -109,7 +109,10 @@ impl Sim {
                     self.list_soon(300);
                 }
                 Told::Ended(Ok(ending)) => self.after_end(number, ending.status),
-                Told::Taken(Ok(_)) => self.after_redrive(number),
+                Told::Taken(Ok(_)) => {
+                    self.after_redrive(number);
+                    self.after_stop(number);
+                }
                 Told::Started(Err(_)) | Told::Taken(Err(_)) | Told::Ended(Err(_)) => {}
             }
         }
@@ -154,6 +157,16 @@ impl Sim {
         if is_redrive && self.plan.sweeps() && self.dice.in_thousand(500) {
             let soon = self.dice.between(0..=1_500);
             self.after(soon, Happening::Fault(crate::plan::Fault::Sweep(0)));
+        }
+    }
+
+    /// What a stop means for others is done after it was answered: a process may die before that.
+    fn after_stop(&mut self, number: RequestId) {
+        let is_stop = matches!(self.requests[number].wish, Wish::Input(_, Input::Stop { .. }));
+        if is_stop && !self.plan.steadfast && self.dice.in_thousand(300) {
+            let process = self.dice.below(self.processes.len() as u64) as usize;
+            let soon = self.dice.between(0..=20);
+            self.after(soon, Happening::Fault(crate::plan::Fault::Crash(process)));
         }
     }
 

@@ -125,7 +125,7 @@ impl Sim {
             return self.overlap(&task, &call);
         }
         let outcome = self.receiver.apply(&call);
-        if self.is_rough() && self.dice.in_thousand(150) {
+        if self.is_rough() && self.dice.in_thousand(250) {
             self.facts.count("workers that died after their work");
             return self.dice.between(1_000..=20_000);
         }

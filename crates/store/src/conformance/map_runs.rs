@@ -4,7 +4,7 @@
 
 use super::{Make, Node, at, ended, only, row};
 use crate::group::{ChildOf, MapRunRow, Part, Row};
-use crate::store::{Filter, Retention, Swept};
+use crate::store::{ChildStatus, Filter, Retention, Swept};
 use perdura_engine::{ExecutionId, MapRunBounds, MapRunCounts, Status, Tally, Timestamp};
 use uuid::Uuid;
 
@@ -29,7 +29,7 @@ fn map_run(id: Uuid, execution: ExecutionId) -> MapRunRow {
 
 /// A child that ended.
 fn child(run: Uuid, index: u32, execution: ExecutionId) -> Row {
-    Row { child: Some(ChildOf { run, index }), ..ended(execution, 1, 20) }
+    Row { child: Some(ChildOf { run, index, items: index + 1 }), ..ended(execution, 1, 20) }
 }
 
 /// Rows and runs in one commit, and then nothing of them in the journal.
@@ -46,7 +46,7 @@ fn sweep(node: &mut Node, most: u32, dry_run: bool) -> Swept {
 }
 
 fn indices(node: &Node, run: Uuid) -> Vec<u32> {
-    node.reader().child_statuses(run, 0, 100).unwrap().into_iter().map(|(index, _)| index).collect()
+    node.reader().child_statuses(run, 0, 100).unwrap().into_iter().map(|child| child.index).collect()
 }
 
 pub fn a_map_run_comes_back_as_it_was(make: Make<'_>) {
@@ -85,18 +85,39 @@ pub fn a_map_run_comes_back_as_it_was(make: Make<'_>) {
     assert_eq!(reader.map_run(Uuid::from_u128(8)).unwrap(), None);
 }
 
+pub fn map_runs_that_have_not_ended_are_found(make: Make<'_>) {
+    let run = |number: u128| map_run(Uuid::from_u128(number), only(number));
+    let over = |number: u128| MapRunRow { status: Status::Aborted, ended_at: Some(at(400)), ..run(number) };
+    let mut home = make(1);
+    let mut node = Node::on(&mut *home);
+    node.commit(Part { map_runs: (1..=5).map(run).collect(), ..node.part() });
+    node.commit(Part { map_runs: vec![over(2), over(5)], ..node.part() });
+    let ids = |after: Option<u128>, most: u32| -> Vec<u128> {
+        let runs = node.reader().running_map_runs(after.map(Uuid::from_u128), most).unwrap();
+        runs.into_iter().map(|run| run.id.as_u128()).collect()
+    };
+    assert_eq!(ids(None, 100), [1, 3, 4]);
+    assert_eq!(ids(None, 2), [1, 3]);
+    assert_eq!(ids(Some(3), 2), [4]);
+    assert_eq!(node.reader().running_map_runs(None, 1).unwrap(), [run(1)], "whole rows");
+    node.commit(Part { map_runs: vec![run(2)], ..node.part() });
+    let again = node.reader().running_map_runs(Some(Uuid::from_u128(1)), 1).unwrap();
+    assert_eq!(again, [run(2)], "one that was taken up again runs again");
+}
+
 pub fn children_are_in_no_list_but_that_of_their_run(make: Make<'_>) {
     let mut home = make(1);
     let mut node = Node::on(&mut *home);
     let failed = Row { status: Status::Failed, ..child(RUN, 2, only(12)) };
-    let running = Row { child: Some(ChildOf { run: RUN, index: 1 }), ..row(only(11)) };
+    let running = Row { child: Some(ChildOf { run: RUN, index: 1, items: 1 }), ..row(only(11)) };
     let other = child(Uuid::from_u128(8), 0, only(20));
     let rows = vec![failed.clone(), running.clone(), child(RUN, 0, only(10)), other, row(only(1))];
     node.rows(rows);
     let mut reader = node.reader();
     let listed = reader.list(&Filter::default(), None, 100).unwrap();
     assert_eq!(listed.iter().map(|summary| summary.execution).collect::<Vec<_>>(), [only(1)]);
-    let statuses = [(0, Status::Succeeded), (1, Status::Running), (2, Status::Failed)];
+    let statuses = [(0, Status::Succeeded, 1), (1, Status::Running, 1), (2, Status::Failed, 3)]
+        .map(|(index, status, items)| ChildStatus { index, status, items });
     assert_eq!(reader.child_statuses(RUN, 0, 100).unwrap(), statuses);
     assert_eq!(reader.child_statuses(RUN, 1, 1).unwrap(), statuses[1..2]);
     assert_eq!(reader.children(RUN, 0, 2).unwrap(), [child(RUN, 0, only(10)), running]);

@@ -98,7 +98,7 @@ impl Memory {
             self.aside.retain(|(_, _, whose), _| *whose != Some(row.execution));
         }
         if let Some(child) = row.child {
-            self.children.insert(child, row.execution);
+            self.children.insert((child.run, child.index), row.execution);
         }
         self.rows.insert(row.execution, Kept { shard, row, covered_at });
     }
@@ -263,7 +263,7 @@ impl Memory {
         }
         self.segments.retain(|(whose, _), _| *whose != execution);
         if let Some(child) = kept.row.child {
-            self.children.remove(&child);
+            self.children.remove(&(child.run, child.index));
         }
         let runs: Vec<Uuid> = self.runs_of(execution).into_iter().map(|run| run.id).collect();
         self.orphaned.extend(&runs);

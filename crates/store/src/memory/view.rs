@@ -7,11 +7,11 @@ use crate::lease::{Position, Shard};
 use crate::machine::{Head, MachineRecord, Registered, Registry};
 use crate::record::{self, Damage};
 use crate::store::{
-    After, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, Left, Reader, Recovered, Retention, Stats,
-    StoredTurn, Summary, SweepPlace, Sweepable, Unlisted,
+    After, ChildStatus, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, Left, Reader, Recovered,
+    Retention, Stats, StoredTurn, Summary, SweepPlace, Sweepable, Unlisted,
 };
 use crate::words;
-use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
+use perdura_engine::{ExecutionId, LedgerStatus, Timestamp};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -244,10 +244,14 @@ impl Reader for MemoryReader {
         Ok(rows)
     }
 
-    fn child_statuses(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<(u32, Status)>, Failure> {
+    fn child_statuses(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<ChildStatus>, Failure> {
         let memory = self.lock();
         let children = memory.children_of(run, from).take(most as usize);
-        Ok(children.map(|(index, child)| (index, memory.rows[&child].row.status)).collect())
+        let status = |(index, child): (u32, ExecutionId)| {
+            let row = &memory.rows[&child].row;
+            ChildStatus { index, status: row.status, items: row.child.map_or(1, |child| child.items) }
+        };
+        Ok(children.map(status).collect())
     }
 
     fn children(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<Row>, Failure> {
@@ -259,6 +263,13 @@ impl Reader for MemoryReader {
     fn map_run(&mut self, run: Uuid) -> Result<Option<MapRunRow>, Failure> {
         let memory = self.lock();
         Ok(memory.map_runs.get(&run).filter(|_| !memory.orphaned.contains(&run)).cloned())
+    }
+
+    fn running_map_runs(&mut self, after: Option<Uuid>, most: u32) -> Result<Vec<MapRunRow>, Failure> {
+        let memory = self.lock();
+        let runs = memory.map_runs.values().filter(|run| after.is_none_or(|after| run.id > after));
+        let running = runs.filter(|run| run.ended_at.is_none() && !memory.orphaned.contains(&run.id));
+        Ok(running.take(most as usize).cloned().collect())
     }
 
     fn map_runs(&mut self, execution: ExecutionId) -> Result<Vec<MapRunRow>, Failure> {

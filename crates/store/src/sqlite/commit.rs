@@ -131,22 +131,22 @@ fn write_segment(connection: &Connection, segment: &Segment) -> Result<(), Refus
 
 const LIST_ROW: &str = "
     INSERT INTO execution (id, shard, machine, revision, name, status, awake, started_at, ended_at, wake_at,
-        wake_wall_at, redrives, redriven_at, version, alias, map_run, child)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)
+        wake_wall_at, redrives, redriven_at, version, alias, map_run, child, items)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
     ON CONFLICT (id) DO UPDATE SET shard = ?2, machine = ?3, revision = ?4, name = ?5, status = ?6, awake = ?7,
         started_at = ?8, ended_at = ?9, wake_at = ?10, wake_wall_at = ?11, redrives = ?12, redriven_at = ?13,
-        version = ?14, alias = ?15, map_run = ?16, child = ?17";
+        version = ?14, alias = ?15, map_run = ?16, child = ?17, items = ?18";
 
 const WRITE_ROW: &str = "
     INSERT INTO execution (id, shard, machine, revision, name, status, awake, started_at, ended_at, wake_at,
-        wake_wall_at, redrives, redriven_at, version, alias, map_run, child, covered_at, turns, events, tail_from,
-        state_turn, tail, state, waits)
+        wake_wall_at, redrives, redriven_at, version, alias, map_run, child, items, covered_at, turns, events,
+        tail_from, state_turn, tail, state, waits)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
-        ?24, ?25)
+        ?24, ?25, ?26)
     ON CONFLICT (id) DO UPDATE SET shard = ?2, machine = ?3, revision = ?4, name = ?5, status = ?6, awake = ?7,
         started_at = ?8, ended_at = ?9, wake_at = ?10, wake_wall_at = ?11, redrives = ?12, redriven_at = ?13,
-        version = ?14, alias = ?15, map_run = ?16, child = ?17, covered_at = ?18, turns = ?19, events = ?20,
-        tail_from = ?21, state_turn = ?22, tail = ?23, state = ?24, waits = ?25";
+        version = ?14, alias = ?15, map_run = ?16, child = ?17, items = ?18, covered_at = ?19, turns = ?20,
+        events = ?21, tail_from = ?22, state_turn = ?23, tail = ?24, state = ?25, waits = ?26";
 
 fn write_rows(connection: &Connection, shard: Shard, newest: Position, rows: &[Row]) -> Result<(), Refused> {
     if rows.is_empty() {
@@ -194,6 +194,7 @@ fn write_row(
     bind(&row.alias.as_deref())?;
     bind(&row.child.map(|child| child.run.into_bytes()))?;
     bind(&row.child.map(|child| child.index))?;
+    bind(&row.child.map(|child| child.items))?;
     if let Some(content) = &row.content {
         bind(&(newest.0 as i64))?;
         bind(&(content.turns as i64))?;

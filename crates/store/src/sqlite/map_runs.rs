@@ -5,7 +5,7 @@ use super::fault::Trouble;
 use super::read::list;
 use super::rows::{self, execution_of, full_row, id_of, unknown};
 use crate::group::{MapRunRow, Row};
-use crate::store::{Filter, Summary};
+use crate::store::{ChildStatus, Filter, Summary};
 use crate::words;
 use perdura_engine::{ExecutionId, MapRunBounds, MapRunCounts, Status, Tally, Timestamp};
 use rusqlite::{Connection, params};
@@ -120,6 +120,29 @@ pub(super) fn of(connection: &Connection, execution: ExecutionId) -> Result<Vec<
     runs(connection, "execution", id_of(execution))
 }
 
+/// What is asked for the runs that say that they run.
+pub(super) fn running_sql() -> String {
+    format!(
+        "SELECT {COLUMNS} FROM map_run INDEXED BY map_run_running
+         WHERE ended_at IS NULL AND NOT orphaned AND id > ?1 ORDER BY id LIMIT ?2"
+    )
+}
+
+pub(super) fn running(
+    connection: &Connection,
+    after: Option<Uuid>,
+    most: u32,
+) -> Result<Vec<MapRunRow>, Trouble> {
+    let mut statement = connection.prepare_cached(&running_sql())?;
+    let after = after.map_or_else(Vec::new, |after| after.into_bytes().to_vec());
+    let mut rows = statement.query(params![after, most])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(map_run(row)?);
+    }
+    Ok(found)
+}
+
 /// Children with one status, redriven or not: a stretch of their index, in their order.
 const STRETCH: &str = "FROM execution INDEXED BY execution_child
     WHERE map_run = ?1 AND status = ?2 AND (redrives > 0) = ?3 AND child";
@@ -134,7 +157,7 @@ fn stretches(filter: &Filter) -> impl Iterator<Item = (Status, bool)> {
 
 /// A stretch of the order of children.
 pub(super) fn first_sql() -> String {
-    format!("SELECT child, row {STRETCH} >= ?4 ORDER BY child LIMIT ?5")
+    format!("SELECT child, row, items {STRETCH} >= ?4 ORDER BY child LIMIT ?5")
 }
 
 /// The first children from this one on, each with its row and status, from the index alone.
@@ -143,17 +166,20 @@ fn first(
     run: Uuid,
     from: u32,
     most: u32,
-) -> Result<Vec<(u32, i64, Status)>, Trouble> {
+) -> Result<Vec<(i64, ChildStatus)>, Trouble> {
     let mut statement = connection.prepare_cached(&first_sql())?;
     let mut found = Vec::new();
     for (status, redriven) in stretches(&Filter::default()) {
         let values = params![run.into_bytes(), status.name(), redriven, from, most];
-        let rows = statement.query_map(values, |row| Ok((row.get(0)?, row.get(1)?, status)))?;
+        let rows = statement.query_map(values, |row| {
+            let items = row.get::<_, Option<u32>>(2)?.unwrap_or(1);
+            Ok((row.get(1)?, ChildStatus { index: row.get(0)?, status, items }))
+        })?;
         for row in rows {
             found.push(row?);
         }
     }
-    found.sort_unstable_by_key(|(child, ..)| *child);
+    found.sort_unstable_by_key(|(_, child)| child.index);
     found.truncate(most as usize);
     Ok(found)
 }
@@ -163,9 +189,8 @@ pub(super) fn child_statuses(
     run: Uuid,
     from: u32,
     most: u32,
-) -> Result<Vec<(u32, Status)>, Trouble> {
-    let found = first(connection, run, from, most)?;
-    Ok(found.into_iter().map(|(child, _, status)| (child, status)).collect())
+) -> Result<Vec<ChildStatus>, Trouble> {
+    Ok(first(connection, run, from, most)?.into_iter().map(|(_, child)| child).collect())
 }
 
 pub(super) fn children(
@@ -177,7 +202,7 @@ pub(super) fn children(
     let mut statement =
         connection.prepare_cached(&format!("SELECT {} FROM execution WHERE row = ?1", rows::ROW))?;
     let mut found = Vec::new();
-    for (_, row, _) in first(connection, run, from, most)? {
+    for (row, _) in first(connection, run, from, most)? {
         let mut rows = statement.query([row])?;
         if let Some(row) = rows.next()? {
             found.push(full_row(row)?);

@@ -13,12 +13,12 @@ use crate::lease::Shard;
 use crate::machine::{Head, MachineRecord, Registered, Registry};
 use crate::record;
 use crate::store::{
-    After, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, Left, Reader, Recovered, Retention, Stats,
-    StoredTurn, Summary, SweepPlace, Sweepable, Unlisted,
+    After, ChildStatus, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, Left, Reader, Recovered,
+    Retention, Stats, StoredTurn, Summary, SweepPlace, Sweepable, Unlisted,
 };
 use crate::words;
 pub(super) use beyond::Beyond;
-use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
+use perdura_engine::{ExecutionId, LedgerStatus, Timestamp};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params_from_iter};
 use std::fmt::Write;
@@ -400,7 +400,7 @@ impl Reader for SqliteReader {
         self.ask(|connection, beyond| history::turns_before(connection, beyond, who, before, bytes_max))
     }
 
-    fn child_statuses(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<(u32, Status)>, Failure> {
+    fn child_statuses(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<ChildStatus>, Failure> {
         self.ask(|connection, _| map_runs::child_statuses(connection, run, from, most))
     }
 
@@ -410,6 +410,10 @@ impl Reader for SqliteReader {
 
     fn map_run(&mut self, run: Uuid) -> Result<Option<MapRunRow>, Failure> {
         self.ask(|connection, _| map_runs::one(connection, run))
+    }
+
+    fn running_map_runs(&mut self, after: Option<Uuid>, most: u32) -> Result<Vec<MapRunRow>, Failure> {
+        self.ask(|connection, _| map_runs::running(connection, after, most))
     }
 
     fn map_runs(&mut self, execution: ExecutionId) -> Result<Vec<MapRunRow>, Failure> {

@@ -66,7 +66,7 @@ pub(super) fn summary(row: &rusqlite::Row<'_>) -> Result<Summary, Trouble> {
 /// What a row is made of, in the order of [`full_row`].
 pub(super) const ROW: &str =
     "id, machine, revision, name, status, started_at, ended_at, redrives, redriven_at, version, alias, child,
-    awake, wake_at, wake_wall_at, turns, events, tail_from, state_turn, tail, state, waits, map_run";
+    awake, wake_at, wake_wall_at, turns, events, tail_from, state_turn, tail, state, waits, map_run, items";
 
 pub(super) fn full_row(row: &rusqlite::Row<'_>) -> Result<Row, Trouble> {
     let summary = summary(row)?;
@@ -86,7 +86,10 @@ pub(super) fn full_row(row: &rusqlite::Row<'_>) -> Result<Row, Trouble> {
         None => None,
     };
     let child = match row.get::<_, Option<[u8; 16]>>(22)? {
-        Some(run) => Some(ChildOf { run: Uuid::from_bytes(run), index: row.get(11)? }),
+        Some(run) => {
+            let items = row.get::<_, Option<u32>>(23)?.unwrap_or(1);
+            Some(ChildOf { run: Uuid::from_bytes(run), index: row.get(11)?, items })
+        }
         None => None,
     };
     let time = |index| Ok::<_, Trouble>(row.get::<_, Option<i64>>(index)?.map(Timestamp));

@@ -18,6 +18,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("0004_heads.sql"),
     include_str!("0005_aside.sql"),
     include_str!("0006_steady.sql"),
+    include_str!("0007_map_runs.sql"),
 ];
 
 /// Makes the tables, or brings them up to date.

@@ -148,6 +148,7 @@ mod tests {
                 map_runs::first_sql(),
                 "COVERING INDEX execution_child (map_run=? AND status=? AND <expr>=? AND child>?)",
             ),
+            (map_runs::running_sql(), "map_run_running (id>?)"),
             (map_runs::list_sql(), "execution_child (map_run=? AND status=? AND <expr>=? AND child<?)"),
             (format!("{} m.name > ?1 ORDER BY m.name LIMIT ?2", machines::HEADS), "machine_there (name>?)"),
         ];
