@@ -529,6 +529,27 @@ fn a_run_of_an_earlier_process_that_its_parent_waits_for_goes_on() {
 }
 
 #[test]
+fn a_child_that_is_redriven_is_counted_by_its_new_end() {
+    let mut rig = Rig::new();
+    rig.hangs = |_| true;
+    let parent = rig.start(&map("", WORK), &numbers(200));
+    while rig.reader().map_runs(parent).unwrap().iter().all(|row| row.counts.children.running < 200) {
+        rig.step();
+    }
+    rig.input(parent, Input::Stop { fault: Fault::default() });
+    rig.until_ended(parent);
+    while rig.run_row(parent).status == Status::Running {
+        rig.step();
+    }
+    rig.hangs = |_| false;
+    rig.input(parent, Input::Redrive);
+    rig.step();
+    assert_eq!(rig.until_ended(parent).0, Status::Succeeded);
+    let children = Tally { total: 200, succeeded: 200, ..Tally::default() };
+    assert_eq!(rig.run_row(parent).counts.children, children);
+}
+
+#[test]
 fn each_retry_of_a_run_counts_as_a_redrive() {
     for crashes in [false, true] {
         let mut rig = Rig::new();
