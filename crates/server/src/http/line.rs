@@ -57,9 +57,18 @@ impl AsyncRead for Line {
     ) -> Poll<io::Result<()>> {
         loop {
             ready!(self.0.poll_read_ready(context))?;
-            match self.0.try_read_buf(buffer) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return Poll::Ready(done.map(drop)),
+            let room = buffer.remaining();
+            let mut read = None;
+            let tried = self.0.try_io(Interest::READABLE, || {
+                let count = self.0.try_read_buf(buffer)?;
+                read = Some(count);
+                // That was all there is. The system will tell of more, so it need not be asked again for nothing.
+                if (1..room).contains(&count) { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+            });
+            match tried {
+                Err(error) if read.is_none() && error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if read.is_none() => return Poll::Ready(Err(error)),
+                Ok(()) | Err(_) => return Poll::Ready(Ok(())),
             }
         }
     }
@@ -88,5 +97,57 @@ impl AsyncWrite for Line {
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(socket2::SockRef::from(&*self.0).shutdown(std::net::Shutdown::Write))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    async fn pair() -> (TcpStream, Line) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let server = listener.accept().await.unwrap().0;
+        client.set_nodelay(true).unwrap();
+        server.set_nodelay(true).unwrap();
+        (client, Line::new(server))
+    }
+
+    #[tokio::test]
+    async fn after_all_was_read_the_system_is_not_asked_again() {
+        let (mut client, mut line) = pair().await;
+        client.write_all(b"all").await.unwrap();
+        assert_eq!(line.read(&mut [0; 16]).await.unwrap(), 3);
+        let is_ready = poll_fn(|context| Poll::Ready(line.0.poll_read_ready(context).is_ready())).await;
+        assert!(!is_ready, "it would be read in vain");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn what_comes_later_is_read_and_so_is_the_end() {
+        let (mut client, mut line) = pair().await;
+        let echo = tokio::spawn(async move {
+            let mut buffer = [0; 16];
+            let mut read = 0;
+            loop {
+                match line.read(&mut buffer).await.unwrap() {
+                    0 => return read,
+                    count => {
+                        read += count;
+                        line.write_all(&buffer[..count]).await.unwrap();
+                    }
+                }
+            }
+        });
+        let mut sent = 0;
+        for size in (1..=48).cycle().take(2_000) {
+            client.write_all(&[7; 48][..size]).await.unwrap();
+            client.read_exact(&mut [0; 48][..size]).await.unwrap();
+            sent += size;
+        }
+        drop(client);
+        assert_eq!(echo.await.unwrap(), sent);
     }
 }
