@@ -15,8 +15,6 @@ use crate::arguments::{BenchArguments, StepsIn, Via, Workload};
 use crate::terminal;
 use anyhow::{Context, Result, bail};
 use load::{Load, STEP, Stage, Wanted, noop, steps_in_a_row};
-use perdura_engine::Arns;
-use perdura_runtime::Naming;
 use serde::Serialize;
 use std::fs;
 use std::process::ExitCode;
@@ -166,7 +164,6 @@ fn loaded(arguments: &BenchArguments, workload: &'static str, steps: usize) -> R
     let machine = stage.deploy(&format!("bench-{workload}"), &steps_in_a_row(steps, resource))?;
     let wanted = Wanted {
         revision: machine.revision,
-        naming: Naming::new(Arns::default()),
         concurrency: arguments.concurrency,
         lasts: Duration::from_secs_f64(arguments.seconds),
         rate: arguments.rate.map(|rate| rate / steps as f64),

@@ -16,7 +16,7 @@ use perdura_runtime::{Bounds, Opener, Options, RealWorld, Runtime, Steps};
 use perdura_server::control::Listener;
 use perdura_server::data::{Doubts, Served};
 use perdura_server::http::{self, Health, Keyring, Site};
-use perdura_server::sfn::{self, Api, Setup, Tester, Trying};
+use perdura_server::sfn::{Api, Setup, Tester, Trying};
 use perdura_server::telemetry::Exporter;
 use perdura_server::{Refusal, retention, stuck};
 use perdura_store::{Failure, Registry, SqliteStore, Store};
@@ -79,7 +79,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     let (tell_of_api, api_told) = watch::channel(None);
     answer_own_calls(&tasks, api_told);
     let bounds = Bounds { executions_max: quotas.executions, bytes_max: settings.memory()? };
-    let options = Options { resolver: sfn::resolver(), bounds, ..Options::default() };
+    let options = Options { bounds, ..Options::default() };
     let runtime = Runtime::open(opener(&folder, store), Arc::new(world), &options).map_err(Refusal::from)?;
     let door = runtime.door().clone();
     let keys = config.keys.clone();
@@ -105,6 +105,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     tell_of_api.send_replace(Some(api.clone()));
     let served = Served::new(door.clone(), tokio.handle().clone())
         .with_arns(arns)
+        .with_quotas(quotas)
         .with_doubts(doubts)
         .telling(connections::reopen(door.clone(), sealing_key, connections));
     tokio.block_on(async {

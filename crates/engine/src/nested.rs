@@ -159,6 +159,12 @@ impl Asked {
         of_service("StateMachineDoesNotExist", &message)
     }
 
+    /// The machine takes no executions any more.
+    pub fn machine_is_deleting(&self) -> Fault {
+        let message = format!("State Machine is deleting: '{}'", self.machine_arn);
+        of_service("StateMachineDeleting", &message)
+    }
+
     /// The name belongs to another execution, known by this ARN.
     pub fn name_is_taken(arn: &str) -> Fault {
         of_service("ExecutionAlreadyExists", &format!("Execution Already Exists: '{arn}'"))

@@ -10,7 +10,7 @@ use crate::workflow::{Body, Workflow, bad_name};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::{Machine, MachineType};
 use perdura_engine::{Arns, ExecutionId, LedgerStatus, Limits, Timestamp};
-use perdura_runtime::{Door, Naming, RealClock, Runtime, Start, StartError as Refused, Via};
+use perdura_runtime::{Door, RealClock, Runtime, Start, StartError as Refused, Via};
 use perdura_store::{CommitError, Filter, LedgerFilter, MachineId, NewMachine, Retention, RevisionId};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -256,7 +256,8 @@ impl Perdura {
             name: Some(name.into()),
             input: input.clone(),
             limits,
-            naming: Naming::new(Arns::default()),
+            shares_name: false,
+            arns: Arns::default(),
             via: Via::default(),
         };
         let door = &self.inner.door;
@@ -267,7 +268,9 @@ impl Perdura {
                 "the definition of {:?} cannot be read any more",
                 workflow.name
             ))),
-            Err(error @ Refused::Unavailable(_)) => Err(StartError::Unavailable(error.to_string())),
+            Err(error @ (Refused::Unavailable(_) | Refused::TooMany(_))) => {
+                Err(StartError::Unavailable(error.to_string()))
+            }
         }
     }
 

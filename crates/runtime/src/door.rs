@@ -18,10 +18,50 @@ use perdura_store::{
 };
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use uuid::Uuid;
+
+/// The activities, for one who changes them. All of it waits for the disk.
+pub struct Activities<'a> {
+    door: &'a Door,
+    /// How many there are, once somebody has counted.
+    count: MutexGuard<'a, Option<usize>>,
+}
+
+impl Activities<'_> {
+    /// One of them, as it is kept.
+    pub fn find(&self, name: &str) -> Result<Option<Registered>, Failure> {
+        self.door.read(|reader| reader.registered_one(Registry::Activity, name))
+    }
+
+    /// Keeps one; `false`: it would be new, and there are as many as there may be.
+    pub fn put(&mut self, entry: &Registered, most: usize) -> Result<bool, CommitError> {
+        if self.find(&entry.name)?.is_some() {
+            self.door.register(entry)?;
+            return Ok(true);
+        }
+        let known = match *self.count {
+            Some(known) => known,
+            None => self.door.read(|reader| reader.registered(Registry::Activity, None, u32::MAX))?.len(),
+        };
+        *self.count = Some(known);
+        if known >= most {
+            return Ok(false);
+        }
+        self.door.register(entry)?;
+        *self.count = Some(known + 1);
+        Ok(true)
+    }
+
+    /// Forgets one; what is not there is gone.
+    pub fn remove(&mut self, name: &str) -> Result<(), CommitError> {
+        let was_there = self.door.unregister(Registry::Activity, name)?;
+        *self.count = self.count.map(|count| count.saturating_sub(usize::from(was_there)));
+        Ok(())
+    }
+}
 
 /// How many readers are kept open.
 const READERS_MAX: usize = 8;
@@ -195,6 +235,12 @@ impl Door {
             Ok(found) => found.map_err(|failure| unread(failure.to_string())),
             Err(panic) => Err(unread(panic.to_string())),
         }
+    }
+
+    /// Alone with the activities: until this is dropped nobody else makes, changes or deletes one.
+    pub fn activities(&self) -> Activities<'_> {
+        let count = self.shared.activities.lock().unwrap_or_else(PoisonError::into_inner);
+        Activities { door: self, count }
     }
 
     /// Keeps something by name. It waits for the disk: not for an async thread.

@@ -1,5 +1,6 @@
 //! Turns on Shards: what arrives is decided, committed in groups, and performed after that.
 
+pub mod card;
 mod clock;
 mod committer;
 mod core;
@@ -22,7 +23,7 @@ mod world;
 pub use clock::RealClock;
 pub use committer::{Committed, Committer, Item, MapRunNews, Prepared};
 pub use core::{Chore, Core, Done, Event, Next};
-pub use door::Door;
+pub use door::{Activities, Door};
 pub use fetch::{Fetch, Fetched, Recalled, Ticket, Wanted, bring_results, recall};
 pub use items::{ChildResult, Fed, Feed, ReadOrder, Source, Unwanted, WriteOrder};
 pub use library::read_definition;
@@ -30,7 +31,7 @@ pub use message::{
     ActivityTask, AdjustError, Ending, InputError, MapRunChange, Message, Reply, Slice, StartError, Started,
     Taken, TokenError, Unavailable, View, Young,
 };
-pub use naming::{Chosen, Naming, NamingOf, Qualified, Resolver, Start, Via};
+pub use naming::{Start, Via};
 pub use node::{Anchor, Bounds, Deed, Live, LiveCall, Node, Opening};
 pub use runtime::{Opener, Options, Runtime};
 pub use steps::{Nowhere, Performer, RealWorld, StepCall, StepError, StepFuture, Steps};

@@ -212,6 +212,9 @@ pub enum StartError {
     /// There is no such definition.
     #[error("there is no such machine")]
     NoMachine,
+    /// As many run as may.
+    #[error("{0} executions run, and no more may")]
+    TooMany(u64),
     /// The node cannot write. Nothing was started, or nobody knows: start again with the same name.
     #[error("{0}")]
     Unavailable(Unavailable),

@@ -1,13 +1,9 @@
 //! What an execution is started with, and how it is called then.
-//!
-//! A machine may be named with a version or an alias. What these mean is known to whoever keeps them: a
-//! [`Resolver`] is given to the node for the starts that it makes itself, for steps that start other executions.
 
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Arns, ExecutionId, Identity, Limits};
-use perdura_store::{Head, MachineRecord, RevisionId};
-use std::fmt;
+use perdura_store::{MachineRecord, RevisionId};
 use std::sync::Arc;
 
 /// An execution to start.
@@ -17,14 +13,31 @@ pub struct Start {
     pub revision: RevisionId,
     /// Its name; `None`: its id.
     pub name: Option<Arc<str>>,
+    /// Others may have the same name, as with Express: only ids tell them apart.
+    pub shares_name: bool,
     /// Its input.
     pub input: Payload,
     /// Its bounds.
     pub limits: Limits,
-    /// The ARNs and the role that it goes by.
-    pub naming: Naming,
+    /// How ARNs are made here.
+    pub arns: Arns,
     /// What it was started through.
     pub via: Via,
+}
+
+impl Start {
+    /// Under its id, within generous bounds.
+    pub fn new(revision: RevisionId, input: Payload) -> Self {
+        Self {
+            revision,
+            name: None,
+            shares_name: false,
+            input,
+            limits: Limits::GENEROUS,
+            arns: Arns::default(),
+            via: Via::default(),
+        }
+    }
 }
 
 /// What an execution was started through, beside its machine.
@@ -38,43 +51,26 @@ pub struct Via {
     pub trace_header: Option<Arc<str>>,
 }
 
-/// How an execution is called, from its id.
-#[derive(Clone)]
-pub struct Naming(pub Arc<dyn Fn(NamingOf<'_>) -> Identity + Send + Sync>);
-
-impl Naming {
-    /// With ARNs of one partition, region and account.
-    pub fn new(arns: Arns) -> Self {
-        Self(Arc::new(move |of| of.identity(&arns)))
-    }
-}
-
-impl fmt::Debug for Naming {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Naming")
-    }
-}
-
 /// What is known when an execution gets its names.
 #[derive(Debug)]
-pub struct NamingOf<'a> {
+pub(crate) struct NamingOf<'a> {
     /// Its id.
-    pub id: ExecutionId,
+    pub(crate) id: ExecutionId,
     /// Its name, or its id.
-    pub name: Arc<str>,
+    pub(crate) name: Arc<str>,
     /// Its machine.
-    pub record: &'a MachineRecord,
+    pub(crate) record: &'a MachineRecord,
     /// Its input.
-    pub input: Payload,
+    pub(crate) input: Payload,
     /// Its bounds.
-    pub limits: Limits,
+    pub(crate) limits: Limits,
     /// What it was started through.
-    pub via: &'a Via,
+    pub(crate) via: &'a Via,
 }
 
 impl NamingOf<'_> {
     /// Who it is, with ARNs of one partition, region and account.
-    pub fn identity(self, arns: &Arns) -> Identity {
+    pub(crate) fn identity(self, arns: &Arns) -> Identity {
         let Self { id, name, record, input, limits, via } = self;
         let role_arn = record.role_arn.clone().unwrap_or_else(|| arns.default_role().into());
         Identity {
@@ -93,43 +89,4 @@ impl NamingOf<'_> {
             limits,
         }
     }
-}
-
-/// Says which definition a version or an alias of a machine stands for.
-#[derive(Clone)]
-pub struct Resolver(pub Arc<dyn Fn(Qualified<'_>) -> Option<Chosen> + Send + Sync>);
-
-impl Default for Resolver {
-    /// Nothing has versions or aliases.
-    fn default() -> Self {
-        Self(Arc::new(|_| None))
-    }
-}
-
-impl fmt::Debug for Resolver {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Resolver")
-    }
-}
-
-/// A machine that is named with a version or an alias.
-#[derive(Debug)]
-pub struct Qualified<'a> {
-    /// The machine as it stands.
-    pub head: &'a Head,
-    /// The version or the alias.
-    pub qualifier: &'a str,
-    /// The chance that decides where an alias stands for two versions.
-    pub chance: u128,
-}
-
-/// What a version or an alias stands for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chosen {
-    /// The definition.
-    pub revision: RevisionId,
-    /// The version.
-    pub version: u32,
-    /// The alias, if it was named by one.
-    pub alias: Option<Arc<str>>,
 }

@@ -19,7 +19,7 @@ use crate::committer::{Committer, Item, base_of, panic_text, rests};
 use crate::fetch::Fetch;
 use crate::library::Library;
 use crate::message::{Ending, InputError, Message, Reply, StartError, Started, Taken, Unavailable, View};
-use crate::naming::{Resolver, Start};
+use crate::naming::Start;
 use crate::running::{Rebuilding, Running, SEEN_AFTER_MS, Unreadable, rebuild};
 use crate::timers::Timers;
 use activities::{Activities, Handing};
@@ -112,7 +112,6 @@ pub struct Node {
     /// What was committed before is another process's.
     opened_at: Timestamp,
     performs: bool,
-    resolver: Resolver,
     slots: ById<Slot>,
     watchers: Watchers,
     activities: Activities,
@@ -344,8 +343,6 @@ pub struct Opening<'a> {
     pub live: Live,
     /// Whether this process performs effects; one that does not leaves what is under way to the next.
     pub performs: bool,
-    /// What versions and aliases stand for.
-    pub resolver: Resolver,
     /// How much it may hold.
     pub bounds: Bounds,
     /// The steady time of the node that this process had before; `None`: the process begins.
@@ -355,8 +352,7 @@ pub struct Opening<'a> {
 impl Node {
     /// Takes the Shards that can be had, and rebuilds what ran on them.
     pub fn open(opening: Opening<'_>) -> Result<(Self, Committer), CommitError> {
-        let Opening { holder, destinations, moment, expires_at, store, mut live, performs, resolver, .. } =
-            opening;
+        let Opening { holder, destinations, moment, expires_at, store, mut live, performs, .. } = opening;
         let (bounds, anchor) = (opening.bounds, opening.anchor);
         let leases = store.acquire(&holder, moment.now, expires_at)?;
         let lease_for_ms = expires_at.0.saturating_sub(moment.now.0);
@@ -378,7 +374,6 @@ impl Node {
             rebuilding: Rebuilding { destinations, now: moment.now },
             opened_at: moment.now,
             performs,
-            resolver,
             slots: ById::default(),
             watchers: Watchers::default(),
             activities: Activities::default(),

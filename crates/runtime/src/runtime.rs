@@ -7,7 +7,6 @@ use crate::committer::{Committed, Prepared, panic_text};
 use crate::core::{Core, Event};
 use crate::door::Door;
 use crate::fetch::{Fetch, Fetched, Wanted, bring_results, recall};
-use crate::naming::Resolver;
 use crate::node::{Bounds, Live};
 use crate::threads::Decider;
 use crate::watch::{Gauges, Pulse};
@@ -32,21 +31,13 @@ pub struct Options {
     pub lease_for_ms: i64,
     /// How many requests may wait for their commit; more wait outside.
     pub arrivals_max: usize,
-    /// What versions and aliases stand for, where a step starts an execution.
-    pub resolver: Resolver,
     /// How much may be in memory and run at once.
     pub bounds: Bounds,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            holder: "local".into(),
-            lease_for_ms: 60_000,
-            arrivals_max: 4_096,
-            resolver: Resolver::default(),
-            bounds: Bounds::default(),
-        }
+        Self { holder: "local".into(), lease_for_ms: 60_000, arrivals_max: 4_096, bounds: Bounds::default() }
     }
 }
 
@@ -57,6 +48,8 @@ pub(crate) struct Shared {
     pub(crate) pulse: Pulse,
     /// How often a machine was changed since the start.
     pub(crate) machine_changes: AtomicU64,
+    /// How many activities there are, once somebody has counted; held while one is made, changed or deleted.
+    pub(crate) activities: Mutex<Option<usize>>,
     /// Why nothing can be written at the moment.
     pub(crate) trouble: Mutex<Option<Arc<str>>>,
 }
@@ -127,6 +120,7 @@ impl Runtime {
             gauges: Gauges::default(),
             pulse: Pulse::default(),
             machine_changes: AtomicU64::new(0),
+            activities: Mutex::default(),
             trouble: Mutex::new(None),
         });
         let mut decider = Decider {

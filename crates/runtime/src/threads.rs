@@ -166,7 +166,6 @@ impl Decider {
             store,
             live,
             performs: true,
-            resolver: self.options.resolver.clone(),
             bounds: self.options.bounds,
             anchor,
         };

@@ -4,12 +4,12 @@ use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{
-    Arns, By, Certainty, Destinations, ExecutionId, Fault, Input, Limits, Moment, Outcome, Policy, Status,
-    TaskToken, Timestamp,
+    By, Certainty, Destinations, ExecutionId, Fault, Input, Moment, Outcome, Policy, Status, TaskToken,
+    Timestamp,
 };
 use perdura_runtime::{
-    ActivityTask, Bounds, Committer, Deed, InputError, Live, Message, Naming, Node, Opening, Reply, Resolver,
-    Start, Taken, Unavailable, Via,
+    ActivityTask, Bounds, Committer, Deed, InputError, Live, Message, Node, Opening, Reply, Start, Taken,
+    Unavailable,
 };
 use perdura_store::{MemoryStore, NewMachine, RevisionId, Store};
 use std::sync::{Arc, mpsc};
@@ -67,7 +67,6 @@ impl Scene {
             store: &mut self.store,
             live: Live::default(),
             performs: true,
-            resolver: Resolver::default(),
             bounds: Bounds::default(),
             anchor: None,
         };
@@ -141,14 +140,7 @@ impl Scene {
 
     fn start(&mut self, revision: RevisionId) -> ExecutionId {
         let (sender, started) = mpsc::channel();
-        let start = Start {
-            revision,
-            name: None,
-            input: Payload::from_text("{}").unwrap(),
-            limits: Limits::GENEROUS,
-            naming: Naming::new(Arns::default()),
-            via: Via::default(),
-        };
+        let start = Start::new(revision, Payload::from_text("{}").unwrap());
         let reply = Reply::new(move |answer| sender.send(answer).unwrap());
         self.take(Message::Start { start: Box::new(start), reply, ending: None });
         self.turn();

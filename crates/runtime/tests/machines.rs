@@ -7,8 +7,9 @@ use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::source::Source;
 use perdura_engine::{Input, Policy, Status, Timestamp};
-use perdura_runtime::{Chosen, Options, Qualified, Resolver, Runtime, Start, StepError, Steps, Via};
-use perdura_store::{Filter, Head, MachineChange, NewRevision, Revised, RevisionId};
+use perdura_runtime::card::{AliasChange, Card, Most, Route};
+use perdura_runtime::{Runtime, Start, StepError, Steps, Via};
+use perdura_store::{Filter, Head, MachineChange, NewRevision, Revised};
 use stage::{Stage, json, start};
 use std::sync::Arc;
 
@@ -45,6 +46,14 @@ fn revise(runtime: &Runtime, name: &str, seen: Option<u64>, definition: Option<&
     });
     let card = |_| definition.map(|_| Arc::from("{}"));
     runtime.door().revise(&MachineChange { name: name.into(), seen, revision, card: &card }, machine).unwrap()
+}
+
+/// Keeps another card of a machine.
+fn keep_card(runtime: &Runtime, seen: &Head, card: &Card) -> Revised {
+    let card = |_| Some(Arc::from(serde_json::to_string(card).unwrap()));
+    let change =
+        MachineChange { name: seen.name.clone(), seen: Some(seen.changed), revision: None, card: &card };
+    runtime.door().revise(&change, None).unwrap()
 }
 
 fn made(runtime: &Runtime, name: &str, definition: &str) -> Head {
@@ -121,25 +130,21 @@ fn an_execution_remembers_its_role_its_version_and_its_alias() {
 }
 
 #[test]
-fn a_step_starts_what_counts_or_what_a_version_or_an_alias_stands_for() {
-    let resolver = |first: RevisionId| {
-        Resolver(Arc::new(move |qualified: Qualified<'_>| {
-            assert_eq!(&*qualified.head.name, "child");
-            let alias = match qualified.qualifier {
-                "1" => None,
-                "PROD" => Some("PROD".into()),
-                _ => return None,
-            };
-            Some(Chosen { revision: first, version: 1, alias })
-        }))
-    };
+fn a_step_starts_what_counts_or_what_a_version_or_an_alias_stands_for_and_nothing_of_a_machine_that_goes() {
     let stage = Stage::new();
     let runtime = stage.open(Steps::default());
     let first = made(&runtime, "child", &pass(r#""old""#));
-    revise(&runtime, "child", Some(first.changed), Some(&pass(r#""new""#)));
-    drop(runtime);
-    let options = Options { resolver: resolver(first.revision), ..Options::default() };
-    let runtime = stage.open_with(Steps::default(), &options);
+    let Revised::Stands(second) = revise(&runtime, "child", Some(first.changed), Some(&pass(r#""new""#)))
+    else {
+        panic!("it was as it was seen")
+    };
+    let mut card = Card::default();
+    let most = Most { versions: 1, aliases: 1 };
+    card.publish((first.revision, None), None, (None, Timestamp(5)), most).unwrap();
+    let routes = vec![Route { version: 1, weight: 100 }];
+    let change = AliasChange { description: None, routes: Some(routes) };
+    card.create_alias("PROD", change, Timestamp(5), most).unwrap();
+    let Revised::Stands(third) = keep_card(&runtime, &second, &card) else { panic!("it was as it was seen") };
     for (machine, expected) in [("child", r#""new""#), ("child:1", r#""old""#), ("child:PROD", r#""old""#)] {
         let revision = Stage::deploy(&runtime, &call(machine));
         let output = json(&output(&stage, &runtime, start(revision, None, "{}")));
@@ -161,6 +166,15 @@ fn a_step_starts_what_counts_or_what_a_version_or_an_alias_stands_for() {
     let (_, ending) = stage.tokio.block_on(runtime.door().run(start(revision, None, "{}"))).unwrap();
     let error = ending.unwrap().fault.error;
     assert_eq!(error.as_deref(), Some("StepFunctions.StateMachineDoesNotExistException"));
+
+    card.deleting = true;
+    keep_card(&runtime, &third, &card);
+    for machine in ["child", "child:1", "child:PROD"] {
+        let revision = Stage::deploy(&runtime, &call(machine));
+        let (_, ending) = stage.tokio.block_on(runtime.door().run(start(revision, None, "{}"))).unwrap();
+        let error = ending.unwrap().fault.error;
+        assert_eq!(error.as_deref(), Some("StepFunctions.StateMachineDeletingException"), "{machine}");
+    }
 }
 
 #[test]

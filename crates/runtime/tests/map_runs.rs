@@ -8,8 +8,8 @@ use perdura_engine::{
     Tally, Timestamp,
 };
 use perdura_runtime::{
-    Bounds, ChildResult, Committer, Deed, Ending, Fed, Fetch, Fetched, Live, Message, Naming, Node, Opening,
-    Reply, Resolver, Source, Start, Ticket, Via, Wanted, bring_results, recall,
+    Bounds, ChildResult, Committer, Deed, Ending, Fed, Fetch, Fetched, Live, Message, Node, Opening, Reply,
+    Source, Start, Ticket, Via, Wanted, bring_results, recall,
 };
 use perdura_store::{MapRunRow, MemoryStore, NewMachine, Reader, RevisionId, Store};
 use std::collections::BTreeMap;
@@ -108,7 +108,8 @@ impl Rig {
             name: None,
             input: Payload::from_text(input).unwrap(),
             limits: self.limits,
-            naming: Naming::new(Arns::default()),
+            shares_name: false,
+            arns: Arns::default(),
             via: Via::default(),
         };
         let (sender, started) = mpsc::channel();
@@ -269,7 +270,6 @@ fn open(store: &mut MemoryStore, now: i64, drawn: u128) -> (Node, Committer) {
         store,
         live: Live::default(),
         performs: true,
-        resolver: Resolver::default(),
         bounds: Bounds::default(),
         anchor: None,
     };

@@ -6,12 +6,10 @@ use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::asl::source::Source;
 use perdura_engine::{
-    Arns, Call, Certainty, Destinations, ExecutionId, Fault, Input, Limits, Moment, Outcome, Policy, Status,
-    Timestamp,
+    Call, Certainty, Destinations, ExecutionId, Fault, Input, Moment, Outcome, Policy, Status, Timestamp,
 };
 use perdura_runtime::{
-    Bounds, Committer, Deed, InputError, Live, Message, Naming, Node, Opening, Prepared, Reply, Resolver,
-    Start, Unavailable, Via,
+    Bounds, Committer, Deed, InputError, Live, Message, Node, Opening, Prepared, Reply, Start, Unavailable,
 };
 use perdura_store::{MemoryStore, NewMachine, RevisionId, Store};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,7 +42,6 @@ fn open(store: &mut MemoryStore, live: Live) -> (Node, Committer) {
         store,
         live,
         performs: true,
-        resolver: Resolver::default(),
         bounds: Bounds::default(),
         anchor: None,
     };
@@ -84,14 +81,7 @@ fn start(
 ) -> (ExecutionId, Vec<Deed>) {
     let (store, revision) = place;
     let (sender, started) = mpsc::channel();
-    let start = Start {
-        revision,
-        name: None,
-        input: Payload::from_text("1").unwrap(),
-        limits: Limits::GENEROUS,
-        naming: Naming::new(Arns::default()),
-        via: Via::default(),
-    };
+    let start = Start::new(revision, Payload::from_text("1").unwrap());
     let reply = Reply::new(move |answer| sender.send(answer).unwrap());
     node.take(Message::Start { start: Box::new(start), reply, ending: None }, &moment());
     let committed = gather(node, committer).write(store).unwrap();
@@ -126,14 +116,7 @@ fn a_start_among_expensive_machines_waits_for_one_turn_and_a_stop_for_none() {
     // They have all had a Turn, and want the next.
     turn(&mut node, &mut committer, &mut store, 2);
     let (sender, started) = mpsc::channel();
-    let begin = Start {
-        revision: other,
-        name: None,
-        input: Payload::from_text("1").unwrap(),
-        limits: Limits::GENEROUS,
-        naming: Naming::new(Arns::default()),
-        via: Via::default(),
-    };
+    let begin = Start::new(other, Payload::from_text("1").unwrap());
     let reply = Reply::new(move |answer| sender.send(answer).unwrap());
     node.take(Message::Start { start: Box::new(begin), reply, ending: None }, &moment());
     turn(&mut node, &mut committer, &mut store, 2);

@@ -3,12 +3,10 @@
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::resource::Resource;
-use perdura_engine::{
-    Arns, Call, Destinations, ExecutionId, Fault, Input, Limits, Moment, Outcome, Policy, Timestamp,
-};
+use perdura_engine::{Call, Destinations, ExecutionId, Fault, Input, Moment, Outcome, Policy, Timestamp};
 use perdura_runtime::{
-    Bounds, Committer, Deed, Fetched, Live, Message, Naming, Node, Opening, Reply, Resolver, Start,
-    StartError, Started, Unavailable, Via, Wanted, recall,
+    Bounds, Committer, Deed, Fetched, Live, Message, Node, Opening, Reply, Start, StartError, Started,
+    Unavailable, Wanted, recall,
 };
 use perdura_store::{MemoryStore, NewMachine, RevisionId, Store};
 use std::collections::BTreeMap;
@@ -88,7 +86,6 @@ impl Scene {
             store: &mut self.store,
             live: Live::default(),
             performs: true,
-            resolver: Resolver::default(),
             bounds: self.bounds,
             anchor: None,
         };
@@ -120,14 +117,7 @@ impl Scene {
 
     fn ask_for(&mut self, revision: RevisionId, input: &str) -> Answered {
         let (sender, started) = mpsc::channel();
-        let start = Start {
-            revision,
-            name: None,
-            input: Payload::from_text(input).unwrap(),
-            limits: Limits::GENEROUS,
-            naming: Naming::new(Arns::default()),
-            via: Via::default(),
-        };
+        let start = Start::new(revision, Payload::from_text(input).unwrap());
         let reply = Reply::new(move |answer| drop(sender.send(answer)));
         self.take(Message::Start { start: Box::new(start), reply, ending: None });
         started
@@ -344,19 +334,21 @@ fn a_machine_that_starts_itself_stays_within_the_quota() {
 }
 
 #[test]
-fn parents_that_fill_the_quota_have_their_children_one_after_the_other() {
+fn starts_over_the_quota_are_refused_and_parents_that_fill_it_have_their_children_one_after_the_other() {
     let mut scene = Scene::new(Bounds { executions_max: 5, ..Bounds::default() });
     scene.deploy("work", WORK);
     let parent = scene.deploy("parent", PARENT);
     let started: Vec<Answered> = (0..8).map(|_| scene.ask_for(parent, "{}")).collect();
     scene.go_on();
-    assert!(started.iter().all(|answered| answered.try_recv().unwrap().is_ok()));
+    let (began, refused) = started.split_at(5);
+    assert!(began.iter().all(|answered| answered.try_recv().unwrap().is_ok()));
+    assert!(refused.iter().all(|answered| answered.try_recv() == Ok(Err(StartError::TooMany(5)))));
     assert_eq!(scene.calls.len(), 1, "there is no place, so one line goes on");
     let mut most = 0;
     while scene.answer_one() {
         most = most.max(scene.calls.len());
     }
-    assert_eq!((scene.stored(), scene.made), ((0, 16), 8));
+    assert_eq!((scene.stored(), scene.made), ((0, 10), 5));
     assert!(most <= 5, "{most}");
 }
 

@@ -2,12 +2,9 @@
 
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
-use perdura_engine::{
-    Arns, Certainty, ExecutionId, Fault, Input, Limits, Moment, Outcome, Status, Timestamp,
-};
+use perdura_engine::{Certainty, ExecutionId, Fault, Input, Moment, Outcome, Status, Timestamp};
 use perdura_runtime::{
-    Bounds, Committer, Deed, Live, Message, Naming, Node, Opening, Prepared, Reply, Resolver, Slice, Start,
-    Taken, Via,
+    Bounds, Committer, Deed, Live, Message, Node, Opening, Prepared, Reply, Slice, Start, Taken,
 };
 use perdura_store::{MemoryStore, NewMachine, Retention, Row, Store};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -47,7 +44,6 @@ impl Stage {
             store: &mut store,
             live: Live::default(),
             performs: true,
-            resolver: Resolver::default(),
             bounds: Bounds::default(),
             anchor: None,
         };
@@ -68,14 +64,7 @@ impl Stage {
         };
         let revision = stage.store.deploy(&new).unwrap().revision;
         let mut failed = || {
-            let start = Start {
-                revision,
-                name: None,
-                input: Payload::from_text("1").unwrap(),
-                limits: Limits::GENEROUS,
-                naming: Naming::new(Arns::default()),
-                via: Via::default(),
-            };
+            let start = Start::new(revision, Payload::from_text("1").unwrap());
             let (sender, started) = mpsc::channel();
             let reply = Reply::new(move |answer| sender.send(answer).unwrap());
             stage.node.take(Message::Start { start: Box::new(start), reply, ending: None }, &moment());

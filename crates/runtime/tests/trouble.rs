@@ -4,8 +4,8 @@ use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::source::Source;
-use perdura_engine::{Arns, ExecutionId, Limits, Outcome, Policy, Status, Timestamp};
-use perdura_runtime::{Naming, Nowhere, Options, RealWorld, Runtime, Start, Steps, Via};
+use perdura_engine::{ExecutionId, Outcome, Policy, Status, Timestamp};
+use perdura_runtime::{Nowhere, Options, RealWorld, Runtime, Start, Steps};
 use perdura_store::{
     After, Aside, ChildStatus, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Head, Lease,
     LedgerFilter, LedgerRow, Left, MachineChange, MachineId, MachineRecord, MapRunRow, MemoryStore,
@@ -13,7 +13,7 @@ use perdura_store::{
     Row, Shard, Stats, Store, StoredTurn, Summary, SweepPlace, Sweepable, Swept, Unlisted,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -27,6 +27,8 @@ struct Faults {
     recoveries: AtomicUsize,
     definitions: AtomicUsize,
     rows: AtomicUsize,
+    /// Looking for this name is a mistake.
+    mistaken: Mutex<Option<Arc<str>>>,
     /// The longest journal row so far.
     longest: AtomicUsize,
 }
@@ -136,6 +138,7 @@ impl Reader for FaultyReader {
     }
 
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Failure> {
+        assert_ne!(self.faults.mistaken.lock().unwrap().as_deref(), Some(name), "the test's mistake");
         self.inner.named(machine, name)
     }
 
@@ -321,14 +324,7 @@ impl Stage {
 }
 
 fn start(revision: RevisionId, input: &str) -> Start {
-    Start {
-        revision,
-        name: None,
-        input: Payload::from_text(input).unwrap(),
-        limits: Limits::GENEROUS,
-        naming: Naming::new(Arns::default()),
-        via: Via::default(),
-    }
+    Start::new(revision, Payload::from_text(input).unwrap())
 }
 
 const ONE_STEP: &str = r#"{"StartAt": "A", "States": {
@@ -618,8 +614,9 @@ fn a_mistake_that_ends_the_thread_that_decides_is_told() {
     let stage = Stage::new(Steps::default());
     let revision = stage.deploy(ONE_STEP);
     let door = stage.runtime.door().clone();
-    let nameless = Start { naming: Naming(Arc::new(|_| panic!("there is no name"))), ..start(revision, "1") };
-    assert!(stage.tokio.block_on(door.start(nameless)).is_err());
+    *stage.faults.mistaken.lock().unwrap() = Some("a".into());
+    let mistaken = Start { name: Some("a".into()), ..start(revision, "1") };
+    assert!(stage.tokio.block_on(door.start(mistaken)).is_err());
     let began = std::time::Instant::now();
     while door.trouble().is_none() {
         assert!(began.elapsed() < HANGS, "nobody is told");

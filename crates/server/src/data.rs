@@ -14,7 +14,7 @@ pub use served::{Doubts, Served};
 use crate::Refusal;
 use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::machine::Machine;
-use perdura_engine::{Arns, ExecutionId, Input, Outcome, TaskToken, Timestamp};
+use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken};
 use perdura_runtime::{Start, Started, Taken, View};
 use perdura_store::{
     After, Failure, Filter, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention,
@@ -25,7 +25,7 @@ use std::sync::Arc;
 /// What can be asked of the data. Every answer is given after the commit. Calls wait for the disk.
 pub trait Data {
     /// Now.
-    fn now(&self) -> Timestamp;
+    fn moment(&self) -> Moment;
 
     /// The partition, region and account of all ARNs.
     fn arns(&self) -> &Arns;

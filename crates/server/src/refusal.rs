@@ -103,6 +103,8 @@ impl From<StartError> for Refusal {
             StartError::Exists(id) => Self::conflict(error.to_string())
                 .but(format!("see `perdura show {id}`, or choose another name")),
             StartError::NoMachine => Self::not_found(error.to_string()),
+            StartError::TooMany(_) => Self::conflict(error.to_string())
+                .but("wait until one has ended, stop one, or raise quotas.executions"),
             StartError::Unavailable(_) => Self::new(RefusalKind::Unavailable, error.to_string())
                 .but("start it again with the same name"),
         }

@@ -45,7 +45,7 @@ pub fn ms(time: Duration) -> i64 {
 impl Keep {
     /// Takes a slice, from this place on; where the next begins, if there is one.
     fn slice(&self, data: &mut Served, mut place: Option<SweepPlace>) -> Result<Next, crate::Refusal> {
-        let now = data.now();
+        let now = data.moment().now;
         let retention = Retention {
             ended_before: now.after_ms(-ms(self.ended_for)),
             ledger_before: now.after_ms(-ms(self.ledger_for)),

@@ -6,7 +6,6 @@
 
 mod activities;
 mod calls;
-mod card;
 mod catalog;
 mod error;
 mod executions;
@@ -26,7 +25,6 @@ mod token;
 mod versions;
 
 pub use calls::Went;
-pub use card::resolver;
 pub use error::{ApiError, Code};
 pub use keys::{KeyState, Keys};
 pub(crate) use machines::is_deleting;
@@ -124,8 +122,6 @@ struct Shared {
     ending: Mutex<BTreeSet<Arc<str>>>,
     /// Workers that wait, by activity.
     pollers: Mutex<HashMap<Arc<str>, usize>>,
-    /// How many activities there are, once somebody has counted; held while one is made, changed or deleted.
-    activities: Mutex<Option<usize>>,
 }
 
 impl Api {
@@ -149,7 +145,6 @@ impl Api {
             tokens: Tokens::new(secret),
             ending: Mutex::default(),
             pollers: Mutex::default(),
-            activities: Mutex::default(),
         })))
     }
 

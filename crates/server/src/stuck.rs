@@ -24,7 +24,7 @@ pub fn stuck<D: Data>(data: &mut D) -> Result<Vec<LedgerRow>, Failure> {
     let filter = LedgerFilter {
         status: Some(LedgerStatus::Pending),
         execution: None,
-        started_before: Some(data.now().after_ms(-after_ms)),
+        started_before: Some(data.moment().now.after_ms(-after_ms)),
     };
     let mut rows = data.read(|reader| reader.ledger(&filter, ROWS_MAX))?;
     rows.retain(|row| is_stuck(data, row));

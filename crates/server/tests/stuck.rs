@@ -2,7 +2,7 @@
 
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::{Machine, MachineType};
-use perdura_engine::{Arns, ExecutionId, Input, Outcome, TaskToken, Timestamp};
+use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken};
 use perdura_runtime::{Start, Started, Taken, View};
 use perdura_server::control::{Answer, LedgerQuestion, Request};
 use perdura_server::data::{Data, Deposit};
@@ -20,8 +20,9 @@ struct Later {
 }
 
 impl Data for Later {
-    fn now(&self) -> Timestamp {
-        self.data.now().after_ms(self.minutes * 60_000)
+    fn moment(&self) -> Moment {
+        let moment = self.data.moment();
+        Moment { now: moment.now.after_ms(self.minutes * 60_000), ..moment }
     }
 
     fn arns(&self) -> &Arns {

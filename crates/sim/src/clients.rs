@@ -72,7 +72,9 @@ impl Told {
             Self::Started(Err(StartError::Unavailable(_)))
             | Self::Taken(Err(InputError::Unavailable(_) | InputError::Unknown))
             | Self::Ended(Err(InputError::Unavailable(_) | InputError::Unknown)) => true,
-            Self::Started(Ok(_) | Err(StartError::Exists(_) | StartError::NoMachine))
+            Self::Started(
+                Ok(_) | Err(StartError::Exists(_) | StartError::NoMachine | StartError::TooMany(_)),
+            )
             | Self::Taken(Ok(_) | Err(InputError::Parked(_)))
             | Self::Ended(Ok(_) | Err(InputError::Parked(_))) => false,
         }

@@ -112,7 +112,7 @@ Exit codes:
   1  refused: no such machine, or the name is taken
   2  the command line or the input is wrong, or the data cannot be reached")]
 pub(crate) struct StartArguments {
-    /// The machine, by its name or ARN.
+    /// The machine, or a version or an alias of it (order, order:3, order:live), by name or ARN.
     #[arg(value_name = "MACHINE")]
     pub(crate) machine: String,
     /// The input as JSON, or the name of a JSON or YAML file after an @; @- is stdin.

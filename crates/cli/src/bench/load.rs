@@ -4,10 +4,8 @@ use super::measure::{Durations, cpu_time};
 use anyhow::{Context, Result, anyhow};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
-use perdura_engine::{Limits, Policy, Status, Timestamp};
-use perdura_runtime::{
-    Door, Naming, Nowhere, Options, Performer, RealWorld, Runtime, Start, Steps, Via, read_definition,
-};
+use perdura_engine::{Policy, Status, Timestamp};
+use perdura_runtime::{Door, Nowhere, Options, Performer, RealWorld, Runtime, Start, Steps, read_definition};
 use perdura_store::{MachineRecord, NewMachine, RevisionId, SqliteStore, Store};
 use std::path::Path;
 use std::sync::Arc;
@@ -102,7 +100,6 @@ pub(crate) struct Load {
 #[derive(Clone)]
 pub(crate) struct Wanted {
     pub(crate) revision: RevisionId,
-    pub(crate) naming: Naming,
     pub(crate) concurrency: usize,
     pub(crate) lasts: Duration,
     /// Executions per second; `None`: as many as go.
@@ -148,14 +145,8 @@ async fn caller(
             next += pause;
         }
         let from = Instant::now();
-        let start = Start {
-            revision: wanted.revision,
-            name: None,
-            input: Payload::from_text("{\"amount\": 1}").context("the bench's own input is wrong")?,
-            limits: Limits::GENEROUS,
-            naming: wanted.naming.clone(),
-            via: Via::default(),
-        };
+        let input = Payload::from_text("{\"amount\": 1}").context("the bench's own input is wrong")?;
+        let start = Start::new(wanted.revision, input);
         let ending = door.run(start).await?.1?;
         if ending.status != Status::Succeeded {
             return Err(anyhow!("an execution ended as {}: {:?}", ending.status.name(), ending.fault));

@@ -8,8 +8,8 @@ use crate::arguments::BenchArguments;
 use anyhow::{Context, Result, bail};
 use perdura_engine::asl::json::{Payload, Value};
 use perdura_engine::asl::resource::Resource;
-use perdura_engine::{Arns, EffectKey, ExecutionId, Limits, Policy, Status, StrandId};
-use perdura_runtime::{Naming, Nowhere, Order, Performer, ReadOrder, Source, Start, Via, WriteOrder};
+use perdura_engine::{EffectKey, ExecutionId, Policy, Status, StrandId};
+use perdura_runtime::{Nowhere, Order, Performer, ReadOrder, Source, Start, WriteOrder};
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
@@ -79,14 +79,7 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<Report> {
     let stage =
         Stage::with(&arguments.data, noop(), |tokio| Ok(Box::new(Numbers { count, tokio: tokio.clone() })))?;
     let machine = stage.deploy("bench-map", MACHINE)?;
-    let start = Start {
-        revision: machine.revision,
-        name: None,
-        input: Payload::default(),
-        limits: Limits::GENEROUS,
-        naming: Naming::new(Arns::default()),
-        via: Via::default(),
-    };
+    let start = Start::new(machine.revision, Payload::default());
     let before = stage.runtime.door().gauges();
     let (began, cpu) = (Instant::now(), cpu_time());
     let ending = stage.tokio.block_on(stage.runtime.door().run(start))?.1?;

@@ -10,8 +10,8 @@ use crate::arguments::BenchArguments;
 use crate::terminal;
 use anyhow::{Context, Result, anyhow, bail};
 use perdura_engine::asl::json::Payload;
-use perdura_engine::{Arns, ExecutionId, Limits, Policy, Status};
-use perdura_runtime::{Door, Naming, Start, StepError, Steps, Via};
+use perdura_engine::{ExecutionId, Policy, Status};
+use perdura_runtime::{Door, Start, StepError, Steps};
 use perdura_store::{Reader, RevisionId, SqliteReader};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::{BTreeMap, BTreeSet};
@@ -153,16 +153,9 @@ pub(crate) fn child(arguments: &BenchArguments) -> Result<ExitCode> {
 
 /// Starts one execution after the other, for ever.
 async fn caller(door: Door, revision: RevisionId, calls: Arc<Calls>) -> Result<()> {
-    let naming = Naming::new(Arns::default());
     loop {
-        let start = Start {
-            revision,
-            name: None,
-            input: Payload::from_text("{\"amount\": 1}").context("the bench's own input is wrong")?,
-            limits: Limits::GENEROUS,
-            naming: naming.clone(),
-            via: Via::default(),
-        };
+        let input = Payload::from_text("{\"amount\": 1}").context("the bench's own input is wrong")?;
+        let start = Start::new(revision, input);
         let started = door.start(start).await?;
         calls.say(&format!("started {}", started.execution)).await?;
         let ending = door.ending(started.execution).await?;

@@ -7,8 +7,7 @@ use crate::arguments::BenchArguments;
 use crate::terminal;
 use anyhow::{Context, Result, anyhow};
 use perdura_engine::asl::json::Payload;
-use perdura_engine::{Arns, Limits};
-use perdura_runtime::{Door, Naming, Start, Via};
+use perdura_runtime::{Door, Start};
 use perdura_store::RevisionId;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader};
@@ -55,17 +54,10 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<Report> {
 }
 
 async fn caller(door: Door, revision: RevisionId, left: Arc<AtomicU64>) -> Result<()> {
-    let naming = Naming::new(Arns::default());
     let take = |left: u64| left.checked_sub(1);
     while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok() {
-        let start = Start {
-            revision,
-            name: None,
-            input: Payload::from_text("{\"amount\": 1}").context("the bench's own input is wrong")?,
-            limits: Limits::GENEROUS,
-            naming: naming.clone(),
-            via: Via::default(),
-        };
+        let input = Payload::from_text("{\"amount\": 1}").context("the bench's own input is wrong")?;
+        let start = Start::new(revision, input);
         door.start(start).await?;
     }
     Ok(())

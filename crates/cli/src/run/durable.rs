@@ -17,7 +17,7 @@ use anyhow::{Context, Result, bail};
 use perdura_asl::source::Format;
 use perdura_engine::{Arns, ExecutionId, Limits, Timestamp};
 use perdura_runtime::{
-    Door, InputError, Naming, Options, RealClock, RealWorld, Runtime, Start, StartError, Steps, Via,
+    Door, InputError, Options, RealClock, RealWorld, Runtime, Start, StartError, Steps, Via,
 };
 use perdura_server::fold::{PAGE_BYTES, fold};
 use perdura_server::{Refusal, names};
@@ -77,7 +77,8 @@ pub(super) fn run(arguments: &RunArguments, folder: &Path) -> Result<ExitCode> {
         name: arguments.name.as_deref().map(Arc::from),
         input: input.clone(),
         limits,
-        naming: Naming::new(Arns::default()),
+        shares_name: false,
+        arns: Arns::default(),
         via: Via::default(),
     };
     let ended = tokio.block_on(async {

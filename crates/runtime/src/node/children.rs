@@ -7,8 +7,9 @@
 use super::room::NoPlace;
 use super::start::NewExecution;
 use super::{Errand, Node, ReplyTo, Slot, Watcher};
+use crate::card::{Card, Unstartable};
 use crate::message::{Ending, InputError, Unavailable};
-use crate::naming::{Chosen, NamingOf, Qualified, Via};
+use crate::naming::NamingOf;
 use crate::running::{Running, Unreadable};
 use perdura_engine::asl::error::{RUNTIME, TASK_FAILED};
 use perdura_engine::asl::json::Payload;
@@ -154,15 +155,15 @@ impl Node {
         }
         let none = || NotBegun::Refused(asked.no_such_machine());
         let head = self.reader.head(&asked.machine).map_err(unread)?.ok_or_else(none)?;
-        let (revision, via) = match &asked.qualifier {
-            None => (head.revision, Via::default()),
-            Some(qualifier) => {
-                let Chosen { revision, version, alias } =
-                    (self.resolver.0)(Qualified { head: &head, qualifier, chance: moment.entropy })
-                        .ok_or_else(none)?;
-                (revision, Via { version: Some(version), alias, trace_header: None })
-            }
-        };
+        let card = Card::read(&head).map_err(|error| {
+            tracing::error!(machine = %head.name, %error, "its card cannot be read");
+            none()
+        })?;
+        let chosen = card.start(head.revision, asked.qualifier.as_deref(), moment.entropy);
+        let (revision, via) = chosen.map_err(|why| match why {
+            Unstartable::NoSuchQualifier => none(),
+            Unstartable::Deleting => NotBegun::Refused(asked.machine_is_deleting()),
+        })?;
         let (record, machine) = match self.library.find(revision, &mut *self.reader) {
             Ok(kept) => (kept.record.clone(), kept.machine.clone()),
             Err(Unreadable::Unavailable(failure)) => return Err(unread(failure)),

@@ -27,7 +27,8 @@ const NESTED_MAX: u32 = 64;
 /// How much a node may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// How many executions may run at once, children and sleepers included, before children wait.
+    /// How many executions may run at once, children and sleepers included, before starts are
+    /// refused and children wait.
     pub executions_max: u64,
     /// How many bytes executions in memory may weigh, roughly, before starts wait.
     pub bytes_max: u64,
@@ -141,9 +142,15 @@ impl Node {
         if self.may_nest(depth) { Ok(Some(nesting)) } else { Err(NoPlace) }
     }
 
-    /// One more may run.
+    /// One more may run; who begins it may have to wait for room.
+    pub(super) fn may_run_one_more(&self) -> Result<(), u64> {
+        let most = self.room.bounds.executions_max;
+        if self.room.running < most { Ok(()) } else { Err(most) }
+    }
+
+    /// One more may run, and there is room for it.
     pub(super) fn has_place(&self) -> bool {
-        self.has_room() && self.room.running < self.room.bounds.executions_max
+        self.has_room() && self.may_run_one_more().is_ok()
     }
 
     /// A child may begin although there is no place, of a parent that is so far down its line.

@@ -48,7 +48,8 @@ impl Node {
                 return reply.send(Err(StartError::Unavailable(why)));
             }
         };
-        if let Some(name) = &start.name {
+        let own_name = start.name.as_ref().filter(|_| !start.shares_name);
+        if let Some(name) = own_name {
             match self.has_name(record.machine, name) {
                 Ok(None) => {}
                 Ok(Some(id)) => {
@@ -61,18 +62,22 @@ impl Node {
                 }
             }
         }
+        if let Err(most) = self.may_run_one_more() {
+            return reply.send(Err(StartError::TooMany(most)));
+        }
         let Some(id) = self.draw_id(moment) else {
             return reply.send(Err(StartError::Unavailable(Unavailable::Elsewhere)));
         };
         let name = start.name.clone().unwrap_or_else(|| id.to_string().into());
-        let identity = (start.naming.0)(NamingOf {
+        let of = NamingOf {
             id,
             name,
             record: &record,
             input: start.input.clone(),
             limits: start.limits,
             via: &start.via,
-        });
+        };
+        let identity = of.identity(&start.arns);
         if let Some(ending) = ending {
             self.watchers.push(id, Watcher::Reply(ending));
         }
@@ -81,7 +86,7 @@ impl Node {
             revision: record.revision,
             definition: machine,
             identity,
-            named: start.name.is_some(),
+            named: own_name.is_some(),
             parent: None,
             awaited: false,
             nesting: None,

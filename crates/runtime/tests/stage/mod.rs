@@ -1,14 +1,12 @@
 //! A runtime over a store in memory that outlives it.
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
+use perdura_engine::Timestamp;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::source::Source;
-use perdura_engine::{Arns, Limits, Timestamp};
-use perdura_runtime::{
-    Door, Ending, Naming, Nowhere, Options, RealWorld, Runtime, Start, Started, Steps, Via,
-};
+use perdura_runtime::{Door, Ending, Nowhere, Options, RealWorld, Runtime, Start, Started, Steps};
 use perdura_store::{MemoryStore, NewMachine, RevisionId, Store};
 use std::sync::Arc;
 
@@ -62,14 +60,7 @@ impl Stage {
 }
 
 pub(crate) fn start(revision: RevisionId, name: Option<&str>, input: &str) -> Start {
-    Start {
-        revision,
-        name: name.map(Into::into),
-        input: Payload::from_text(input).unwrap(),
-        limits: Limits::GENEROUS,
-        naming: Naming::new(Arns::default()),
-        via: Via::default(),
-    }
+    Start { name: name.map(Into::into), ..Start::new(revision, Payload::from_text(input).unwrap()) }
 }
 
 /// A payload of this JSON.

@@ -4,7 +4,7 @@ use super::Data;
 use crate::Refusal;
 use crate::handle::activities::no_server;
 use perdura_engine::asl::machine::Machine;
-use perdura_engine::{Arns, ExecutionId, Input, Outcome, TaskToken, Timestamp};
+use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken};
 use perdura_runtime::{RealClock, Start, Started, Taken, View};
 use perdura_store::{
     After, Failure, Filter, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention,
@@ -31,8 +31,8 @@ fn only_reads<T>() -> Result<T, Refusal> {
 }
 
 impl Data for Beside {
-    fn now(&self) -> Timestamp {
-        self.clock.moment().now
+    fn moment(&self) -> Moment {
+        self.clock.moment()
     }
 
     fn arns(&self) -> &Arns {

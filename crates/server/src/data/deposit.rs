@@ -9,7 +9,7 @@ use crate::handle::activities::no_server;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::asl::resource::Resource;
-use perdura_engine::{Arns, By, Destinations, ExecutionId, Input, Outcome, Policy, TaskToken, Timestamp};
+use perdura_engine::{Arns, By, Destinations, ExecutionId, Input, Moment, Outcome, Policy, TaskToken};
 use perdura_runtime::{
     Bounds, Core, Event, InputError, Live, Message, Next, Node, Opening, RealClock, Reply, Slice, Start,
     Started, Taken, TokenError, Unavailable, View,
@@ -104,7 +104,6 @@ impl Deposit {
                     store: &mut *self.store,
                     live,
                     performs: false,
-                    resolver: crate::sfn::resolver(),
                     bounds: Bounds::default(),
                     anchor,
                 };
@@ -133,8 +132,8 @@ impl Drop for Deposit {
 }
 
 impl Data for Deposit {
-    fn now(&self) -> Timestamp {
-        self.clock.moment().now
+    fn moment(&self) -> Moment {
+        self.clock.moment()
     }
 
     fn arns(&self) -> &Arns {

@@ -2,9 +2,10 @@
 
 use super::Data;
 use crate::Refusal;
+use crate::sfn::Quotas;
 use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::machine::Machine;
-use perdura_engine::{Arns, ExecutionId, Input, Outcome, TaskToken, Timestamp};
+use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken};
 use perdura_runtime::{Door, RealClock, Start, Started, Taken, View};
 use perdura_store::{
     After, Failure, Filter, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention,
@@ -20,6 +21,7 @@ pub struct Served {
     handle: Handle,
     clock: Arc<RealClock>,
     arns: Arns,
+    activities_max: usize,
     changed: Arc<dyn Fn(Registry) + Send + Sync>,
     doubts: Option<Doubts>,
 }
@@ -35,6 +37,7 @@ impl Served {
             handle,
             clock: Arc::default(),
             arns: Arns::default(),
+            activities_max: Quotas::default().activities,
             changed: Arc::new(|_| {}),
             doubts: None,
         }
@@ -53,6 +56,12 @@ impl Served {
         Self { arns, ..self }
     }
 
+    /// With so many activities at most.
+    #[must_use]
+    pub fn with_quotas(self, quotas: Quotas) -> Self {
+        Self { activities_max: quotas.activities, ..self }
+    }
+
     /// With somebody who knows what can be run here.
     #[must_use]
     pub fn with_doubts(self, doubts: Doubts) -> Self {
@@ -66,8 +75,8 @@ impl Served {
 }
 
 impl Data for Served {
-    fn now(&self) -> Timestamp {
-        self.clock.moment().now
+    fn moment(&self) -> Moment {
+        self.clock.moment()
     }
 
     fn arns(&self) -> &Arns {
@@ -123,7 +132,18 @@ impl Data for Served {
     }
 
     fn register(&mut self, entry: &Registered) -> Result<(), Refusal> {
-        self.door.register(entry)?;
+        match entry.kind {
+            Registry::Activity => {
+                if !self.door.activities().put(entry, self.activities_max)? {
+                    let most = self.activities_max;
+                    return Err(Refusal::conflict(format!(
+                        "there are {most} activities, and no more may be"
+                    ))
+                    .but("delete one that nobody works on, or raise quotas.activities"));
+                }
+            }
+            Registry::Connection => self.door.register(entry)?,
+        }
         (self.changed)(entry.kind);
         Ok(())
     }

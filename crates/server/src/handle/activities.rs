@@ -41,7 +41,7 @@ pub(super) fn list<D: Data>(data: &mut D) -> Result<Answer, Refusal> {
 pub(super) fn put<D: Data>(data: &mut D, name: &str) -> Result<Answer, Refusal> {
     names::check("an activity", name)?;
     if data.read(|reader| reader.registered_one(Registry::Activity, name))?.is_none() {
-        let created_at = data.now();
+        let created_at = data.moment().now;
         let entry = Registered { kind: Registry::Activity, name: name.into(), created_at, body: Vec::new() };
         data.register(&entry)?;
         tracing::info!(activity = name, "put");

@@ -4,11 +4,12 @@ use super::find::find;
 use crate::control::{Answer, LeftTurn, Listed, Page, Place, Shown, Standing, Starting, Taken};
 use crate::data::Data;
 use crate::fold::{Folded, fold};
-use crate::{Refusal, names};
+use crate::{Refusal, RefusalKind, names};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::{Execution, ExecutionId, Fault, Input, Limits, Status};
-use perdura_runtime::{Naming, Start, Via, View};
-use perdura_store::{Filter, MachineId, MachineRecord, Summary};
+use perdura_runtime::card::{Card, Unstartable};
+use perdura_runtime::{Start, Via, View};
+use perdura_store::{Filter, MachineId, MachineRecord, RevisionId, Summary};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -24,19 +25,20 @@ pub(super) fn start<D: Data>(data: &mut D, starts: &Starts) -> Result<Answer, Re
     if let Some(name) = &starts.name {
         names::check("an execution", name)?;
     }
-    let record = machine(data, &starts.machine)?;
+    let (revision, via, record) = startable(data, &starts.machine)?;
     let limits = if starts.strict { Limits::strict(record.kind) } else { Limits::GENEROUS };
     if starts.input.len() > limits.payload_bytes_max {
         let most = limits.payload_bytes_max;
         return Err(Refusal::invalid(format!("the input is too large: the most is {most} bytes")));
     }
     let started = data.start(Start {
-        revision: record.revision,
+        revision,
         name: starts.name.as_deref().map(Arc::from),
+        shares_name: false,
         input: starts.input.clone(),
         limits,
-        naming: Naming::new(data.arns().clone()),
-        via: Via::default(),
+        arns: data.arns().clone(),
+        via,
     })?;
     if started.fresh {
         tracing::info!(execution = %started.execution, machine = %record.name, "started");
@@ -50,9 +52,38 @@ pub(super) fn start<D: Data>(data: &mut D, starts: &Starts) -> Result<Answer, Re
     }))
 }
 
+/// Which definition is started, and what it is started through: a machine, or a version or an alias of it.
+fn startable<D: Data>(data: &mut D, which: &str) -> Result<(RevisionId, Via, MachineRecord), Refusal> {
+    let plain = plain(which);
+    let (name, qualifier) = match plain.split_once(':') {
+        Some((name, qualifier)) => (name, Some(qualifier)),
+        None => (plain, None),
+    };
+    let record = machine(data, name)?;
+    let head = data.read(|reader| reader.head(name))?.ok_or_else(|| no_machine(name))?;
+    let card = Card::read(&head).map_err(|error| {
+        Refusal::new(RefusalKind::Broken, format!("the card of {name} cannot be read: {error}"))
+    })?;
+    let (revision, via) =
+        card.start(head.revision, qualifier, data.moment().entropy).map_err(|why| match why {
+            Unstartable::Deleting => Refusal::conflict(format!("the machine {name} is being deleted"))
+                .but("deploy it again when its executions have ended"),
+            Unstartable::NoSuchQualifier => Refusal::not_found(format!(
+                "the machine {name} has no version or alias {:?}",
+                qualifier.unwrap_or_default()
+            )),
+        })?;
+    Ok((revision, via, record))
+}
+
+/// A machine may be named by its ARN.
+fn plain(name: &str) -> &str {
+    name.rsplit_once(":stateMachine:").map_or(name, |(_, plain)| plain)
+}
+
 /// The newest definition of a machine, which may be named by its ARN.
 fn machine<D: Data>(data: &mut D, name: &str) -> Result<MachineRecord, Refusal> {
-    let plain = name.rsplit_once(":stateMachine:").map_or(name, |(_, plain)| plain);
+    let plain = plain(name);
     if let Some(record) = data.read(|reader| reader.machine(plain))? {
         return Ok(record);
     }
@@ -62,7 +93,11 @@ fn machine<D: Data>(data: &mut D, name: &str) -> Result<MachineRecord, Refusal> 
         [] => "there are none yet; `perdura deploy FILE` keeps one".to_owned(),
         known => format!("there is {}; `perdura deploy FILE` keeps another", known.join(", ")),
     };
-    Err(Refusal::not_found(format!("there is no machine {plain:?}")).but(remedy))
+    Err(no_machine(plain).but(remedy))
+}
+
+fn no_machine(name: &str) -> Refusal {
+    Refusal::not_found(format!("there is no machine {name:?}"))
 }
 
 pub(super) fn list<D: Data>(

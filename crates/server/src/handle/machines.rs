@@ -41,7 +41,7 @@ pub(super) fn deploy<D: Data>(
     let (present_role, settings) =
         present.map_or((None, None), |present| (present.role_arn, present.settings));
     let role_arn = role.map(Arc::from).or(present_role);
-    let new = NewMachine { name: name.into(), kind, definition, role_arn, settings, at: data.now() };
+    let new = NewMachine { name: name.into(), kind, definition, role_arn, settings, at: data.moment().now };
     let MachineRecord { name, kind, revision, created_at, .. } = data.deploy(&new, Arc::new(machine))?;
     tracing::info!(machine = %name, revision = revision.0, "deployed");
     let arn = data.arns().machine(&name);

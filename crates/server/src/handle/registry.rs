@@ -13,7 +13,7 @@ pub(super) fn put<D: Data>(data: &mut D, name: &str, sealed: Vec<u8>) -> Result<
     if sealed.len() > BYTES_MAX {
         return Err(Refusal::invalid(format!("the connection is too large: the most is {BYTES_MAX} bytes")));
     }
-    let created_at = data.now();
+    let created_at = data.moment().now;
     let entry = Registered { kind: Registry::Connection, name: name.into(), created_at, body: sealed };
     data.register(&entry)?;
     tracing::info!(connection = name, "put");

@@ -55,7 +55,7 @@ pub(super) fn cleanup<D: Data>(data: &mut D, kept: Kept, dry_run: bool) -> Resul
     if kept.ended_for_ms < 0 || kept.ledger_for_ms < 0 {
         return Err(Refusal::invalid("nothing is older than now"));
     }
-    let now = data.now();
+    let now = data.moment().now;
     let before = |ms: i64| Timestamp(now.0.saturating_sub(ms));
     let retention = Retention {
         ended_before: before(kept.ended_for_ms),
@@ -68,14 +68,14 @@ pub(super) fn cleanup<D: Data>(data: &mut D, kept: Kept, dry_run: bool) -> Resul
 
 /// Gives free room back for a while, a slice at a time where others work.
 pub(super) fn compact<D: Data>(data: &mut D) -> Result<Answer, Refusal> {
-    let until = data.now().after_ms(ANSWERED_AFTER_MS);
+    let until = data.moment().now.after_ms(ANSWERED_AFTER_MS);
     loop {
         let room = data.give_back(PAGES, false)?;
         if !room.gives_back {
             return Err(Refusal::conflict("the file was made by an earlier perdura, and gives nothing back while it is in use")
                 .but("stop the server and run `perdura compact` once: it is written anew, and gives room back from then on"));
         }
-        if !room.more || data.now() >= until {
+        if !room.more || data.moment().now >= until {
             return Ok(Answer::Room(FreeRoom { free_bytes: room.free_bytes, more: room.more }));
         }
         std::thread::sleep(PAUSE);
@@ -99,10 +99,10 @@ fn would_go<D: Data>(data: &mut D, retention: &Retention) -> Result<Swept, Refus
 
 /// Takes slices for a while, with pauses between them in which others have their turn.
 fn sweep<D: Data>(data: &mut D, retention: &Retention) -> Result<Swept, Refusal> {
-    let until = data.now().after_ms(ANSWERED_AFTER_MS);
+    let until = data.moment().now.after_ms(ANSWERED_AFTER_MS);
     let mut sum = Swept { executions: 0, ledger: 0, more: true };
     let mut place = None;
-    while sum.more && data.now() < until {
+    while sum.more && data.moment().now < until {
         let swept = data.sweep(retention, &mut place, SLICE)?;
         sum.executions += swept.executions;
         sum.ledger += swept.ledger;

@@ -1,18 +1,19 @@
 //! Activities and task tokens: what workers ask for and answer.
 
-use super::card::Tags;
 use super::error::{ApiError, Code};
 use super::list::Pages;
 use super::locate::{parse, wrong_resource};
 use super::machines::tags;
 use super::requested::{Asked, Requested};
 use super::settings::{check_encryption, key_of};
+use super::tags::put;
 use super::{Api, seconds};
 use perdura_engine::asl::diagnostic::explain_data;
 use perdura_engine::asl::json::{self, Payload, Value};
 use perdura_engine::asl::object;
 use perdura_engine::{Certainty, Fault, Named, Outcome, TaskToken, Timestamp, is_name};
 use perdura_runtime::TokenError;
+use perdura_runtime::card::Tags;
 use perdura_store::{Registered, Registry};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, PoisonError};
@@ -41,6 +42,11 @@ impl Activity {
         serde_json::from_slice(&entry.body).map_err(|error| unreadable(&entry.name, &error))
     }
 
+    fn entry(&self, name: &str, created_at: Timestamp) -> Registered {
+        let body = serde_json::to_vec(self).expect("an activity is JSON");
+        Registered { kind: Registry::Activity, name: name.into(), created_at, body }
+    }
+
     fn encryption(&self, name: &str) -> Result<Option<Value>, ApiError> {
         let parse = |text| json::parse(text).map_err(|error| unreadable(name, &error));
         self.encryption.as_deref().map(parse).transpose()
@@ -64,28 +70,22 @@ pub(super) async fn create(api: &Api, request: Requested<'_>) -> Result<Value, A
     let arn = api.0.arns.activity(&name);
     let mut activity =
         Activity { encryption: encryption.as_ref().map(Value::to_string), ..Activity::default() };
-    activity.tags.put(tags(request), &arn)?;
+    put(&mut activity.tags, tags(request), &arn)?;
     let (now, quota) = (api.now(), api.0.quotas.activities);
     let created_at = api
         .changing(move |api| {
-            let mut count = api.0.activities.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((created_at, known)) = api.look_for_activity(&name)? {
-                if known.encryption == activity.encryption {
-                    return Ok(created_at);
+            let mut activities = api.0.door.activities();
+            if let Some(known) = activities.find(&name)? {
+                if Activity::read(&known)?.encryption == activity.encryption {
+                    return Ok(known.created_at);
                 }
                 let message = format!("Activity Already Exists: '{}'", api.0.arns.activity(&name));
                 return Err(ApiError::new(Code::ActivityAlreadyExists, message));
             }
-            let known = match *count {
-                Some(known) => known,
-                None => api.count_activities()?,
-            };
-            if known >= quota {
+            if !activities.put(&activity.entry(&name, now), quota)? {
                 let message = format!("The maximum number of activities is {quota}");
                 return Err(ApiError::new(Code::ActivityLimitExceeded, message));
             }
-            api.keep_activity(&name, now, &activity)?;
-            *count = Some(known + 1);
             Ok(now)
         })
         .await?;
@@ -95,10 +95,7 @@ pub(super) async fn create(api: &Api, request: Requested<'_>) -> Result<Value, A
 pub(super) async fn delete(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let name = name_of(api, request.required("activityArn"))?;
     api.changing(move |api| {
-        let mut count = api.0.activities.lock().unwrap_or_else(PoisonError::into_inner);
-        let was_there = api.0.door.unregister(Registry::Activity, &name)?;
-        // Those that workers on the command line have asked for are not counted when they are made.
-        *count = count.map(|count| count.saturating_sub(usize::from(was_there)));
+        api.0.door.activities().remove(&name)?;
         Ok(())
     })
     .await?;
@@ -246,18 +243,11 @@ fn name_of(api: &Api, arn: &str) -> Result<String, ApiError> {
 impl Api {
     /// An activity, and since when it is there.
     pub(super) async fn activity(&self, name: String) -> Result<Option<(Timestamp, Activity)>, ApiError> {
-        self.reading(move |api| api.look_for_activity(&name)).await
-    }
-
-    fn look_for_activity(&self, name: &str) -> Result<Option<(Timestamp, Activity)>, ApiError> {
-        let found = self.0.door.read(|reader| reader.registered_one(Registry::Activity, name))?;
-        found.map(|entry| Ok((entry.created_at, Activity::read(&entry)?))).transpose()
-    }
-
-    fn keep_activity(&self, name: &str, created_at: Timestamp, activity: &Activity) -> Result<(), ApiError> {
-        let body = serde_json::to_vec(activity).expect("an activity is JSON");
-        let entry = Registered { kind: Registry::Activity, name: name.into(), created_at, body };
-        Ok(self.0.door.register(&entry)?)
+        self.reading(move |api| {
+            let found = api.0.door.read(|reader| reader.registered_one(Registry::Activity, &name))?;
+            found.map(|entry| Ok((entry.created_at, Activity::read(&entry)?))).transpose()
+        })
+        .await
     }
 
     /// Changes what is kept of an activity; `false`: there is none of this name.
@@ -266,14 +256,10 @@ impl Api {
         name: &str,
         change: impl FnOnce(&mut Activity) -> Result<(), ApiError>,
     ) -> Result<bool, ApiError> {
-        let _alone = self.0.activities.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((created_at, mut activity)) = self.look_for_activity(name)? else { return Ok(false) };
+        let mut activities = self.0.door.activities();
+        let Some(entry) = activities.find(name)? else { return Ok(false) };
+        let mut activity = Activity::read(&entry)?;
         change(&mut activity)?;
-        self.keep_activity(name, created_at, &activity)?;
-        Ok(true)
-    }
-
-    fn count_activities(&self) -> Result<usize, ApiError> {
-        Ok(self.0.door.read(|reader| reader.registered(Registry::Activity, None, u32::MAX))?.len())
+        Ok(activities.put(&activity.entry(name, entry.created_at), self.0.quotas.activities)?)
     }
 }

@@ -4,10 +4,10 @@
 //! changes: all changes go through the door, which counts them.
 
 use super::Api;
-use super::card::Card;
 use super::error::{ApiError, Code};
 use super::settings::Settings;
 use perdura_engine::asl::machine::Machine;
+use perdura_runtime::card::Card;
 use perdura_store::{Head, MachineChange, MachineRecord, NewRevision, Revised, RevisionId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -33,7 +33,7 @@ pub(super) struct Entry {
 
 impl Entry {
     fn read(head: Head, record: MachineRecord) -> Result<Self, ApiError> {
-        let card = serde_json::from_str(&head.card).map_err(|error| {
+        let card = Card::read(&head).map_err(|error| {
             ApiError::unavailable(format!("the card of {} cannot be read: {error}", head.name))
         })?;
         Ok(Self { head, card, record })

@@ -3,6 +3,7 @@
 use crate::places::Crowded;
 use crate::seldom::Seldom;
 use perdura_engine::asl::json::{Map, Value};
+use perdura_runtime::card::{CardError, TAGS_MAX};
 use perdura_runtime::{InputError, Unavailable};
 use perdura_store::{CommitError, Failure};
 
@@ -134,6 +135,11 @@ impl ApiError {
         Self::new(Code::ResourceNotFound, format!("Resource not found: '{arn}'")).with("resourceName", arn)
     }
 
+    /// An alias, or a version that an alias should lead to.
+    pub(super) fn no_alias() -> Self {
+        Self::new(Code::ResourceNotFound, "Request references a resource that does not exist.")
+    }
+
     pub(super) fn wrong_type() -> Self {
         Self::new(
             Code::StateMachineTypeNotSupported,
@@ -167,6 +173,48 @@ impl From<Failure> for ApiError {
     fn from(failure: Failure) -> Self {
         not_carried_out(&failure);
         Self::unavailable(failure)
+    }
+}
+
+/// AWS's words.
+impl From<CardError> for ApiError {
+    fn from(error: CardError) -> Self {
+        match error {
+            CardError::OtherRevision { wanted, current } => Self::new(
+                Code::ConflictException,
+                format!(
+                    "Failed to publish the State Machine version for revision {wanted}. The current State Machine \
+                     revision is {current}."
+                ),
+            ),
+            CardError::VersionsFull(most) => Self::new(
+                Code::ServiceQuotaExceededException,
+                format!("The maximum number of versions for a state machine is {most}"),
+            ),
+            CardError::AliasesFull(most) => Self::new(
+                Code::ServiceQuotaExceededException,
+                format!("The maximum number of aliases for a state machine is {most}"),
+            ),
+            CardError::LedTo(aliases) => Self::new(
+                Code::ConflictException,
+                format!(
+                    "Version to be deleted must not be referenced by an alias. Current list of aliases referencing \
+                     this version: [{}]",
+                    aliases.join(", ")
+                ),
+            ),
+            CardError::AliasTaken(name) => Self::new(
+                Code::ConflictException,
+                format!(
+                    "Failed to create alias because an alias with the same name and a different routing \
+                     configuration already exists: {name}"
+                ),
+            ),
+            CardError::NotThere => Self::no_alias(),
+            CardError::TagsFull(count) => {
+                Self::new(Code::TooManyTags, format!("Resource has {count} tags; the most is {TAGS_MAX}"))
+            }
+        }
     }
 }
 

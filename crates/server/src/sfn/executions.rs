@@ -11,8 +11,8 @@ use perdura_engine::asl::json::{Map, Payload, Value};
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::object;
 use perdura_engine::{Execution, Fault, Input, Status, is_name};
-use perdura_runtime::{Ending, Naming, NamingOf, Start, StartError, Started, Via};
-use perdura_store::RevisionId;
+use perdura_runtime::card::Unstartable;
+use perdura_runtime::{Ending, Start, StartError, Started, Via};
 use std::sync::Arc;
 
 /// What AWS bills by.
@@ -106,7 +106,9 @@ async fn prepare(
         return Err(ApiError::invalid_name(name));
     }
     let entry = api.machine(found.name()).await?.ok_or_else(missing)?;
-    if entry.card.deleting {
+    let (qualifier, chance) = (found.qualifier(), api.moment().entropy);
+    let chosen = entry.card.start(entry.head.revision, qualifier.as_deref(), chance);
+    if chosen == Err(Unstartable::Deleting) {
         return Err(deleting(machine_arn));
     }
     let kind = entry.head.kind;
@@ -118,40 +120,12 @@ async fn prepare(
     let (text, bytes_max) = (request.shared("input"), limits.payload_bytes_max);
     let bytes = text.as_ref().map_or(0, |text| text.len());
     let input = api.computing(bytes, move || input(text, bytes_max)).await?;
-    let (revision, via) = qualified(api, &entry, &found).ok_or_else(missing)?;
-    if api.0.door.gauges().totals.running() >= api.0.quotas.executions {
-        let message = format!("Execution Limit Exceeded: '{}'", api.0.quotas.executions);
-        return Err(ApiError::new(Code::ExecutionLimitExceeded, message));
-    }
+    let (revision, via) = chosen.map_err(|_| missing())?;
     let arn = api.0.arns.execution(found.name(), name.unwrap_or_default(), kind, "");
     let via = Via { trace_header: request.text("traceHeader").map(Arc::from), ..via };
-    let (name, naming) = match (kind, name) {
-        (MachineType::Express, Some(name)) => (None, shared_name(api, name)),
-        (MachineType::Express, None) | (MachineType::Standard, _) => {
-            (name.map(Arc::from), Naming::new(api.0.arns.clone()))
-        }
-    };
-    Ok((Start { revision, name, input, limits, naming, via }, entry, arn))
-}
-
-/// The name of an Express execution is not its own: others may have it too, and only their ids differ.
-fn shared_name(api: &Api, name: &str) -> Naming {
-    let (arns, name): (_, Arc<str>) = (api.0.arns.clone(), name.into());
-    Naming(Arc::new(move |of| NamingOf { name: name.clone(), ..of }.identity(&arns)))
-}
-
-/// Which revision an ARN leads to, and by which version and alias.
-fn qualified(api: &Api, entry: &Entry, arn: &MachineArn) -> Option<(RevisionId, Via)> {
-    let (version, alias) = match arn {
-        MachineArn::Plain { .. } | MachineArn::Labelled { .. } => {
-            return Some((entry.head.revision, Via::default()));
-        }
-        MachineArn::Version { number, .. } => (entry.card.version(*number)?, None),
-        MachineArn::Alias { alias, .. } => {
-            (entry.card.route(alias, api.moment().entropy)?, Some(alias.as_str().into()))
-        }
-    };
-    Some((version.revision, Via { version: Some(version.number), alias, trace_header: None }))
+    let (name, shares_name) = (name.map(Arc::from), kind == MachineType::Express);
+    let arns = api.0.arns.clone();
+    Ok((Start { revision, name, shares_name, input, limits, arns, via }, entry, arn))
 }
 
 /// An input; none is an empty object.
@@ -176,6 +150,9 @@ fn not_started(error: StartError, arn: &str) -> ApiError {
     match error {
         StartError::Exists(_) => {
             ApiError::new(Code::ExecutionAlreadyExists, format!("Execution Already Exists: '{arn}'"))
+        }
+        StartError::TooMany(most) => {
+            ApiError::new(Code::ExecutionLimitExceeded, format!("Execution Limit Exceeded: '{most}'"))
         }
         StartError::NoMachine => ApiError::unavailable("the definition cannot be read"),
         StartError::Unavailable(unavailable) => unavailable.into(),

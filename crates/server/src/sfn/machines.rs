@@ -7,19 +7,20 @@ pub(super) use definition::validate;
 pub(super) use delete::delete;
 pub(crate) use delete::is_deleting;
 
-use super::card::{Card, Most};
 use super::catalog::{Change, Entry};
 use super::error::{ApiError, Code};
 use super::list::Pages;
 use super::locate::MachineArn;
 use super::requested::Requested;
 use super::settings::Settings;
+use super::tags::put;
 use super::{Api, seconds};
 use definition::{definition, kept, kind, type_name};
 use perdura_engine::asl::json::{Map, Value};
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::object;
 use perdura_engine::is_name;
+use perdura_runtime::card::{Card, Most, Version};
 use perdura_store::{MachineRecord, NewRevision};
 use std::sync::{Arc, PoisonError};
 
@@ -53,7 +54,7 @@ pub(super) async fn create(api: &Api, request: Requested<'_>) -> Result<Value, A
                     return Err(ApiError::new(Code::StateMachineLimitExceeded, message));
                 }
                 let mut card = Card::default();
-                card.tags.put(given.iter().cloned(), &arn)?;
+                put(&mut card.tags, given.iter().cloned(), &arn)?;
                 let (description, publish) = (description.clone(), publish);
                 let revision = NewRevision {
                     kind,
@@ -347,7 +348,7 @@ pub(super) fn tags(request: Requested<'_>) -> Vec<(String, String)> {
 
 /// `stateMachineVersionArn` of the revision that counts.
 fn insert_version(api: &Api, answer: &mut Map, entry: &Entry) {
-    let of_it = |version: &&super::card::Version| version.revision == entry.head.revision;
+    let of_it = |version: &&Version| version.revision == entry.head.revision;
     if let Some(version) = entry.card.versions.iter().rev().find(of_it) {
         answer.insert("stateMachineVersionArn", api.0.arns.version(&entry.head.name, version.number));
     }

@@ -2,7 +2,6 @@
 
 use super::Api;
 use super::activities::Activity;
-use super::card::Tags;
 use super::error::ApiError;
 use super::locate::{MachineArn, parse};
 use super::machines::tags;
@@ -11,11 +10,21 @@ use super::versions::change_card;
 use perdura_engine::Named;
 use perdura_engine::asl::json::Value;
 use perdura_engine::asl::object;
+use perdura_runtime::card::Tags;
 
 /// What can have tags.
 enum Tagged {
     Machine(String),
     Activity(String),
+}
+
+/// Sets some of the resource of this ARN.
+pub(super) fn put(
+    tags: &mut Tags,
+    given: impl IntoIterator<Item = (String, String)>,
+    arn: &str,
+) -> Result<(), ApiError> {
+    tags.put(given).map_err(|error| ApiError::from(error).with("resourceName", arn))
 }
 
 /// Versions, aliases and executions have none.
@@ -38,7 +47,7 @@ fn read(api: &Api, arn: &str) -> Result<Tagged, ApiError> {
 pub(super) async fn tag(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let given = tags(request);
     let arn = request.required("resourceArn").to_owned();
-    change(api, request, move |tags| tags.put(given.iter().cloned(), &arn)).await
+    change(api, request, move |tags| put(tags, given.iter().cloned(), &arn)).await
 }
 
 pub(super) async fn untag(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {

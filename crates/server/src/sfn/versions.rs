@@ -1,6 +1,5 @@
 //! Versions, which never change, and aliases, which lead to them.
 
-use super::card::{AliasChange, Card, Route, no_such_alias};
 use super::catalog::{Change, Entry};
 use super::error::{ApiError, Code};
 use super::list::Pages;
@@ -10,6 +9,7 @@ use super::requested::Requested;
 use super::{Api, seconds};
 use perdura_engine::asl::json::Value;
 use perdura_engine::asl::object;
+use perdura_runtime::card::{AliasChange, Card, Route, Version};
 use std::sync::Arc;
 
 pub(super) async fn publish(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
@@ -31,7 +31,7 @@ pub(super) async fn publish(api: &Api, request: Requested<'_>) -> Result<Value, 
         })
         .await?
         .ok_or_else(gone)?;
-    let of_it = |version: &&super::card::Version| version.revision == entry.head.revision;
+    let of_it = |version: &&Version| version.revision == entry.head.revision;
     let version = entry.card.versions.iter().rev().find(of_it).ok_or_else(gone)?;
     Ok(object! {
         "creationDate" => seconds(version.created_at),
@@ -44,7 +44,7 @@ pub(super) async fn delete_version(api: &Api, request: Requested<'_>) -> Result<
     let MachineArn::Version { name, number } = MachineArn::read(&api.0.arns, arn)? else {
         return Err(wrong_resource(arn));
     };
-    change_card(api, name.into(), move |card| card.delete_version(number)).await?;
+    change_card(api, name.into(), move |card| Ok(card.delete_version(number)?)).await?;
     Ok(Value::empty_object())
 }
 
@@ -78,7 +78,7 @@ pub(super) async fn create_alias(api: &Api, request: Requested<'_>) -> Result<Va
         .changing(move |api| {
             api.change(&machine, |seen| {
                 let arn = api.0.arns.machine(&machine);
-                let entry = there(seen, no_such_alias, &arn)?;
+                let entry = there(seen, ApiError::no_alias, &arn)?;
                 let mut card = entry.card.clone();
                 card.create_alias(&made, change.clone(), now, most)?;
                 Ok((card != entry.card).then(|| Change::card(card)))
@@ -108,9 +108,10 @@ pub(super) async fn update_alias(api: &Api, request: Requested<'_>) -> Result<Va
     }
     let now = api.now();
     let changed =
-        change_card(api, name.into(), move |card| card.update_alias(&alias, change.clone(), now)).await?;
+        change_card(api, name.into(), move |card| Ok(card.update_alias(&alias, change.clone(), now)?))
+            .await?;
     if changed.is_none() {
-        return Err(no_such_alias());
+        return Err(ApiError::no_alias());
     }
     Ok(object! {"updateDate" => seconds(now)})
 }
@@ -127,8 +128,8 @@ pub(super) async fn delete_alias(api: &Api, request: Requested<'_>) -> Result<Va
 
 pub(super) async fn describe_alias(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let (name, alias) = alias_of(api, request)?;
-    let entry = api.machine(&name).await?.ok_or_else(no_such_alias)?;
-    let known = entry.card.aliases.get(&alias).ok_or_else(no_such_alias)?;
+    let entry = api.machine(&name).await?.ok_or_else(ApiError::no_alias)?;
+    let known = entry.card.aliases.get(&alias).ok_or_else(ApiError::no_alias)?;
     let routes = known.routes.iter().map(|route| {
         object! {
             "stateMachineVersionArn" => api.0.arns.version(&name, route.version),

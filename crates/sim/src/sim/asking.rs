@@ -7,7 +7,7 @@ use crate::receiver::payload;
 use crate::sabotage::Sabotage;
 use perdura_engine::asl::resource::{Pattern, Target};
 use perdura_engine::{Arns, By, Certainty, ExecutionId, Fault, Input, Limits, Outcome, Resolution, Status};
-use perdura_runtime::{Message, Naming, Start, Via};
+use perdura_runtime::{Message, Start, Via};
 
 impl Sim {
     pub(super) fn request(&mut self, wish: Wish, about: usize, mark: Option<String>) -> RequestId {
@@ -81,7 +81,8 @@ impl Sim {
             name: planned.name.clone(),
             input: payload(planned.input.to_string()),
             limits: Limits { turn_states_max: planned.turn_states_max, ..Limits::GENEROUS },
-            naming: Naming::new(Arns::default()),
+            shares_name: false,
+            arns: Arns::default(),
             via: Via::default(),
         }
     }

@@ -9,7 +9,7 @@ use crate::store::SimStore;
 use perdura_engine::{Call, ExecutionId, Moment, Wake};
 use perdura_runtime::{
     Anchor, Bounds, Chore, Committed, Committer, Core, Deed, Event, Live, Message, Next, Node, Opening,
-    Prepared, Resolver,
+    Prepared,
 };
 use perdura_store::{CommitError, Failure, FailureKind, Lease, Store};
 use std::collections::VecDeque;
@@ -480,7 +480,6 @@ fn opening(moment: Moment, holder: Arc<str>, store: &mut SimStore) -> Opening<'_
         store,
         live: Live::default(),
         performs: true,
-        resolver: Resolver::default(),
         bounds: Bounds::default(),
         anchor: None,
     }

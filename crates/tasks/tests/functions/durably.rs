@@ -5,8 +5,8 @@ use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::source::Source;
-use perdura_engine::{Arns, Fault, Input, Limits, Status, Timestamp};
-use perdura_runtime::{Naming, Options, RealWorld, Runtime, Start, Steps, Via};
+use perdura_engine::{Fault, Input, Status, Timestamp};
+use perdura_runtime::{Options, RealWorld, Runtime, Start, Steps};
 use perdura_store::{MemoryStore, NewMachine, Store};
 use perdura_tasks::connection::Connections;
 use perdura_tasks::settings::Tables;
@@ -36,14 +36,7 @@ fn stage(text: &str) -> (Runtime, Start) {
         at: Timestamp(0),
     };
     let revision = runtime.door().deploy(&new, Arc::new(machine)).expect("deployed").revision;
-    let start = Start {
-        revision,
-        name: None,
-        input: Payload::default(),
-        limits: Limits::GENEROUS,
-        naming: Naming::new(Arns::default()),
-        via: Via::default(),
-    };
+    let start = Start::new(revision, Payload::default());
     (runtime, start)
 }
 

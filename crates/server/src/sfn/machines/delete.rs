@@ -1,7 +1,6 @@
 //! Deleting a machine, which takes as long as its executions take to end.
 
 use crate::sfn::Api;
-use crate::sfn::card::Card;
 use crate::sfn::catalog::Change;
 use crate::sfn::error::ApiError;
 use crate::sfn::locate::MachineArn;
@@ -9,6 +8,7 @@ use crate::sfn::requested::Requested;
 use perdura_engine::asl::json::Value;
 use perdura_engine::{ExecutionId, Fault, Input, Status};
 use perdura_runtime::InputError;
+use perdura_runtime::card::Card;
 use perdura_store::{Filter, Head, MachineId};
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
@@ -48,7 +48,7 @@ pub(in crate::sfn) async fn delete(api: &Api, request: Requested<'_>) -> Result<
 
 /// Whether a machine takes no executions any more.
 pub(crate) fn is_deleting(head: &Head) -> bool {
-    serde_json::from_str(&head.card).is_ok_and(|card: Card| card.deleting)
+    Card::read(head).is_ok_and(|card| card.deleting)
 }
 
 /// A machine that one task is ending. A second one could go on after the first is done, and end executions of a machine

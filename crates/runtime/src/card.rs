@@ -1,43 +1,73 @@
 //! What is kept of a machine beside its definitions: versions, aliases, tags, and that it is being deleted.
 //!
 //! A card is read, changed by one of the functions below, and kept again if nobody else has changed it meanwhile. None
-//! of them touches anything: they say what the card is afterwards, or what AWS would say.
+//! of them touches anything: they say what the card is afterwards, or why it cannot be.
 
-use super::error::{ApiError, Code};
-use super::locate::version_number;
+use crate::naming::Via;
 use perdura_engine::Timestamp;
-use perdura_runtime::{Chosen, Qualified, Resolver};
-use perdura_store::RevisionId;
+use perdura_store::{Head, RevisionId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// The most tags of one resource.
-const TAGS_MAX: usize = 50;
+pub const TAGS_MAX: usize = 50;
 /// What a program names the revision by that a machine was created with.
 const INITIAL: &str = "INITIAL";
+
+/// Why a card stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CardError {
+    /// Another revision counts than the one that was meant.
+    OtherRevision {
+        /// The one that was meant.
+        wanted: String,
+        /// The one that counts.
+        current: String,
+    },
+    /// There are as many versions as there may be.
+    VersionsFull(usize),
+    /// There are as many aliases as there may be.
+    AliasesFull(usize),
+    /// These aliases lead to the version.
+    LedTo(Vec<String>),
+    /// An alias of this name leads elsewhere.
+    AliasTaken(String),
+    /// There is no such alias, or no version that it should lead to.
+    NotThere,
+    /// There would be so many tags.
+    TagsFull(usize),
+}
+
+/// Why nothing of a machine is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unstartable {
+    /// It is being deleted.
+    Deleting,
+    /// It has no such version or alias.
+    NoSuchQualifier,
+}
 
 /// The card of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Card {
+pub struct Card {
     /// The revision that the machine was created with, which has no id on AWS.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) first: Option<RevisionId>,
+    pub first: Option<RevisionId>,
     /// In the order of their numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(super) versions: Vec<Version>,
+    pub versions: Vec<Version>,
     /// Numbers are not used again.
-    pub(super) last_version: u32,
+    pub last_version: u32,
     /// By name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) aliases: BTreeMap<String, Alias>,
+    pub aliases: BTreeMap<String, Alias>,
     /// By key.
     #[serde(skip_serializing_if = "Tags::is_empty")]
-    pub(super) tags: Tags,
+    pub tags: Tags,
     /// It takes no executions any more, and goes when the last one has ended.
     #[serde(skip_serializing_if = "is_false")]
-    pub(super) deleting: bool,
+    pub deleting: bool,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
@@ -48,77 +78,96 @@ fn is_false(flag: &bool) -> bool {
 /// A revision that has a number and never changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Version {
-    pub(super) number: u32,
-    pub(super) revision: RevisionId,
+pub struct Version {
+    pub number: u32,
+    pub revision: RevisionId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) description: Option<String>,
-    pub(super) created_at: Timestamp,
+    pub description: Option<String>,
+    pub created_at: Timestamp,
 }
 
 /// A name for one version, or for two with weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Alias {
+pub struct Alias {
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) description: Option<String>,
-    pub(super) routes: Vec<Route>,
-    pub(super) created_at: Timestamp,
-    pub(super) updated_at: Timestamp,
+    pub description: Option<String>,
+    pub routes: Vec<Route>,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
 }
 
 /// Where an alias leads, and how many of a hundred starts go there.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Route {
-    pub(super) version: u32,
-    pub(super) weight: u32,
+pub struct Route {
+    pub version: u32,
+    pub weight: u32,
 }
 
 /// How many versions and aliases a machine may have.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Most {
-    pub(super) versions: usize,
-    pub(super) aliases: usize,
+pub struct Most {
+    pub versions: usize,
+    pub aliases: usize,
 }
 
 /// A change of an alias; what is absent stays.
 #[derive(Clone, Debug, Default)]
-pub(super) struct AliasChange {
-    pub(super) description: Option<String>,
-    pub(super) routes: Option<Vec<Route>>,
+pub struct AliasChange {
+    pub description: Option<String>,
+    pub routes: Option<Vec<Route>>,
 }
 
 impl Card {
-    pub(super) fn version(&self, number: u32) -> Option<&Version> {
+    /// As it is kept.
+    pub fn read(head: &Head) -> serde_json::Result<Self> {
+        serde_json::from_str(&head.card)
+    }
+
+    /// Which definition is started for a caller who names the machine, or a version or an alias of it, and what it is
+    /// started through.
+    pub fn start(
+        &self,
+        current: RevisionId,
+        qualifier: Option<&str>,
+        chance: u128,
+    ) -> Result<(RevisionId, Via), Unstartable> {
+        if self.deleting {
+            return Err(Unstartable::Deleting);
+        }
+        let Some(qualifier) = qualifier else { return Ok((current, Via::default())) };
+        let (version, alias) = match version_number(qualifier) {
+            Some(number) => (self.version(number), None),
+            None => (self.route(qualifier, chance), Some(qualifier.into())),
+        };
+        let version = version.ok_or(Unstartable::NoSuchQualifier)?;
+        Ok((version.revision, Via { version: Some(version.number), alias, trace_header: None }))
+    }
+
+    /// A version by its number.
+    pub fn version(&self, number: u32) -> Option<&Version> {
         self.versions.iter().find(|version| version.number == number)
     }
 
     /// Gives the current revision a number, unless it has one. A revision id that the caller names must be the
     /// current one's.
-    pub(super) fn publish(
+    pub fn publish(
         &mut self,
         current: (RevisionId, Option<&str>),
         wanted: Option<&str>,
         new: (Option<String>, Timestamp),
         most: Most,
-    ) -> Result<Version, ApiError> {
+    ) -> Result<Version, CardError> {
         let ((revision, id), (description, created_at)) = (current, new);
         let id = id.unwrap_or(INITIAL);
         if let Some(wanted) = wanted.filter(|wanted| *wanted != id) {
-            return Err(ApiError::new(
-                Code::ConflictException,
-                format!(
-                    "Failed to publish the State Machine version for revision {wanted}. The current State Machine \
-                     revision is {id}."
-                ),
-            ));
+            return Err(CardError::OtherRevision { wanted: wanted.to_owned(), current: id.to_owned() });
         }
         if let Some(known) = self.versions.iter().rev().find(|version| version.revision == revision) {
             return Ok(known.clone());
         }
         if self.versions.len() >= most.versions {
-            let message = format!("The maximum number of versions for a state machine is {}", most.versions);
-            return Err(ApiError::new(Code::ServiceQuotaExceededException, message));
+            return Err(CardError::VersionsFull(most.versions));
         }
         self.last_version += 1;
         let version = Version { number: self.last_version, revision, description, created_at };
@@ -127,63 +176,46 @@ impl Card {
     }
 
     /// Takes a version away; one that is not there is no mistake.
-    pub(super) fn delete_version(&mut self, number: u32) -> Result<(), ApiError> {
+    pub fn delete_version(&mut self, number: u32) -> Result<(), CardError> {
         let leads_here = |alias: &Alias| alias.routes.iter().any(|route| route.version == number);
         let names = self.aliases.iter().filter(|(_, alias)| leads_here(alias));
-        let names: Vec<&str> = names.map(|(name, _)| name.as_str()).collect();
+        let names: Vec<String> = names.map(|(name, _)| name.clone()).collect();
         if !names.is_empty() {
-            return Err(ApiError::new(
-                Code::ConflictException,
-                format!(
-                    "Version to be deleted must not be referenced by an alias. Current list of aliases referencing \
-                     this version: [{}]",
-                    names.join(", ")
-                ),
-            ));
+            return Err(CardError::LedTo(names));
         }
         self.versions.retain(|version| version.number != number);
         Ok(())
     }
 
     /// Makes an alias. The same one again is no mistake.
-    pub(super) fn create_alias(
+    pub fn create_alias(
         &mut self,
         name: &str,
         change: AliasChange,
         now: Timestamp,
         most: Most,
-    ) -> Result<Alias, ApiError> {
+    ) -> Result<Alias, CardError> {
         let routes = change.routes.unwrap_or_default();
         self.check_routes(&routes)?;
         if let Some(known) = self.aliases.get(name) {
             if known.routes == routes && known.description == change.description {
                 return Ok(known.clone());
             }
-            let message = format!(
-                "Failed to create alias because an alias with the same name and a different routing configuration \
-                 already exists: {name}"
-            );
-            return Err(ApiError::new(Code::ConflictException, message));
+            return Err(CardError::AliasTaken(name.to_owned()));
         }
         if self.aliases.len() >= most.aliases {
-            let message = format!("The maximum number of aliases for a state machine is {}", most.aliases);
-            return Err(ApiError::new(Code::ServiceQuotaExceededException, message));
+            return Err(CardError::AliasesFull(most.aliases));
         }
         let alias = Alias { description: change.description, routes, created_at: now, updated_at: now };
         self.aliases.insert(name.to_owned(), alias.clone());
         Ok(alias)
     }
 
-    pub(super) fn update_alias(
-        &mut self,
-        name: &str,
-        change: AliasChange,
-        now: Timestamp,
-    ) -> Result<(), ApiError> {
+    pub fn update_alias(&mut self, name: &str, change: AliasChange, now: Timestamp) -> Result<(), CardError> {
         if let Some(routes) = &change.routes {
             self.check_routes(routes)?;
         }
-        let alias = self.aliases.get_mut(name).ok_or_else(no_such_alias)?;
+        let alias = self.aliases.get_mut(name).ok_or(CardError::NotThere)?;
         if let Some(routes) = change.routes {
             alias.routes = routes;
         }
@@ -195,13 +227,13 @@ impl Card {
     }
 
     /// That what is routed to is there.
-    fn check_routes(&self, routes: &[Route]) -> Result<(), ApiError> {
+    fn check_routes(&self, routes: &[Route]) -> Result<(), CardError> {
         let is_there = |route: &Route| self.version(route.version).is_some();
-        if routes.iter().all(is_there) { Ok(()) } else { Err(no_such_alias()) }
+        if routes.iter().all(is_there) { Ok(()) } else { Err(CardError::NotThere) }
     }
 
     /// Which version an alias stands for, this time.
-    pub(super) fn route(&self, alias: &str, chance: u128) -> Option<&Version> {
+    pub fn route(&self, alias: &str, chance: u128) -> Option<&Version> {
         let routes = &self.aliases.get(alias)?.routes;
         let die = (chance % 100) as u32;
         let mut upto = 0;
@@ -214,52 +246,26 @@ impl Card {
     }
 }
 
-/// Tells a node what versions and aliases stand for, for the executions that steps start.
-pub fn resolver() -> Resolver {
-    Resolver(Arc::new(|asked: Qualified<'_>| {
-        let card: Card = match serde_json::from_str(&asked.head.card) {
-            Ok(card) => card,
-            Err(error) => {
-                tracing::error!(machine = %asked.head.name, %error, "its versions and aliases cannot be read");
-                return None;
-            }
-        };
-        let (version, alias) = match version_number(asked.qualifier) {
-            Some(number) => (card.version(number)?, None),
-            None => (card.route(asked.qualifier, asked.chance)?, Some(asked.qualifier.into())),
-        };
-        Some(Chosen { revision: version.revision, version: version.number, alias })
-    }))
-}
-
-/// AWS's words for an alias, or a version that an alias should lead to, that is not there.
-pub(super) fn no_such_alias() -> ApiError {
-    ApiError::new(Code::ResourceNotFound, "Request references a resource that does not exist.")
-}
-
 /// Tags by key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(super) struct Tags(pub(super) BTreeMap<String, String>);
+pub struct Tags(pub BTreeMap<String, String>);
 
 impl Tags {
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Sets some; a key that is there gets the new value.
-    pub(super) fn put(
-        &mut self,
-        tags: impl IntoIterator<Item = (String, String)>,
-        arn: &str,
-    ) -> Result<(), ApiError> {
+    pub fn put(&mut self, tags: impl IntoIterator<Item = (String, String)>) -> Result<(), CardError> {
         self.0.extend(tags);
-        if self.0.len() > TAGS_MAX {
-            let message = format!("Resource has {} tags; the most is {TAGS_MAX}: '{arn}'", self.0.len());
-            return Err(ApiError::new(Code::TooManyTags, message).with("resourceName", arn));
-        }
-        Ok(())
+        if self.0.len() > TAGS_MAX { Err(CardError::TagsFull(self.0.len())) } else { Ok(()) }
     }
+}
+
+/// The number of a version, which is written in one way alone: `01` and `+1` are no numbers of versions.
+pub fn version_number(qualifier: &str) -> Option<u32> {
+    qualifier.parse().ok().filter(|number: &u32| number.to_string() == qualifier)
 }
 
 #[cfg(test)]
@@ -269,7 +275,7 @@ mod tests {
     const MOST: Most = Most { versions: 3, aliases: 2 };
     const NOW: Timestamp = Timestamp(1_000);
 
-    fn published(card: &mut Card, revision: u64) -> Result<u32, ApiError> {
+    fn published(card: &mut Card, revision: u64) -> Result<u32, CardError> {
         card.publish((RevisionId(revision), None), None, (None, NOW), MOST).map(|version| version.number)
     }
 
@@ -293,9 +299,12 @@ mod tests {
     fn a_version_is_published_of_the_revision_that_was_meant() {
         let mut card = Card::default();
         let publish = |card: &mut Card, current: Option<&str>, wanted: Option<&str>| {
-            card.publish((RevisionId(1), current), wanted, (None, NOW), MOST).map_err(|error| error.code)
+            card.publish((RevisionId(1), current), wanted, (None, NOW), MOST)
         };
-        assert_eq!(publish(&mut card, None, Some("r2")), Err(Code::ConflictException));
+        assert_eq!(
+            publish(&mut card, None, Some("r2")),
+            Err(CardError::OtherRevision { wanted: "r2".into(), current: INITIAL.into() })
+        );
         assert!(publish(&mut card, None, Some(INITIAL)).is_ok());
         assert!(publish(&mut card, Some("r2"), Some("r2")).is_ok());
     }
@@ -306,18 +315,15 @@ mod tests {
         for revision in 1..=3 {
             published(&mut card, revision).expect("there is room");
         }
-        assert_eq!(
-            published(&mut card, 4).map_err(|error| error.code),
-            Err(Code::ServiceQuotaExceededException)
-        );
+        assert_eq!(published(&mut card, 4), Err(CardError::VersionsFull(3)));
         for name in ["a", "b"] {
             card.create_alias(name, routes(&[(1, 100)]), NOW, MOST).expect("there is room");
         }
         let third = card.create_alias("c", routes(&[(1, 100)]), NOW, MOST);
-        assert_eq!(third.map_err(|error| error.code), Err(Code::ServiceQuotaExceededException));
+        assert_eq!(third, Err(CardError::AliasesFull(2)));
         let tags = (0..=TAGS_MAX).map(|number| (number.to_string(), String::new()));
-        let refused = card.tags.put(tags, "arn").map_err(|error| error.code);
-        assert_eq!(refused, Err(Code::TooManyTags));
+        let refused = card.tags.put(tags);
+        assert_eq!(refused, Err(CardError::TagsFull(TAGS_MAX + 1)));
     }
 
     #[test]
@@ -341,9 +347,38 @@ mod tests {
         card.create_alias("live", routes(&[(1, 100)]), NOW, MOST).expect("it is new");
         card.create_alias("live", routes(&[(1, 100)]), NOW, MOST).expect("it is the same");
         let other = card.create_alias("live", routes(&[(2, 100)]), NOW, MOST);
-        assert_eq!(other.map_err(|error| error.code), Err(Code::ConflictException));
+        assert_eq!(other, Err(CardError::AliasTaken("live".into())));
         let nowhere = card.create_alias("new", routes(&[(5, 100)]), NOW, MOST);
-        assert_eq!(nowhere.map_err(|error| error.code), Err(Code::ResourceNotFound));
-        assert_eq!(card.delete_version(1).map_err(|error| error.code), Err(Code::ConflictException));
+        assert_eq!(nowhere, Err(CardError::NotThere));
+        assert_eq!(card.delete_version(1), Err(CardError::LedTo(vec!["live".into()])));
+    }
+    #[test]
+    fn a_start_goes_by_what_counts_a_version_or_an_alias_and_never_to_a_machine_that_goes() {
+        let mut card = Card::default();
+        published(&mut card, 7).expect("there is room");
+        card.create_alias("live", routes(&[(1, 100)]), NOW, MOST).expect("it is new");
+        let current = RevisionId(9);
+        assert_eq!(card.start(current, None, 0), Ok((current, Via::default())));
+        for (qualifier, alias) in [("1", None), ("live", Some("live".into()))] {
+            let via = Via { version: Some(1), alias, trace_header: None };
+            assert_eq!(card.start(current, Some(qualifier), 0), Ok((RevisionId(7), via)));
+        }
+        for qualifier in ["2", "01", "+1", "test", ""] {
+            let refused = card.start(current, Some(qualifier), 0);
+            assert_eq!(refused, Err(Unstartable::NoSuchQualifier), "{qualifier}");
+        }
+        card.deleting = true;
+        for qualifier in [None, Some("1"), Some("live")] {
+            assert_eq!(card.start(current, qualifier, 0), Err(Unstartable::Deleting));
+        }
+    }
+
+    #[test]
+    fn a_version_has_one_spelling() {
+        assert_eq!(version_number("1"), Some(1));
+        assert_eq!(version_number("4294967295"), Some(u32::MAX));
+        for other in ["01", "00000001", "+1", "-1", "4294967296", "1a", ""] {
+            assert_eq!(version_number(other), None, "{other}");
+        }
     }
 }
