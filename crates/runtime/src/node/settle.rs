@@ -45,9 +45,10 @@ impl Node {
         }
         let slot = self.slots.get_mut(&id).expect("what is being committed has its place");
         self.errands.extend(slot.asked.drain(..).map(|order| Errand::Child(Box::new(order))));
-        // Rows of one that ended before may be written while it waits to be redriven: that is no end.
-        let ends = |effect: &Effect| matches!(effect, Effect::Publish { status } if status.is_ended());
-        let ended = slot.child.filter(|_| effects.iter().any(ends));
+        // The row of one that ended before may be written while it waits to be redriven: that is no end.
+        let redrives = |queued: &Queued| matches!(queued.input, Input::Redrive);
+        let has_ended = running.execution.is_ended() && !slot.inbox.iter().any(redrives);
+        let ended = slot.child.filter(|_| has_ended);
         let status = running.execution.status();
         slot.running = Some(running);
         self.weigh(id);
