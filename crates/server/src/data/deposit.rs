@@ -63,10 +63,12 @@ impl Deposit {
         let (sender, answer) = mpsc::channel();
         let message = message(Reply::new(move |value| drop(sender.send(value))));
         self.core.take(Event::Message(message), &self.clock.moment());
+        let mut goes_on = true;
         let told = loop {
             match answer.try_recv() {
                 Ok(told) => break told,
-                Err(mpsc::TryRecvError::Empty) if self.go_on()? => {}
+                // The last step may have answered: what changes nothing is not committed.
+                Err(mpsc::TryRecvError::Empty) if goes_on => goes_on = self.go_on()?,
                 // So many run that there is no room for one more.
                 Err(mpsc::TryRecvError::Empty) => {
                     return Err(Refusal::conflict(
