@@ -148,15 +148,25 @@ impl Api {
         })))
     }
 
+    /// Carries out an action for a program in this process: the body is the one that HTTP would bring.
+    pub async fn ask(&self, action: &str, body: impl Into<Bytes>) -> Result<Value, ApiError> {
+        self.call(action, body.into(), None).await
+    }
+
     /// Carries out an action for a client. `room` is what the body takes of the memory for requests; it is given back
     /// when the request is done with, or waits without what it brought.
-    pub(crate) async fn call(&self, action: &str, body: Bytes, room: Place) -> Result<Value, ApiError> {
+    pub(crate) async fn call(
+        &self,
+        action: &str,
+        body: Bytes,
+        room: Option<Place>,
+    ) -> Result<Value, ApiError> {
         let answer = self.carry_out(action, body, room).await;
         self.0.calls.count(action, &answer);
         answer
     }
 
-    async fn carry_out(&self, action: &str, body: Bytes, room: Place) -> Result<Value, ApiError> {
+    async fn carry_out(&self, action: &str, body: Bytes, room: Option<Place>) -> Result<Value, ApiError> {
         let (action, is_strict, bytes) = (find(action)?, self.0.is_strict, body.len());
         let request = self.computing(bytes, move || {
             let request = read(&body)?;
@@ -165,7 +175,7 @@ impl Api {
         });
         let request = request.await?;
         // A small one holds no more than its connection does anyway, and may have to wait for long.
-        let asked = Asked::new(request, Some(room).filter(|_| is_large(bytes)))?;
+        let asked = Asked::new(request, room.filter(|_| is_large(bytes)))?;
         self.perform(action.name, asked).await
     }
 
@@ -272,6 +282,11 @@ impl Api {
     fn limits(&self, kind: MachineType) -> Limits {
         if self.0.is_strict { Limits::strict(kind) } else { Limits::GENEROUS }
     }
+}
+
+/// The names of all actions.
+pub fn actions() -> impl Iterator<Item = &'static str> {
+    model::ACTIONS.iter().map(|action| action.name)
 }
 
 /// The action of this name.

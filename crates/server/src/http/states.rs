@@ -96,7 +96,7 @@ impl States {
         let Some(action) = target.strip_prefix(TARGET_PREFIX) else {
             return Err(unknown(format!("X-Amz-Target is {target:?}, and is to be {TARGET_PREFIX}ACTION")));
         };
-        self.api.call(action, body, room).await
+        self.api.call(action, body, Some(room)).await
     }
 
     /// An answer as it goes out. A large one is printed where that holds up nobody, and holds its room until its client
