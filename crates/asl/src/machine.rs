@@ -104,7 +104,6 @@ pub enum QueryLanguage {
 /// One state with what all kinds have; absent fields have their defaults.
 #[derive(Debug)]
 pub struct State {
-    /// Its name.
     pub name: Arc<str>,
     /// Its JSON pointer in the definition, such as `/States/Ship`.
     pub pointer: String,
@@ -345,7 +344,6 @@ pub enum Condition {
         variable: Path,
         /// Which comparison.
         operator: Operator,
-        /// With what.
         operand: Operand,
     },
     /// `Condition` (JSONata): an expression, or a constant truth.

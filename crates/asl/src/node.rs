@@ -48,7 +48,6 @@ pub struct Member {
     pub key: Arc<str>,
     /// Where the name stands.
     pub key_span: Span,
-    /// Its value.
     pub value: Node,
 }
 

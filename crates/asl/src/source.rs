@@ -30,7 +30,6 @@ impl From<std::ops::Range<usize>> for Span {
 /// A place as people count: both from 1, columns in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// Which line.
     pub line: usize,
     /// Which character of the line.
     pub column: usize,
@@ -50,7 +49,6 @@ pub enum Format {
 pub struct Source {
     /// A file name, or what stands for one.
     pub name: String,
-    /// The text.
     pub text: Arc<str>,
     line_starts: OnceLock<Vec<usize>>,
 }

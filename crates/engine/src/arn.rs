@@ -106,10 +106,7 @@ pub struct Arn<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named<'a> {
     /// A machine.
-    Machine {
-        /// Its name.
-        name: &'a str,
-    },
+    Machine { name: &'a str },
     /// A version or an alias of a machine.
     Qualified {
         /// The machine's name.
@@ -130,7 +127,6 @@ pub enum Named<'a> {
         machine: &'a str,
         /// The Map's label, of a child of a Map Run.
         label: Option<&'a str>,
-        /// Its name.
         name: &'a str,
     },
     /// An Express execution.
@@ -141,7 +137,6 @@ pub enum Named<'a> {
         label: Option<&'a str>,
         /// Its name, which is not its own.
         name: &'a str,
-        /// Its id.
         id: &'a str,
     },
     /// A Map Run.
@@ -150,14 +145,10 @@ pub enum Named<'a> {
         machine: &'a str,
         /// The Map's label.
         label: &'a str,
-        /// Its id.
         id: Uuid,
     },
     /// An activity.
-    Activity {
-        /// Its name.
-        name: &'a str,
-    },
+    Activity { name: &'a str },
 }
 
 /// Why a text is no ARN of Step Functions.

@@ -24,17 +24,13 @@ pub enum Effect {
     CancelTask {
         /// The strand that called.
         strand: StrandId,
-        /// Under which key.
         key: EffectKey,
         /// It is a job whose end was waited for, and the job is to be stopped.
         stops_job: bool,
     },
     /// Send [`crate::Input::Timer`] when either clock comes to its time. It replaces every earlier one; one without
     /// a time takes it back.
-    SetTimer {
-        /// When.
-        wake: Wake,
-    },
+    SetTimer { wake: Wake },
     /// Start the children of a Distributed Map.
     StartMapRun(Box<MapRunOrder>),
     /// End the children of a Distributed Map.
@@ -64,7 +60,6 @@ pub struct Call {
     pub attempt: Attempt,
     /// What is called.
     pub resource: Resource,
-    /// With what.
     pub input: Payload,
     /// To be handed over where the answer comes by token.
     pub token: Option<TaskToken>,
@@ -90,7 +85,6 @@ pub struct MapRunOrder {
     pub strand: StrandId,
     /// Children's ids follow from this key and their index.
     pub key: EffectKey,
-    /// Its ARN.
     pub arn: Arc<str>,
     /// When it began.
     pub began_at: Timestamp,
@@ -150,7 +144,6 @@ impl MapRunOrder {
 pub struct ReaderOrder {
     /// What reads.
     pub resource: Resource,
-    /// With what.
     pub arguments: Payload,
     /// `ReaderConfig` as written.
     pub config: Value,
@@ -174,7 +167,6 @@ pub struct BatcherOrder {
 pub struct WriterOrder {
     /// What writes; none: the results are only transformed.
     pub resource: Option<Resource>,
-    /// With what.
     pub arguments: Payload,
     /// `WriterConfig` as written.
     pub config: Value,

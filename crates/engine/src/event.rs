@@ -22,7 +22,6 @@ pub struct Event {
     pub steady: Option<Timestamp>,
     /// To which line of control it happened.
     pub strand: StrandId,
-    /// What.
     pub kind: EventKind,
 }
 
@@ -132,15 +131,9 @@ pub enum TaskFamily {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum EventKind {
     /// The execution began.
-    ExecutionStarted {
-        /// Its input.
-        input: Payload,
-    },
+    ExecutionStarted { input: Payload },
     /// It ended well.
-    ExecutionSucceeded {
-        /// Its output.
-        output: Payload,
-    },
+    ExecutionSucceeded { output: Payload },
     /// It failed.
     ExecutionFailed(Fault),
     /// Somebody stopped it.
@@ -157,22 +150,17 @@ pub enum EventKind {
     },
     /// `…StateEntered`
     StateEntered {
-        /// Which.
         state: StateIx,
         /// Its kind.
         state_type: StateType,
-        /// Its name.
         name: Arc<str>,
-        /// Its input.
         input: Payload,
     },
     /// `…StateExited`
     StateExited {
         /// Its kind.
         state_type: StateType,
-        /// Its name.
         name: Arc<str>,
-        /// Its output.
         output: Payload,
         /// The variables it set.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -209,10 +197,7 @@ pub enum EventKind {
     /// `MapIterationAborted`
     MapIterationAborted(Iteration),
     /// `MapRunStarted`
-    MapRunStarted {
-        /// Its ARN.
-        arn: Arc<str>,
-    },
+    MapRunStarted { arn: Arc<str> },
     /// `MapRunSucceeded`
     MapRunSucceeded,
     /// `MapRunFailed`
@@ -221,7 +206,6 @@ pub enum EventKind {
     MapRunAborted,
     /// `MapRunRedriven`
     MapRunRedriven {
-        /// Its ARN.
         arn: Arc<str>,
         /// How often so far.
         redrive_count: u32,
@@ -230,7 +214,6 @@ pub enum EventKind {
     TaskScheduled(Box<Scheduled>),
     /// `TaskStarted`, `LambdaFunctionStarted`, `ActivityStarted`
     TaskStarted {
-        /// Whose.
         family: TaskFamily,
         /// Who works on it (activities).
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -238,21 +221,14 @@ pub enum EventKind {
     },
     /// `TaskSubmitted`
     TaskSubmitted {
-        /// Whose.
         family: TaskFamily,
         /// What the service answered.
         output: Payload,
     },
     /// `TaskSucceeded`, `LambdaFunctionSucceeded`, `ActivitySucceeded`
-    TaskSucceeded {
-        /// Whose.
-        family: TaskFamily,
-        /// The result.
-        output: Payload,
-    },
+    TaskSucceeded { family: TaskFamily, output: Payload },
     /// `TaskFailed`, `LambdaFunctionFailed`, `ActivityFailed`
     TaskFailed {
-        /// Whose.
         family: TaskFamily,
         /// Error and cause.
         fault: Fault,
@@ -261,7 +237,6 @@ pub enum EventKind {
     },
     /// `TaskSubmitFailed`
     TaskSubmitFailed {
-        /// Whose.
         family: TaskFamily,
         /// Error and cause.
         fault: Fault,
@@ -270,14 +245,12 @@ pub enum EventKind {
     },
     /// `TaskTimedOut`, `LambdaFunctionTimedOut`, `ActivityTimedOut`
     TaskTimedOut {
-        /// Whose.
         family: TaskFamily,
         /// Error and cause.
         fault: Fault,
     },
     /// `LambdaFunctionScheduleFailed`, `LambdaFunctionStartFailed`, `ActivityScheduleFailed`, `TaskStartFailed`
     TaskNotStarted {
-        /// Whose.
         family: TaskFamily,
         /// Whether it got as far as being scheduled.
         scheduled: bool,
@@ -307,7 +280,6 @@ pub struct Iteration {
 /// A task that is to be called.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Scheduled {
-    /// Whose.
     pub family: TaskFamily,
     /// The bytes that are sent.
     pub input: Payload,

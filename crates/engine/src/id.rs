@@ -316,7 +316,6 @@ fn push_number(text: &mut String, number: u32) {
 pub struct TaskToken {
     /// The execution that waits.
     pub execution: ExecutionId,
-    /// Its strand.
     pub strand: StrandId,
     /// Unguessable; changes with each round, and for an activity with each attempt.
     pub secret: Secret,

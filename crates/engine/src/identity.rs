@@ -11,9 +11,7 @@ use std::sync::Arc;
 pub struct Identity {
     /// Its id, from which all its keys follow.
     pub id: ExecutionId,
-    /// Its ARN.
     pub arn: Arc<str>,
-    /// Its name.
     pub name: Arc<str>,
     /// Its machine's ARN.
     pub machine_arn: Arc<str>,
@@ -34,7 +32,6 @@ pub struct Identity {
     pub kind: MachineType,
     /// Where it starts: the machine itself, or the processor of a Distributed Map.
     pub flow: FlowIx,
-    /// Its input.
     pub input: Payload,
     /// Its bounds.
     pub limits: Limits,

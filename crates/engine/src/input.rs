@@ -74,7 +74,6 @@ pub enum Input {
 pub enum By {
     /// By key.
     Key {
-        /// The strand.
         strand: StrandId,
         /// The key under which it was performed.
         key: EffectKey,
@@ -100,10 +99,7 @@ impl By {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Outcome {
     /// Done, with its result.
-    Succeeded {
-        /// The result.
-        output: Payload,
-    },
+    Succeeded { output: Payload },
     /// Not done, or nobody knows.
     Failed {
         /// Error and cause, as Retry and Catch see them.
@@ -136,10 +132,7 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Resolution {
     /// It was performed, with this result.
-    Completed {
-        /// The result.
-        output: Payload,
-    },
+    Completed { output: Payload },
     /// It was certainly not performed: Retry and Catch see this, and the next attempt gets a new round.
     Failed {
         /// Error and cause.

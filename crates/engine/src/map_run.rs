@@ -46,7 +46,6 @@ pub enum MapRunOutcome {
 /// A child to be started.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Child {
-    /// Which one.
     pub index: u32,
     /// Its id, which follows from the Map Run's key and the index.
     pub id: ExecutionId,
@@ -80,7 +79,6 @@ pub struct Tally {
     pub running: u64,
     /// Ended well.
     pub succeeded: u64,
-    /// Failed.
     pub failed: u64,
     /// Took too long.
     pub timed_out: u64,
@@ -118,7 +116,6 @@ impl Tally {
 /// How a Map Run fares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MapRunCounts {
-    /// Its items.
     pub items: Tally,
     /// Its children, each with one item or a batch of them.
     pub children: Tally,

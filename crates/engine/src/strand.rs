@@ -34,7 +34,6 @@ pub struct Strand {
 /// One visit of a strand to a state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// Which state.
     pub state: StateIx,
     /// Its raw input.
     pub input: Payload,
@@ -112,7 +111,6 @@ impl Step {
 /// The last attempt of a task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sent {
-    /// Under which round.
     pub round: Round,
     /// Which attempt of the round.
     #[serde(default)]
@@ -221,7 +219,6 @@ impl Standing {
 /// ordered alike however often.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MapRunId {
-    /// Its ARN.
     pub arn: Arc<str>,
     /// When it began.
     pub began_at: Timestamp,
@@ -230,7 +227,6 @@ pub struct MapRunId {
 /// A time that may pass, by the steady clock. An activity's begins when a worker takes it, every other as the call leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clock {
-    /// How long.
     pub seconds: u64,
     /// Until when, once it runs.
     pub until: Option<Timestamp>,

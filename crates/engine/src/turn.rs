@@ -73,7 +73,6 @@ pub enum Note {
     Repeated {
         /// Who calls.
         strand: StrandId,
-        /// Under which key.
         key: EffectKey,
     },
     /// Nobody knows whether a call was performed, and it may not be repeated: a person decides.
@@ -131,14 +130,12 @@ pub enum Note {
     StrandEnded {
         /// Its number.
         strand: StrandId,
-        /// Its output.
         output: Payload,
     },
     /// A branch or an iteration failed; its last event is what the failure of the whole follows from.
     StrandFailed {
         /// Its number.
         strand: StrandId,
-        /// With what.
         fault: Fault,
     },
     /// A Parallel or Map failed and is to be run again, but calls in it may have been performed and may not be repeated.
@@ -170,7 +167,6 @@ pub enum Note {
         /// Whose call it is; absent: the machine's own.
         #[serde(default, skip_serializing_if = "StrandId::is_top")]
         strand: StrandId,
-        /// Under which key.
         key: EffectKey,
         /// What is known of it.
         status: LedgerStatus,
@@ -188,10 +184,7 @@ pub enum Note {
         lateness: Lateness,
     },
     /// An input that changed nothing.
-    Ignored {
-        /// Why.
-        reason: Arc<str>,
-    },
+    Ignored { reason: Arc<str> },
 }
 
 /// What is mostly not so is not written.

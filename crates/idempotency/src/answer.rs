@@ -18,11 +18,9 @@ const BODY: u8 = 1;
 /// An answer as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The status.
     pub status: StatusCode,
     /// The headers that are given again.
     pub headers: HeaderMap,
-    /// The body.
     pub body: Kept,
 }
 

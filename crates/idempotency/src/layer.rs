@@ -37,7 +37,6 @@ pub enum StartError {
     /// A route's policy does not fit.
     #[error("{route}: {fault}")]
     Policy {
-        /// The route.
         route: String,
         /// What is wrong.
         fault: String,

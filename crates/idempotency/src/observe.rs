@@ -90,10 +90,7 @@ pub enum What {
     /// A second request waits for the first.
     Waiting,
     /// It waited this long.
-    Waited {
-        /// How long.
-        waited_for: Duration,
-    },
+    Waited { waited_for: Duration },
     /// The stored answer was given.
     Replayed {
         /// The grant under which it was made.

@@ -32,7 +32,6 @@ pub struct Published {
 /// A route, with what it promises.
 #[derive(Clone, Debug)]
 pub struct PublishedRoute {
-    /// Its method.
     pub method: Method,
     /// Its path template.
     pub template: String,

@@ -116,7 +116,6 @@ pub enum ResolveError {
     /// It has no unknown outcome.
     #[error("the operation {operation} is {}: only an outcome that is unknown can be resolved", state.name())]
     NotUnknown {
-        /// Which operation.
         operation: OperationId,
         /// Where it stands.
         state: State,

@@ -76,9 +76,7 @@ pub enum Takeover {
 /// The wish to run an operation.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Which operation.
     pub operation: OperationId,
-    /// Whose.
     pub scope: ScopeTag,
     /// What is asked.
     pub request: RequestTag,
@@ -195,7 +193,6 @@ impl Standing {
 /// The end of an operation, offered by its holder.
 #[derive(Clone, Debug)]
 pub struct Completion {
-    /// Which operation.
     pub operation: OperationId,
     /// The holder's grant.
     pub epoch: Epoch,

@@ -53,11 +53,9 @@ impl<F: Fn(&Parts, &Scope) -> bool + Send + Sync + 'static> Authorise for F {
 /// Somebody is about to be given a stored answer.
 #[derive(Clone, Debug)]
 pub struct ResultRead {
-    /// Who.
     pub scope: Scope,
     /// The route: `POST /payments/{id}`.
     pub route: Arc<str>,
-    /// Which operation.
     pub operation: OperationId,
     /// The grant under which the answer was made.
     pub epoch: Epoch,

@@ -64,7 +64,6 @@ pub enum Misplaced {
          self-test are refused, or the layer is not on this route"
     )]
     NotReached {
-        /// Where to.
         route: String,
         /// By whom it was answered instead.
         status: StatusCode,

@@ -73,7 +73,6 @@ pub(crate) struct Sealing<'a> {
     pub(crate) tenant: &'a str,
     /// Who may see it.
     pub(crate) scope: ScopeTag,
-    /// Which operation.
     pub(crate) operation: OperationId,
     /// What was asked.
     pub(crate) request: RequestTag,

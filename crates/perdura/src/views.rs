@@ -45,7 +45,6 @@ pub struct Listed {
     pub execution: ExecutionId,
     /// Its workflow's name.
     pub workflow: Arc<str>,
-    /// Its name.
     pub name: Arc<str>,
     /// Whether it runs, and how it ended.
     pub status: Status,

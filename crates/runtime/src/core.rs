@@ -35,10 +35,7 @@ pub enum Event {
     /// What came of opening the store.
     Opened(Result<Box<(Node, Committer)>, Failure>),
     /// Nothing new is to be taken, and calls under way are to be waited for so long.
-    Close {
-        /// How long.
-        grace_ms: i64,
-    },
+    Close { grace_ms: i64 },
 }
 
 /// What is to be done next.

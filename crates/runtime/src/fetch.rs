@@ -26,7 +26,6 @@ const CHILDREN_AT_ONCE: u32 = 256;
 /// Which taking up of which run is meant: what was asked by one that is gone is of no use to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
-    /// The run.
     pub run: Uuid,
     /// Which time it was taken up by this node.
     pub number: u128,
@@ -47,14 +46,12 @@ pub enum Wanted {
     Children,
     /// Its items.
     Items {
-        /// From where.
         reader: ReaderOrder,
         /// One permit for each batch that it takes.
         room: Arc<Semaphore>,
     },
     /// What its children gave, gathered or written.
     Results {
-        /// How.
         order: Box<MapRunOrder>,
         /// The most bytes that the state's result may have.
         bytes_max: usize,

@@ -15,7 +15,6 @@ use tokio::sync::Semaphore;
 /// Items to be read.
 #[derive(Debug)]
 pub struct ReadOrder {
-    /// From where.
     pub reader: ReaderOrder,
     /// Where they go.
     pub feed: Feed,
@@ -102,7 +101,6 @@ impl fmt::Debug for Feed {
 pub struct WriteOrder {
     /// To where.
     pub writer: WriterOrder,
-    /// Which run.
     pub map_run_arn: Arc<str>,
     /// Its children in the order of their items. Each is read from the store when it is asked for: not on an async
     /// thread.
@@ -122,9 +120,7 @@ impl fmt::Debug for WriteOrder {
 pub struct ChildResult {
     /// Which child, from 0.
     pub index: u64,
-    /// Its ARN.
     pub arn: Arc<str>,
-    /// Its name.
     pub name: Arc<str>,
     /// What it runs.
     pub machine_arn: Arc<str>,

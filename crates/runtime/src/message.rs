@@ -62,32 +62,21 @@ pub enum Message {
     },
     /// Something for one execution.
     Input {
-        /// Which.
         execution: ExecutionId,
-        /// What.
         input: Input,
         /// Told once it is on disk.
         reply: Reply<Result<Taken, InputError>>,
     },
     /// What came of a call.
-    Answer {
-        /// Whose.
-        execution: ExecutionId,
-        /// Which.
-        by: By,
-        /// What.
-        outcome: Outcome,
-    },
+    Answer { execution: ExecutionId, by: By, outcome: Outcome },
     /// Somebody waits for an execution's end.
     Watch {
-        /// Which.
         execution: ExecutionId,
         /// Told when it has ended, at once if it has.
         reply: Reply<Result<Ending, InputError>>,
     },
     /// A worker asks for a task.
     Poll {
-        /// Of which activity.
         activity: Arc<str>,
         /// The worker's name.
         worker: Option<Arc<str>>,
@@ -96,16 +85,13 @@ pub enum Message {
     },
     /// Somebody wants to see an execution as it was last committed; `None`: it is not in memory.
     Show {
-        /// Which.
         execution: ExecutionId,
         /// Told at its next rest.
         reply: Reply<Option<Box<View>>>,
     },
     /// Somebody knows the name of an execution that is in memory.
     Named {
-        /// Of which machine.
         machine: MachineId,
-        /// Its name.
         name: Arc<str>,
         /// Told who that is.
         reply: Reply<Option<ExecutionId>>,
@@ -128,21 +114,18 @@ pub enum Message {
     },
     /// Somebody asks for a Map Run as it stands; `None`: it is not in memory.
     MapRun {
-        /// Which.
         run: Uuid,
         /// Told how it stands.
         reply: Reply<Option<Box<MapRunRow>>>,
     },
     /// Somebody asks for the Map Runs of an execution that are in memory.
     MapRuns {
-        /// Whose.
         execution: ExecutionId,
         /// Told how they stand.
         reply: Reply<Vec<MapRunRow>>,
     },
     /// Somebody changes the bounds of a Map Run.
     Adjust {
-        /// Which.
         run: Uuid,
         /// What about them.
         change: MapRunChange,
@@ -151,14 +134,12 @@ pub enum Message {
     },
     /// A definition was stored.
     Deployed {
-        /// It.
         record: MachineRecord,
         /// Read.
         machine: Arc<Machine>,
     },
     /// A person gives an execution up that was set aside.
     GiveUp {
-        /// Which.
         execution: ExecutionId,
         /// Told once nothing of it is left; `false`: it is not set aside, and stays.
         reply: Reply<Result<bool, InputError>>,
@@ -193,9 +174,7 @@ pub struct Slice {
 /// An execution that is on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Started {
-    /// Who.
     pub execution: ExecutionId,
-    /// Its ARN.
     pub arn: Arc<str>,
     /// When it began.
     pub at: Timestamp,
@@ -302,7 +281,6 @@ pub struct ActivityTask {
     pub token: TaskToken,
     /// Under which key its effect is to be made.
     pub key: EffectKey,
-    /// With what.
     pub input: Payload,
 }
 
@@ -339,7 +317,6 @@ pub enum InputError {
 pub struct Ending {
     /// Well or not.
     pub status: Status,
-    /// Its output.
     pub output: Option<Payload>,
     /// Error and cause.
     pub fault: Fault,
@@ -352,7 +329,6 @@ pub struct Ending {
 /// An execution as it was last committed.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// It.
     pub execution: Execution,
     /// How many Turns it has had.
     pub turns: u64,

@@ -15,7 +15,6 @@ pub struct Start {
     pub name: Option<Arc<str>>,
     /// Others may have the same name, as with Express: only ids tell them apart.
     pub shares_name: bool,
-    /// Its input.
     pub input: Payload,
     /// Its bounds.
     pub limits: Limits,
@@ -54,13 +53,11 @@ pub struct Via {
 /// What is known when an execution gets its names.
 #[derive(Debug)]
 pub(crate) struct NamingOf<'a> {
-    /// Its id.
     pub(crate) id: ExecutionId,
     /// Its name, or its id.
     pub(crate) name: Arc<str>,
     /// Its machine.
     pub(crate) record: &'a MachineRecord,
-    /// Its input.
     pub(crate) input: Payload,
     /// Its bounds.
     pub(crate) limits: Limits,

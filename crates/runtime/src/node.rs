@@ -56,28 +56,11 @@ const SHOW_EVERY_MS: i64 = 1_000;
 #[derive(Debug)]
 pub enum Deed {
     /// Make a call.
-    Perform {
-        /// Whose.
-        execution: ExecutionId,
-        /// Which.
-        call: Call,
-    },
+    Perform { execution: ExecutionId, call: Call },
     /// Tell those who listen that an execution ended.
-    Publish {
-        /// Which.
-        execution: ExecutionId,
-        /// How.
-        status: Status,
-    },
+    Publish { execution: ExecutionId, status: Status },
     /// Nobody waits for a call any more.
-    Cancel {
-        /// Whose.
-        execution: ExecutionId,
-        /// Its strand.
-        strand: StrandId,
-        /// Its key.
-        key: EffectKey,
-    },
+    Cancel { execution: ExecutionId, strand: StrandId, key: EffectKey },
     /// Fetch something for a Map Run, beside the node's thread.
     Fetch(Fetch),
 }

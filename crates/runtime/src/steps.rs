@@ -26,7 +26,6 @@ pub struct StepCall {
     pub execution: ExecutionId,
     /// Under which key: the same for every repetition of this call.
     pub key: EffectKey,
-    /// With what.
     pub input: Payload,
 }
 

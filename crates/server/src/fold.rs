@@ -14,7 +14,6 @@ pub const PAGE_BYTES: usize = 1 << 20;
 /// An execution as it stands on disk.
 #[derive(Debug)]
 pub struct Folded {
-    /// It.
     pub execution: Execution,
     /// How many Turns it has had.
     pub turns: u64,

@@ -72,9 +72,7 @@ pub struct Setup {
 /// How many there may be of what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quotas {
-    /// Machines.
     pub state_machines: usize,
-    /// Activities.
     pub activities: usize,
     /// Executions that run.
     pub executions: u64,

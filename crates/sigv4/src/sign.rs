@@ -19,7 +19,6 @@ pub struct Signable<'a> {
     pub query: &'a str,
     /// The headers that are signed: `host`, and others that nobody on the way may change.
     pub headers: &'a [(&'a str, &'a str)],
-    /// The body.
     pub body: &'a [u8],
 }
 

@@ -10,9 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Left {
     /// Who made it.
     pub(crate) by: Life,
-    /// Under which key.
     pub(crate) key: EffectKey,
-    /// When.
     pub(crate) at: i64,
     /// How often this life had put it on record by then.
     pub(crate) ordered: u32,

@@ -15,9 +15,7 @@ const READ_BYTES: usize = 1 << 20;
 /// One execution.
 #[derive(Clone)]
 pub(crate) struct History {
-    /// Who.
     pub(crate) id: ExecutionId,
-    /// Its row.
     pub(crate) row: Option<Row>,
     /// Its Turns, in order.
     pub(crate) turns: Vec<Turn>,

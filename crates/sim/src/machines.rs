@@ -9,7 +9,6 @@ use std::fmt::Write as _;
 
 /// A machine and what its executions begin with.
 pub(crate) struct Script {
-    /// Its name.
     pub(crate) name: &'static str,
     /// As it is deployed.
     pub(crate) definition: String,

@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// One life of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Life {
-    /// Which process.
     pub(crate) process: usize,
     /// How often it was begun.
     pub(crate) boot: u32,
@@ -24,7 +23,6 @@ pub(crate) struct SeenTurn {
     pub(crate) commit: u64,
     /// Who committed it.
     pub(crate) by: Life,
-    /// When.
     pub(crate) at: i64,
 }
 
@@ -48,7 +46,6 @@ pub(crate) struct SeenKey {
 pub(crate) struct Observed {
     /// By execution and number.
     pub(crate) turns: BTreeMap<(ExecutionId, u64), SeenTurn>,
-    /// By key.
     pub(crate) keys: BTreeMap<EffectKey, SeenKey>,
     /// How often a Parallel or Map was given up, to be run again or because its error was caught.
     pub(crate) fans_dropped: u64,

@@ -69,13 +69,11 @@ pub(crate) struct Plan {
 /// An execution to be started.
 #[derive(Clone, Debug)]
 pub(crate) struct PlannedStart {
-    /// When.
     pub(crate) at: i64,
     /// Which machine.
     pub(crate) script: usize,
     /// Under which name; without one it is not asked for twice.
     pub(crate) name: Option<Arc<str>>,
-    /// With what.
     pub(crate) input: Arc<str>,
     /// How many states one Turn may enter.
     pub(crate) turn_states_max: u32,
@@ -122,7 +120,6 @@ pub(crate) struct Weather {
     pub(crate) step: u32,
     /// A commit takes long.
     pub(crate) slow_commit: u32,
-    /// The disk.
     pub(crate) disk: Rates,
     /// Those who are called.
     pub(crate) manners: Manners,

@@ -26,7 +26,6 @@ pub(crate) struct Rates {
     pub(crate) fails_after: u32,
     /// Nothing is written; it is to be offered again.
     pub(crate) busy: u32,
-    /// A read fails.
     pub(crate) read_fails: u32,
 }
 

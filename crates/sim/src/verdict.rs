@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 /// What came of a seed.
 #[derive(Debug, Default)]
 pub struct Verdict {
-    /// Which.
     pub seed: u64,
     /// What does not hold.
     pub complaints: Vec<(Promise, String)>,

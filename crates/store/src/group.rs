@@ -53,11 +53,8 @@ pub struct Part {
 /// An execution as its row says it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Who.
     pub execution: ExecutionId,
-    /// Of which machine.
     pub machine: MachineId,
-    /// Under which definition.
     pub revision: RevisionId,
     /// Its name; `None`: its id is its name.
     pub name: Option<Arc<str>>,
@@ -90,7 +87,6 @@ pub struct Row {
 /// The place of an execution in a Map Run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ChildOf {
-    /// Which run.
     pub run: Uuid,
     /// Which of its children, from 0.
     pub index: u32,
@@ -123,7 +119,6 @@ pub struct Nesting {
 pub struct MapRunRow {
     /// Its id, which is part of its ARN.
     pub id: Uuid,
-    /// Its ARN.
     pub arn: Arc<str>,
     /// The execution that waits for it.
     pub execution: ExecutionId,
@@ -137,7 +132,6 @@ pub struct MapRunRow {
     pub redrives: u32,
     /// When it was last redriven.
     pub redriven_at: Option<Timestamp>,
-    /// Its bounds.
     pub bounds: MapRunBounds,
     /// The version of what its items are read from, if they are.
     pub source_version: Option<Arc<str>>,
@@ -174,7 +168,6 @@ pub struct Snapshot {
 /// Part of a long history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Segment {
-    /// Whose.
     pub execution: ExecutionId,
     /// The number of its first Turn.
     pub first: u64,
@@ -195,12 +188,7 @@ pub enum LedgerChange {
         key: Arc<str>,
     },
     /// The execution ended: its rows go after a while.
-    Ended {
-        /// Which.
-        execution: ExecutionId,
-        /// When.
-        at: Timestamp,
-    },
+    Ended { execution: ExecutionId, at: Timestamp },
 }
 
 /// What was done under a key.
@@ -210,7 +198,6 @@ pub struct LedgerRow {
     pub key: Arc<str>,
     /// What went over the wire.
     pub wire_key: Uuid,
-    /// Whose.
     pub execution: ExecutionId,
     /// `SendToGov#17`
     pub step: Arc<str>,
@@ -255,7 +242,6 @@ pub struct Totals {
     pub succeeded: u64,
     /// Ended in error, by a stop or by running out of time.
     pub failed: u64,
-    /// Turns.
     pub turns: u64,
     /// Attempts that were sent.
     pub steps_sent: u64,

@@ -12,7 +12,6 @@ use std::sync::Arc;
 /// A definition to keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewMachine {
-    /// Its name.
     pub name: Arc<str>,
     /// Standard or Express.
     pub kind: MachineType,
@@ -22,7 +21,6 @@ pub struct NewMachine {
     pub role_arn: Option<Arc<str>>,
     /// What else was said of it, as JSON that the store does not look into.
     pub settings: Option<Arc<str>>,
-    /// When.
     pub at: Timestamp,
 }
 
@@ -50,7 +48,6 @@ pub struct NewRevision {
     pub role_arn: Option<Arc<str>>,
     /// What else was said of it, as JSON that the store does not look into.
     pub settings: Option<Arc<str>>,
-    /// When.
     pub at: Timestamp,
 }
 
@@ -73,11 +70,9 @@ impl NewRevision {
 /// A definition that is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MachineRecord {
-    /// Which machine.
     pub machine: MachineId,
     /// Which definition of it.
     pub revision: RevisionId,
-    /// Its name.
     pub name: Arc<str>,
     /// Standard or Express.
     pub kind: MachineType,
@@ -109,7 +104,6 @@ pub(crate) const BLANK: &str = "{}";
 pub struct Head {
     /// Which machine. A name keeps it, also when the machine goes and comes again.
     pub machine: MachineId,
-    /// Its name.
     pub name: Arc<str>,
     /// Standard or Express.
     pub kind: MachineType,

@@ -240,9 +240,7 @@ pub struct TurnBody {
 /// What the first Turn says beside its records.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Begun {
-    /// Of which machine.
     pub machine: MachineId,
-    /// Under which definition.
     pub revision: RevisionId,
     /// Its name was given; otherwise it is its id.
     pub named: bool,

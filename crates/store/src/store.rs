@@ -19,7 +19,6 @@ pub enum CommitError {
     /// A newer Lease exists. Drop the Turns; nothing of them was ever visible.
     #[error("the lease on {shard} is superseded: held epoch {held}, newest {newest}")]
     Fenced {
-        /// Of what.
         shard: Shard,
         /// Ours.
         held: Epoch,
@@ -117,7 +116,6 @@ pub struct Left {
 /// One of them.
 #[derive(Debug)]
 pub struct Recovered {
-    /// Who.
     pub execution: ExecutionId,
     /// Its row, where it has one.
     pub row: Option<Row>,
@@ -290,11 +288,8 @@ pub struct Filter {
 /// A row of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
-    /// Who.
     pub execution: ExecutionId,
-    /// Of which machine.
     pub machine: MachineId,
-    /// Under which definition.
     pub revision: RevisionId,
     /// Its name; `None`: its id is its name.
     pub name: Option<Arc<str>>,
@@ -422,9 +417,7 @@ pub enum Clock {
 /// A sleeper that is to be woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Due {
-    /// When.
     pub at: Timestamp,
-    /// Who.
     pub execution: ExecutionId,
 }
 

@@ -52,7 +52,6 @@ pub struct Outgoing {
     pub url: Url,
     /// All headers but `Host` and `Content-Length`, which follow from the rest.
     pub headers: HeaderMap,
-    /// The body.
     pub body: Bytes,
     /// How long it may take in all, until the last byte of the answer.
     pub timeout: Duration,
@@ -65,9 +64,7 @@ pub struct Outgoing {
 pub struct Incoming {
     /// The status code.
     pub status: u16,
-    /// Its headers.
     pub headers: HeaderMap,
-    /// Its body.
     pub body: Bytes,
 }
 

@@ -40,7 +40,6 @@ pub enum Verdict {
 /// A call of an HTTP Task, with what its destination says about it.
 #[derive(Clone, Copy)]
 pub struct HttpCall<'a> {
-    /// The call.
     pub call: &'a Call,
     /// Whose it is; the trace is named after it.
     pub execution: ExecutionId,

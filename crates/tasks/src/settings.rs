@@ -148,7 +148,6 @@ impl Default for Settings {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{table}: {what}")]
 pub struct Mistake {
-    /// Which table.
     pub table: String,
     /// What is wrong with it.
     pub what: String,

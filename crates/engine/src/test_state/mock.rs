@@ -12,7 +12,6 @@ use perdura_asl::resource::{Pattern, Target};
 pub enum Mock {
     /// A result, to be measured by what the service can answer.
     Result {
-        /// The result.
         result: Payload,
         /// How strictly.
         strictness: Strictness,

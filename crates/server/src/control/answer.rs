@@ -18,7 +18,6 @@ pub enum Answer {
     Who {
         /// Its process.
         pid: u32,
-        /// Its version.
         version: String,
     },
     /// A definition is kept.
@@ -61,7 +60,6 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeftTurn {
-    /// Which.
     pub turn: u64,
     /// As it is stored; what is no text is replaced.
     pub body: String,
@@ -81,7 +79,6 @@ pub struct FreeRoom {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ActivityListed {
-    /// Its name.
     pub name: Arc<str>,
     /// The machines whose newest definition asks for it.
     pub machines: Vec<Arc<str>>,
@@ -97,7 +94,6 @@ pub struct Task {
     pub key: Arc<str>,
     /// The same as it goes over the wire.
     pub wire_key: String,
-    /// With what.
     pub input: Payload,
 }
 
@@ -105,7 +101,6 @@ pub struct Task {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SealedConnection {
-    /// Its name.
     pub name: Arc<str>,
     /// When it was put.
     #[serde(with = "iso")]
@@ -119,7 +114,6 @@ pub struct SealedConnection {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Deployed {
-    /// Its machine.
     pub machine: Arc<str>,
     /// Its machine's ARN.
     pub arn: String,
@@ -191,7 +185,6 @@ pub struct Swept {
 pub struct Starting {
     /// Its id, or its ARN where ids are not told.
     pub execution: Arc<str>,
-    /// Its ARN.
     pub arn: Arc<str>,
     /// When it began.
     #[serde(with = "iso")]
@@ -232,7 +225,6 @@ pub struct Listed {
     pub execution: Arc<str>,
     /// Its name, or its id.
     pub name: Arc<str>,
-    /// Its machine.
     pub machine: Arc<str>,
     /// Whether it runs, and how it ended.
     pub status: Status,
@@ -252,11 +244,9 @@ pub struct Listed {
 pub struct Shown {
     /// Its id, or its ARN where ids are not told.
     pub execution: Arc<str>,
-    /// Its ARN.
     pub arn: Arc<str>,
     /// Its name, or its id.
     pub name: Arc<str>,
-    /// Its machine.
     pub machine: Arc<str>,
     /// Whether it runs, and how it ended.
     pub status: Status,
@@ -274,7 +264,6 @@ pub struct Shown {
     /// How many events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<u64>,
-    /// Its input.
     pub input: Payload,
     /// Its output, once it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -324,9 +313,7 @@ pub struct LedgerEntry {
     pub key: Arc<str>,
     /// As it went over the wire.
     pub wire_key: String,
-    /// Whose.
     pub execution: ExecutionId,
-    /// Which step.
     pub step: Arc<str>,
     /// Which key generation.
     pub round: u32,
@@ -379,7 +366,6 @@ pub struct StatsAnswer {
     pub oldest_pending: Option<Timestamp>,
     /// Of all attempts, how many were repeated under their key or answered a second time.
     pub repeated_share: f64,
-    /// The tables.
     pub tables: Vec<Table>,
     /// The data's size on disk.
     pub bytes: u64,
@@ -392,10 +378,7 @@ pub struct StatsAnswer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Table {
-    /// Its name.
     pub name: String,
-    /// Its rows.
     pub rows: u64,
-    /// Its bytes.
     pub bytes: u64,
 }

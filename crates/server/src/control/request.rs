@@ -15,7 +15,6 @@ pub enum Request {
     Who,
     /// Keep a definition.
     Deploy {
-        /// Its machine.
         machine: String,
         /// Standard or Express.
         kind: MachineType,
@@ -27,11 +26,9 @@ pub enum Request {
     },
     /// Start an execution.
     Start {
-        /// Of which machine.
         machine: String,
         /// Its name; none: its id.
         name: Option<String>,
-        /// Its input.
         input: Payload,
         /// Hold to AWS's limits.
         strict: bool,
@@ -48,20 +45,15 @@ pub enum Request {
         most: u32,
     },
     /// One execution.
-    Show {
-        /// Which.
-        execution: String,
-    },
+    Show { execution: String },
     /// A page of an execution's events.
     History {
-        /// Whose.
         execution: String,
         /// From this Turn on; 1 is the first.
         from: u64,
     },
     /// A page of an execution's Turns.
     Turns {
-        /// Whose.
         execution: String,
         /// From this one on; 1 is the first.
         from: u64,
@@ -78,10 +70,7 @@ pub enum Request {
     /// Activities.
     Activities,
     /// Keep an activity; one that is there already stays as it is.
-    PutActivity {
-        /// Its name.
-        name: String,
-    },
+    PutActivity { name: String },
     /// Wait for a task of an activity, up to a minute.
     Poll {
         /// Its name or ARN.
@@ -91,14 +80,12 @@ pub enum Request {
     },
     /// A task is done.
     Succeed {
-        /// Its token.
         token: String,
         /// Its result.
         output: Payload,
     },
     /// A task failed.
     Fail {
-        /// Its token.
         token: String,
         /// Why, as a name.
         error: Option<String>,
@@ -108,13 +95,9 @@ pub enum Request {
         certainty: Certainty,
     },
     /// A task is still worked on.
-    Heartbeat {
-        /// Its token.
-        token: String,
-    },
+    Heartbeat { token: String },
     /// Keep a connection, in the place of one of this name.
     PutConnection {
-        /// Its name.
         name: String,
         /// What it says, sealed.
         #[serde(with = "super::hex")]
@@ -123,15 +106,11 @@ pub enum Request {
     /// Connections, as they are kept.
     Connections,
     /// Forget a connection.
-    DeleteConnection {
-        /// Its name.
-        name: String,
-    },
+    DeleteConnection { name: String },
     /// How much there is.
     Stats,
     /// End an execution.
     Stop {
-        /// Which.
         execution: String,
         /// Why, as a name.
         error: Option<String>,
@@ -139,22 +118,15 @@ pub enum Request {
         cause: Option<String>,
     },
     /// Run the unsuccessful part of an ended execution again.
-    Redrive {
-        /// Which.
-        execution: String,
-    },
+    Redrive { execution: String },
     /// Show what is left of an execution that cannot be read.
     Left {
-        /// Which.
         execution: String,
         /// From this Turn on.
         from: u64,
     },
     /// Give an execution up that was set aside: nothing of it is kept.
-    GiveUp {
-        /// Which.
-        execution: String,
-    },
+    GiveUp { execution: String },
     /// Give free room back to the disk.
     Compact,
     /// Take away what is too old.

@@ -39,13 +39,10 @@ pub enum TraceBy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TracedExecution {
-    /// Who.
     pub execution: ExecutionId,
-    /// Its ARN.
     pub arn: Arc<str>,
     /// Its name, or its id.
     pub name: Arc<str>,
-    /// Its machine.
     pub machine: Arc<str>,
     /// Whether it runs, and how it ended.
     pub status: Status,
@@ -92,7 +89,6 @@ pub struct TracedEvent {
     /// Its number in the history, where it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<u64>,
-    /// What.
     pub what: Arc<str>,
     /// Error and cause.
     #[serde(flatten)]

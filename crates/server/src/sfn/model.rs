@@ -15,7 +15,6 @@ pub(super) use table::ACTIONS;
 
 /// An action.
 pub(super) struct Action {
-    /// Its name.
     pub(super) name: &'static str,
     /// What it takes.
     members: &'static [Member],

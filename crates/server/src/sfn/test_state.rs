@@ -27,7 +27,6 @@ pub type Tester =
 pub struct Trying {
     /// An execution that is made up for it.
     pub execution: ExecutionId,
-    /// The call.
     pub call: Call,
     /// Whether credentials may be told.
     pub reveals: bool,

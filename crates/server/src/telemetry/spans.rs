@@ -25,7 +25,6 @@ const CAUSE_MAX: usize = 1_000;
 pub struct Span {
     /// Its trace: its execution.
     pub trace: ExecutionId,
-    /// Its id.
     pub id: [u8; 8],
     /// Below which one it stands; absent: it is the execution's own.
     pub parent: Option<[u8; 8]>,
@@ -59,18 +58,14 @@ pub enum Attribute {
 /// A span of another trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Its trace.
     pub trace: ExecutionId,
-    /// It.
     pub span: [u8; 8],
 }
 
 /// Something that happened within a span.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpanEvent {
-    /// When.
     pub at: Timestamp,
-    /// What.
     pub name: Arc<str>,
     /// What is known of it.
     pub attributes: Vec<(&'static str, Attribute)>,

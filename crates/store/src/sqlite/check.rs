@@ -42,7 +42,6 @@ pub enum News {
     Found(Finding),
     /// So many executions are done, of about so many.
     Progress {
-        /// Done.
         done: u64,
         /// Of how many.
         of: u64,

@@ -21,7 +21,6 @@ const OTHERS: u32 = 0o077;
 /// Something that was open to others when it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tightened {
-    /// What.
     pub path: PathBuf,
     /// What everybody might do with it, as `chmod` takes it.
     pub mode: u32,

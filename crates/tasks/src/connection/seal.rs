@@ -40,7 +40,6 @@ pub enum SealingKeyError {
     Unreadable {
         /// Which file.
         path: PathBuf,
-        /// Why.
         source: std::io::Error,
     },
 }

@@ -19,16 +19,12 @@ pub enum ConnectionError {
     #[error(
         "there is no connection `{name}`; put it with `perdura connection put {name} --file connection.json`"
     )]
-    Missing {
-        /// Its name.
-        name: Box<str>,
-    },
+    Missing { name: Box<str> },
     /// It is bound to other hosts.
     #[error(
         "connection `{name}` is not sent to {host}: {bound}; if it is meant, put it again with that host in `hosts`"
     )]
     Elsewhere {
-        /// Its name.
         name: Box<str>,
         /// Where the task would have sent it.
         host: Box<str>,

@@ -20,9 +20,7 @@ pub struct Work<'a> {
     pub activity: &'a str,
     /// Its key on the wire.
     pub key: &'a str,
-    /// Its token.
     pub token: &'a str,
-    /// Its input.
     pub input: &'a Arc<str>,
 }
 

@@ -57,7 +57,6 @@ pub struct BucketSettings {
     pub url: Option<String>,
     /// The address of the store that has this bucket.
     pub endpoint: Option<String>,
-    /// Its region.
     pub region: Option<String>,
     /// The bucket's name there, if it is another one.
     pub bucket: Option<String>,

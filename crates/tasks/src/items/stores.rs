@@ -73,9 +73,7 @@ pub enum SettingsError {
     Folder {
         /// Which setting.
         at: String,
-        /// Which folder.
         folder: PathBuf,
-        /// Why.
         error: io::Error,
     },
     /// A folder that is not below the one that is allowed.
@@ -85,7 +83,6 @@ pub enum SettingsError {
     Outside {
         /// Which setting.
         at: String,
-        /// Which folder.
         folder: PathBuf,
     },
     /// Not one of the three kinds.
@@ -99,7 +96,6 @@ pub enum SettingsError {
     Bucket {
         /// Which bucket.
         at: String,
-        /// Why.
         why: String,
     },
 }
