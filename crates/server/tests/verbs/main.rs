@@ -1,10 +1,12 @@
 //! Every verb and every refusal of both doors, in process and on a store in memory.
 //!
 //! What each verb does stands in a text file named after it: `actions/` has the Step Functions API, `commands/` what the
-//! command line asks, with a server and without one. `script.rs` says how such a file is written.
+//! command line asks, with a server and without one, and `doors/` what both do. `script.rs` says how such a file is
+//! written.
 
 mod script;
 mod stage;
+mod workers;
 
 use perdura_server::control::Request;
 use script::run;
@@ -52,6 +54,11 @@ scripts! { commands on &[Mode::Served, Mode::Alone];
     turns, who,
 }
 
+// Where both doors do the same thing, what was done through one is seen through the other, and both refuse it.
+scripts! { doors on &[Mode::Served];
+    activities, delete, deploy, find, history, list, redrive, start, stop, tokens,
+}
+
 /// What stands in a folder, without the ending.
 fn files(name: &str) -> BTreeSet<String> {
     let entries = fs::read_dir(folder(name)).expect("the folder is there");
@@ -68,6 +75,11 @@ fn every_action_has_its_file_and_every_file_is_run() {
     let known = set(perdura_server::sfn::actions());
     assert_eq!(files("actions"), known);
     assert_eq!(set(actions::ALL.iter().copied()), known);
+}
+
+#[test]
+fn every_file_of_the_doors_is_run() {
+    assert_eq!(files("doors"), set(doors::ALL.iter().copied()));
 }
 
 #[test]
