@@ -217,6 +217,15 @@ pub(super) fn stop<D: Data>(
 }
 
 pub(super) fn redrive<D: Data>(data: &mut D, which: &str) -> Result<Answer, Refusal> {
+    let id = find(data, which)?;
+    let execution = match data.view(id) {
+        Some(view) => Some(view.execution),
+        None => data.read(|reader| Ok(fold(reader, id)))??.map(|folded| folded.execution),
+    };
+    if execution.is_some_and(|execution| execution.identity().is_child_of_map_run()) {
+        return Err(Refusal::conflict(format!("{id} is a child of a Map Run, and is redriven with it"))
+            .but("redrive the execution that the Map Run belongs to"));
+    }
     give(data, which, Input::Redrive, "redriven")
 }
 

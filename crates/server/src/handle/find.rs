@@ -3,7 +3,9 @@
 use crate::Refusal;
 use crate::data::Data;
 use perdura_engine::ExecutionId;
+use perdura_store::MachineId;
 use std::str::FromStr;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// The execution that is meant.
@@ -12,19 +14,20 @@ pub(super) fn find<D: Data>(data: &mut D, which: &str) -> Result<ExecutionId, Re
         Meant::Id(id) => return Ok(id),
         Meant::Name { machine, name } => (machine, name),
     };
-    let machines = data.read(|reader| match machine {
-        Some(machine) => Ok(reader.machine(machine)?.into_iter().collect()),
-        None => reader.machines(),
+    let machines: Vec<(MachineId, Arc<str>)> = data.read(|reader| match machine {
+        // One that was deleted has its executions still.
+        Some(machine) => Ok(reader.machine_id(machine)?.map(|id| (id, machine.into())).into_iter().collect()),
+        None => Ok(reader.machines()?.into_iter().map(|record| (record.machine, record.name)).collect()),
     })?;
     let mut found = Vec::new();
-    for machine in machines {
+    for (machine, of) in machines {
         // One that has only begun is not in the tables yet; one that is no longer in memory is.
-        let in_memory = data.named(machine.machine, name)?;
+        let in_memory = data.named(machine, name)?;
         let id = match in_memory {
             Some(id) => Some(id),
-            None => data.read(|reader| reader.named(machine.machine, name))?,
+            None => data.read(|reader| reader.named(machine, name))?,
         };
-        found.extend(id.map(|id| (machine, id)));
+        found.extend(id.map(|id| (of, id)));
     }
     match &found[..] {
         [(_, id)] => Ok(*id),
@@ -32,7 +35,7 @@ pub(super) fn find<D: Data>(data: &mut D, which: &str) -> Result<ExecutionId, Re
             Err(Refusal::not_found(format!("there is no execution {which:?}")).but("`perdura ps` lists them"))
         }
         several => {
-            let names: Vec<String> = several.iter().map(|(of, _)| format!("{}/{name}", of.name)).collect();
+            let names: Vec<String> = several.iter().map(|(of, _)| format!("{of}/{name}")).collect();
             Err(Refusal::conflict(format!("several executions are called {which:?}"))
                 .but(format!("say which one: {}", names.join(", "))))
         }
