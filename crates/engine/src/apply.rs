@@ -7,7 +7,7 @@ use crate::id::{Attempt, EffectKey, Round, Seq, StrandId};
 use crate::input::Certainty;
 use crate::kept;
 use crate::strand::{Clock, MapRunId, Run, Sent, Standing, Step, Strand};
-use crate::turn::{LedgerStatus, Note, Record};
+use crate::turn::{Lateness, LedgerStatus, Note, Record, Resolved};
 use perdura_asl::error::DATA_LIMIT_EXCEEDED;
 use perdura_asl::json::Payload;
 use perdura_asl::machine::{FlowIx, Kind, Machine};
@@ -123,6 +123,7 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
                 credentials: scheduled.credentials.clone(),
                 failed: None,
                 doubt: doubted.is_some(),
+                said_done: doubted.is_some_and(|sent| sent.said_done),
                 contradicted,
                 again: false,
             });
@@ -185,7 +186,8 @@ fn mark_failed(step: &mut Step, certainty: Certainty) {
     }
     if let Some(sent) = &mut step.sent {
         sent.failed = Some(certainty);
-        sent.doubt &= certainty != Certainty::Refused;
+        // Where somebody has said that it was done, another one's refusal does not undo it.
+        sent.doubt &= certainty != Certainty::Refused || sent.said_done;
     }
 }
 
@@ -216,8 +218,29 @@ fn contradict(table: &mut Draft<'_>, id: StrandId, key: &EffectKey) {
     } else {
         sent.doubt = true;
     }
+    let all = [Some(&mut *sent), step.aside.as_deref_mut()].into_iter().flatten();
+    for meant in all.filter(|sent| sent.round == key.round()) {
+        (meant.doubt, meant.said_done) = (true, true);
+    }
     // Nothing is to go out under another key.
     step.round = sent.round;
+}
+
+/// Somebody says that the round was performed in which the step still is, after it was given up.
+fn say_done(table: &mut Draft<'_>, id: StrandId, key: &EffectKey) {
+    let Some(state) = table.peek(id).and_then(|strand| strand.step.as_ref()).map(|step| step.state) else {
+        return;
+    };
+    let visit = table.visits(id, state);
+    let (execution, machine) = (table.base.identity.id, table.base.machine.clone());
+    let Some(strand) = table.strand(id) else { return };
+    if strand.key(execution, &machine, visit).as_ref() != Some(key) {
+        return;
+    }
+    let sent = strand.step.as_mut().and_then(|step| step.sent.as_mut());
+    if let Some(sent) = sent.filter(|sent| sent.round == key.round() && sent.is_in_doubt()) {
+        (sent.doubt, sent.said_done) = (true, true);
+    }
 }
 
 /// The attempt may have been performed, and another may follow that is not told apart from it.
@@ -424,8 +447,13 @@ fn apply_note(table: &mut Draft<'_>, note: &Note) {
             settle(table, *strand);
         }
         Note::StrandsDropped { parent } => drop_children(table, *parent),
-        Note::LateOutcome { strand, succeeded: true, .. } if table.core().status.is_ended() => {
-            table.core().late.insert(*strand);
+        Note::LateOutcome { strand, key, succeeded: true, lateness } => {
+            if table.core().status.is_ended() {
+                table.core().late.insert(*strand);
+            }
+            if let (Some(key), Lateness::GivenUp) = (key, lateness) {
+                say_done(table, *strand, key);
+            }
         }
         Note::Repeated { strand, .. } => mark_doubted(table, *strand),
         Note::Ledger { strand, key, status: LedgerStatus::Failed } => {
@@ -443,6 +471,12 @@ fn apply_note(table: &mut Draft<'_>, note: &Note) {
                 if *status == LedgerStatus::Uncertain {
                     contradict(table, *strand, key);
                 }
+            }
+        }
+        Note::Resolved { strand, resolution: Resolved::Failed, .. } => {
+            let step = table.strand(*strand).and_then(|strand| strand.step.as_mut());
+            if let Some(sent) = step.and_then(|step| step.sent.as_mut()) {
+                sent.said_done = false;
             }
         }
         Note::Resolved { .. } | Note::LateOutcome { .. } | Note::Ignored { .. } => {}

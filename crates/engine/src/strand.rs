@@ -130,6 +130,10 @@ pub struct Sent {
     /// key, or a person ends that; what becomes of a later attempt does not.
     #[serde(default, skip_serializing_if = "is_false")]
     pub doubt: bool,
+    /// Somebody says that it was performed in this round, which another had refused. Only a success or a person ends
+    /// that.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub said_done: bool,
     /// Somebody says that an earlier round was performed after all: then no other key follows.
     #[serde(default, skip_serializing_if = "is_false")]
     pub contradicted: bool,

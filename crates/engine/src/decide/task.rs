@@ -311,7 +311,12 @@ impl Turning<'_> {
         let contradicted = self.draft.changes.core.failed_key(by).filter(|_| succeeded).cloned();
         let told = match by {
             By::Key { key, .. } => Some(key.clone()),
-            By::Token(_) => contradicted.clone(),
+            // After the end, the step that the token is of stands as it stood.
+            By::Token(_) => {
+                let ended = succeeded && self.draft.changes.core.status.is_ended();
+                let own = ended.then(|| self.addressed(by).map(|_| self.key(strand))).flatten();
+                contradicted.clone().or(own)
+            }
         };
         let lateness = if contradicted.is_some() { Lateness::GivenUp } else { self.lateness(by) };
         self.note(Note::LateOutcome { strand, key: told, succeeded, lateness });

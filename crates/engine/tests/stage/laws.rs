@@ -5,7 +5,7 @@ use perdura_engine::asl::machine::{Kind, Machine};
 use perdura_engine::asl::resource::{Pattern, Target};
 use perdura_engine::{
     Certainty, Decision, Effect, EffectKey, EventKind, Execution, Input, Kept, LedgerStatus, Moment, Note,
-    Record, Standing, Status, StrandId, Timestamp, Turn, Wake, decide,
+    Record, Resolved, Standing, Status, StrandId, Timestamp, Turn, Wake, decide,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -291,7 +291,7 @@ pub(crate) fn all_calls_are_accounted_for(execution: &Execution, under_way: &BTr
 }
 
 /// Whoever keeps the Ledger learns from the Turn alone whose call a mark is about, and with what it ended.
-pub(crate) fn ledger_marks_are_complete(turn: &Turn) {
+pub(crate) fn ledger_marks_are_complete(turn: &Turn, said_done: &BTreeSet<EffectKey>) {
     for (at, record) in turn.records.iter().enumerate() {
         let Record::Note(Note::Ledger { strand, key, status }) = record else { continue };
         let before = at.checked_sub(1).and_then(|before| turn.records.get(before));
@@ -309,6 +309,15 @@ pub(crate) fn ledger_marks_are_complete(turn: &Turn) {
             }
             (Some(Record::Event(event)), _) if event.strand == *strand => match &event.kind {
                 EventKind::TaskSucceeded { .. } => Some(LedgerStatus::Completed),
+                // Another one's refusal does not undo that somebody did it.
+                EventKind::TaskFailed { certainty: Certainty::Refused, .. }
+                | EventKind::TaskSubmitFailed { certainty: Certainty::Refused, .. }
+                    if said_done.contains(key) && !is_resolved(turn, key) =>
+                {
+                    // A Parallel or Map that has been run again since may not know of it.
+                    let in_fan = key.step().contains('[') && *status != LedgerStatus::Completed;
+                    Some(if in_fan { *status } else { LedgerStatus::Uncertain })
+                }
                 EventKind::TaskFailed { certainty: Certainty::Refused, .. }
                 | EventKind::TaskSubmitFailed { certainty: Certainty::Refused, .. } => {
                     Some(LedgerStatus::Failed)
@@ -333,6 +342,12 @@ pub(crate) fn ledger_marks_are_complete(turn: &Turn) {
             None => assert_ne!(*status, LedgerStatus::Completed, "{key} is completed without a result"),
         }
     }
+}
+
+/// A person has decided that nothing was done under a key.
+fn is_resolved(turn: &Turn, key: &EffectKey) -> bool {
+    let is_it = |note: &Note| matches!(note, Note::Resolved { key: of, resolution: Resolved::Failed, .. } if of == key);
+    turn.notes().any(is_it)
 }
 
 /// An execution that runs goes on by itself, or the runtime knows what it waits for.

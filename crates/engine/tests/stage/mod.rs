@@ -11,9 +11,9 @@ use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::resource::{Resource, Target};
 use perdura_engine::asl::source::Source;
 use perdura_engine::{
-    Arns, Call, Destinations, Effect, EffectKey, Execution, ExecutionId, Identity, Input, LedgerStatus,
-    Limits, Moment, Note, Policy, Record, Resolved, Secret, Status, StrandId, Timestamp, Turn, Uncertain,
-    Wake, decide,
+    Arns, Call, Destinations, Effect, EffectKey, Execution, ExecutionId, Identity, Input, Lateness,
+    LedgerStatus, Limits, Moment, Note, Policy, Record, Resolved, Secret, Status, StrandId, Timestamp, Turn,
+    Uncertain, Wake, decide,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -80,6 +80,8 @@ pub(crate) struct Stage {
     ledger: BTreeMap<EffectKey, LedgerStatus>,
     /// Keys that had failed, and under which a success came late.
     contradicted: BTreeSet<EffectKey>,
+    /// Keys under which somebody said too late that it was done.
+    said_done: BTreeSet<EffectKey>,
     policies: Policies,
     timer: Wake,
     /// The time of the newest event.
@@ -117,6 +119,7 @@ impl Stage {
             first_sent_at: BTreeMap::new(),
             ledger: BTreeMap::new(),
             contradicted: BTreeSet::new(),
+            said_done: BTreeSet::new(),
             policies: Policies::default(),
             timer: Wake::default(),
             latest: START,
@@ -158,7 +161,7 @@ impl Stage {
         laws::the_end_is_quiet(&before, input, &effects);
         laws::the_end_does_not_grow(&before, &self.execution, &turn);
         laws::turn_is_bounded(&before, &turn);
-        laws::ledger_marks_are_complete(&turn);
+        laws::ledger_marks_are_complete(&turn, &self.said_done);
         if *input == Input::Resume {
             laws::a_resume_tells_all(&before, &self.execution, moment, &turn, &effects);
             // The calls of the process that is gone are not under way; those whose token is out are.
@@ -233,6 +236,14 @@ impl Stage {
                     if *status == LedgerStatus::Failed {
                         self.first_sent_at.remove(key);
                     }
+                }
+                Note::LateOutcome {
+                    key: Some(key), succeeded: true, lateness: Lateness::GivenUp, ..
+                } => {
+                    self.said_done.insert(key.clone());
+                }
+                Note::Resolved { key, resolution: Resolved::Failed, .. } => {
+                    self.said_done.remove(key);
                 }
                 Note::Resolved { key, resolution: Resolved::Again, .. } => {
                     self.first_sent_at.remove(key);
