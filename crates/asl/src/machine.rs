@@ -46,6 +46,8 @@ pub struct Machine {
     pub language: QueryLanguage,
     /// Standard or Express.
     pub machine_type: MachineType,
+    /// How long its JSONata expressions are together.
+    pub expression_bytes: usize,
     pub(crate) states: Vec<State>,
     pub(crate) flows: Vec<Flow>,
 }

@@ -139,6 +139,7 @@ fn read_tree(source: &Source, root: &Node, options: ReadOptions) -> Reading {
     reader.check_graph();
     reader.check_variables();
     let has_errors = reader.findings.has_errors();
+    let expression_bytes = reader.expression_bytes;
     let mut diagnostics = reader.findings.finish();
     let parts =
         (flows.into_iter().collect::<Option<Vec<_>>>(), states.into_iter().collect::<Option<Vec<_>>>());
@@ -149,6 +150,7 @@ fn read_tree(source: &Source, root: &Node, options: ReadOptions) -> Reading {
             timeout_seconds: top.timeout_seconds,
             language: top.language,
             machine_type: options.machine_type,
+            expression_bytes,
             states,
             flows,
         }),

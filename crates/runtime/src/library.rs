@@ -12,9 +12,11 @@ use perdura_store::{MachineRecord, Reader, RevisionId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a definition weighs beside its text, and for each byte of it, once it is read: some take half as much, some twice.
+/// What a definition that is read weighs in any case, for each byte of its text, and for each byte of JSONata in it: as
+/// much as the densest take.
 const WEIGHT: u64 = 4_096;
-const WEIGHT_OF_BYTE: u64 = 64;
+const WEIGHT_OF_BYTE: u64 = 40;
+const WEIGHT_OF_EXPRESSION_BYTE: u64 = 120;
 
 /// Definitions by revision.
 #[derive(Debug)]
@@ -46,12 +48,11 @@ impl Library {
     }
 
     pub(crate) fn put(&mut self, record: MachineRecord, machine: Arc<Machine>) {
-        let (revision, weight) = (record.revision, weight(&record));
         self.uses += 1;
-        let kept = Kept { record, machine, last_used: self.uses };
-        if self.machines.insert(revision, kept).is_none() {
-            self.bytes += weight;
-        }
+        let (revision, kept) = (record.revision, Kept { record, machine, last_used: self.uses });
+        self.bytes += kept.weight();
+        let before = self.machines.insert(revision, kept);
+        self.bytes -= before.map_or(0, |before| before.weight());
         self.shrink();
     }
 
@@ -93,13 +94,16 @@ impl Library {
                 return;
             }
             let gone = self.machines.remove(&revision);
-            self.bytes -= gone.map_or(0, |gone| weight(&gone.record));
+            self.bytes -= gone.map_or(0, |gone| gone.weight());
         }
     }
 }
 
-fn weight(record: &MachineRecord) -> u64 {
-    WEIGHT + WEIGHT_OF_BYTE * record.definition.len() as u64
+impl Kept {
+    fn weight(&self) -> u64 {
+        let (text, expressions) = (self.record.definition.len(), self.machine.expression_bytes);
+        WEIGHT + WEIGHT_OF_BYTE * text as u64 + WEIGHT_OF_EXPRESSION_BYTE * expressions as u64
+    }
 }
 
 /// A definition that was found valid when it was stored.
@@ -129,14 +133,15 @@ mod tests {
         let records = ["a", "b", "c", "d"].map(&mut deploy);
         let [a, b, c, d] = records.each_ref().map(|record| record.revision);
         let mut reader = store.reader().unwrap();
-        let mut library = Library::within(3 * weight(&records[0]));
+        let weight = WEIGHT + WEIGHT_OF_BYTE * PASS.len() as u64;
+        let mut library = Library::within(3 * weight);
         let used = library.find(a, &mut *reader).unwrap().machine.clone();
         for revision in [b, c, b, d] {
             library.find(revision, &mut *reader).unwrap();
         }
         // Half of the share is free now, but for what is in use and what came last.
         assert_eq!(library.machines.keys().copied().collect::<Vec<_>>(), [a, d]);
-        assert_eq!(library.bytes(), 2 * weight(&records[0]));
+        assert_eq!(library.bytes(), 2 * weight);
         assert!(Arc::ptr_eq(&used, &library.find(a, &mut *reader).unwrap().machine));
         assert_eq!(library.find(c, &mut *reader).unwrap().record.revision, c);
     }

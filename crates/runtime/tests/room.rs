@@ -254,7 +254,7 @@ fn starts_wait_for_room_in_memory_and_are_refused_after_a_while() {
 
 /// A machine that is read takes about this much, and calls out once.
 fn heavy(bytes: usize) -> String {
-    WORK.replacen('{', &format!("{{\"Comment\": \"{}\", ", "x".repeat(bytes / 64)), 1)
+    WORK.replacen('{', &format!("{{\"Comment\": \"{}\", ", "x".repeat(bytes / 40)), 1)
 }
 
 #[test]
