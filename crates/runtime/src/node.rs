@@ -105,6 +105,8 @@ pub struct Node {
     resuming: Vec<(Shard, Option<ExecutionId>)>,
     /// Who fell asleep here while there may be more.
     slept: BTreeSet<ExecutionId>,
+    /// Those that wait and could not be read when they were to be resumed.
+    unresumed: BTreeSet<ExecutionId>,
     names: BTreeMap<(MachineId, Arc<str>), ExecutionId>,
     ready: Ready,
     gathered: Vec<Item>,
@@ -364,6 +366,7 @@ impl Node {
             undone: Vec::new(),
             resuming: Vec::new(),
             slept: BTreeSet::new(),
+            unresumed: BTreeSet::new(),
             names: BTreeMap::new(),
             ready: Ready::default(),
             gathered: Vec::new(),

@@ -335,8 +335,8 @@ impl Node {
 
     /// The process before this one may have ended between the commit that gave a child up and the child's stop.
     pub(super) fn asks_for_parent(&mut self, running: &Running) {
-        let is_from_before = running.execution.last_at() < self.opened_at && !running.execution.is_ended();
-        if let Some(key) = running.awaited_by.clone().filter(|_| self.performs && is_from_before) {
+        let is_meant = self.performs && self.is_from_before(&running.execution);
+        if let Some(key) = running.awaited_by.clone().filter(|_| is_meant) {
             self.errands.push_back(Errand::Parent { child: running.id(), key });
         }
     }

@@ -30,9 +30,10 @@ impl Node {
             }
         };
         // Another process had it last: its clocks of silence start again, its calls are made again.
-        let resumes = self.performs && self.is_from_before(&running.execution);
+        let resumes = self.performs && self.is_to_be_resumed(&running.execution);
         let awaited = self.run_to_await(&running);
         self.asks_for_parent(&running);
+        self.unresumed.remove(&id);
         self.install(running);
         if let Some(child) = awaited {
             self.await_run(id, child);
@@ -49,12 +50,18 @@ impl Node {
         running.child.filter(|child| goes_on && !self.map_runs.has(*child))
     }
 
-    /// Whether another process had it last, and something of it was under way. The clock on the wall may have been
-    /// set back since; so until all that wait are resumed, it is also known who fell asleep here.
-    fn is_from_before(&self, execution: &Execution) -> bool {
-        let is_unseen = !self.resuming.is_empty() && !self.slept.contains(&execution.identity().id);
+    /// Whether another process had it last, and it runs. The clock on the wall may have been set back since; so until all
+    /// that wait are resumed, it is also known who fell asleep here, and after that who could not be resumed yet.
+    pub(super) fn is_from_before(&self, execution: &Execution) -> bool {
+        let id = execution.identity().id;
+        let is_unseen = !self.resuming.is_empty() && !self.slept.contains(&id);
         !execution.is_ended()
-            && (execution.last_at() < self.opened_at || is_unseen)
+            && (execution.last_at() < self.opened_at || is_unseen || self.unresumed.contains(&id))
+    }
+
+    /// The same, and something of it was under way.
+    fn is_to_be_resumed(&self, execution: &Execution) -> bool {
+        self.is_from_before(execution)
             && (execution.calls().next().is_some() || execution.is_attended() || execution.goes_on())
     }
 
@@ -81,7 +88,10 @@ impl Node {
             match self.resume_waiting(*id, moment) {
                 Ok(()) => {}
                 // It is woken up as soon as it can be read, and resumed by that.
-                Err(InputError::Unavailable(Unavailable::Store(_))) => self.unread.push(*id),
+                Err(InputError::Unavailable(Unavailable::Store(_))) => {
+                    self.unresumed.insert(*id);
+                    self.unread.push(*id);
+                }
                 Err(error) => tracing::error!(execution = %id, %error, "it cannot be resumed"),
             }
         }
@@ -103,7 +113,7 @@ impl Node {
             Ok(running) => running,
             Err(what) => return Err(InputError::Parked(what)),
         };
-        if !self.is_from_before(&running.execution) {
+        if !self.is_to_be_resumed(&running.execution) {
             return Ok(());
         }
         if self.run_to_await(&running).is_some() {
