@@ -195,7 +195,7 @@ impl<'a> Named<'a> {
         match (kind, parts.as_slice()) {
             ("stateMachine", [machine]) => Ok(match part_of(machine)? {
                 (name, None) => Self::Machine { name },
-                (name, Some(label)) => Self::Labelled { name, label },
+                (name, Some(label)) => Self::Labelled { name, label: checked(label)? },
             }),
             ("stateMachine", [name, qualifier]) => {
                 Ok(Self::Qualified { name: checked(name)?, qualifier: checked(qualifier)? })
@@ -224,11 +224,14 @@ fn checked(name: &str) -> Result<&str, ArnError> {
     if is_name(name) { Ok(name) } else { Err(ArnError::BadName) }
 }
 
-/// A machine's name, and the label of a Map in it.
+/// A machine's name, and the label of a Map in it, behind those of the Maps around it.
 fn part_of(machine: &str) -> Result<(&str, Option<&str>), ArnError> {
     match machine.split_once('/') {
         None => Ok((checked(machine)?, None)),
-        Some((name, label)) => Ok((checked(name)?, Some(checked(label)?))),
+        Some((name, label)) => {
+            label.split('/').try_for_each(|label| checked(label).map(|_| ()))?;
+            Ok((checked(name)?, Some(label)))
+        }
     }
 }
 
@@ -272,6 +275,7 @@ mod tests {
                 Named::Express { machine, label: None, name, id: id_text },
             ),
             (arns.map_run("m-1", "l", id), Named::MapRun { machine, label: "l", id }),
+            (arns.map_run("m-1", "l/inner", id), Named::MapRun { machine, label: "l/inner", id }),
             (arns.activity("a"), Named::Activity { name: "a" }),
         ];
         for (arn, named) in cases {
@@ -307,6 +311,10 @@ mod tests {
             ("arn:aws:states:us-east-1:1:express:m:e", ArnError::BadName),
             ("arn:aws:states:us-east-1:1:mapRun:m:00000000-0000-0000-0000-000000000007", ArnError::BadName),
             ("arn:aws:states:us-east-1:1:mapRun:m/l:7", ArnError::BadName),
+            (
+                "arn:aws:states:us-east-1:1:mapRun:m/l//i:00000000-0000-0000-0000-000000000007",
+                ArnError::BadName,
+            ),
             (&long, ArnError::BadName),
         ];
         for (arn, error) in cases {
