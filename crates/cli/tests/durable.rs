@@ -206,6 +206,31 @@ fn a_restored_backup_holds_what_was_under_way() {
 }
 
 #[test]
+fn a_restored_backup_holds_a_task_that_lay_in_its_queue() {
+    let machine = r#"{"StartAt": "T", "States": {"T": {"Type": "Task", "End": true,
+        "Resource": "arn:aws:states:us-east-1:123456789012:activity:work"}}}"#;
+    let scene = Scene::new("durable-restore-queue").file("t.json", machine);
+    let server = Server::start(&scene, &[]);
+    scene.one(&["deploy", "t.json"]);
+    scene.one(&["start", "t", "--name", "n"]);
+    scene.one(&["backup", "copy.db"]);
+    let task = scene.one(&["activity", "poll", "work"]);
+    scene.one(&["activity", "succeed", task["token"].as_str().expect("it has a token"), "--output", "1"]);
+    scene.until_status("n", "SUCCEEDED");
+    server.end("-TERM");
+    std::fs::rename(scene.path("data"), scene.path("lost")).expect("the data is lost");
+    let held = scene.one(&["restore", "copy.db"]);
+    assert_eq!((&held["status"], &held["key"]), (&"uncertain".into(), &task["key"]), "{held}");
+    let _server = Server::start(&scene, &[]);
+    let shown = scene.one(&["show", "n"]);
+    assert_eq!((&shown["status"], &shown["standing"][0]["doing"]), (&"RUNNING".into(), &"held".into()));
+    let key = held["key"].as_str().expect("it has a key");
+    scene.one(&["ledger", "resolve", key, "--again", "--reason", "it was not done"]);
+    let again = scene.one(&["activity", "poll", "work"]);
+    assert_eq!(again["key"], task["key"]);
+}
+
+#[test]
 fn what_nobody_can_perform_fails_and_is_named() {
     let machine = r#"{"StartAt": "Send", "States": {"Send": {"Type": "Task", "End": true,
         "Resource": "arn:aws:states:::sqs:sendMessage", "Parameters": {"QueueUrl": "q", "MessageBody": "b"}}}}"#;

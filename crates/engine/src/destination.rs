@@ -70,10 +70,16 @@ impl Policies {
     pub(crate) fn policy(&self, resource: &Resource, sent: &Sent) -> Policy {
         let Some(known) = &self.0 else { return Policy::default() };
         let mut policy = known.policy(resource, &sent.input);
-        if known.restored_at().is_some_and(|at| sent.at < at) {
+        if self.is_restored(sent) {
             policy.uncertain = Uncertain::Hold;
         }
         policy
+    }
+
+    /// Whether a call was first sent before the backup that all of this was restored from.
+    pub(crate) fn is_restored(&self, sent: &Sent) -> bool {
+        let restored_at = self.0.as_ref().and_then(|known| known.restored_at());
+        restored_at.is_some_and(|at| sent.at < at)
     }
 }
 

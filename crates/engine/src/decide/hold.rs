@@ -41,6 +41,11 @@ impl Turning<'_> {
         policy.uncertain == Uncertain::Hold || self.is_forgotten(strand, &policy, 0)
     }
 
+    /// Whether the call comes from a backup.
+    pub(super) fn is_restored(&self, strand: StrandId) -> bool {
+        self.step(strand).sent.as_ref().is_some_and(|sent| self.draft.base.policies.is_restored(sent))
+    }
+
     pub(super) fn policy(&self, strand: StrandId) -> Policy {
         let machine = self.machine();
         let (Kind::Task(task), Some(sent)) = (&self.state(&machine, strand).kind, &self.step(strand).sent)

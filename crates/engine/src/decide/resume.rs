@@ -58,11 +58,13 @@ impl Turning<'_> {
     fn resume_call(&mut self, strand: StrandId) {
         let machine = self.machine();
         let Some((call, handed_over)) = self.call_again(&machine, strand) else { return };
-        // What no worker has taken was certainly not performed.
-        if handed_over || matches!(call.resource.target, Target::Activity { .. }) {
+        let holds = self.holds_again(strand);
+        // What no worker has taken was certainly not performed, unless one did so after the backup that this comes from.
+        let is_queued = matches!(call.resource.target, Target::Activity { .. });
+        if handed_over || is_queued && !(holds && self.is_restored(strand)) {
             return self.effects.push(Effect::AwaitTask(call));
         }
-        if self.holds_again(strand) {
+        if holds {
             return self.hold_interrupted(strand);
         }
         self.note(Note::Repeated { strand, key: call.key.clone() });
