@@ -314,13 +314,17 @@ impl Core {
         let moment = clock();
         match &mut self.state {
             State::Over => Next::Closed(Vec::new()),
-            State::Shut(_) if self.closing.is_some() => {
+            State::Shut(shut) if self.closing.is_some_and(|by| moment.steady >= by || shut.is_idle()) => {
+                if !shut.is_idle() {
+                    tracing::error!("ends although answers are not written: their calls are in doubt");
+                }
                 self.state = State::Over;
                 Next::Closed(Vec::new())
             }
             State::Shut(shut) if shut.is_opening => Next::Sleep(Wake::default()),
             State::Shut(shut) if moment.steady < shut.opens_at => {
-                Next::Sleep(Wake { steady: Some(shut.opens_at), wall: None })
+                let until = self.closing.map_or(shut.opens_at, |by| by.min(shut.opens_at));
+                Next::Sleep(Wake { steady: Some(until), wall: None })
             }
             State::Shut(shut) => {
                 shut.is_opening = true;
@@ -354,6 +358,13 @@ impl Core {
         }
         node.abandon(&Unavailable::Closing);
         Next::Closed(committer.leases().map(|lease| lease.clone()).collect())
+    }
+}
+
+impl Shut {
+    /// No call is under way, and no answer waits to be written.
+    fn is_idle(&self) -> bool {
+        self.answers.is_empty() && self.live.answers.is_empty() && self.live.calls.is_empty()
     }
 }
 

@@ -458,8 +458,9 @@ fn closing_ends_although_an_execution_never_rests() {
     stage.close(Duration::ZERO);
 }
 
-#[test]
-fn closing_ends_although_nothing_can_be_written_any_more() {
+/// Closes while a call is under way; the answer comes after that, and for a while nothing can be written. How many have
+/// succeeded by the end.
+fn close_in_trouble(grace: Duration, opens_fail: usize) -> u64 {
     let (answer, answers) = mpsc::channel();
     let answer = std::sync::Mutex::new(answer);
     let steps = Steps::default().with("step", Policy::default(), move |call| {
@@ -472,23 +473,35 @@ fn closing_ends_although_nothing_can_be_written_any_more() {
     });
     let stage = Stage::new(steps);
     let revision = stage.deploy(ONE_STEP);
-    stage.tokio.block_on(stage.runtime.door().start(start(revision, "1"))).unwrap();
+    let one = || Start { name: Some("one".into()), ..start(revision, "1") };
+    stage.tokio.block_on(stage.runtime.door().start(one())).unwrap();
     let answer: tokio::sync::oneshot::Sender<()> = answers.recv_timeout(HANGS).unwrap();
     let door = stage.runtime.door().clone();
     let (sender, closed) = mpsc::channel();
     let runtime = stage.runtime;
     std::thread::spawn(move || {
-        runtime.close(Duration::from_hours(1));
+        runtime.close(grace);
         sender.send(()).unwrap();
     });
-    // Once it refuses what is new, it closes; the answer comes after that, and cannot be written.
-    while stage.tokio.block_on(door.start(start(revision, "1"))).is_ok() {
+    // Once it refuses what is new, it closes.
+    while stage.tokio.block_on(door.start(one())).is_ok() {
         std::thread::yield_now();
     }
-    stage.faults.commits.store(usize::MAX, Ordering::SeqCst);
-    stage.faults.recoveries.store(usize::MAX, Ordering::SeqCst);
+    stage.faults.commits.store(opens_fail, Ordering::SeqCst);
+    stage.faults.recoveries.store(opens_fail, Ordering::SeqCst);
     answer.send(()).unwrap();
     closed.recv_timeout(HANGS).expect("closing comes to an end");
+    door.gauges().totals.succeeded
+}
+
+#[test]
+fn closing_ends_with_its_grace_although_nothing_can_be_written_any_more() {
+    close_in_trouble(Duration::from_secs(2), usize::MAX);
+}
+
+#[test]
+fn an_answer_that_comes_while_it_closes_is_written_as_soon_as_that_goes_again() {
+    assert_eq!(close_in_trouble(Duration::from_hours(1), 2), 1);
 }
 
 #[test]
