@@ -213,6 +213,7 @@ stories! {
     a_late_success_leaves_the_next_key_to_who_took_it: "late_success_after_the_next_key_is_taken";
     a_late_success_after_the_end_brings_its_key_back: "late_success_after_the_end_before_the_next_key_is_taken";
     a_late_success_after_a_stop_is_not_undone_by_a_refusal: "late_success_after_a_stop";
+    what_was_never_sent_is_not_said_to_have_failed: "resolve_while_resting_before_the_next_key";
 
     // Bounds, clocks, nonsense.
     an_endless_loop_is_cut_and_can_be_stopped: "endless_loop_is_cut";

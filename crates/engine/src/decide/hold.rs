@@ -194,6 +194,11 @@ impl Turning<'_> {
             (Standing::Resting { .. }, _) if step.result.is_some() => {
                 return self.ignore("the call has given its result already");
             }
+            (Standing::Resting { .. }, Resolution::Failed { .. })
+                if step.sent.as_ref().is_none_or(|sent| sent.round != step.round) =>
+            {
+                return self.ignore("nothing was sent under this key yet, and the one before has failed");
+            }
             (Standing::Calling { .. }, Resolution::Again) => return self.ignore("the call is under way"),
             (Standing::Resting { .. }, Resolution::Again) => {
                 return self.ignore("the call is made again by itself");
