@@ -191,19 +191,20 @@ fn mark_failed(step: &mut Step, certainty: Certainty) {
     }
 }
 
+/// The step of a strand, if it is the one that a key is of, in whichever round.
+fn step_under<'d>(table: &'d mut Draft<'_>, id: StrandId, key: &EffectKey) -> Option<&'d mut Step> {
+    let state = table.peek(id)?.step.as_ref()?.state;
+    let visit = table.visits(id, state);
+    let (execution, machine) = (table.base.identity.id, table.base.machine.clone());
+    let strand = table.strand(id)?;
+    let is_its = strand.key(execution, &machine, visit).is_some_and(|taken| taken.step() == key.step());
+    strand.step.as_mut().filter(|_| is_its)
+}
+
 /// A key that had failed is in doubt after all, and its step may be in a later round.
 fn contradict(table: &mut Draft<'_>, id: StrandId, key: &EffectKey) {
-    let Some(state) = table.peek(id).and_then(|strand| strand.step.as_ref()).map(|step| step.state) else {
-        return;
-    };
-    let visit = table.visits(id, state);
     let has_ended = table.core().status.is_ended();
-    let (execution, machine) = (table.base.identity.id, table.base.machine.clone());
-    let Some(strand) = table.strand(id) else { return };
-    if strand.key(execution, &machine, visit).is_none_or(|taken| taken.step() != key.step()) {
-        return;
-    }
-    let Some(step) = strand.step.as_mut() else { return };
+    let Some(step) = step_under(table, id, key) else { return };
     let Some(sent) = &mut step.sent else { return };
     // Nothing was begun under a later key, and nothing will be.
     if let Some(aside) = step.aside.as_deref_mut()
@@ -228,16 +229,7 @@ fn contradict(table: &mut Draft<'_>, id: StrandId, key: &EffectKey) {
 
 /// Somebody says that the round was performed in which the step still is, after it was given up.
 fn say_done(table: &mut Draft<'_>, id: StrandId, key: &EffectKey) {
-    let Some(state) = table.peek(id).and_then(|strand| strand.step.as_ref()).map(|step| step.state) else {
-        return;
-    };
-    let visit = table.visits(id, state);
-    let (execution, machine) = (table.base.identity.id, table.base.machine.clone());
-    let Some(strand) = table.strand(id) else { return };
-    if strand.key(execution, &machine, visit).as_ref() != Some(key) {
-        return;
-    }
-    let sent = strand.step.as_mut().and_then(|step| step.sent.as_mut());
+    let sent = step_under(table, id, key).and_then(|step| step.sent.as_mut());
     if let Some(sent) = sent.filter(|sent| sent.round == key.round() && sent.is_in_doubt()) {
         (sent.doubt, sent.said_done) = (true, true);
     }

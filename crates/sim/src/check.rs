@@ -71,7 +71,7 @@ impl<'a> Evidence<'a> {
         let histories = read_all(sim);
         let child = |history: &History| {
             let child = history.row.as_ref()?.child?;
-            let run = reader.map_run(child.run).ok().flatten()?;
+            let run = reader.map_run(child.run).expect("what was written can be read")?;
             Some((history.id, format!("{}/{}", run.execution, child.index)))
         };
         let places = histories.iter().filter_map(child).collect();

@@ -43,13 +43,10 @@ pub(crate) fn input(line: &str, stage: &Stage) -> Input {
             Input::TaskStarted { by: by_token(who, stage), worker }
         }
         "heartbeat" => Input::Heartbeat { by: by_token(who, stage) },
-        "resolve" => {
+        "resolve" | "resolve-by-token" => {
             let (resolution, reason) = what.split_once(" because ").expect("a person has a reason");
-            Input::Resolve {
-                by: by_key(who, stage),
-                resolution: self::resolution(resolution),
-                reason: reason.into(),
-            }
+            let by = if verb == "resolve" { by_key(who, stage) } else { by_token(who, stage) };
+            Input::Resolve { by, resolution: self::resolution(resolution), reason: reason.into() }
         }
         "child" => Input::ChildOutcome { by: by_map_run(who, stage), outcome: map_run_outcome(what) },
         _ => panic!("nothing arrives like this: {line}"),
