@@ -9,34 +9,35 @@ mod anchor;
 mod children;
 mod load;
 mod map_run;
+mod open;
 mod ready;
 mod room;
 mod settle;
+mod slot;
 mod start;
 mod watchers;
 
-use crate::committer::{Committer, Item, base_of, panic_text, rests};
+use crate::committer::{Item, panic_text};
 use crate::fetch::Fetch;
 use crate::library::Library;
-use crate::message::{Ending, InputError, Message, Reply, StartError, Started, Taken, Unavailable, View};
+use crate::message::{Ending, InputError, Message, Reply, StartError, Started, Taken, Unavailable};
 use crate::naming::Start;
-use crate::running::{Rebuilding, Running, SEEN_AFTER_MS, Unreadable, rebuild};
+use crate::running::{Rebuilding, Running, SEEN_AFTER_MS};
 use crate::timers::Timers;
-use activities::{Activities, Handing};
+use activities::Activities;
 pub use anchor::Anchor;
 use children::{ChildOrder, ParentStep};
 use map_run::MapRuns;
-use perdura_engine::asl::json::Payload;
-use perdura_engine::asl::resource::Resource;
+pub use open::{Live, LiveCall, Opening};
 use perdura_engine::{
-    Attempt, By, Call, Destinations, Effect, EffectKey, ExecutionId, Input, Moment, Outcome, Policy, Status,
-    StrandId, Timestamp, Wake, decide,
+    By, Call, Effect, EffectKey, ExecutionId, Input, Moment, Outcome, Status, StrandId, Timestamp, Wake,
+    decide,
 };
-use perdura_store::record::Begun;
-use perdura_store::{Aside, ChildOf, CommitError, Failure, MachineId, Reader, Renewal, Shard, Store};
+use perdura_store::{MachineId, Reader, Renewal, Shard};
 use ready::Ready;
 pub use room::Bounds;
 use room::Room;
+use slot::{Queued, ReplyTo, Slot};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -47,8 +48,6 @@ use watchers::{Watcher, Watchers};
 const WAKE_AT_ONCE: usize = 1_024;
 /// How many are woken even if as many are ready already.
 const WAKE_AT_LEAST: usize = 64;
-/// What finds no room at the start is written in groups of about this size.
-const PUT_OFF_BYTES: u64 = 4 * 1024 * 1024;
 /// How often the tables for readers follow.
 const SHOW_EVERY_MS: i64 = 1_000;
 
@@ -139,356 +138,7 @@ enum Errand {
 type WaitingStart =
     (Box<Start>, Reply<Result<Started, StartError>>, Option<Reply<Result<Ending, InputError>>>);
 
-/// An execution's place in memory.
-#[derive(Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is true or not whatever the others are")]
-struct Slot {
-    /// `None` while it is being committed.
-    running: Option<Box<Running>>,
-    begun: Option<Box<Begun>>,
-    inbox: VecDeque<Queued>,
-    /// Of which machine it is; `None`: it cannot be read.
-    machine: Option<MachineId>,
-    /// Whose child it is, if it is one.
-    child: Option<ChildOf>,
-    /// Its Map Run is not here yet: until then it does not move, and must not be thought to rest.
-    awaits_run: bool,
-    /// Who is told when the commit under way is done.
-    told: Option<ReplyTo>,
-    shows: Vec<Reply<Option<Box<View>>>>,
-    /// Steps that ask for it as their child, to be answered when the commit under way is done.
-    asked: Vec<ChildOrder>,
-    /// Calls that this process makes, until their answer is decided upon: a Turn before that must not repeat them.
-    live: BTreeSet<LiveCall>,
-    /// The answer to such a call whose Turn is being committed.
-    answer: Option<(By, Outcome)>,
-    /// Children that are being started, until that is decided upon.
-    starting: BTreeSet<(StrandId, EffectKey)>,
-    /// A stop of it is on its way: it starts no more children.
-    stops: bool,
-    wake: Wake,
-    is_ready: bool,
-    /// Where its last Turn ended in the line of its machine.
-    place: Option<u64>,
-    /// What it weighs.
-    bytes: u64,
-    /// It is among those that run.
-    is_counted: bool,
-    parked: Option<Arc<str>>,
-}
-
-impl Slot {
-    /// Nothing waits for it here, and no call of it is under way, or would be if this process performed.
-    fn is_idle(&self, running: &Running, performs: bool) -> bool {
-        let has_no_call = performs || running.execution.calls().next().is_none();
-        let nothing_leaves = self.live.is_empty() && self.starting.is_empty();
-        let may_rest = self.parked.is_none() && !self.awaits_run;
-        self.inbox.is_empty() && nothing_leaves && may_rest && has_no_call
-    }
-
-    /// A stop overtakes all that waits, but not what an execution begins with.
-    fn queue(&mut self, queued: Queued) {
-        let begins = |first: &Queued| matches!(first.input, Input::Start | Input::Resume);
-        match queued.input {
-            Input::Stop { .. } => {
-                self.stops = true;
-                let at = usize::from(self.inbox.front().is_some_and(begins));
-                self.inbox.insert(at, queued);
-            }
-            _ => self.inbox.push_back(queued),
-        }
-    }
-
-    /// It is to be stopped, now or after it has begun.
-    fn is_stopping(&self) -> bool {
-        self.inbox.iter().take(2).any(|queued| matches!(queued.input, Input::Stop { .. }))
-    }
-
-    /// Whether this process makes the call that this answers.
-    fn is_live(&self, by: &By) -> bool {
-        match by {
-            By::Key { strand, key, attempt: Some(attempt) } => {
-                self.live.contains(&(*strand, key.clone(), *attempt))
-            }
-            _ => false,
-        }
-    }
-
-    /// A call is not under way any more.
-    fn answered(&mut self, by: &By) {
-        let By::Key { strand, key, attempt } = by else { return };
-        // Not all of them are looked at: a Map may have tens of thousands.
-        if let Some(attempt) = attempt {
-            self.live.remove(&(*strand, key.clone(), *attempt));
-        } else {
-            let first = (*strand, key.clone(), Attempt(0));
-            let is_its = |(of, under, _): &&LiveCall| (of, under) == (strand, key);
-            let its: Vec<LiveCall> = self.live.range(first..).take_while(is_its).cloned().collect();
-            for call in &its {
-                self.live.remove(call);
-            }
-        }
-        if !self.starting.is_empty() {
-            self.starting.remove(&(*strand, key.clone()));
-        }
-    }
-
-    fn is_ended(&self) -> bool {
-        self.running.as_ref().is_some_and(|running| running.execution.is_ended())
-    }
-
-    /// It only waits, and for long: it need not be in memory.
-    fn is_at_rest(&self, moment: &Moment, performs: bool) -> bool {
-        let Some(running) = &self.running else { return false };
-        let execution = &running.execution;
-        running.turns > 0
-            && self.is_idle(running, performs)
-            && (execution.is_ended() || rests(&[], execution.next_wake(), moment))
-    }
-}
-
-/// An input on its way.
-struct Queued {
-    input: Input,
-    reply: ReplyTo,
-}
-
-/// Who is told.
-enum ReplyTo {
-    Nobody,
-    Taken(Reply<Result<Taken, InputError>>),
-    Started(Reply<Result<Started, StartError>>),
-    /// The step that started it.
-    Parent(Box<ParentStep>),
-    /// The worker that takes its task.
-    Worker(Box<Handing>),
-}
-
-impl ReplyTo {
-    fn refuse(self, error: InputError) {
-        match self {
-            // A step makes its call again when it is resumed.
-            Self::Nobody | Self::Parent(_) => {}
-            Self::Worker(handing) => handing.refuse(match error {
-                InputError::Unavailable(why) => why,
-                InputError::Unknown | InputError::Parked(_) => Unavailable::Store(error.to_string().into()),
-            }),
-            Self::Taken(reply) => reply.send(Err(error)),
-            Self::Started(reply) => reply.send(Err(match error {
-                InputError::Unavailable(why) => StartError::Unavailable(why),
-                InputError::Unknown | InputError::Parked(_) => {
-                    StartError::Unavailable(Unavailable::Store(error.to_string().into()))
-                }
-            })),
-        }
-    }
-}
-
-/// Policies over data that was restored from a backup.
-struct Restored {
-    inner: Arc<dyn Destinations>,
-    at: Timestamp,
-}
-
-impl Destinations for Restored {
-    fn policy(&self, resource: &Resource, input: &Payload) -> Policy {
-        self.inner.policy(resource, input)
-    }
-
-    fn restored_at(&self) -> Option<Timestamp> {
-        Some(self.at)
-    }
-}
-
-/// What this process has in hand, for a node that is opened again in it.
-#[derive(Clone, Debug, Default)]
-pub struct Live {
-    /// Calls under way.
-    pub calls: BTreeMap<ExecutionId, Vec<LiveCall>>,
-    /// Answers that came and are not on disk: their calls need not be made again.
-    pub answers: BTreeMap<ExecutionId, Vec<(By, Outcome)>>,
-}
-
-/// One attempt of a call that a process makes.
-pub type LiveCall = (StrandId, EffectKey, Attempt);
-
-/// What a node is opened with.
-pub struct Opening<'a> {
-    /// Who opens it.
-    pub holder: Arc<str>,
-    /// The policies of those who are called.
-    pub destinations: Arc<dyn Destinations>,
-    /// Now.
-    pub moment: Moment,
-    /// Until when the Leases are good.
-    pub expires_at: Timestamp,
-    /// Where it reads and writes.
-    pub store: &'a mut dyn Store,
-    /// What this process has in hand already.
-    pub live: Live,
-    /// Whether this process performs effects; one that does not leaves what is under way to the next.
-    pub performs: bool,
-    /// How much it may hold.
-    pub bounds: Bounds,
-    /// The steady time of the node that this process had before; `None`: the process begins.
-    pub anchor: Option<Anchor>,
-}
-
 impl Node {
-    /// Takes the Shards that can be had, and rebuilds what ran on them.
-    pub fn open(opening: Opening<'_>) -> Result<(Self, Committer), CommitError> {
-        let Opening { holder, destinations, moment, expires_at, store, mut live, performs, .. } = opening;
-        let (bounds, anchor) = (opening.bounds, opening.anchor);
-        let leases = store.acquire(&holder, moment.now, expires_at)?;
-        let lease_for_ms = expires_at.0.saturating_sub(moment.now.0);
-        let mut newest = leases.iter().filter_map(perdura_store::Lease::steady_at).max();
-        // Whoever held them went on for no longer without saying so.
-        let newest_max = newest.map(|at| at.after_ms(lease_for_ms));
-        let shards: Vec<Shard> = leases.iter().map(perdura_store::Lease::shard).collect();
-        let destinations = match store.restored_at() {
-            Some(at) => Arc::new(Restored { inner: destinations, at }),
-            None => destinations,
-        };
-        let room = Room::within(bounds);
-        let mut node = Self {
-            reader: store.reader()?,
-            timers: Timers::new(&shards),
-            shards,
-            shard_count: store.shards(),
-            library: Library::within(room.library_bytes_max()),
-            rebuilding: Rebuilding { destinations, now: moment.now },
-            opened_at: moment.now,
-            performs,
-            slots: ById::default(),
-            watchers: Watchers::default(),
-            activities: Activities::default(),
-            errands: VecDeque::new(),
-            undone: Vec::new(),
-            resuming: Vec::new(),
-            slept: BTreeSet::new(),
-            unresumed: BTreeSet::new(),
-            names: BTreeMap::new(),
-            ready: Ready::default(),
-            gathered: Vec::new(),
-            anchor: Anchor::default(),
-            stale: Vec::new(),
-            unread: Vec::new(),
-            room,
-            shows_at: moment.steady.after_ms(SHOW_EVERY_MS),
-            parked: 0,
-            map_runs: MapRuns::default(),
-            tickets: moment.entropy,
-        };
-        if performs {
-            node.search_map_runs();
-            for shard in node.shards.clone() {
-                if !node.reader.waiting(shard, None, 1)?.is_empty() {
-                    node.resuming.push((shard, None));
-                }
-            }
-        }
-        let mut committer = Committer::new(node.shard_count);
-        for lease in leases {
-            let mut recovery = store.recover(&lease)?;
-            // Before the journal goes on without them.
-            if !recovery.aside.is_empty() {
-                store.set_aside(&lease, &std::mem::take(&mut recovery.aside))?;
-            }
-            let (mut aside, mut unreadable) = (Vec::new(), Vec::new());
-            node.room.running += recovery.totals.running();
-            let shard = lease.shard();
-            committer.hold(lease.clone(), &recovery);
-            for (execution, what) in &recovery.damaged {
-                tracing::error!(execution = execution.map(tracing::field::display), what, "damaged");
-                if let Some(execution) = execution {
-                    node.park_unreadable(*execution, what.as_str().into());
-                }
-            }
-            let mut is_put_off = false;
-            for stored in recovery.executions {
-                let (id, base) = (stored.execution, base_of(&stored));
-                let left = node.recover(stored, &mut committer, (&mut live, &moment))?;
-                unreadable.extend(base.filter(|_| !left.is_empty()));
-                aside.extend(left);
-                let running = node.slots.get(&id).and_then(|slot| slot.running.as_ref());
-                // Histories are told by the wall, which may have been wrong.
-                let last_at = running.map(|running| running.execution.last_at());
-                let is_plausible = |at: &Timestamp| newest_max.is_none_or(|most| *at <= most);
-                newest = newest.max(last_at.filter(is_plausible));
-                is_put_off |= committer.gathered() > 0;
-                if committer.gathered_bytes() > PUT_OFF_BYTES {
-                    Self::put_off(&mut committer, store)?;
-                }
-            }
-            if !aside.is_empty() {
-                store.set_aside(&lease, &aside)?;
-                committer.unpin(shard, &unreadable);
-            }
-            Self::put_off(&mut committer, store)?;
-            if is_put_off && node.resuming.iter().all(|(of, _)| *of != shard) {
-                node.resuming.push((shard, None));
-            }
-        }
-        node.anchor = anchor.unwrap_or_else(|| Anchor::begin(&moment, newest));
-        node.shows_at = node.shows_at.after_ms(node.anchor.ahead_ms());
-        Ok((node, committer))
-    }
-
-    /// Rebuilds one. What is to be set aside of it, should that not be possible.
-    fn recover(
-        &mut self,
-        stored: perdura_store::Recovered,
-        committer: &mut Committer,
-        (live, moment): (&mut Live, &Moment),
-    ) -> Result<Vec<Aside>, Failure> {
-        let id = stored.execution;
-        let turns = stored.turns.clone();
-        match rebuild(stored, &mut self.library, &mut *self.reader, &self.rebuilding) {
-            // There is no room for it now: it sleeps until there is.
-            Ok(running) if self.performs && !self.has_room() && !live.calls.contains_key(&id) => {
-                committer.rest_on_journal(&running);
-                self.room.nest(id, running.nesting.filter(|_| !running.execution.is_ended()));
-                committer.add(Item { is_put_off: true, ..Item::as_it_is(Box::new(running), moment) });
-            }
-            Ok(running) => {
-                committer.rest_on_journal(&running);
-                let is_ended = running.execution.is_ended();
-                self.asks_for_parent(&running);
-                self.install(running);
-                let slot = self.slots.get_mut(&id).expect("it was just installed");
-                slot.live = live.calls.remove(&id).into_iter().flatten().collect();
-                match slot.child {
-                    _ if is_ended || !self.performs => {}
-                    Some(child) => self.await_run(id, child),
-                    None => slot.inbox.push_back(Queued { input: Input::Resume, reply: ReplyTo::Nobody }),
-                }
-                let slot = self.slots.get_mut(&id).expect("it was just installed");
-                for (by, outcome) in live.answers.remove(&id).into_iter().flatten() {
-                    let input = Input::TaskOutcome { by, outcome };
-                    slot.inbox.push_back(Queued { input, reply: ReplyTo::Nobody });
-                }
-                self.make_ready(id);
-            }
-            Err(Unreadable::Damaged(damage)) => {
-                self.park_unreadable(id, damage.0.into());
-                return Ok(Aside::of(id, &turns));
-            }
-            // The journal would go on without it, and forget what it needs: better not to open at all.
-            Err(Unreadable::Unavailable(failure)) => return Err(failure),
-        }
-        Ok(Vec::new())
-    }
-
-    /// Writes those for which there is no room.
-    fn put_off(committer: &mut Committer, store: &mut dyn Store) -> Result<(), CommitError> {
-        if let Some(prepared) = committer.hand_over() {
-            let put_off = prepared.len();
-            prepared.write(store)?;
-            tracing::info!(put_off, "there is no room in memory: they go on as soon as there is");
-        }
-        Ok(())
-    }
-
     /// Takes in what arrived.
     pub fn take(&mut self, message: Message, moment: &Moment) {
         let moment = &self.anchor.see(moment);

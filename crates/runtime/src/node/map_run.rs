@@ -5,30 +5,26 @@
 //! million of them neither keep others waiting nor wait for ever.
 
 mod ending;
+mod run;
 
 use super::start::NewExecution;
 use super::{Deed, Node, Queued, ReplyTo};
 use crate::committer::MapRunNews;
 use crate::fetch::{Fetch, Fetched, Recalled, Ticket, Wanted};
-use crate::items::{Fed, Source};
 use crate::message::{AdjustError, InputError, MapRunChange, Reply, Unavailable};
 use ending::{Ending, Search};
-use perdura_engine::asl::error::{ITEM_READER, RUNTIME};
-use perdura_engine::asl::machine::Machine;
+use perdura_engine::asl::error::RUNTIME;
 use perdura_engine::{
-    By, Child, ExecutionId, Fault, Identity, Input, MapRun, MapRunBounds, MapRunCounts, MapRunOrder,
-    MapRunOutcome, Moment, Next, Status, TURN_WORK_MAX,
+    By, Child, ExecutionId, Fault, Input, MapRun, MapRunBounds, MapRunCounts, MapRunOrder, MapRunOutcome,
+    Moment, Next, Status, TURN_WORK_MAX,
 };
-use perdura_store::{ChildOf, MachineId, MapRunRow, Nesting, RevisionId, Shard};
+use perdura_store::{ChildOf, MapRunRow, Nesting, Shard};
+use run::{Ordered, Parent, Run, Stage};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-/// How many items a run takes before they are made into children.
-const ITEMS_AHEAD: usize = 4_096;
-/// In how many batches they may be on their way.
-const BATCHES_AHEAD: usize = 4;
 /// How many children one run starts before another has its turn.
 const START_AT_ONCE: usize = 32;
 /// How many children are started even if others wait to be decided. Children that take much work to make count for more.
@@ -92,132 +88,6 @@ impl MapRuns {
         if is_eager.is_some_and(|is_eager| !std::mem::replace(is_eager, true)) {
             self.eager.push_back(id);
         }
-    }
-}
-
-/// A Map Run under way.
-struct Run {
-    ticket: Ticket,
-    parent: Parent,
-    map: MapRun,
-    stage: Stage,
-    is_eager: bool,
-    /// Permits for the reader of its items.
-    room: Arc<Semaphore>,
-    /// How many batches it may still give.
-    batches: usize,
-    /// As it is written.
-    row: MapRunRow,
-    /// What is to be redriven and could not be read.
-    unread: Vec<u32>,
-    /// Changes of its bounds that came before it knew those that it had.
-    changes: Vec<(MapRunChange, Reply<Result<(), AdjustError>>)>,
-}
-
-/// A run that is asked for.
-#[derive(Clone)]
-struct Ordered {
-    parent: Parent,
-    machine: Arc<Machine>,
-    order: Box<MapRunOrder>,
-}
-
-/// The execution that waits for a run.
-#[derive(Clone)]
-struct Parent {
-    identity: Identity,
-    machine: MachineId,
-    revision: RevisionId,
-    /// How many of its line were let in without a place, down to it.
-    depth: u32,
-}
-
-/// What a run is doing.
-enum Stage {
-    /// It asks which children it has. Those that are in memory now need not have a row yet; meanwhile some end or fall
-    /// asleep.
-    Recalling { here: Vec<u32>, ended: Vec<(u32, Status)> },
-    /// Children run.
-    Spreading,
-    /// All children have ended, and what they gave is being gathered.
-    Gathering,
-    /// It is over, and its parent is to be told.
-    Telling(MapRunOutcome),
-}
-
-impl Drop for Run {
-    fn drop(&mut self) {
-        self.room.close();
-    }
-}
-
-impl Run {
-    fn order(&self) -> &MapRunOrder {
-        self.map.order()
-    }
-
-    fn child(&self, index: u32) -> ExecutionId {
-        ExecutionId::of_child(&self.order().key, u64::from(index))
-    }
-
-    fn row(&self) -> MapRunRow {
-        let mut counts = self.map.counts();
-        // One that was taken up again comes to its items once more.
-        counts.items.total = counts.items.total.max(self.row.counts.items.total);
-        MapRunRow { counts, bounds: self.map.bounds(), ..self.row.clone() }
-    }
-
-    fn is_recalling(&self) -> bool {
-        matches!(self.stage, Stage::Recalling { .. })
-    }
-
-    fn children_under_way(&self) -> Vec<ExecutionId> {
-        self.map.under_way().map(|index| self.child(index)).collect()
-    }
-
-    fn ended(&mut self, index: u32, status: Status) {
-        match &mut self.stage {
-            Stage::Recalling { ended, .. } => ended.push((index, status)),
-            Stage::Spreading => self.map.child_ended(index, status),
-            Stage::Gathering | Stage::Telling(_) => {}
-        }
-    }
-
-    /// The reader of its items may give more.
-    fn take_more_items(&mut self) {
-        if matches!(self.stage, Stage::Spreading) && self.map.waiting_items() < ITEMS_AHEAD {
-            self.room.add_permits(BATCHES_AHEAD - self.batches);
-            self.batches = BATCHES_AHEAD;
-        }
-    }
-
-    /// What came of its items; the fault with which it cannot go on.
-    fn fed(&mut self, fed: Fed) -> Result<(), Fault> {
-        match fed {
-            Fed::From(Source { name, version }) => match &self.row.source_version {
-                Some(before) if *before != version => {
-                    let cause = format!(
-                        "The items of the Map Run come from {name}, which has changed since the run began: it was \
-                         {before}, and is {version}. Start a new execution."
-                    );
-                    return Err(Fault::new(ITEM_READER, cause));
-                }
-                _ => {
-                    self.map.comes_from(name);
-                    self.row.source_version = Some(version);
-                }
-            },
-            Fed::Items(items) => {
-                self.batches = self.batches.saturating_sub(1);
-                self.map.offer(items);
-            }
-            Fed::End(Ok(())) => self.map.no_more_items(),
-            Fed::End(Err(fault)) => match self.stage {
-                Stage::Recalling { .. } | Stage::Spreading => return Err(fault),
-                Stage::Gathering | Stage::Telling(_) => {}
-            },
-        }
-        Ok(())
     }
 }
 

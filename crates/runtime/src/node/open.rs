@@ -1,0 +1,230 @@
+//! Opening: the Shards that can be had are taken, and what ran on them is rebuilt.
+
+use super::activities::Activities;
+use super::anchor::Anchor;
+use super::map_run::MapRuns;
+use super::ready::Ready;
+use super::room::{Bounds, Room};
+use super::watchers::Watchers;
+use super::{ById, Node, Queued, ReplyTo, SHOW_EVERY_MS};
+use crate::committer::{Committer, Item, base_of};
+use crate::library::Library;
+use crate::running::{Rebuilding, Unreadable, rebuild};
+use crate::timers::Timers;
+use perdura_engine::asl::json::Payload;
+use perdura_engine::asl::resource::Resource;
+use perdura_engine::{
+    Attempt, By, Destinations, EffectKey, ExecutionId, Input, Moment, Outcome, Policy, StrandId, Timestamp,
+};
+use perdura_store::{Aside, CommitError, Failure, Shard, Store};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+/// What finds no room at the start is written in groups of about this size.
+const PUT_OFF_BYTES: u64 = 4 * 1024 * 1024;
+
+/// Policies over data that was restored from a backup.
+struct Restored {
+    inner: Arc<dyn Destinations>,
+    at: Timestamp,
+}
+
+impl Destinations for Restored {
+    fn policy(&self, resource: &Resource, input: &Payload) -> Policy {
+        self.inner.policy(resource, input)
+    }
+
+    fn restored_at(&self) -> Option<Timestamp> {
+        Some(self.at)
+    }
+}
+
+/// What this process has in hand, for a node that is opened again in it.
+#[derive(Clone, Debug, Default)]
+pub struct Live {
+    /// Calls under way.
+    pub calls: BTreeMap<ExecutionId, Vec<LiveCall>>,
+    /// Answers that came and are not on disk: their calls need not be made again.
+    pub answers: BTreeMap<ExecutionId, Vec<(By, Outcome)>>,
+}
+
+/// One attempt of a call that a process makes.
+pub type LiveCall = (StrandId, EffectKey, Attempt);
+
+/// What a node is opened with.
+pub struct Opening<'a> {
+    /// Who opens it.
+    pub holder: Arc<str>,
+    /// The policies of those who are called.
+    pub destinations: Arc<dyn Destinations>,
+    /// Now.
+    pub moment: Moment,
+    /// Until when the Leases are good.
+    pub expires_at: Timestamp,
+    /// Where it reads and writes.
+    pub store: &'a mut dyn Store,
+    /// What this process has in hand already.
+    pub live: Live,
+    /// Whether this process performs effects; one that does not leaves what is under way to the next.
+    pub performs: bool,
+    /// How much it may hold.
+    pub bounds: Bounds,
+    /// The steady time of the node that this process had before; `None`: the process begins.
+    pub anchor: Option<Anchor>,
+}
+
+impl Node {
+    /// Takes the Shards that can be had, and rebuilds what ran on them.
+    pub fn open(opening: Opening<'_>) -> Result<(Self, Committer), CommitError> {
+        let Opening { holder, destinations, moment, expires_at, store, mut live, performs, .. } = opening;
+        let (bounds, anchor) = (opening.bounds, opening.anchor);
+        let leases = store.acquire(&holder, moment.now, expires_at)?;
+        let lease_for_ms = expires_at.0.saturating_sub(moment.now.0);
+        let mut newest = leases.iter().filter_map(perdura_store::Lease::steady_at).max();
+        // Whoever held them went on for no longer without saying so.
+        let newest_max = newest.map(|at| at.after_ms(lease_for_ms));
+        let shards: Vec<Shard> = leases.iter().map(perdura_store::Lease::shard).collect();
+        let destinations = match store.restored_at() {
+            Some(at) => Arc::new(Restored { inner: destinations, at }),
+            None => destinations,
+        };
+        let room = Room::within(bounds);
+        let mut node = Self {
+            reader: store.reader()?,
+            timers: Timers::new(&shards),
+            shards,
+            shard_count: store.shards(),
+            library: Library::within(room.library_bytes_max()),
+            rebuilding: Rebuilding { destinations, now: moment.now },
+            opened_at: moment.now,
+            performs,
+            slots: ById::default(),
+            watchers: Watchers::default(),
+            activities: Activities::default(),
+            errands: VecDeque::new(),
+            undone: Vec::new(),
+            resuming: Vec::new(),
+            slept: BTreeSet::new(),
+            unresumed: BTreeSet::new(),
+            names: BTreeMap::new(),
+            ready: Ready::default(),
+            gathered: Vec::new(),
+            anchor: Anchor::default(),
+            stale: Vec::new(),
+            unread: Vec::new(),
+            room,
+            shows_at: moment.steady.after_ms(SHOW_EVERY_MS),
+            parked: 0,
+            map_runs: MapRuns::default(),
+            tickets: moment.entropy,
+        };
+        if performs {
+            node.search_map_runs();
+            for shard in node.shards.clone() {
+                if !node.reader.waiting(shard, None, 1)?.is_empty() {
+                    node.resuming.push((shard, None));
+                }
+            }
+        }
+        let mut committer = Committer::new(node.shard_count);
+        for lease in leases {
+            let mut recovery = store.recover(&lease)?;
+            // Before the journal goes on without them.
+            if !recovery.aside.is_empty() {
+                store.set_aside(&lease, &std::mem::take(&mut recovery.aside))?;
+            }
+            let (mut aside, mut unreadable) = (Vec::new(), Vec::new());
+            node.room.running += recovery.totals.running();
+            let shard = lease.shard();
+            committer.hold(lease.clone(), &recovery);
+            for (execution, what) in &recovery.damaged {
+                tracing::error!(execution = execution.map(tracing::field::display), what, "damaged");
+                if let Some(execution) = execution {
+                    node.park_unreadable(*execution, what.as_str().into());
+                }
+            }
+            let mut is_put_off = false;
+            for stored in recovery.executions {
+                let (id, base) = (stored.execution, base_of(&stored));
+                let left = node.recover(stored, &mut committer, (&mut live, &moment))?;
+                unreadable.extend(base.filter(|_| !left.is_empty()));
+                aside.extend(left);
+                let running = node.slots.get(&id).and_then(|slot| slot.running.as_ref());
+                // Histories are told by the wall, which may have been wrong.
+                let last_at = running.map(|running| running.execution.last_at());
+                let is_plausible = |at: &Timestamp| newest_max.is_none_or(|most| *at <= most);
+                newest = newest.max(last_at.filter(is_plausible));
+                is_put_off |= committer.gathered() > 0;
+                if committer.gathered_bytes() > PUT_OFF_BYTES {
+                    Self::put_off(&mut committer, store)?;
+                }
+            }
+            if !aside.is_empty() {
+                store.set_aside(&lease, &aside)?;
+                committer.unpin(shard, &unreadable);
+            }
+            Self::put_off(&mut committer, store)?;
+            if is_put_off && node.resuming.iter().all(|(of, _)| *of != shard) {
+                node.resuming.push((shard, None));
+            }
+        }
+        node.anchor = anchor.unwrap_or_else(|| Anchor::begin(&moment, newest));
+        node.shows_at = node.shows_at.after_ms(node.anchor.ahead_ms());
+        Ok((node, committer))
+    }
+
+    /// Rebuilds one. What is to be set aside of it, should that not be possible.
+    pub(super) fn recover(
+        &mut self,
+        stored: perdura_store::Recovered,
+        committer: &mut Committer,
+        (live, moment): (&mut Live, &Moment),
+    ) -> Result<Vec<Aside>, Failure> {
+        let id = stored.execution;
+        let turns = stored.turns.clone();
+        match rebuild(stored, &mut self.library, &mut *self.reader, &self.rebuilding) {
+            // There is no room for it now: it sleeps until there is.
+            Ok(running) if self.performs && !self.has_room() && !live.calls.contains_key(&id) => {
+                committer.rest_on_journal(&running);
+                self.room.nest(id, running.nesting.filter(|_| !running.execution.is_ended()));
+                committer.add(Item { is_put_off: true, ..Item::as_it_is(Box::new(running), moment) });
+            }
+            Ok(running) => {
+                committer.rest_on_journal(&running);
+                let is_ended = running.execution.is_ended();
+                self.asks_for_parent(&running);
+                self.install(running);
+                let slot = self.slots.get_mut(&id).expect("it was just installed");
+                slot.live = live.calls.remove(&id).into_iter().flatten().collect();
+                match slot.child {
+                    _ if is_ended || !self.performs => {}
+                    Some(child) => self.await_run(id, child),
+                    None => slot.inbox.push_back(Queued { input: Input::Resume, reply: ReplyTo::Nobody }),
+                }
+                let slot = self.slots.get_mut(&id).expect("it was just installed");
+                for (by, outcome) in live.answers.remove(&id).into_iter().flatten() {
+                    let input = Input::TaskOutcome { by, outcome };
+                    slot.inbox.push_back(Queued { input, reply: ReplyTo::Nobody });
+                }
+                self.make_ready(id);
+            }
+            Err(Unreadable::Damaged(damage)) => {
+                self.park_unreadable(id, damage.0.into());
+                return Ok(Aside::of(id, &turns));
+            }
+            // The journal would go on without it, and forget what it needs: better not to open at all.
+            Err(Unreadable::Unavailable(failure)) => return Err(failure),
+        }
+        Ok(Vec::new())
+    }
+
+    /// Writes those for which there is no room.
+    pub(super) fn put_off(committer: &mut Committer, store: &mut dyn Store) -> Result<(), CommitError> {
+        if let Some(prepared) = committer.hand_over() {
+            let put_off = prepared.len();
+            prepared.write(store)?;
+            tracing::info!(put_off, "there is no room in memory: they go on as soon as there is");
+        }
+        Ok(())
+    }
+}
