@@ -4,7 +4,7 @@
 //! of its own; it stands below the step's. A redriven execution is told again as a whole, with the same ids.
 
 use super::span_of;
-use crate::handle::resource;
+use crate::commands::resource;
 use perdura_engine::asl::machine::StateIx;
 use perdura_engine::{
     EffectKey, Event, EventKind, ExecutionId, Fault, Identity, Note, Record, Round, StateType, Status,

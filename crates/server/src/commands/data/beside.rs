@@ -2,7 +2,7 @@
 
 use super::Data;
 use crate::Refusal;
-use crate::handle::activities::no_server;
+use crate::commands::activities::no_server;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken};
 use perdura_runtime::{RealClock, Start, Started, Taken, View};

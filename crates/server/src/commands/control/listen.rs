@@ -1,8 +1,8 @@
 //! The side that answers. Each connection is on its own: one that is slow, silent or wrong costs nothing but itself.
 
 use super::{LINE_BYTES_MAX, Request};
+use crate::commands::activities;
 use crate::data::Served;
-use crate::handle::activities;
 use crate::places::{NotDone, Pool};
 use crate::seldom::Seldom;
 use crate::sfn::is_large;

@@ -5,7 +5,7 @@
 
 use super::Data;
 use crate::Refusal;
-use crate::handle::activities::no_server;
+use crate::commands::activities::no_server;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::asl::resource::Resource;

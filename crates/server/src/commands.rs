@@ -1,20 +1,28 @@
-//! The one place where a request becomes a verb of the runtime or a look at the store.
+//! What the command line asks, and who answers it.
+//!
+//! [`control`] has the questions, the answers and the socket between them. [`data`] is the data as a server, a command
+//! that holds it, or a command that only looks at it can be asked. [`handle`] leads from one to the other: what each
+//! command does stands in a file named after its noun, and is the same whoever has the data.
 
 pub(crate) mod activities;
+pub mod control;
+pub mod data;
 mod executions;
 mod find;
+pub mod fold;
 mod history;
 mod ledger;
 mod machines;
+mod refusal;
 mod registry;
 mod trace;
 mod upkeep;
 
+pub use refusal::{Refusal, RefusalKind};
 pub(crate) use trace::resource;
 
-use crate::Refusal;
-use crate::control::{Answer, Request};
-use crate::data::Data;
+use control::{Answer, Request};
+use data::Data;
 use perdura_engine::{Fault, Outcome};
 
 /// The most rows of a list.
