@@ -236,7 +236,7 @@ fn part_of(machine: &str) -> Result<(&str, Option<&str>), ArnError> {
 }
 
 /// The Map Run of one label in one machine: `arn:…:mapRun:MACHINE/LABEL:UNIQUE`.
-pub(crate) fn map_run(machine_arn: &str, label: &str, unique: &str) -> String {
+pub(crate) fn map_run(machine_arn: &str, label: &str, unique: Uuid) -> String {
     format!("{}/{label}:{unique}", machine_arn.replacen(":stateMachine:", ":mapRun:", 1))
 }
 

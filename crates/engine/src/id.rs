@@ -86,28 +86,69 @@ fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp
     }
 }
 
-/// Which execution: time and chance, never a name or a counter, because names come back and a restored backup
+/// A fixed slice of all executions. An id carries it in its last 16 bits, so whoever has an id, a token or a key knows who
+/// takes its Turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Shard(pub u16);
+
+impl Shard {
+    /// Where an execution belongs, in an installation with this many Shards.
+    pub fn of(execution: ExecutionId, shards: u16) -> Self {
+        Self(last_bits(execution.0) % shards.max(1))
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "shard {}", self.0)
+    }
+}
+
+fn last_bits(id: Uuid) -> u16 {
+    id.as_u128() as u16
+}
+
+/// Which execution: time, chance and a Shard, never a name or a counter, because names come back and a restored backup
 /// would count again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ExecutionId(Uuid);
 
 impl ExecutionId {
-    /// From 128 random bits.
+    /// From 128 random bits. What follows from it does not stay on its Shard.
     pub fn from_random(bits: u128) -> Self {
         Self(uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid())
     }
 
-    /// One that begins now: its time in milliseconds, then 74 random bits (RFC 9562, version 7). Ids of one time lie
+    /// One that begins now: its time in milliseconds, 58 random bits, its Shard (RFC 9562, version 8). Ids of one time lie
     /// close together in an index, so that a store with a million executions is no slower than an empty one.
-    pub fn beginning(at: Timestamp, bits: u128) -> Self {
-        let mut random = [0; 10];
-        random.copy_from_slice(&bits.to_be_bytes()[..10]);
-        Self(uuid::Builder::from_unix_timestamp_millis(at.0.unsigned_abs(), &random).into_uuid())
+    pub fn beginning(at: Timestamp, shard: Shard, bits: u64) -> Self {
+        let id = u128::from(at.0.unsigned_abs()) << 80 | u128::from(bits) << 16 | u128::from(shard.0);
+        Self(uuid::Builder::from_custom_bytes(id.to_be_bytes()).into_uuid())
     }
 
     /// The child that a step starts for one item: the same key and index give the same child, whatever crashes.
     pub fn of_child(parent: &EffectKey, index: u64) -> Self {
-        Self(Uuid::new_v5(&NAMESPACE, format!("{}:{index}", parent.readable()).as_bytes()))
+        let name = Uuid::new_v5(&NAMESPACE, format!("{}:{index}", parent.readable()).as_bytes());
+        match parent.execution() {
+            Some(parent) if parent.carries_its_shard() => Self(parent.on_its_shard(name)),
+            // It began before ids carried Shards, and finds the children that it has.
+            _ => Self(name),
+        }
+    }
+
+    /// The id of something else that belongs to this execution, from 128 random bits.
+    pub(crate) fn own(self, bits: u128) -> Uuid {
+        let id = Self::from_random(bits).0;
+        if self.carries_its_shard() { self.on_its_shard(id) } else { id }
+    }
+
+    fn carries_its_shard(self) -> bool {
+        self.0.get_version_num() == 8
+    }
+
+    fn on_its_shard(self, id: Uuid) -> Uuid {
+        let bits = id.as_u128() & !0xffff | u128::from(last_bits(self.0));
+        uuid::Builder::from_custom_bytes(bits.to_be_bytes()).into_uuid()
     }
 
     /// As it was stored.
@@ -411,17 +452,38 @@ mod tests {
             let row = format!("| `{}` | `{}` |", key.readable(), key.wire());
             assert!(docs.contains(&row), "docs/keys.md lacks this row:\n{row}");
         }
-        let child = ExecutionId::of_child(&key("Batch", "", 1, 1), 41);
-        let row = format!("| `{}:41` | `{child}` |", key("Batch", "", 1, 1).readable());
-        assert!(docs.contains(&row), "docs/keys.md lacks this row:\n{row}");
+        let batch = StepPlace { state: "Batch", place: "", visit: 1 };
+        let carrying = ExecutionId::beginning(Timestamp(1_700_000_000_000), Shard(41), 0x0123_4567_89ab_cdef);
+        for parent in [EffectKey::new(carrying, &batch, Round::FIRST), key("Batch", "", 1, 1)] {
+            let child = ExecutionId::of_child(&parent, 41);
+            let row = format!("| `{}:41` | `{child}` |", parent.readable());
+            assert!(docs.contains(&row), "docs/keys.md lacks this row:\n{row}");
+        }
+    }
+
+    #[test]
+    fn a_child_and_what_follows_from_it_stay_on_the_shard_of_the_parent() {
+        for shard in [0, 1, 63, u16::MAX].map(Shard) {
+            let parent = ExecutionId::beginning(Timestamp(1_700_000_000_000), shard, 7);
+            let key = |of| EffectKey::new(of, &StepPlace { state: "A", place: "", visit: 1 }, Round::FIRST);
+            let child = ExecutionId::of_child(&key(parent), 3);
+            let grandchild = ExecutionId::of_child(&key(child), 0);
+            let run = ExecutionId(parent.own(u128::MAX));
+            for id in [parent, child, grandchild, run] {
+                assert_eq!(Shard::of(id, u16::MAX), Shard(shard.0 % u16::MAX), "{id}");
+                assert_eq!((id.0.get_version_num(), id.0.get_variant()), (8, uuid::Variant::RFC4122), "{id}");
+            }
+            assert!(
+                parent != child && child != grandchild && ExecutionId::of_child(&key(parent), 4) != child
+            );
+        }
     }
 
     #[test]
     fn ids_of_a_later_time_come_later_and_no_two_are_the_same() {
-        let ids = [(1_000, 7), (1_000, 8 << 64), (1_001, 0)]
-            .map(|(ms, bits)| ExecutionId::beginning(Timestamp(ms), bits << 48));
+        let ids = [(1_000, 9, 7), (1_000, 9, 8), (1_001, 0, 0)]
+            .map(|(ms, shard, bits)| ExecutionId::beginning(Timestamp(ms), Shard(shard), bits));
         assert!(ids[0] < ids[2] && ids[1] < ids[2] && ids[0] != ids[1], "{ids:?}");
-        assert_eq!(ids.map(|id| id.uuid().get_version_num()), [7; 3]);
     }
 
     #[test]

@@ -36,8 +36,8 @@ pub use effect::{BatcherOrder, Call, Effect, MapRunOrder, ReaderOrder, WriterOrd
 pub use event::{Event, EventKind, Fault, Iteration, Scheduled, StateType, TaskFamily};
 pub use execution::{Execution, NotRedrivable, Status};
 pub use id::{
-    Attempt, EffectKey, ExecutionId, Moment, Round, Secret, Seq, StepPlace, StrandId, TaskToken, Timestamp,
-    Wake,
+    Attempt, EffectKey, ExecutionId, Moment, Round, Secret, Seq, Shard, StepPlace, StrandId, TaskToken,
+    Timestamp, Wake,
 };
 pub use identity::{Identity, Limits, STATE_WORK_MAX, TURN_WORK_MAX};
 pub use input::{By, Certainty, Input, Outcome, Resolution};

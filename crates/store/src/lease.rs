@@ -4,27 +4,10 @@
 //! an [`Epoch`] that only grows, and a commit under an older Epoch is refused. The clock decides when a Lease
 //! may be taken over; the Epoch decides whether a commit counts. Safety never rests on clocks.
 
-use perdura_engine::{ExecutionId, Timestamp};
+pub use perdura_engine::Shard;
+use perdura_engine::Timestamp;
 use std::fmt;
 use std::sync::Arc;
-
-/// A fixed slice of all executions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Shard(pub u16);
-
-impl Shard {
-    /// Where an execution belongs, in an installation with this many Shards.
-    pub fn of(execution: ExecutionId, shards: u16) -> Self {
-        let bits = execution.uuid().as_u128();
-        Self(((bits ^ (bits >> 64)) as u64 % u64::from(shards.max(1))) as u16)
-    }
-}
-
-impl fmt::Display for Shard {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "shard {}", self.0)
-    }
-}
 
 /// Which grant of a Shard: each is higher than all before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

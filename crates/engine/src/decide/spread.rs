@@ -24,12 +24,12 @@ impl Turning<'_> {
         if let Some(run) = self.step(strand).map_run.clone() {
             return self.retry_map_run(strand, run);
         }
-        let unique = self.dice.uuid();
+        let unique = self.draft.base.identity.id.own(self.dice.throw());
         let label = match &map.mode {
             MapMode::Distributed { label: Some(label), .. } => label.clone(),
             _ => short_label(&state.name),
         };
-        let arn: Arc<str> = arn::map_run(&self.draft.base.identity.machine_arn, &label, &unique).into();
+        let arn: Arc<str> = arn::map_run(&self.draft.base.identity.machine_arn, &label, unique).into();
         let order = self.map_run_order(strand, MapRunId { arn: arn.clone(), began_at: self.now })?;
         self.emit(strand, EventKind::MapStateStarted { length: length(&order) });
         self.emit(strand, EventKind::MapRunStarted { arn });

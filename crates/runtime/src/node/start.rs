@@ -7,7 +7,7 @@ use crate::running::{Running, Unreadable};
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{EffectKey, Execution, ExecutionId, Identity, Input, Moment};
 use perdura_store::record::Begun;
-use perdura_store::{After, ChildOf, Failure, Filter, MachineId, Nesting, RevisionId, Shard};
+use perdura_store::{After, ChildOf, Failure, Filter, MachineId, Nesting, RevisionId};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -124,15 +124,13 @@ impl Node {
         self.make_ready(id);
     }
 
-    /// A new id on a Shard that is held here; `None` if there is none. Several starts that waited are let in at the same
+    /// A new id on a Shard that is held here; `None` if none is. Several starts that waited are let in at the same
     /// moment, so an id that was drawn from it already is passed over.
     fn draw_id(&self, moment: &Moment) -> Option<ExecutionId> {
-        let id = |step: u128| ExecutionId::beginning(moment.now, moment.entropy.wrapping_add(step << 48));
-        let is_held = |id: &ExecutionId| self.shards.contains(&Shard::of(*id, self.shard_count));
-        let is_new = |id: &ExecutionId| !self.slots.contains_key(id);
-        // One in as many falls on a Shard as there are; so many in vain means that none is held.
-        let tries = 64 * u128::from(self.shard_count) + self.slots.len() as u128;
-        (0..tries).map(id).find(|id| is_held(id) && is_new(id))
+        let bits = (moment.entropy >> 64) as u64;
+        let shard = *self.shards.get(moment.entropy as usize % self.shards.len().max(1))?;
+        let id = |step: u64| ExecutionId::beginning(moment.now, shard, bits.wrapping_add(step));
+        (0..).map(id).find(|id| !self.slots.contains_key(id))
     }
 
     pub(super) fn has_name(

@@ -63,7 +63,7 @@ pub(super) async fn test(api: &Api, request: Requested<'_>) -> Result<Value, Api
     let call = calling.call().clone();
     let longest = call.timeout_seconds.map_or(LONGEST, |seconds| LONGEST.min(Duration::from_secs(seconds)));
     let (outcome, exchange) = if let Some(tester) = &api.0.tester {
-        let execution = ExecutionId::beginning(moment.now, moment.entropy);
+        let execution = ExecutionId::from_random(moment.entropy);
         let trying = Trying { execution, call, reveals };
         let made = tokio::time::timeout(longest, tester(trying)).await;
         made.unwrap_or_else(|_elapsed| {
