@@ -20,13 +20,21 @@ pub use parse::{DEPTH_MAX, parse};
 pub use payload::Payload;
 pub use value::Value;
 
-/// Builds an object [`Value`] from literal keys: `object! {"a" => 1, "b" => "text"}`.
+/// Builds a [`Map`] from literal keys: `members! {"a" => 1, "b" => "text"}`.
 #[macro_export]
-macro_rules! object {
+macro_rules! members {
     ($($key:literal => $value:expr),* $(,)?) => {{
         #[allow(unused_mut)]
         let mut map = $crate::json::Map::new();
         $(map.insert($key, $crate::json::Value::from($value));)*
-        $crate::json::Value::from(map)
+        map
     }};
+}
+
+/// The same as an object [`Value`].
+#[macro_export]
+macro_rules! object {
+    ($($member:tt)*) => {
+        $crate::json::Value::from($crate::members! { $($member)* })
+    };
 }

@@ -4,6 +4,7 @@
 //! the store. `Api::call` is the only way in: HTTP brings requests here, and so does a Task that calls this very
 //! server. What each action does stands in a file named after its noun.
 
+mod actions;
 mod activities;
 mod calls;
 mod catalog;
@@ -165,16 +166,16 @@ impl Api {
     }
 
     async fn carry_out(&self, action: &str, body: Bytes, room: Option<Place>) -> Result<Value, ApiError> {
-        let (action, is_strict, bytes) = (find(action)?, self.0.is_strict, body.len());
+        let (action, is_strict, bytes) = (actions::find(action)?, self.0.is_strict, body.len());
         let request = self.computing(bytes, move || {
             let request = read(&body)?;
-            action.check(Requested::new(&request)?.members(), is_strict)?;
+            model::check(action.members, Requested::new(&request)?.members(), is_strict)?;
             Ok(request)
         });
         let request = request.await?;
         // A small one holds no more than its connection does anyway, and may have to wait for long.
         let asked = Asked::new(request, room.filter(|_| is_large(bytes)))?;
-        self.perform(action.name, asked).await
+        (action.carry_out)(self, asked).await
     }
 
     /// Carries out an action for a step of ours, which makes the same call again under the same key after a crash. A
@@ -195,9 +196,9 @@ impl Api {
 
     async fn call_own(&self, action: &str, request: Value) -> Result<Value, ApiError> {
         let called = async {
-            let (found, asked) = (find(action)?, Asked::new(request, None)?);
-            found.check(asked.requested().members(), self.0.is_strict)?;
-            self.perform(found.name, asked).await
+            let (found, asked) = (actions::find(action)?, Asked::new(request, None)?);
+            model::check(found.members, asked.requested().members(), self.0.is_strict)?;
+            (found.carry_out)(self, asked).await
         };
         let answer = called.await;
         self.0.calls.count(action, &answer);
@@ -217,50 +218,6 @@ impl Api {
     /// How often each action was called, and how that went.
     pub fn calls(&self) -> Vec<(&'static str, Went, u64)> {
         self.0.calls.counts()
-    }
-
-    async fn perform(&self, action: &'static str, asked: Asked) -> Result<Value, ApiError> {
-        let request = asked.requested();
-        match action {
-            "CreateActivity" => activities::create(self, request).await,
-            "CreateStateMachine" => machines::create(self, request).await,
-            "CreateStateMachineAlias" => versions::create_alias(self, request).await,
-            "DeleteActivity" => activities::delete(self, request).await,
-            "DeleteStateMachine" => machines::delete(self, request).await,
-            "DeleteStateMachineAlias" => versions::delete_alias(self, request).await,
-            "DeleteStateMachineVersion" => versions::delete_version(self, request).await,
-            "DescribeActivity" => activities::describe(self, request).await,
-            "DescribeExecution" => executions::describe(self, request).await,
-            "DescribeMapRun" => map_runs::describe(self, request).await,
-            "DescribeStateMachine" => machines::describe(self, request).await,
-            "DescribeStateMachineAlias" => versions::describe_alias(self, request).await,
-            "DescribeStateMachineForExecution" => machines::describe_for_execution(self, request).await,
-            "GetActivityTask" => activities::get_task(self, asked).await,
-            "GetExecutionHistory" => history::get(self, request).await,
-            "ListActivities" => activities::list(self, request).await,
-            "ListExecutions" => list::executions(self, request).await,
-            "ListMapRuns" => map_runs::list(self, request).await,
-            "ListStateMachineAliases" => versions::list_aliases(self, request).await,
-            "ListStateMachineVersions" => versions::list_versions(self, request).await,
-            "ListStateMachines" => machines::list(self, request).await,
-            "ListTagsForResource" => tags::list(self, request).await,
-            "PublishStateMachineVersion" => versions::publish(self, request).await,
-            "RedriveExecution" => executions::redrive(self, request).await,
-            "SendTaskFailure" => activities::fail(self, request).await,
-            "SendTaskHeartbeat" => activities::heartbeat(self, request).await,
-            "SendTaskSuccess" => activities::succeed(self, request).await,
-            "StartExecution" => executions::start(self, asked).await,
-            "StartSyncExecution" => executions::start_sync(self, asked).await,
-            "StopExecution" => executions::stop(self, request).await,
-            "TagResource" => tags::tag(self, request).await,
-            "TestState" => test_state::test(self, request).await,
-            "UntagResource" => tags::untag(self, request).await,
-            "UpdateMapRun" => map_runs::update(self, request).await,
-            "UpdateStateMachine" => machines::update(self, request).await,
-            "UpdateStateMachineAlias" => versions::update_alias(self, request).await,
-            "ValidateStateMachineDefinition" => machines::validate(self, request).await,
-            other => unreachable!("{other} is in the model and has no action"),
-        }
     }
 
     /// Whether AWS's limits hold.
@@ -284,12 +241,12 @@ impl Api {
 
 /// The names of all actions.
 pub fn actions() -> impl Iterator<Item = &'static str> {
-    model::ACTIONS.iter().map(|action| action.name)
+    actions::ACTIONS.iter().map(|action| action.name)
 }
 
-/// The action of this name.
-fn find(action: &str) -> Result<&'static model::Action, ApiError> {
-    model::find(action).ok_or_else(|| ApiError::new(Code::UnknownOperationException, ""))
+/// Whether an action can be called again without a second thought.
+pub(crate) fn only_asks(action: &str) -> bool {
+    actions::find(action).is_ok_and(|action| action.only_asks)
 }
 
 /// How many values a request may have, beside those in its documents, which are texts here. No action takes nearly as

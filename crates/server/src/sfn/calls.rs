@@ -1,7 +1,7 @@
 //! How often each action was called, and how that went.
 
+use super::actions::{ACTIONS, place};
 use super::error::ApiError;
-use super::model::ACTIONS;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How a call went.
@@ -48,7 +48,7 @@ impl Default for Calls {
 
 impl Calls {
     pub(super) fn count<T>(&self, action: &str, answer: &Result<T, ApiError>) {
-        if let Ok(at) = ACTIONS.binary_search_by(|known| known.name.cmp(action)) {
+        if let Some(at) = place(action) {
             self.0[at][Went::of(answer) as usize].fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -3,13 +3,13 @@
 use super::catalog::Entry;
 use super::error::{ApiError, Code};
 use super::locate::MachineArn;
-use super::machines::{deleting, object_of};
+use super::machines::deleting;
 use super::requested::{Asked, Requested};
 use super::{Api, seconds};
 use perdura_engine::asl::diagnostic::explain_data;
 use perdura_engine::asl::json::{Map, Payload, Value};
 use perdura_engine::asl::machine::MachineType;
-use perdura_engine::asl::object;
+use perdura_engine::asl::{members, object};
 use perdura_engine::{Execution, Fault, Input, Status, is_name};
 use perdura_runtime::card::Unstartable;
 use perdura_runtime::{Ending, Start, StartError, Started, Via};
@@ -58,7 +58,7 @@ pub(super) async fn start_sync(api: &Api, asked: Asked) -> Result<Value, ApiErro
     drop(room);
     let (Started { execution, arn, .. }, ending) = begun;
     let Ending { status, output, fault, started_at, ended_at } = ending.await?;
-    let mut shown = object_of(object! {
+    let mut shown = members! {
         "executionArn" => arn,
         "stateMachineArn" => api.0.arns.machine(&entry.head.name),
         "name" => name.unwrap_or_else(|| execution.to_string()),
@@ -66,7 +66,7 @@ pub(super) async fn start_sync(api: &Api, asked: Asked) -> Result<Value, ApiErro
         "stopDate" => seconds(ended_at),
         // A synchronous execution that somebody stops has failed, as far as its caller is concerned.
         "status" => if status == Status::Aborted { "FAILED" } else { status.name() },
-    });
+    };
     let took_ms = ended_at.0.saturating_sub(started_at.0).max(1);
     let billed_ms = (took_ms + BILLED_MS - 1) / BILLED_MS * BILLED_MS;
     shown.insert(
@@ -181,13 +181,13 @@ pub(super) async fn describe(api: &Api, request: Requested<'_>) -> Result<Value,
 
 fn shown(execution: &Execution, with_data: bool) -> Map {
     let identity = execution.identity();
-    let mut shown = object_of(object! {
+    let mut shown = members! {
         "executionArn" => identity.arn.clone(),
         "stateMachineArn" => identity.machine_arn.clone(),
         "name" => identity.name.clone(),
         "status" => execution.status().name(),
         "startDate" => seconds(execution.started_at()),
-    });
+    };
     if let Some(ended_at) = execution.ended_at() {
         shown.insert("stopDate", seconds(ended_at));
     }

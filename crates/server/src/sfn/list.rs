@@ -2,12 +2,11 @@
 
 use super::error::ApiError;
 use super::locate::{MachineArn, parse, wrong_resource};
-use super::machines::object_of;
 use super::requested::Requested;
 use super::{Api, seconds};
 use perdura_engine::asl::json::Value;
 use perdura_engine::asl::machine::{FlowIx, Kind, Machine, MachineType};
-use perdura_engine::asl::object;
+use perdura_engine::asl::members;
 use perdura_engine::{ExecutionId, Named, Status, Timestamp};
 use perdura_runtime::read_definition;
 use perdura_store::record::Begun;
@@ -160,13 +159,13 @@ impl Of {
         let name = summary.name.as_deref().map_or_else(|| summary.execution.to_string(), str::to_owned);
         let arns = &api.0.arns;
         let machine = self.run.as_ref().map_or(&self.machine, |run| &run.labelled);
-        let mut shown = object_of(object! {
+        let mut shown = members! {
             "executionArn" => arns.execution(machine, &name, self.kind, &summary.execution.to_string()),
             "stateMachineArn" => arns.machine(machine),
             "name" => name.as_str(),
             "status" => summary.status.name(),
             "startDate" => seconds(summary.started_at),
-        });
+        };
         if let Some(ended_at) = summary.ended_at {
             shown.insert("stopDate", seconds(ended_at));
         }

@@ -18,7 +18,7 @@ use super::{Api, seconds};
 use definition::{definition, kept, kind, type_name};
 use perdura_engine::asl::json::{Map, Value};
 use perdura_engine::asl::machine::MachineType;
-use perdura_engine::asl::object;
+use perdura_engine::asl::{members, object};
 use perdura_engine::is_name;
 use perdura_runtime::card::{Card, Most, Version};
 use perdura_store::{MachineRecord, NewRevision};
@@ -79,10 +79,10 @@ pub(super) async fn create(api: &Api, request: Requested<'_>) -> Result<Value, A
         })
         .await?
         .ok_or_else(|| ApiError::unavailable("the machine was deleted while it was made"))?;
-    let mut answer = object_of(object! {
+    let mut answer = members! {
         "stateMachineArn" => api.0.arns.machine(&entry.head.name),
         "creationDate" => seconds(entry.head.created_at),
-    });
+    };
     if publish {
         insert_version(api, &mut answer, &entry);
     }
@@ -193,7 +193,7 @@ pub(super) async fn update(api: &Api, request: Requested<'_>) -> Result<Value, A
         })
         .await?;
     let entry = entry.ok_or_else(|| ApiError::unavailable("the machine was deleted while it was changed"))?;
-    let mut answer = object_of(object! {"updateDate" => seconds(now)});
+    let mut answer = members! {"updateDate" => seconds(now)};
     if let Some(id) = entry.revision_id(entry.head.revision).filter(|_| before.is_some()) {
         answer.insert("revisionId", id);
     }
@@ -207,7 +207,7 @@ pub(super) async fn describe(api: &Api, request: Requested<'_>) -> Result<Value,
     let arn = request.required("stateMachineArn");
     let found = MachineArn::read(&api.0.arns, arn)?;
     let entry = api.machine(found.name()).await?.ok_or_else(|| ApiError::no_machine(arn))?;
-    let mut shown = object_of(object! {"stateMachineArn" => arn, "name" => entry.head.name.clone()});
+    let mut shown = members! {"stateMachineArn" => arn, "name" => entry.head.name.clone()};
     let (record, created_at) = match &found {
         MachineArn::Plain { .. } | MachineArn::Labelled { .. } => {
             (entry.record.clone(), entry.head.created_at)
@@ -251,11 +251,11 @@ pub(super) async fn describe_for_execution(api: &Api, request: Requested<'_>) ->
     let identity = begun.identity;
     let entry = api.machine(&record.name).await?;
     let name = identity.machine_arn.rsplit(':').next().unwrap_or_default();
-    let mut shown = object_of(object! {
+    let mut shown = members! {
         "stateMachineArn" => identity.machine_arn.clone(),
         "name" => record.name.clone(),
         "updateDate" => seconds(record.created_at),
-    });
+    };
     if let Some((_, label)) = name.split_once('/') {
         shown.insert("label", label);
     }
@@ -351,15 +351,5 @@ fn insert_version(api: &Api, answer: &mut Map, entry: &Entry) {
     let of_it = |version: &&Version| version.revision == entry.head.revision;
     if let Some(version) = entry.card.versions.iter().rev().find(of_it) {
         answer.insert("stateMachineVersionArn", api.0.arns.version(&entry.head.name, version.number));
-    }
-}
-
-/// The members of an object that was made as one.
-pub(super) fn object_of(value: Value) -> Map {
-    match value {
-        Value::Object(map) => Arc::unwrap_or_clone(map),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            unreachable!("only objects come here")
-        }
     }
 }

@@ -3,11 +3,10 @@
 use super::error::ApiError;
 use super::list::Pages;
 use super::locate::{parse, wrong_resource};
-use super::machines::object_of;
 use super::requested::Requested;
 use super::{Api, seconds};
 use perdura_engine::asl::json::{Number, Value};
-use perdura_engine::asl::object;
+use perdura_engine::asl::{members, object};
 use perdura_engine::{Named, Tally};
 use perdura_runtime::{AdjustError, MapRunChange};
 use perdura_store::MapRunRow;
@@ -29,7 +28,7 @@ pub(super) async fn describe(api: &Api, request: Requested<'_>) -> Result<Value,
     // They are written together, so that either all items are or none.
     let items_written = if *results_written > 0 { counts.items.total } else { 0 };
     let float = |value: f64| Value::Number(Number::Float(value));
-    let mut shown = object_of(object! {
+    let mut shown = members! {
         "mapRunArn" => run.arn.clone(),
         "executionArn" => begun.identity.arn,
         "status" => run.status.name(),
@@ -40,7 +39,7 @@ pub(super) async fn describe(api: &Api, request: Requested<'_>) -> Result<Value,
         "itemCounts" => tally(&counts.items, items_written),
         "executionCounts" => tally(&counts.children, *results_written),
         "redriveCount" => u64::from(run.redrives),
-    });
+    };
     if let Some(ended_at) = run.ended_at {
         shown.insert("stopDate", seconds(ended_at));
     }
@@ -74,12 +73,12 @@ pub(super) async fn list(api: &Api, request: Requested<'_>) -> Result<Value, Api
     let next = (runs.len() > after + most).then(|| (after + most).to_string());
     let shown = runs.into_iter().skip(after).take(most).map(|run| {
         let unlabelled = run.arn.rsplit_once(':').map_or(&*run.arn, |(machine, _)| machine);
-        let mut shown = object_of(object! {
+        let mut shown = members! {
             "executionArn" => arn,
             "mapRunArn" => run.arn.clone(),
             "stateMachineArn" => unlabelled.replacen(":mapRun:", ":stateMachine:", 1),
             "startDate" => seconds(run.started_at),
-        });
+        };
         if let Some(ended_at) = run.ended_at {
             shown.insert("stopDate", seconds(ended_at));
         }

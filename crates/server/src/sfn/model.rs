@@ -1,35 +1,24 @@
-//! The requests as the service's model has them: which members there are, and what they may be.
+//! Requests as the service's model has them: which members there are, and what they may be.
 //!
-//! One table says it for all 37 actions; one function holds a request to it. It complains as AWS does: about all that
+//! The table of actions says it for each; one function holds a request to it. It complains as AWS does: about all that
 //! is wrong at once, in the order of the table, and about a wrong type before anything else. Members that nobody knows
-//! are passed over. What the table does not say, that an ARN is one of ours or that a name is taken, is seen to by the
+//! are passed over. What the table does not say, that an ARN is one of ours or that a name is taken, is checked by the
 //! action itself.
-
-mod table;
 
 use super::error::{ApiError, Code};
 use perdura_engine::asl::json::{Map, Value};
 use std::fmt::Write;
 
-pub(super) use table::ACTIONS;
-
-/// An action.
-pub(super) struct Action {
-    pub(super) name: &'static str,
-    /// What it takes.
-    members: &'static [Member],
-}
-
 /// One member of a structure.
-struct Member {
-    name: &'static str,
-    is_required: bool,
-    shape: Shape,
+pub(super) struct Member {
+    pub(super) name: &'static str,
+    pub(super) is_required: bool,
+    pub(super) shape: Shape,
 }
 
 /// What a member may be.
 #[derive(Clone, Copy)]
-enum Shape {
+pub(super) enum Shape {
     /// Length in characters.
     Text {
         min: usize,
@@ -64,7 +53,7 @@ enum Shape {
 
 /// A pattern of the model.
 #[derive(Clone, Copy)]
-enum Pattern {
+pub(super) enum Pattern {
     AliasName,
     Printable,
     Ascii,
@@ -92,25 +81,17 @@ impl Pattern {
     }
 }
 
-/// An action by its name.
-pub(super) fn find(name: &str) -> Option<&'static Action> {
-    let at = ACTIONS.binary_search_by(|action| action.name.cmp(name)).ok()?;
-    Some(&ACTIONS[at])
-}
-
-impl Action {
-    /// Holds a request to the model.
-    pub(super) fn check(&self, request: &Map, is_strict: bool) -> Result<(), ApiError> {
-        types(request, self.members)?;
-        let mut complaints = Complaints { found: Vec::new(), is_strict };
-        complaints.structure(request, self.members, "");
-        match complaints.found.len() {
-            0 => Ok(()),
-            1 => Err(ApiError::invalid(format!("1 validation error detected: {}", complaints.found[0]))),
-            count => {
-                let all = complaints.found.join("; ");
-                Err(ApiError::invalid(format!("{count} validation errors detected: {all}")))
-            }
+/// Holds a request to the model.
+pub(super) fn check(members: &[Member], request: &Map, is_strict: bool) -> Result<(), ApiError> {
+    types(request, members)?;
+    let mut complaints = Complaints { found: Vec::new(), is_strict };
+    complaints.structure(request, members, "");
+    match complaints.found.len() {
+        0 => Ok(()),
+        1 => Err(ApiError::invalid(format!("1 validation error detected: {}", complaints.found[0]))),
+        count => {
+            let all = complaints.found.join("; ");
+            Err(ApiError::invalid(format!("{count} validation errors detected: {all}")))
         }
     }
 }
@@ -282,19 +263,13 @@ fn as_java(value: &Value, shape: &Shape) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sfn::actions::{ACTIONS, find};
     use perdura_engine::asl::json::parse;
 
     fn complaint(action: &str, request: &str, is_strict: bool) -> Option<String> {
         let Value::Object(request) = parse(request).unwrap() else { panic!("{request}") };
-        let checked = find(action).unwrap().check(&request, is_strict);
+        let checked = check(find(action).unwrap().members, &request, is_strict);
         checked.err().map(|error| format!("{}: {}", error.code.name(), error.message))
-    }
-
-    #[test]
-    fn actions_are_found_by_their_names() {
-        assert!(ACTIONS.is_sorted_by_key(|action| action.name), "they are searched by halving");
-        assert!(ACTIONS.iter().all(|action| find(action.name).is_some()));
-        assert!(find("startExecution").is_none());
     }
 
     #[test]

@@ -4,11 +4,11 @@ use super::catalog::{Change, Entry};
 use super::error::{ApiError, Code};
 use super::list::Pages;
 use super::locate::{MachineArn, wrong_resource};
-use super::machines::{deleting, object_of};
+use super::machines::deleting;
 use super::requested::Requested;
 use super::{Api, seconds};
 use perdura_engine::asl::json::Value;
-use perdura_engine::asl::object;
+use perdura_engine::asl::{members, object};
 use perdura_runtime::card::{AliasChange, Card, Route, Version};
 use std::sync::Arc;
 
@@ -136,13 +136,13 @@ pub(super) async fn describe_alias(api: &Api, request: Requested<'_>) -> Result<
             "weight" => u64::from(route.weight),
         }
     });
-    let mut shown = object_of(object! {
+    let mut shown = members! {
         "stateMachineAliasArn" => api.0.arns.alias(&name, &alias),
         "name" => alias.as_str(),
         "routingConfiguration" => routes.collect::<Vec<Value>>(),
         "creationDate" => seconds(known.created_at),
         "updateDate" => seconds(known.updated_at),
-    });
+    };
     if let Some(description) = &known.description {
         shown.insert("description", description.as_str());
     }

@@ -1,6 +1,35 @@
-//! The table: all 37 actions with their members, as the service's model has them.
+//! The table of all 37 actions: the name, the function that carries it out, and the members of its request, as the
+//! service's model has them. A new action is a row here and its function.
 
-use super::{Action, Member, Pattern, Shape};
+use super::error::{ApiError, Code};
+use super::model::{Member, Pattern, Shape};
+use super::requested::Asked;
+use super::{Api, activities, executions, history, list, machines, map_runs, tags, test_state, versions};
+use perdura_engine::asl::json::Value;
+use std::pin::Pin;
+
+/// An action.
+pub(super) struct Action {
+    pub(super) name: &'static str,
+    /// It changes nothing, so that a client may well call it again.
+    pub(super) only_asks: bool,
+    pub(super) carry_out: CarryOut,
+    pub(super) members: &'static [Member],
+}
+
+type CarryOut =
+    for<'a> fn(&'a Api, Asked) -> Pin<Box<dyn Future<Output = Result<Value, ApiError>> + Send + 'a>>;
+
+/// An action by its name.
+pub(super) fn find(name: &str) -> Result<&'static Action, ApiError> {
+    let at = place(name).ok_or_else(|| ApiError::new(Code::UnknownOperationException, ""))?;
+    Ok(&ACTIONS[at])
+}
+
+/// Where an action stands in the table.
+pub(super) fn place(name: &str) -> Option<usize> {
+    ACTIONS.binary_search_by(|action| action.name.cmp(name)).ok()
+}
 
 const fn text(min: usize, max: usize) -> Shape {
     Shape::Text { min, max, pattern: None, is_sensitive: false }
@@ -110,41 +139,67 @@ const STATE_CONFIGURATION: Shape = Shape::Object {
     ],
 };
 
-const fn action(name: &'static str, members: &'static [Member]) -> Action {
-    Action { name, members }
+const fn asks(name: &'static str, carry_out: CarryOut, members: &'static [Member]) -> Action {
+    Action { name, only_asks: true, carry_out, members }
+}
+
+const fn does(name: &'static str, carry_out: CarryOut, members: &'static [Member]) -> Action {
+    Action { name, only_asks: false, carry_out, members }
+}
+
+/// A function that reads the request.
+macro_rules! reads {
+    ($function:path) => {
+        |api, asked| Box::pin(async move { $function(api, asked.requested()).await })
+    };
+}
+
+/// A function that takes the request, and lets go of it before it waits.
+macro_rules! takes {
+    ($function:path) => {
+        |api, asked| Box::pin($function(api, asked))
+    };
 }
 
 /// All actions, by name.
 #[rustfmt::skip]
-pub(in crate::sfn) const ACTIONS: [Action; 37] = [
-    action("CreateActivity", &[need("name", NAME), may("tags", TAGS), may("encryptionConfiguration", ENCRYPTION)]),
-    action("CreateStateMachine", &[
+pub(super) static ACTIONS: [Action; 37] = [
+    does("CreateActivity", reads!(activities::create), &[
+        need("name", NAME), may("tags", TAGS), may("encryptionConfiguration", ENCRYPTION),
+    ]),
+    does("CreateStateMachine", reads!(machines::create), &[
         need("name", NAME), need("definition", DEFINITION), need("roleArn", ARN), may("type", MACHINE_TYPE),
         may("loggingConfiguration", LOGGING), may("tags", TAGS), may("tracingConfiguration", TRACING),
         may("publish", Shape::Flag), may("versionDescription", DESCRIPTION),
         may("encryptionConfiguration", ENCRYPTION),
     ]),
-    action("CreateStateMachineAlias", &[
+    does("CreateStateMachineAlias", reads!(versions::create_alias), &[
         may("description", DESCRIPTION), need("name", patterned(80, 1, Pattern::AliasName)),
         need("routingConfiguration", ROUTING),
     ]),
-    action("DeleteActivity", &[need("activityArn", ARN)]),
-    action("DeleteStateMachine", &[need("stateMachineArn", ARN)]),
-    action("DeleteStateMachineAlias", &[need("stateMachineAliasArn", ARN)]),
-    action("DeleteStateMachineVersion", &[need("stateMachineVersionArn", LONG_ARN)]),
-    action("DescribeActivity", &[need("activityArn", ARN)]),
-    action("DescribeExecution", &[need("executionArn", ARN), may("includedData", INCLUDED_DATA)]),
-    action("DescribeMapRun", &[need("mapRunArn", LONG_ARN)]),
-    action("DescribeStateMachine", &[need("stateMachineArn", ARN), may("includedData", INCLUDED_DATA)]),
-    action("DescribeStateMachineAlias", &[need("stateMachineAliasArn", ARN)]),
-    action("DescribeStateMachineForExecution", &[need("executionArn", ARN), may("includedData", INCLUDED_DATA)]),
-    action("GetActivityTask", &[need("activityArn", ARN), may("workerName", NAME)]),
-    action("GetExecutionHistory", &[
+    does("DeleteActivity", reads!(activities::delete), &[need("activityArn", ARN)]),
+    does("DeleteStateMachine", reads!(machines::delete), &[need("stateMachineArn", ARN)]),
+    does("DeleteStateMachineAlias", reads!(versions::delete_alias), &[need("stateMachineAliasArn", ARN)]),
+    does("DeleteStateMachineVersion", reads!(versions::delete_version), &[need("stateMachineVersionArn", LONG_ARN)]),
+    asks("DescribeActivity", reads!(activities::describe), &[need("activityArn", ARN)]),
+    asks("DescribeExecution", reads!(executions::describe), &[
+        need("executionArn", ARN), may("includedData", INCLUDED_DATA),
+    ]),
+    asks("DescribeMapRun", reads!(map_runs::describe), &[need("mapRunArn", LONG_ARN)]),
+    asks("DescribeStateMachine", reads!(machines::describe), &[
+        need("stateMachineArn", ARN), may("includedData", INCLUDED_DATA),
+    ]),
+    asks("DescribeStateMachineAlias", reads!(versions::describe_alias), &[need("stateMachineAliasArn", ARN)]),
+    asks("DescribeStateMachineForExecution", reads!(machines::describe_for_execution), &[
+        need("executionArn", ARN), may("includedData", INCLUDED_DATA),
+    ]),
+    does("GetActivityTask", takes!(activities::get_task), &[need("activityArn", ARN), may("workerName", NAME)]),
+    asks("GetExecutionHistory", reads!(history::get), &[
         need("executionArn", ARN), may("maxResults", PAGE_SIZE), may("reverseOrder", Shape::Flag),
         may("nextToken", PAGE_TOKEN), may("includeExecutionData", Shape::Flag),
     ]),
-    action("ListActivities", &[may("maxResults", PAGE_SIZE), may("nextToken", PAGE_TOKEN)]),
-    action("ListExecutions", &[
+    asks("ListActivities", reads!(activities::list), &[may("maxResults", PAGE_SIZE), may("nextToken", PAGE_TOKEN)]),
+    asks("ListExecutions", reads!(list::executions), &[
         may("stateMachineArn", ARN),
         may("statusFilter", Shape::OneOf(
             // As AWS lists them.
@@ -153,58 +208,87 @@ pub(in crate::sfn) const ACTIONS: [Action; 37] = [
         may("maxResults", PAGE_SIZE), may("nextToken", text(1, 3096)), may("mapRunArn", LONG_ARN),
         may("redriveFilter", Shape::OneOf(&["REDRIVEN", "NOT_REDRIVEN"])),
     ]),
-    action("ListMapRuns", &[need("executionArn", ARN), may("maxResults", PAGE_SIZE), may("nextToken", PAGE_TOKEN)]),
-    action("ListStateMachineAliases", &[
+    asks("ListMapRuns", reads!(map_runs::list), &[
+        need("executionArn", ARN), may("maxResults", PAGE_SIZE), may("nextToken", PAGE_TOKEN),
+    ]),
+    asks("ListStateMachineAliases", reads!(versions::list_aliases), &[
         need("stateMachineArn", ARN), may("nextToken", PAGE_TOKEN), may("maxResults", PAGE_SIZE),
     ]),
-    action("ListStateMachineVersions", &[
+    asks("ListStateMachineVersions", reads!(versions::list_versions), &[
         need("stateMachineArn", ARN), may("nextToken", PAGE_TOKEN), may("maxResults", PAGE_SIZE),
     ]),
-    action("ListStateMachines", &[may("maxResults", PAGE_SIZE), may("nextToken", PAGE_TOKEN)]),
-    action("ListTagsForResource", &[need("resourceArn", ARN)]),
-    action("PublishStateMachineVersion", &[
+    asks("ListStateMachines", reads!(machines::list), &[may("maxResults", PAGE_SIZE), may("nextToken", PAGE_TOKEN)]),
+    asks("ListTagsForResource", reads!(tags::list), &[need("resourceArn", ARN)]),
+    does("PublishStateMachineVersion", reads!(versions::publish), &[
         need("stateMachineArn", ARN), may("revisionId", text(0, usize::MAX)), may("description", DESCRIPTION),
     ]),
-    action("RedriveExecution", &[
+    does("RedriveExecution", reads!(executions::redrive), &[
         need("executionArn", ARN), may("clientToken", patterned(64, 1, Pattern::Printable)),
     ]),
-    action("SendTaskFailure", &[need("taskToken", TASK_TOKEN), may("error", ERROR), may("cause", CAUSE)]),
-    action("SendTaskHeartbeat", &[need("taskToken", TASK_TOKEN)]),
-    action("SendTaskSuccess", &[need("taskToken", TASK_TOKEN), need("output", PAYLOAD)]),
-    action("StartExecution", &[
+    does("SendTaskFailure", reads!(activities::fail), &[
+        need("taskToken", TASK_TOKEN), may("error", ERROR), may("cause", CAUSE),
+    ]),
+    does("SendTaskHeartbeat", reads!(activities::heartbeat), &[need("taskToken", TASK_TOKEN)]),
+    does("SendTaskSuccess", reads!(activities::succeed), &[need("taskToken", TASK_TOKEN), need("output", PAYLOAD)]),
+    does("StartExecution", takes!(executions::start), &[
         need("stateMachineArn", ARN), may("name", NAME), may("input", PAYLOAD), may("traceHeader", TRACE_HEADER),
     ]),
-    action("StartSyncExecution", &[
+    does("StartSyncExecution", takes!(executions::start_sync), &[
         need("stateMachineArn", ARN), may("name", NAME), may("input", PAYLOAD), may("traceHeader", TRACE_HEADER),
         may("includedData", INCLUDED_DATA),
     ]),
-    action("StopExecution", &[need("executionArn", ARN), may("error", ERROR), may("cause", CAUSE)]),
-    action("TagResource", &[need("resourceArn", ARN), need("tags", TAGS)]),
-    action("TestState", &[
+    does("StopExecution", reads!(executions::stop), &[
+        need("executionArn", ARN), may("error", ERROR), may("cause", CAUSE),
+    ]),
+    does("TagResource", reads!(tags::tag), &[need("resourceArn", ARN), need("tags", TAGS)]),
+    does("TestState", reads!(test_state::test), &[
         need("definition", DEFINITION), may("roleArn", ARN), may("input", PAYLOAD),
         may("inspectionLevel", Shape::OneOf(&["INFO", "DEBUG", "TRACE"])), may("revealSecrets", Shape::Flag),
         may("variables", PAYLOAD), may("stateName", STATE_NAME), may("mock", MOCK), may("context", PAYLOAD),
         may("stateConfiguration", STATE_CONFIGURATION),
     ]),
-    action("UntagResource", &[
+    does("UntagResource", reads!(tags::untag), &[
         need("resourceArn", ARN), need("tagKeys", Shape::List { min: 0, max: usize::MAX, item: &TAG_KEY }),
     ]),
-    action("UpdateMapRun", &[
+    does("UpdateMapRun", reads!(map_runs::update), &[
         need("mapRunArn", LONG_ARN), may("maxConcurrency", COUNT),
         may("toleratedFailurePercentage", Shape::Float { min: 0.0, max: 100.0 }),
         may("toleratedFailureCount", COUNT),
     ]),
-    action("UpdateStateMachine", &[
+    does("UpdateStateMachine", reads!(machines::update), &[
         need("stateMachineArn", ARN), may("definition", DEFINITION), may("roleArn", ARN),
         may("loggingConfiguration", LOGGING), may("tracingConfiguration", TRACING), may("publish", Shape::Flag),
         may("versionDescription", DESCRIPTION), may("encryptionConfiguration", ENCRYPTION),
     ]),
-    action("UpdateStateMachineAlias", &[
+    does("UpdateStateMachineAlias", reads!(versions::update_alias), &[
         need("stateMachineAliasArn", ARN), may("description", DESCRIPTION), may("routingConfiguration", ROUTING),
     ]),
-    action("ValidateStateMachineDefinition", &[
+    asks("ValidateStateMachineDefinition", reads!(machines::validate), &[
         need("definition", DEFINITION), may("type", MACHINE_TYPE),
         may("severity", Shape::OneOf(&["ERROR", "WARNING"])),
         may("maxResults", Shape::Integer { min: 0, max: 100 }),
     ]),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn actions_are_found_by_their_names() {
+        assert!(ACTIONS.is_sorted_by_key(|action| action.name), "they are searched by halving");
+        assert!(ACTIONS.iter().all(|action| find(action.name).is_ok()));
+        assert!(find("startExecution").is_err());
+    }
+
+    #[test]
+    fn only_questions_may_be_sent_away_with_their_answers() {
+        let is_question = |name: &str| find(name).is_ok_and(|action| action.only_asks);
+        for ask in ["DescribeExecution", "ListExecutions", "GetExecutionHistory", "DescribeMapRun"] {
+            assert!(is_question(ask), "{ask}");
+        }
+        for deed in ["StartSyncExecution", "GetActivityTask", "TestState", "SendTaskSuccess", ""] {
+            assert!(!is_question(deed), "{deed}");
+        }
+    }
+}
