@@ -4,7 +4,7 @@ use crate::remote::{Endpoint, Http, Remote};
 use crate::{settings, terminal};
 use anyhow::{Context, Result, bail};
 use perdura_engine::Arns;
-use perdura_server::control::{Answer, Connection, Request, connect};
+use perdura_server::control::{Answer, Connection, Kind, Request, connect};
 use perdura_server::data::{Beside, Deposit};
 use perdura_server::{Refusal, RefusalKind, handle};
 use perdura_store::sqlite::Tightened;
@@ -157,7 +157,9 @@ impl Data {
                     let answer = line.ask(&request);
                     return Ok(answer.context("the server that holds the data does not answer")??);
                 }
-                Way::Looking(data) if request.only_reads() => return Ok(handle(&mut **data, request)?),
+                Way::Looking(data) if request.kind() == Kind::Looks => {
+                    return Ok(handle(&mut **data, request)?);
+                }
                 Way::Holding(data) => return Ok(handle(&mut **data, request)?),
                 Way::Elsewhere(remote) => return remote.ask(request),
                 Way::Nobody | Way::Looking(_) => self.way = self.open(&request)?,
@@ -166,15 +168,12 @@ impl Data {
     }
 
     fn open(&self, request: &Request) -> Result<Way> {
-        if request.only_reads() {
+        let kind = request.kind();
+        if kind == Kind::Looks {
             let reader = SqliteReader::open(&self.folder).map_err(Refusal::from)?;
             return Ok(Way::Looking(Box::new(Beside::new(Box::new(reader)))));
         }
-        let may_begin = matches!(
-            request,
-            Request::Deploy { .. } | Request::PutActivity { .. } | Request::PutConnection { .. }
-        );
-        if !may_begin && !self.folder.exists() {
+        if kind != Kind::Keeps && !self.folder.exists() {
             bail!(
                 "there is no data in {}: name the data directory with --data, or begin with `perdura deploy`",
                 self.folder.display()

@@ -21,56 +21,62 @@ mod upkeep;
 pub use refusal::{Refusal, RefusalKind};
 pub(crate) use trace::resource;
 
-use control::{Answer, Request};
+use control::{Answer, Kind, Request};
 use data::Data;
-use perdura_engine::{Fault, Outcome};
 
-/// The most rows of a list.
-const PAGE_MAX: u32 = 1_000;
+/// Makes the table of commands: [`Request::kind`] is its first column, [`handle`] the others.
+macro_rules! commands {
+    ($data:ident: $($kind:ident $name:ident $({ $($members:tt)* })? $(($all:ident))? => $does:expr;)*) => {
+        impl Request {
+            /// What it does to the data.
+            pub fn kind(&self) -> Kind {
+                match self {
+                    $(Self::$name { .. } => Kind::$kind,)*
+                }
+            }
+        }
 
-/// Answers a request. It waits for the disk.
-pub fn handle<D: Data>(data: &mut D, request: Request) -> Result<Answer, Refusal> {
-    match request {
-        Request::Who => {
-            Ok(Answer::Who { pid: std::process::id(), version: env!("CARGO_PKG_VERSION").to_owned() })
+        /// Answers a request. It waits for the disk.
+        pub fn handle<D: Data>($data: &mut D, request: Request) -> Result<Answer, Refusal> {
+            match request {
+                $(Request::$name $({ $($members)* })? $(($all))? => $does,)*
+            }
         }
-        Request::Deploy { machine, kind, definition, role } => {
-            machines::deploy(data, &machine, kind, definition, role.as_deref())
-        }
-        Request::Start { machine, name, input, strict } => {
-            executions::start(data, &executions::Starts { machine, name, input, strict })
-        }
-        Request::List { machine, status, after, most } => {
-            executions::list(data, machine.as_deref(), status, after, most.clamp(1, PAGE_MAX))
-        }
-        Request::Show { execution } => executions::show(data, &execution),
-        Request::History { execution, from } => history::history(data, &execution, from.max(1)),
-        Request::Turns { execution, from } => history::turns(data, &execution, from.max(1)),
-        Request::Trace { key } => trace::trace(data, &key),
-        Request::Ledger(question) => ledger::ledger(data, &question),
-        Request::Resolve(resolving) => ledger::resolve(data, resolving),
-        Request::Activities => activities::list(data),
-        Request::PutActivity { name } => activities::put(data, &name),
-        // A server answers it before it comes here: see `control::listen`.
-        Request::Poll { .. } => Err(activities::no_server()),
-        Request::Succeed { token, output } => activities::answer(data, &token, Outcome::Succeeded { output }),
-        Request::Fail { token, error, cause, certainty } => {
-            let fault = Fault { error: error.map(Into::into), cause: cause.map(Into::into) };
-            activities::answer(data, &token, Outcome::Failed { fault, certainty })
-        }
-        Request::Heartbeat { token } => activities::heartbeat(data, &token),
-        Request::PutConnection { name, sealed } => registry::put(data, &name, sealed),
-        Request::Connections => registry::list(data),
-        Request::DeleteConnection { name } => registry::delete(data, &name),
-        Request::Stats => upkeep::stats(data),
-        Request::Stop { execution, error, cause } => executions::stop(data, &execution, error, cause),
-        Request::Redrive { execution } => executions::redrive(data, &execution),
-        Request::Left { execution, from } => executions::left(data, &execution, from),
-        Request::GiveUp { execution } => executions::give_up(data, &execution),
-        Request::Compact => upkeep::compact(data),
-        Request::Cleanup { ended_for_ms, ledger_for_ms, bytes_max, dry_run } => {
-            let kept = upkeep::Kept { ended_for_ms, ledger_for_ms, bytes_max };
-            upkeep::cleanup(data, kept, dry_run)
-        }
-    }
+    };
+}
+
+// What it does to the data, its name and members, the function that carries it out.
+commands! { data:
+    Looks Who => Ok(upkeep::who());
+    Keeps Deploy { machine, kind, definition, role } =>
+        machines::deploy(data, &machine, kind, definition, role.as_deref());
+    Starts Start { machine, name, input, strict } =>
+        executions::start(data, &executions::Starts { machine, name, input, strict });
+    Looks List { machine, status, after, most } =>
+        executions::list(data, machine.as_deref(), status, after, most);
+    Looks Show { execution } => executions::show(data, &execution);
+    Looks History { execution, from } => history::history(data, &execution, from.max(1));
+    Looks Turns { execution, from } => history::turns(data, &execution, from.max(1));
+    Looks Trace { key } => trace::trace(data, &key);
+    Looks Ledger(question) => ledger::ledger(data, &question);
+    Changes Resolve(resolving) => ledger::resolve(data, resolving);
+    Looks Activities => activities::list(data);
+    Keeps PutActivity { name } => activities::put(data, &name);
+    // A server answers it before it comes here: see `control::listen`.
+    Looks Poll { .. } => Err(activities::no_server());
+    Changes Succeed { token, output } => activities::succeed(data, &token, output);
+    Changes Fail { token, error, cause, certainty } => activities::fail(data, &token, error, cause, certainty);
+    // Without a server nobody has to hold the data to be told so.
+    Looks Heartbeat { token } => activities::heartbeat(data, &token);
+    Keeps PutConnection { name, sealed } => registry::put(data, &name, sealed);
+    Looks Connections => registry::list(data);
+    Changes DeleteConnection { name } => registry::delete(data, &name);
+    Looks Stats => upkeep::stats(data);
+    Changes Stop { execution, error, cause } => executions::stop(data, &execution, error, cause);
+    Changes Redrive { execution } => executions::redrive(data, &execution);
+    Looks Left { execution, from } => executions::left(data, &execution, from);
+    Changes GiveUp { execution } => executions::give_up(data, &execution);
+    Changes Compact => upkeep::compact(data);
+    Changes Cleanup { ended_for_ms, ledger_for_ms, bytes_max, dry_run } =>
+        upkeep::cleanup(data, upkeep::Kept { ended_for_ms, ledger_for_ms, bytes_max }, dry_run);
 }

@@ -3,9 +3,10 @@
 use crate::control::{ActivityListed, Answer, Task};
 use crate::data::{Data, Served};
 use crate::{Refusal, RefusalKind, names};
+use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::Kind;
 use perdura_engine::asl::resource::Target;
-use perdura_engine::{Outcome, TaskToken};
+use perdura_engine::{Certainty, Fault, Outcome, TaskToken};
 use perdura_runtime::read_definition;
 use perdura_store::{Registered, Registry};
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,7 +76,22 @@ pub(crate) fn no_server() -> Refusal {
         .but("start one with `perdura serve`")
 }
 
-pub(super) fn answer<D: Data>(data: &mut D, token: &str, outcome: Outcome) -> Result<Answer, Refusal> {
+pub(super) fn succeed<D: Data>(data: &mut D, token: &str, output: Payload) -> Result<Answer, Refusal> {
+    answer(data, token, Outcome::Succeeded { output })
+}
+
+pub(super) fn fail<D: Data>(
+    data: &mut D,
+    token: &str,
+    error: Option<String>,
+    cause: Option<String>,
+    certainty: Certainty,
+) -> Result<Answer, Refusal> {
+    let fault = Fault { error: error.map(Into::into), cause: cause.map(Into::into) };
+    answer(data, token, Outcome::Failed { fault, certainty })
+}
+
+fn answer<D: Data>(data: &mut D, token: &str, outcome: Outcome) -> Result<Answer, Refusal> {
     data.answer(read(token)?, outcome)?;
     Ok(Answer::Done)
 }

@@ -15,7 +15,7 @@ pub use answer::{
 };
 pub use ask::{Connection, connect};
 pub use listen::{Listener, SOCKET};
-pub use request::{LedgerQuestion, Request, Resolving};
+pub use request::{Kind, LedgerQuestion, Request, Resolving};
 pub use traced::{TraceBy, Traced, TracedEvent, TracedExecution, TracedStep};
 
 use perdura_engine::LedgerStatus;

@@ -13,6 +13,9 @@ use perdura_store::{Filter, MachineId, MachineRecord, RevisionId, Summary};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// The most rows of a list.
+const PAGE_MAX: u32 = 1_000;
+
 /// An execution to start.
 pub(super) struct Starts {
     pub(super) machine: String,
@@ -107,6 +110,7 @@ pub(super) fn list<D: Data>(
     after: Option<Place>,
     most: u32,
 ) -> Result<Answer, Refusal> {
+    let most = most.clamp(1, PAGE_MAX);
     let of = of.map(|name| machine(data, name)).transpose()?;
     let filter = Filter { machine: of.map(|record| record.machine), status, ..Filter::default() };
     let after = after.map(|place| (place.started_at, place.execution));

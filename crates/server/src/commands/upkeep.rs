@@ -18,6 +18,10 @@ pub(super) struct Kept {
     pub(super) bytes_max: Option<u64>,
 }
 
+pub(super) fn who() -> Answer {
+    Answer::Who { pid: std::process::id(), version: env!("CARGO_PKG_VERSION").to_owned() }
+}
+
 pub(super) fn stats<D: Data>(data: &mut D) -> Result<Answer, Refusal> {
     // What gets a row between the two questions would be counted twice the other way round.
     let mut stats = data.read(|reader| reader.stats())?;

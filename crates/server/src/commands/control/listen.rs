@@ -1,6 +1,6 @@
 //! The side that answers. Each connection is on its own: one that is slow, silent or wrong costs nothing but itself.
 
-use super::{LINE_BYTES_MAX, Request};
+use super::{Kind, LINE_BYTES_MAX, Request};
 use crate::commands::activities;
 use crate::data::Served;
 use crate::places::{NotDone, Pool};
@@ -53,11 +53,11 @@ impl Default for Threads {
 }
 
 impl Threads {
-    fn of(&self, request: &Request) -> &Pool {
-        match request {
-            Request::Start { .. } => &self.starting,
-            request if request.only_reads() => &self.reading,
-            _ => &self.changing,
+    fn of(&self, kind: Kind) -> &Pool {
+        match kind {
+            Kind::Looks => &self.reading,
+            Kind::Starts => &self.starting,
+            Kind::Keeps | Kind::Changes => &self.changing,
         }
     }
 }
@@ -170,7 +170,7 @@ fn read(line: &[u8]) -> Result<Request, Refusal> {
 
 /// A thread that may wait does it.
 async fn answer(request: Request, mut data: Served, threads: &Threads) -> Vec<u8> {
-    let done = threads.of(&request).run(move || write(&handle(&mut data, request))).await;
+    let done = threads.of(request.kind()).run(move || write(&handle(&mut data, request))).await;
     done.unwrap_or_else(|not_done| write(&Err(refusal(&not_done))))
 }
 

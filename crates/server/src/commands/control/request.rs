@@ -142,39 +142,17 @@ pub enum Request {
     },
 }
 
-impl Request {
-    /// Whether it only looks, so that nobody has to hold the data for it.
-    pub fn only_reads(&self) -> bool {
-        match self {
-            Self::Who
-            | Self::List { .. }
-            | Self::Show { .. }
-            | Self::History { .. }
-            | Self::Turns { .. }
-            | Self::Trace { .. }
-            | Self::Ledger(_)
-            | Self::Left { .. }
-            | Self::Activities
-            | Self::Connections
-            // These two are for a server alone: nobody has to hold the data to be told that there is none.
-            | Self::Poll { .. }
-            | Self::Heartbeat { .. }
-            | Self::Stats => true,
-            Self::Deploy { .. }
-            | Self::Start { .. }
-            | Self::Resolve(_)
-            | Self::Succeed { .. }
-            | Self::Fail { .. }
-            | Self::PutActivity { .. }
-            | Self::PutConnection { .. }
-            | Self::DeleteConnection { .. }
-            | Self::Stop { .. }
-            | Self::Redrive { .. }
-            | Self::GiveUp { .. }
-            | Self::Compact
-            | Self::Cleanup { .. } => false,
-        }
-    }
+/// What a request does to the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It only looks, so that nobody has to hold the data for it.
+    Looks,
+    /// It keeps something, and the data is made where there is none.
+    Keeps,
+    /// It starts an execution, and may have to wait for room in memory.
+    Starts,
+    /// It changes what is there.
+    Changes,
 }
 
 /// Which rows of the ledger are asked for.
