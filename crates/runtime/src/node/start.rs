@@ -130,7 +130,7 @@ impl Node {
         let bits = (moment.entropy >> 64) as u64;
         let shard = *self.shards.get(moment.entropy as usize % self.shards.len().max(1))?;
         let id = |step: u64| ExecutionId::beginning(moment.now, shard, bits.wrapping_add(step));
-        (0..).map(id).find(|id| !self.slots.contains_key(id))
+        (0..=self.slots.len() as u64).map(id).find(|id| !self.slots.contains_key(id))
     }
 
     pub(super) fn has_name(
