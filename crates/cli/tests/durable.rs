@@ -3,7 +3,7 @@
 mod common;
 
 use common::Scene;
-use common::server::{Server, kill};
+use common::server::{Server, kill, wait_until};
 use std::io::{BufRead, BufReader, Read};
 
 /// Writes its key to `keys` and its process to the pipe `up`, then waits for the file `go` to be there, which on a
@@ -96,6 +96,33 @@ fn a_server_that_is_ended_goes_on_after_the_next_start() {
     assert_one_key(&scene, 2);
     let log = scene.lines("serve.log").join("\n");
     assert!(log.contains("repeated after a restart") && log.contains("step=\"Call#1\""), "{log}");
+}
+
+#[test]
+fn a_server_that_is_ended_begins_no_call_and_the_next_one_makes_it() {
+    let call = |rest: &str| {
+        let resource = "arn:aws:lambda:us-east-1:123456789012:function:f";
+        format!(r#"{{"Type": "Task", "Resource": "{resource}", {rest}}}"#)
+    };
+    let (first, second) = (call(r#""Next": "Then""#), call(r#""End": true"#));
+    let machine = format!(r#"{{"StartAt": "Call", "States": {{"Call": {first}, "Then": {second}}}}}"#);
+    let script = "echo $PERDURA_IDEMPOTENCY_KEY >> keys; echo $$ > up; read answer < go; echo $answer";
+    let scene = Scene::new("durable-grace").function(script, "uncertain = 'hold'").pipe("up").pipe("go");
+    let scene = scene.file("m.asl.json", &machine);
+    let server = Server::start(&scene, &["--grace", "60s"]);
+    scene.one(&["deploy", "m.asl.json"]);
+    scene.one(&["start", "m", "--name", "n"]);
+    up(&scene);
+    kill(server.id(), "-TERM");
+    wait_until("it shuts down", || scene.lines("serve.log").join("\n").contains("shuts down"));
+    std::fs::write(scene.path("go"), "1\n").expect("the function reads");
+    assert_eq!(server.end("-0"), Some(0), "it ends once the call has its answer");
+    assert_eq!(scene.lines("keys").len(), 1, "no other call was begun");
+    let server = Server::start(&scene, &[]);
+    up(&scene);
+    std::fs::write(scene.path("go"), "2\n").expect("the function reads");
+    assert_eq!(scene.until_status("n", "SUCCEEDED")["output"], "2");
+    assert_eq!((scene.lines("keys").len(), server.metric("perdura_steps_repeated_total")), (2, 0.0));
 }
 
 #[test]

@@ -59,34 +59,15 @@ impl Execution {
 
 /// Decides. Total: an input that does not fit changes nothing and is noted.
 pub fn decide(execution: &Execution, input: &Input, moment: &Moment) -> Decision {
+    Turning::new(execution, moment, None).decide(input)
+}
+
+/// The same in a process that is about to end: nothing is begun outside, and nothing is taken up again. A strand that
+/// comes to a call stands before it, and [`Effect::Continue`] is for the next process to follow.
+pub fn decide_before_calls(execution: &Execution, input: &Input, moment: &Moment) -> Decision {
     let mut turning = Turning::new(execution, moment, None);
-    match (execution.core.status, input) {
-        (Status::Created, Input::Start) => turning.start(),
-        (_, Input::Redrive) => turning.redrive(None),
-        (_, Input::RedriveOnce { token }) => turning.redrive(Some(token)),
-        (Status::Created, _) => turning.ignore("the execution has not begun"),
-        (Status::Running, Input::Start) => turning.ignore("the execution has begun already"),
-        (Status::Running, Input::Continue) => turning.start_the_rest(),
-        (Status::Running, Input::Resume) => turning.resume(),
-        (Status::Running, Input::Timer) => turning.wake(),
-        (Status::Running, Input::TaskStarted { by, worker }) => turning.task_started(by, worker.clone()),
-        (Status::Running, Input::TaskOutcome { by, outcome }) => turning.settle(by, outcome),
-        (Status::Running, Input::Heartbeat { by }) => turning.heartbeat(by),
-        (Status::Running, Input::ChildOutcome { by, outcome }) => turning.map_run_ended(by, outcome),
-        (Status::Running, Input::Resolve { by, resolution, reason }) => {
-            turning.resolve(by, resolution, reason);
-        }
-        (Status::Running, Input::Stop { fault }) => turning.stop(EventKind::ExecutionAborted(fault.clone())),
-        (_, Input::TaskOutcome { by, outcome }) if execution.tells_of_late(by, outcome) => {
-            turning.late(by, outcome);
-        }
-        (_, _) => turning.ignore("the execution has ended"),
-    }
-    // Taking up what was under way moves nothing on.
-    if !matches!(input, Input::Resume) {
-        turning.run();
-    }
-    turning.decision()
+    turning.begins_calls = false;
+    turning.decide(input)
 }
 
 /// A Turn in the making.
@@ -111,6 +92,8 @@ struct Turning<'e> {
     trial: Option<&'e Trial>,
     /// Why the input changed nothing, where that is not recorded.
     ignored: Option<Arc<str>>,
+    /// Calls and Map Runs may begin.
+    begins_calls: bool,
 }
 
 impl<'e> Turning<'e> {
@@ -131,6 +114,7 @@ impl<'e> Turning<'e> {
             cancelled: BTreeSet::new(),
             trial,
             ignored: None,
+            begins_calls: true,
         };
         turning.allow();
         turning
@@ -138,6 +122,36 @@ impl<'e> Turning<'e> {
 }
 
 impl Turning<'_> {
+    fn decide(mut self, input: &Input) -> Decision {
+        match (self.draft.base.core.status, input) {
+            (Status::Created, Input::Start) => self.start(),
+            (_, Input::Redrive) => self.redrive(None),
+            (_, Input::RedriveOnce { token }) => self.redrive(Some(token)),
+            (Status::Created, _) => self.ignore("the execution has not begun"),
+            (Status::Running, Input::Start) => self.ignore("the execution has begun already"),
+            (Status::Running, Input::Continue) => self.start_the_rest(),
+            (Status::Running, Input::Resume) => self.resume(),
+            (Status::Running, Input::Timer) => self.wake(),
+            (Status::Running, Input::TaskStarted { by, worker }) => self.task_started(by, worker.clone()),
+            (Status::Running, Input::TaskOutcome { by, outcome }) => self.settle(by, outcome),
+            (Status::Running, Input::Heartbeat { by }) => self.heartbeat(by),
+            (Status::Running, Input::ChildOutcome { by, outcome }) => self.map_run_ended(by, outcome),
+            (Status::Running, Input::Resolve { by, resolution, reason }) => {
+                self.resolve(by, resolution, reason);
+            }
+            (Status::Running, Input::Stop { fault }) => self.stop(EventKind::ExecutionAborted(fault.clone())),
+            (_, Input::TaskOutcome { by, outcome }) if self.draft.base.tells_of_late(by, outcome) => {
+                self.late(by, outcome);
+            }
+            (_, _) => self.ignore("the execution has ended"),
+        }
+        // Taking up what was under way moves nothing on.
+        if !matches!(input, Input::Resume) {
+            self.run();
+        }
+        self.decision()
+    }
+
     /// Shows a value to whoever tries the state out.
     fn see(&self, stage: Stage, value: &Payload) {
         if let Some(trial) = self.trial {

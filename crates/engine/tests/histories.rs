@@ -181,6 +181,7 @@ stories! {
     a_map_run_is_ordered_again_as_it_was: "resume_orders_the_same_map_run";
     what_has_no_time_left_is_not_called_again: "resume_begins_nothing_without_time";
     a_cut_turn_goes_on_in_another_process: "resume_of_a_cut_turn";
+    a_process_that_is_about_to_end_leaves_calls_to_the_next: "the_end_of_a_process_begins_no_call";
 
     // Doubt, until something ends it.
     a_connection_that_was_never_made_ends_no_doubt: "doubt_outlives_a_refused_connection";

@@ -439,8 +439,8 @@ impl Perdura {
         }
     }
 
-    /// Takes nothing new, waits this long for steps under way, keeps what came of them, and ends. Steps that take
-    /// longer are dropped, and called again under the same key when the data is opened next.
+    /// Takes nothing new, begins no step, waits this long for those under way, keeps what came of them, and ends. Steps
+    /// that take longer are dropped, and called again under the same key when the data is opened next.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {

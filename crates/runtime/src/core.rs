@@ -34,7 +34,7 @@ pub enum Event {
     Done(Done),
     /// What came of opening the store.
     Opened(Result<Box<(Node, Committer)>, Failure>),
-    /// Nothing new is to be taken, and calls under way are to be waited for so long.
+    /// Nothing new is to be taken, no call begun, and those under way are to be waited for so long.
     Close { grace_ms: i64 },
 }
 
@@ -211,7 +211,12 @@ impl Core {
             Event::Committed(result) => self.committed(result, moment),
             Event::Done(done) => self.done(done, moment),
             Event::Opened(result) => self.opened(result, moment),
-            Event::Close { grace_ms } => self.closing = Some(moment.steady.after_ms(grace_ms)),
+            Event::Close { grace_ms } => {
+                self.closing = Some(moment.steady.after_ms(grace_ms));
+                if let State::Open(open) = &mut self.state {
+                    open.node.begin_no_more();
+                }
+            }
         }
     }
 
@@ -263,7 +268,10 @@ impl Core {
         shut.is_opening = false;
         match result {
             Ok(opened) => {
-                let (node, committer) = *opened;
+                let (mut node, committer) = *opened;
+                if self.closing.is_some() {
+                    node.begin_no_more();
+                }
                 if shut.why.is_some() {
                     tracing::info!("the store is open again");
                 }

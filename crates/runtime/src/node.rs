@@ -31,7 +31,7 @@ use map_run::MapRuns;
 pub use open::{Live, LiveCall, Opening};
 use perdura_engine::{
     By, Call, Effect, EffectKey, ExecutionId, Input, Moment, Outcome, Status, StrandId, Timestamp, Wake,
-    decide,
+    decide, decide_before_calls,
 };
 use perdura_store::{MachineId, Reader, Renewal, Shard};
 use ready::Ready;
@@ -94,6 +94,8 @@ pub struct Node {
     /// What was committed before is another process's.
     opened_at: Timestamp,
     performs: bool,
+    /// The process is about to end: nothing is begun outside any more.
+    ends: bool,
     slots: ById<Slot>,
     watchers: Watchers,
     activities: Activities,
@@ -346,7 +348,7 @@ impl Node {
     /// Who is to be decided next. Where nobody waits for that, Map Runs start more children; what arrives meanwhile is
     /// looked at after the work of about one Turn, also where it made no child.
     fn next_ready(&mut self, moment: &mut dyn FnMut() -> Moment) -> Option<ExecutionId> {
-        if self.ready.is_empty() && self.map_runs.are_eager() {
+        if self.ready.is_empty() && self.spreads() {
             let now = self.anchor.see(&moment());
             self.spread(1, &now);
         }
@@ -380,6 +382,7 @@ impl Node {
         }
         let waits_for = running.execution.next_wake();
         let moment = &self.anchor.moment_of(id, waits_for, moment);
+        let decide = if self.ends { decide_before_calls } else { decide };
         let decided = catch_unwind(AssertUnwindSafe(|| decide(&running.execution, &input, moment)));
         let decision = match decided {
             Ok(decision) => decision,
@@ -447,10 +450,7 @@ impl Node {
 
     /// Whether there is something to decide.
     pub fn has_work(&self) -> bool {
-        !self.ready.is_empty()
-            || !self.gathered.is_empty()
-            || !self.errands.is_empty()
-            || self.map_runs.are_eager()
+        !self.ready.is_empty() || !self.gathered.is_empty() || !self.errands.is_empty() || self.spreads()
     }
 
     /// When it wants to be woken, if nothing else happens.
@@ -493,6 +493,11 @@ impl Node {
     /// An execution waits for something else than before.
     fn set_timer(&mut self, id: ExecutionId, before: Wake, after: Wake) {
         self.timers.replace(id, self.anchor.due(id, before), self.anchor.due(id, after));
+    }
+
+    /// The process is about to end: from now on nothing is begun outside. Answers to calls under way are still taken.
+    pub(crate) fn begin_no_more(&mut self) {
+        self.ends = true;
     }
 
     /// How many executions are in memory.

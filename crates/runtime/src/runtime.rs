@@ -188,8 +188,8 @@ impl Runtime {
         &self.door
     }
 
-    /// Takes nothing new, waits this long for calls under way, commits what came of them, and ends. What is still
-    /// under way then is made again after the next start, under the same keys.
+    /// Takes nothing new, begins no call, waits this long for those under way, commits what came of them, and ends. What is
+    /// still under way then is made again after the next start, under the same keys.
     pub fn close(mut self, grace: Duration) {
         self.end(grace);
     }

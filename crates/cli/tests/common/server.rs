@@ -25,8 +25,11 @@ impl Server {
 
     /// The same, by another program, which is given the command as its last arguments.
     pub(crate) fn start_by(scene: &Scene, by: &[&str], more: &[&str]) -> Self {
-        let mut arguments = vec!["serve", "--listen", "127.0.0.1:0", "--data", "data", "--grace", "0s"];
+        let mut arguments = vec!["serve", "--listen", "127.0.0.1:0", "--data", "data"];
         arguments.extend(more);
+        if !more.contains(&"--grace") {
+            arguments.extend(["--grace", "0s"]);
+        }
         let mut command = match by {
             [] => scene.command(&arguments),
             [program, rest @ ..] => {

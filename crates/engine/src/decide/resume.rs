@@ -17,7 +17,7 @@ use perdura_asl::resource::{Pattern, Target};
 impl Turning<'_> {
     pub(super) fn resume(&mut self) {
         // What has no time left is about to be given up; it is not begun again for that.
-        if self.draft.base.core.timeout_at.is_none_or(|at| at > self.moment.steady) {
+        if self.begins_calls && self.draft.base.core.timeout_at.is_none_or(|at| at > self.moment.steady) {
             // A Map Run that cannot be ordered again fails, and may bring down others: so these come first.
             self.each_running(Self::resume_map_run);
             self.each_running(Self::resume_call);

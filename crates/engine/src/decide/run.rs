@@ -9,7 +9,7 @@ use crate::trial::Stage;
 use crate::turn::Note;
 use perdura_asl::evaluate::{runtime, unexpected_type};
 use perdura_asl::json::Payload;
-use perdura_asl::machine::{Fail, Kind, Pass, QueryLanguage, Scalar, State, Wait};
+use perdura_asl::machine::{Fail, Kind, MapMode, Pass, QueryLanguage, Scalar, State, Wait};
 use perdura_asl::scope::{Failure, Scope};
 use perdura_asl::timestamp;
 
@@ -33,12 +33,19 @@ impl Turning<'_> {
             if events_max.is_some_and(|most| self.draft.changes.core.last.0 + 1 >= most) {
                 return self.history_is_full();
             }
-            let Some(strand) = self.draft.changes.core.ready.first().copied() else { return };
+            let mut ready = self.draft.changes.core.ready.iter().copied();
+            let Some(strand) = ready.find(|strand| self.may_take(*strand)) else { return };
             if self.states >= turn_states_max || self.bytes >= turn_bytes_max || self.is_worked_out() {
                 return;
             }
             self.take(strand);
         }
+    }
+
+    /// Whether what the strand is ready for may be done in this process.
+    fn may_take(&self, strand: StrandId) -> bool {
+        let state = || Some(self.draft.base.machine.state(self.strand(strand).step.as_ref()?.state));
+        self.begins_calls || !state().is_some_and(|state| begins_a_call(&state.kind))
     }
 
     /// How much work this Turn has taken so far.
@@ -172,6 +179,19 @@ impl Turning<'_> {
         }
         let input = self.effective_input(strand, state)?;
         self.finish_jsonpath(strand, state, input, &perdura_asl::machine::Placement::Replace)
+    }
+}
+
+fn begins_a_call(kind: &Kind) -> bool {
+    match kind {
+        Kind::Task(_) => true,
+        Kind::Map(map) => matches!(map.mode, MapMode::Distributed { .. }),
+        Kind::Pass(_)
+        | Kind::Succeed
+        | Kind::Fail(_)
+        | Kind::Choice(_)
+        | Kind::Wait(_)
+        | Kind::Parallel(_) => false,
     }
 }
 

@@ -1,6 +1,6 @@
 //! What holds of every Turn. Each law says its name when it is broken.
 
-use super::Policies;
+use super::{Decide, Policies};
 use perdura_engine::asl::machine::{Kind, Machine};
 use perdura_engine::asl::resource::{Pattern, Target};
 use perdura_engine::{
@@ -27,6 +27,7 @@ pub(crate) fn restored(machine: Arc<Machine>, text: &str, policies: &Policies) -
 
 /// Deciding again, or after storing and reading back, gives the same to the byte.
 pub(crate) fn decided_alike(
+    decide: Decide,
     execution: &Execution,
     policies: &Policies,
     input: &Input,

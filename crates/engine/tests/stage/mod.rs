@@ -11,7 +11,7 @@ use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::resource::{Resource, Target};
 use perdura_engine::asl::source::Source;
 use perdura_engine::{
-    Arns, Call, Destinations, Effect, EffectKey, Execution, ExecutionId, Identity, Input, Lateness,
+    Arns, Call, Decision, Destinations, Effect, EffectKey, Execution, ExecutionId, Identity, Input, Lateness,
     LedgerStatus, Limits, Moment, Note, Policy, Record, Resolved, Secret, Status, StrandId, Timestamp, Turn,
     Uncertain, Wake, decide,
 };
@@ -61,6 +61,9 @@ impl Destinations for Policies {
         known.map_or_else(Policy::default, |(_, policy)| policy.clone())
     }
 }
+
+/// How a Turn is decided: as ever, or by a process that is about to end.
+pub(crate) type Decide = fn(&Execution, &Input, &Moment) -> Decision;
 
 /// One execution, played Turn by Turn.
 pub(crate) struct Stage {
@@ -150,9 +153,14 @@ impl Stage {
 
     /// Takes one Turn under the laws.
     pub(crate) fn take(&mut self, input: &Input, moment: &Moment) -> Taken {
+        self.take_by(decide, input, moment)
+    }
+
+    /// The same, decided in another way.
+    pub(crate) fn take_by(&mut self, decide: Decide, input: &Input, moment: &Moment) -> Taken {
         let decision = decide(&self.execution, input, moment);
         let (turn, ignored) = (decision.turn.clone(), decision.ignored.clone());
-        laws::decided_alike(&self.execution, &self.policies, input, moment, &decision);
+        laws::decided_alike(decide, &self.execution, &self.policies, input, moment, &decision);
         let before = self.execution.clone();
         let effects = self.execution.commit(decision);
         laws::commit_is_apply(&before, &turn, &self.execution);

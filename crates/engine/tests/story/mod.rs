@@ -14,6 +14,7 @@
 //!   1<-0 ExecutionStarted {"amount": 7}
 //!   …                             events; `note` what else is recorded; `do` what is to be done
 //! > +5s timer                     times are those since the start; without one, time stands still
+//! > at the end, outcome A ok 1    it arrives at a process that is about to end
 //! > restart                       the process dies and comes back: read from storage, then taken up
 //! > the wall clock steps -3600s   from here on it stands so much from the steady one, whose times are given
 //! ```
@@ -23,9 +24,9 @@
 mod arrives;
 mod show;
 
-use crate::stage::{Policies, START, Stage, Taken, identity, machine};
+use crate::stage::{Decide, Policies, START, Stage, Taken, identity, machine};
 use perdura_engine::asl::machine::MachineType;
-use perdura_engine::{Limits, Moment, Policy, Timestamp, Uncertain};
+use perdura_engine::{Limits, Moment, Policy, Timestamp, Uncertain, decide, decide_before_calls};
 use std::path::{Path, PathBuf};
 
 /// Plays `histories/{name}.txt` and compares what follows with what it says.
@@ -110,8 +111,12 @@ fn play(name: &str, text: &str) -> String {
         turns += 1;
         let wall = now.after_ms(stepped);
         let moment = Moment { now: wall, steady: now, entropy: header.entropy + turns };
+        let (decide, step): (Decide, &str) = match step.strip_prefix("at the end, ") {
+            Some(step) => (decide_before_calls, step),
+            None => (decide, step),
+        };
         let input = arrives::input(step, &stage);
-        let taken = stage.take(&input, &moment);
+        let taken = stage.take_by(decide, &input, &moment);
         told.extend(follows(&taken, wall, header.abridge));
     }
     stage.finish();

@@ -68,7 +68,7 @@ impl Node {
     /// Sleepers of an earlier process that somebody has to look after: a slice of them. One that only waits goes on
     /// sleeping; what it waits for is known here from now on.
     pub(super) fn resume_the_waiting(&mut self, moment: &Moment) {
-        if !self.has_room() || self.ready.len() >= WAKE_AT_ONCE {
+        if self.ends || !self.has_room() || self.ready.len() >= WAKE_AT_ONCE {
             return;
         }
         let Some((shard, after)) = self.resuming.last().copied() else { return };

@@ -57,10 +57,6 @@ pub(super) struct MapRuns {
 }
 
 impl MapRuns {
-    pub(super) fn are_eager(&self) -> bool {
-        !self.eager.is_empty()
-    }
-
     /// Whether the run of this child is here, so that the child may go on.
     pub(super) fn has(&self, child: ChildOf) -> bool {
         self.runs.get(&child.run).is_some_and(|run| !run.is_recalling())
@@ -255,7 +251,8 @@ impl Node {
 
     /// What runs ask for.
     pub fn fetches(&mut self) -> impl Iterator<Item = Deed> {
-        std::mem::take(&mut self.map_runs.fetches).into_iter().map(Deed::Fetch)
+        let fetches = if self.ends { Vec::new() } else { std::mem::take(&mut self.map_runs.fetches) };
+        fetches.into_iter().map(Deed::Fetch)
     }
 
     /// Runs as they are to be written with the next group.
@@ -359,10 +356,16 @@ impl Node {
         }
     }
 
+    /// Runs have something to do, and may do it here.
+    pub(super) fn spreads(&self) -> bool {
+        !self.ends && !self.map_runs.eager.is_empty()
+    }
+
     /// Lets runs go on, until about so many children were started.
     pub(super) fn spread(&mut self, most: usize, moment: &Moment) {
         let mut started = 0;
         while started < most
+            && self.spreads()
             && let Some(id) = self.map_runs.eager.pop_front()
         {
             let wants_more = if let Some(run) = self.map_runs.runs.get_mut(&id) {

@@ -98,6 +98,7 @@ impl Node {
             rebuilding: Rebuilding { destinations, now: moment.now },
             opened_at: moment.now,
             performs,
+            ends: false,
             slots: ById::default(),
             watchers: Watchers::default(),
             activities: Activities::default(),

@@ -115,6 +115,8 @@ impl Node {
                     deeds.push(Deed::Publish { execution: id, status });
                 }
                 Effect::Publish { .. } => {}
+                // The next process goes on: what it is ready for may be a call.
+                Effect::Continue if self.ends => {}
                 Effect::Continue => {
                     slot.inbox.push_back(Queued { input: Input::Continue, reply: ReplyTo::Nobody });
                 }

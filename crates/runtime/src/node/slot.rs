@@ -116,6 +116,7 @@ impl Slot {
         let execution = &running.execution;
         running.turns > 0
             && self.is_idle(running, performs)
+            && !execution.goes_on()
             && (execution.is_ended() || rests(&[], execution.next_wake(), moment))
     }
 }

@@ -3,10 +3,10 @@
 mod stage;
 
 use perdura_engine::asl::json::Payload;
-use perdura_engine::{Outcome, Policy, Status};
+use perdura_engine::{Outcome, Policy, Status, Uncertain};
 use perdura_runtime::{Start, Steps};
-use perdura_store::{Filter, MachineId};
-use stage::{ACTIVITY, HANGS, LOOP, ONE_STEP, PARENT, Stage, start};
+use perdura_store::{Filter, MachineId, MemoryStore};
+use stage::{ACTIVITY, HANGS, LOOP, ONE_STEP, PARENT, Stage, TWO_STEPS, start};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -202,6 +202,45 @@ fn a_call_under_way_is_not_made_again_however_often_the_store_fails() {
     let ending = stage.tokio.block_on(door.ending(first.execution)).unwrap();
     assert_eq!(ending.status, Status::Succeeded);
     assert!(calls.try_recv().is_err(), "the call was made again");
+}
+
+#[test]
+fn a_process_that_ends_in_order_begins_no_call_and_the_next_one_makes_it() {
+    let (made, gate) = (Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Notify::new()));
+    let steps = || {
+        let (count, opened) = (made.clone(), gate.clone());
+        // What was certainly not sent is not held either.
+        let policy = Policy { uncertain: Uncertain::Hold, ..Policy::default() };
+        Steps::default().with("step", policy, move |call| {
+            count.fetch_add(1, Ordering::SeqCst);
+            let opened = opened.clone();
+            async move {
+                opened.notified().await;
+                Ok(call.input)
+            }
+        })
+    };
+    let store = MemoryStore::new(1);
+    let stage = Stage::on(store.clone(), steps());
+    let revision = stage.deploy(TWO_STEPS);
+    let door = stage.runtime.door().clone();
+    let one = || Start { name: Some("one".into()), ..start(revision, "1") };
+    let first = stage.tokio.block_on(door.start(one())).unwrap();
+    let asks = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let closing = std::thread::spawn(move || stage.close(HANGS));
+    // Once it refuses what is new, it closes.
+    while asks.block_on(door.start(one())).is_ok() {
+        std::thread::yield_now();
+    }
+    gate.notify_one();
+    closing.join().unwrap();
+    assert_eq!(made.load(Ordering::SeqCst), 1, "the second call is left to the next process");
+    let stage = Stage::on(store, steps());
+    gate.notify_one();
+    let door = stage.runtime.door().clone();
+    let ending = stage.tokio.block_on(door.ending(first.execution)).unwrap();
+    let repeated = door.gauges().totals.steps_repeated;
+    assert_eq!((ending.status, made.load(Ordering::SeqCst), repeated), (Status::Succeeded, 2, 0));
 }
 
 #[test]

@@ -283,9 +283,14 @@ pub(super) struct Stage {
 
 impl Stage {
     pub(super) fn new(steps: Steps) -> Self {
+        Self::on(MemoryStore::new(1), steps)
+    }
+
+    /// A process on what others have left.
+    pub(super) fn on(inner: MemoryStore, steps: Steps) -> Self {
         let tokio =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
-        let (inner, faults) = (MemoryStore::new(1), Arc::<Faults>::default());
+        let faults = Arc::<Faults>::default();
         let world = RealWorld::new(steps, Box::new(Nowhere), tokio.handle().clone());
         let theirs = faults.clone();
         let opener = Box::new(move || {
@@ -340,3 +345,7 @@ pub(super) const PARENT: &str = r#"{"StartAt": "Call", "States": {"Call": {"Type
 pub(super) const LOOP: &str = r#"{"StartAt": "A", "States": {
     "A": {"Type": "Choice", "Choices": [{"Variable": "$", "NumericEquals": 1, "Next": "A"}], "Default": "B"},
     "B": {"Type": "Succeed"}}}"#;
+
+pub(super) const TWO_STEPS: &str = r#"{"StartAt": "A", "States": {
+    "A": {"Type": "Task", "Resource": "arn:perdura:step:::step", "Next": "B"},
+    "B": {"Type": "Task", "Resource": "arn:perdura:step:::step", "End": true}}}"#;
