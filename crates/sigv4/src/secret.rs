@@ -1,10 +1,12 @@
 //! What is signed with, and never shown.
 
+use serde::{Deserialize, Deserializer};
 use std::fmt;
 use zeroize::Zeroizing;
 
-/// A text that shows as `…`, and is wiped from memory when dropped.
-#[derive(Clone)]
+/// A text that shows as `…` wherever it is printed, and is wiped from memory when dropped. It can be read from a file,
+/// and not be serialised.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
@@ -22,6 +24,12 @@ impl Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("…")
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::new)
     }
 }
 

@@ -22,7 +22,8 @@ mod xml;
 pub use own::{OwnAnswer, OwnApi, OwnRefusal, OwnRequest};
 pub use settings::{AwsSettings, AwsTable};
 
-pub(crate) use request::signed;
+pub(crate) use request::{Bounds, Request, Signer, credentials, escaped, push_pair};
+pub(crate) use xml::{Element, read as read_xml};
 
 use crate::client::Incoming;
 use crate::destination::Destination;
@@ -33,9 +34,8 @@ use perdura_engine::asl::error::RUNTIME;
 use perdura_engine::asl::json::{Map, Value};
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{Call, ExecutionId, Fault, Outcome};
-use request::{Bounds, Request};
 use service::{Operation, Protocol};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// How long a call may take when its own timeout is longer, or missing: as long as Lambda lets a function run.
 const TIMEOUT: Duration = Duration::from_mins(15);
@@ -43,11 +43,6 @@ const TIMEOUT: Duration = Duration::from_mins(15);
 /// Whether a resource is a call of a service that is spoken here.
 pub(crate) fn speaks(resource: &Resource) -> bool {
     service::operation(resource).is_some()
-}
-
-/// Seconds since 1970, for a signature.
-pub(crate) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// A call, with what holds where it goes.
@@ -92,7 +87,7 @@ async fn perform(
         return own::ask(own, operation, arguments, &call.key).await;
     }
     let Some(endpoint) = settings.endpoint(name) else { return nowhere(&call.resource, name) };
-    let request = match request_of(operation, arguments, &key, &settings.region) {
+    let request = match request_of(operation, arguments, &key, &settings.signer.region) {
         Ok(request) => request,
         Err(what) => return unusable(&call.input, &what),
     };
@@ -100,7 +95,7 @@ async fn perform(
     let mut outgoing = request.at(endpoint, Bounds { timeout, answer_bytes_max });
     outgoing.headers.insert(destination.header.clone(), sign::key(&call.key));
     outgoing.headers.insert(TRACEPARENT, sign::trace(execution, &call.key));
-    signed(&mut outgoing, settings, operation.service.signs_as, now());
+    settings.signer.sign(&mut outgoing, operation.service.signs_as);
     match line.send(&format!("aws {name}"), outgoing).await {
         Err(error) => unanswered(operation, &error, &call.resource.arn),
         Ok(answer) if (200..300).contains(&answer.status) => {

@@ -10,14 +10,14 @@
 
 mod connect;
 
-pub(crate) use connect::tls;
-
 use crate::guard::{Guard, Reason};
 use crate::lack::{Pauses, PutOff};
 use bytes::{Bytes, BytesMut};
 use connect::{Connector, Forbidden, Lack};
-use http::{HeaderMap, Method, Request, Uri};
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue};
+use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming as Body;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
@@ -40,6 +40,7 @@ const HEADER_BYTES_MAX: u32 = 64 * 1024;
 #[derive(Clone)]
 pub struct Client {
     inner: legacy::Client<Connector, Full<Bytes>>,
+    guard: Guard,
     put_off: PutOff,
 }
 
@@ -150,8 +151,8 @@ impl Client {
             .pool_max_idle_per_host(IDLE_MAX)
             .http1_max_buf_size(HEADER_BYTES_MAX as usize)
             .http2_max_header_list_size(HEADER_BYTES_MAX)
-            .build(Connector::new(guard, authorities)?);
-        Ok(Self { inner, put_off: PutOff::default() })
+            .build(Connector::new(guard.clone(), authorities)?);
+        Ok(Self { inner, guard, put_off: PutOff::default() })
     }
 
     /// How often calls were put off for lack of something.
@@ -159,42 +160,135 @@ impl Client {
         &self.put_off
     }
 
+    /// Judges the addresses that are called.
+    pub(crate) fn guard(&self) -> &Guard {
+        &self.guard
+    }
+
     /// Sends a request and takes its answer, both whole. Where this machine lacks what a connection needs, it waits for
     /// that, too.
     pub async fn send(&self, outgoing: Outgoing) -> Result<Incoming, CallError> {
-        let Outgoing { method, url, headers, body, timeout, answer_bytes_max } = outgoing;
-        let host = || Box::from(url.host_str().unwrap_or_default());
-        let uri = address(&url).map_err(|reason| CallError::NotConnected { host: host(), reason })?;
-        let mut connection: Option<CaptureConnection> = None;
+        let Outgoing { timeout, answer_bytes_max, .. } = outgoing;
+        let mut prepared = Prepared::of(outgoing)?;
         let exchange = async {
             let mut pauses = Pauses::default();
             let answer = loop {
-                let mut request = Request::new(Full::new(body.clone()));
-                *request.method_mut() = method.clone();
-                *request.uri_mut() = uri.clone();
-                *request.headers_mut() = headers.clone();
-                connection = Some(capture_connection(&mut request));
-                match self.inner.request(request).await {
-                    Ok(answer) => break answer,
-                    Err(error) => match find::<Lack>(&error) {
-                        Some(lack) if error.is_connect() => self.put_off.tell(&lack.to_string()),
-                        Some(_) | None => return Err(of_request(host(), &error)),
-                    },
+                match self.attempt(&mut prepared).await? {
+                    Some(answer) => break answer,
+                    None => tokio::time::sleep(pauses.next().unwrap_or_default()).await,
                 }
-                tokio::time::sleep(pauses.next().unwrap_or_default()).await;
             };
             let (head, body) = answer.into_parts();
             let body = take(body, answer_bytes_max).await.map_err(|error| match error {
                 TakeError::TooLarge => CallError::TooLarge { bytes_max: answer_bytes_max },
-                TakeError::Broken(error) => CallError::Lost { host: host(), reason: innermost(&error) },
+                TakeError::Broken(error) => lost(prepared.host(), &error),
             })?;
             Ok(Incoming { status: head.status.as_u16(), headers: head.headers, body })
         };
         match tokio::time::timeout(timeout, exchange).await {
             Ok(ended) => ended,
-            Err(_elapsed) => {
-                let sent = connection.is_some_and(|connection| connection.connection_metadata().is_some());
-                Err(CallError::TimedOut { host: host(), sent, after: timeout })
+            Err(_elapsed) => Err(prepared.timed_out(timeout)),
+        }
+    }
+
+    /// Sends a request, and gives its answer as soon as it begins; the body is taken as it comes. Here `timeout` bounds
+    /// each silence of the receiver, and not the whole; waiting for what this machine lacks is no silence.
+    pub(crate) async fn open(&self, outgoing: Outgoing) -> Result<Arriving, CallError> {
+        let silent_for_max = outgoing.timeout;
+        let mut prepared = Prepared::of(outgoing)?;
+        let mut pauses = Pauses::default();
+        loop {
+            match tokio::time::timeout(silent_for_max, self.attempt(&mut prepared)).await {
+                Ok(Ok(Some(answer))) => {
+                    let (head, body) = answer.into_parts();
+                    let (status, headers) = (head.status, head.headers);
+                    return Ok(Arriving { status, headers, body, host: prepared.host(), silent_for_max });
+                }
+                Ok(Ok(None)) => tokio::time::sleep(pauses.next().unwrap_or_default()).await,
+                Ok(Err(error)) => return Err(error),
+                Err(_elapsed) => return Err(prepared.timed_out(silent_for_max)),
+            }
+        }
+    }
+
+    /// Sends a request once. `None`: this machine lacked what a connection needs, and nothing was sent.
+    async fn attempt(&self, prepared: &mut Prepared) -> Result<Option<Response<Body>>, CallError> {
+        let mut request = Request::new(Full::new(prepared.body.clone()));
+        *request.method_mut() = prepared.method.clone();
+        *request.uri_mut() = prepared.uri.clone();
+        *request.headers_mut() = prepared.headers.clone();
+        prepared.connection = Some(capture_connection(&mut request));
+        match self.inner.request(request).await {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error) => match find::<Lack>(&error) {
+                Some(lack) if error.is_connect() => {
+                    self.put_off.tell(&lack.to_string());
+                    Ok(None)
+                }
+                Some(_) | None => Err(of_request(prepared.host(), &error)),
+            },
+        }
+    }
+}
+
+/// A request that can be sent, and whether a connection was made for it.
+struct Prepared {
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+    connection: Option<CaptureConnection>,
+}
+
+impl Prepared {
+    fn of(outgoing: Outgoing) -> Result<Self, CallError> {
+        let Outgoing { method, url, mut headers, body, timeout: _, answer_bytes_max: _ } = outgoing;
+        let uri = address(&url).map_err(|reason| {
+            let host = url.host_str().unwrap_or_default().into();
+            CallError::NotConnected { host, reason }
+        })?;
+        // The library leaves it out where there is nothing, and some receivers then wait or refuse.
+        if body.is_empty() && matches!(method, Method::POST | Method::PUT | Method::PATCH) {
+            headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
+        Ok(Self { method, uri, headers, body, connection: None })
+    }
+
+    fn host(&self) -> Box<str> {
+        self.uri.host().unwrap_or_default().into()
+    }
+
+    fn timed_out(&self, after: Duration) -> CallError {
+        let captured = self.connection.as_ref();
+        let sent = captured.is_some_and(|connection| connection.connection_metadata().is_some());
+        CallError::TimedOut { host: self.host(), sent, after }
+    }
+}
+
+/// An answer that has begun.
+pub(crate) struct Arriving {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    body: Body,
+    host: Box<str>,
+    silent_for_max: Duration,
+}
+
+impl Arriving {
+    /// The next piece of the body; `None` at its end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, CallError> {
+        loop {
+            match tokio::time::timeout(self.silent_for_max, self.body.frame()).await {
+                Ok(None) => return Ok(None),
+                Ok(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(piece) if !piece.is_empty() => return Ok(Some(piece)),
+                    Ok(_) | Err(_) => {}
+                },
+                Ok(Some(Err(error))) => return Err(lost(self.host.clone(), &error)),
+                Err(_elapsed) => {
+                    let (host, after) = (self.host.clone(), self.silent_for_max);
+                    return Err(CallError::TimedOut { host, sent: true, after });
+                }
             }
         }
     }
@@ -227,13 +321,18 @@ fn of_request(host: Box<str>, error: &legacy::Error) -> CallError {
     }
 }
 
+/// An error after the answer began.
+fn lost(host: Box<str>, error: &hyper::Error) -> CallError {
+    CallError::Lost { host, reason: innermost(error) }
+}
+
 enum TakeError {
     TooLarge,
     Broken(hyper::Error),
 }
 
 /// The whole body, or nothing of it. What announces too much is not read at all.
-async fn take(mut body: hyper::body::Incoming, bytes_max: usize) -> Result<Bytes, TakeError> {
+async fn take(mut body: Body, bytes_max: usize) -> Result<Bytes, TakeError> {
     use hyper::body::Body as _;
     if body.size_hint().lower() > bytes_max as u64 {
         return Err(TakeError::TooLarge);

@@ -5,12 +5,10 @@
 
 mod oauth;
 mod seal;
-mod secret;
 mod table;
 mod written;
 
 pub use seal::{OpenError, SealingKey, SealingKeyError, open, seal};
-pub use secret::SecretText;
 pub use table::{ConnectionError, Connections, name_of};
 pub use written::WrittenError;
 
@@ -21,6 +19,7 @@ use crate::destination::{Hosts, Place as Address};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use perdura_sigv4::Secret;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -41,17 +40,17 @@ pub struct Connection {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Authorization {
-    Basic { user: String, password: SecretText },
-    ApiKey { header: HeaderName, value: SecretText },
+    Basic { user: String, password: Secret },
+    ApiKey { header: HeaderName, value: Secret },
     OAuth(Box<OAuth>),
 }
 
 /// Parameters of every call; they win over those of the task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extra {
-    pub(crate) headers: Vec<(HeaderName, SecretText)>,
-    pub(crate) query: BTreeMap<String, SecretText>,
-    pub(crate) body: BTreeMap<String, SecretText>,
+    pub(crate) headers: Vec<(HeaderName, Secret)>,
+    pub(crate) query: BTreeMap<String, Secret>,
+    pub(crate) body: BTreeMap<String, Secret>,
 }
 
 /// Client credentials, and where they are turned into a token.
@@ -60,11 +59,11 @@ pub(crate) struct OAuth {
     endpoint: Url,
     method: Method,
     client_id: String,
-    client_secret: SecretText,
+    client_secret: Secret,
     credentials: Place,
     scope: Option<String>,
-    parameters: BTreeMap<String, SecretText>,
-    headers: Vec<(HeaderName, SecretText)>,
+    parameters: BTreeMap<String, Secret>,
+    headers: Vec<(HeaderName, Secret)>,
 }
 
 impl fmt::Debug for OAuth {
@@ -156,7 +155,7 @@ impl Connection {
     pub(crate) fn masked(&self) -> Self {
         let mut masked = self.clone();
         for value in masked.extra.query.values_mut().chain(masked.extra.body.values_mut()) {
-            *value = SecretText::new(MASK);
+            *value = Secret::new(MASK);
         }
         masked
     }
@@ -176,7 +175,7 @@ impl Connection {
 
     /// What must not come back in an answer that repeats what it was sent: every value that it holds. Longer ones first,
     /// so that one inside another leaves nothing of it.
-    pub(crate) fn secrets(&self, token: Option<&Token>) -> Vec<Zeroizing<String>> {
+    pub(crate) fn secrets(&self, token: Option<&Token>) -> Vec<Secret> {
         let mut all: Vec<&str> = Vec::new();
         let pair;
         match &self.authorization {
@@ -188,34 +187,32 @@ impl Connection {
             Authorization::OAuth(oauth) => {
                 all.extend(token.map(|token| token.secret().reveal()));
                 all.push(oauth.client_secret.reveal());
-                all.extend(oauth.parameters.values().map(SecretText::reveal));
+                all.extend(oauth.parameters.values().map(Secret::reveal));
                 all.extend(oauth.headers.iter().map(|(_, value)| value.reveal()));
             }
         }
         all.extend(self.extra.headers.iter().map(|(_, value)| value.reveal()));
-        all.extend(self.extra.query.values().chain(self.extra.body.values()).map(SecretText::reveal));
-        let mut secrets: Vec<Zeroizing<String>> =
-            all.into_iter().map(|secret| Zeroizing::new(secret.to_owned())).collect();
-        secrets.sort_unstable_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
-        secrets.dedup();
-        secrets
+        all.extend(self.extra.query.values().chain(self.extra.body.values()).map(Secret::reveal));
+        all.sort_unstable_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+        all.dedup();
+        all.into_iter().map(Secret::new).collect()
     }
 }
 
 /// A header's value that is not to be printed or kept in compression tables.
-pub(crate) fn sensitive(value: &SecretText) -> HeaderValue {
+pub(crate) fn sensitive(value: &Secret) -> HeaderValue {
     let mut value =
         HeaderValue::from_str(value.reveal()).expect("it was checked when the connection was read");
     value.set_sensitive(true);
     value
 }
 
-fn encoded(user: &str, password: &SecretText) -> Zeroizing<String> {
+fn encoded(user: &str, password: &Secret) -> Zeroizing<String> {
     let pair = Zeroizing::new(format!("{user}:{}", password.reveal()));
     Zeroizing::new(STANDARD.encode(pair.as_bytes()))
 }
 
-fn basic(user: &str, password: &SecretText) -> HeaderValue {
+fn basic(user: &str, password: &Secret) -> HeaderValue {
     let text = Zeroizing::new(format!("Basic {}", &*encoded(user, password)));
     let mut value = HeaderValue::from_str(&text).expect("base64 can stand in a header");
     value.set_sensitive(true);
@@ -259,7 +256,8 @@ mod tests {
             r#"{"api_key": {"header": "x-key", "value": "the-key"}, "headers": {"x-a": "the-header"},
                 "query": {"q": "the query/1"}, "body": {"b": "the-key-and-more"}}"#,
         );
-        let secrets: Vec<String> = connection.secrets(None).iter().map(|secret| secret.to_string()).collect();
+        let secrets: Vec<String> =
+            connection.secrets(None).iter().map(|secret| secret.reveal().to_owned()).collect();
         assert_eq!(secrets, ["the-key-and-more", "the query/1", "the-header", "the-key"]);
     }
 

@@ -120,7 +120,8 @@ impl Functions {
             Plan::Command { program, timeout } => self.command(program, timeout, calling).await,
             Plan::Url { url, timeout } => web::post(line, url, bounds(timeout), calling).await,
             Plan::Lambda { endpoint, name, qualifier, timeout } => {
-                let function = lambda::Function { endpoint, name, qualifier, signer: &self.settings.aws };
+                let function =
+                    lambda::Function { endpoint, name, qualifier, signer: &self.settings.aws.signer };
                 lambda::invoke(line, function, bounds(timeout), calling).await
             }
             Plan::Able => {

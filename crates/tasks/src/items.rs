@@ -10,7 +10,6 @@
 
 mod ask;
 mod batch;
-mod client;
 mod content;
 mod csv;
 mod entry;
@@ -24,6 +23,7 @@ mod parse;
 mod place;
 mod reader;
 mod reading;
+mod remote;
 mod s3;
 mod settings;
 mod stores;

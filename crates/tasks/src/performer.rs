@@ -70,7 +70,7 @@ impl Tasks {
     ) -> Result<Self, Unprepared> {
         let client = Client::new(settings.guard.clone())?;
         let items = if settings.strict { settings.items.clone().strict() } else { settings.items.clone() };
-        let items = ItemStores::new(&items, &settings.guard)?;
+        let items = ItemStores::new(&items, &client)?;
         let settings = Arc::new(settings);
         Ok(Self(Arc::new(Inner {
             functions: Functions::new(settings.clone(), client.put_off().clone()),
@@ -158,7 +158,7 @@ impl Inner {
                     call,
                     execution,
                     strict: self.settings.strict,
-                    region: &self.settings.aws.region,
+                    region: &self.settings.aws.signer.region,
                     header: &destination.header,
                     statuses: &destination.statuses,
                     onlooker,

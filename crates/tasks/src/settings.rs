@@ -10,13 +10,13 @@ pub use duration::duration;
 pub use function::{Function, FunctionTable, Means, Qualified};
 
 use crate::aws::{AwsSettings, AwsTable};
-use crate::connection::SecretText;
 use crate::destination::{DestinationTable, Destinations};
 use crate::functions::{Environment, WrittenEnvironment};
 use crate::guard::Guard;
 use crate::items::ItemSettings;
 use crate::places::Share;
 use perdura_engine::Uncertain;
+use perdura_sigv4::Secret;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -83,7 +83,7 @@ pub struct CommandsTable {
     /// Variables of this process that commands get besides the usual ones.
     pub env_pass: Vec<String>,
     /// Variables that are set for commands.
-    pub env: BTreeMap<String, SecretText>,
+    pub env: BTreeMap<String, Secret>,
 }
 
 /// `uncertain`: what is done about a call of which nobody knows whether it was performed.

@@ -9,7 +9,7 @@ use perdura_engine::asl::resource::Resource;
 use perdura_engine::{Attempt, Call, Certainty, EffectKey, ExecutionId, Outcome, StrandId};
 use perdura_sigv4::{Presented, Principal, SKEW_SECONDS, Scope, Secret, sha256, verify};
 use perdura_tasks::aws::{OwnApi, OwnRefusal, OwnRequest};
-use perdura_tasks::connection::{Connections, SecretText};
+use perdura_tasks::connection::Connections;
 use perdura_tasks::settings::Tables;
 use perdura_tasks::{Settings, Tasks};
 use receiver::{Receiver, Reply, Request};
@@ -45,7 +45,7 @@ fn call(resource: &str, input: &str, timeout_seconds: Option<u64>) -> Call {
 fn settings(text: &str, is_signing: bool) -> Settings {
     let tables: Tables = toml::from_str(text).expect("TOML");
     let mut settings = Settings::check(tables, Path::new("/")).expect("right");
-    let secret = is_signing.then(|| SecretText::new("hidden-secret"));
+    let secret = is_signing.then(|| Secret::new("hidden-secret"));
     settings.aws =
         settings.aws.with_credentials(Some("AKIDEXAMPLE".into()), secret, None).expect("plain text");
     settings

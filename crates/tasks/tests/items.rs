@@ -5,9 +5,9 @@ mod scene;
 
 use perdura_engine::asl::json::Value;
 use perdura_runtime::{Feed, ReadOrder};
-use perdura_tasks::guard::Guard;
+use perdura_sigv4::Secret;
 use perdura_tasks::items::{BucketSettings, ITEM_BYTES_MAX, ItemSettings, ItemStores, read};
-use scene::{Taken, feed, folder, get, json, list, local, reader, stores, take};
+use scene::{Taken, client, feed, folder, get, json, list, local, reader, stores, take};
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -320,11 +320,22 @@ fn settings_that_do_not_fit_are_refused_and_tell_no_secret() {
             ItemSettings { access_key_id: Some("id".into()), ..endpoint("https://s3.example.org") },
             "belong together",
         ),
+        (
+            endpoint("https://s3.example.org").or_credentials(
+                Some("id\n".into()),
+                Some(Secret::new("hidden")),
+                None,
+            ),
+            "holds a space, a line end or no plain text",
+        ),
+        (
+            ItemSettings { region: Some("us east".into()), ..endpoint("https://s3.example.org") },
+            "holds a space, a line end or no plain text",
+        ),
         (ItemSettings { local: Some(Path::new("/nowhere/at/all").into()), ..inside(".") }, "items.local"),
     ];
     for (settings, wanted) in table {
-        let refused =
-            ItemStores::new(&settings, &Guard::default()).map(|_| ()).expect_err(wanted).to_string();
+        let refused = ItemStores::new(&settings, &client()).map(|_| ()).expect_err(wanted).to_string();
         assert!(refused.contains(wanted) && !refused.contains("hidden"), "{refused}");
     }
 }

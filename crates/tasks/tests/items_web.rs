@@ -24,6 +24,8 @@ enum Manner {
     Changes,
     /// Always gives the whole file.
     Whole,
+    /// Gives ranges, and nothing after the first.
+    Dries,
 }
 
 /// Serves these bytes at `/base/a b.jsonl`; counts requests.
@@ -81,7 +83,7 @@ fn answer(head: &[String], body: &[u8], manner: Manner, number: usize) -> Vec<u8
         return [head.as_bytes(), body].concat();
     };
     let to = (to + 1).min(body.len());
-    let part = &body[from..to];
+    let part = if manner == Manner::Dries && number > 0 { &[] } else { &body[from..to] };
     let head = format!(
         "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes {from}-{}/{}\r\nContent-Length: {}\r\nETag: \"{tag}\"\r\n\
          Connection: close\r\n\r\n",
@@ -126,6 +128,15 @@ async fn an_answer_that_breaks_off_is_taken_up_where_it_was() {
     assert_eq!(items.len(), wanted);
     assert!(items.iter().all(|item| item.as_str().is_some_and(|text| text.len() == 9_998)));
     assert!(count.load(Ordering::SeqCst) > 3);
+}
+
+#[tokio::test]
+async fn a_server_that_gives_nothing_more_is_not_asked_for_ever() {
+    let (body, _) = long();
+    let (stores, count) = serve(body, Manner::Dries).await;
+    let cause = get(&stores, "web", "a b.jsonl", CONFIG).await.cause();
+    assert!(cause.contains("nothing came after byte 4194304 of"), "{cause}");
+    assert_eq!(count.load(Ordering::SeqCst), 6);
 }
 
 #[tokio::test]

@@ -8,7 +8,8 @@ use moto::Moto;
 use perdura_engine::asl::json::{Payload, Value, parse};
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{Attempt, Call, Certainty, EffectKey, ExecutionId, Outcome, StrandId};
-use perdura_tasks::connection::{Connections, SecretText};
+use perdura_sigv4::Secret;
+use perdura_tasks::connection::Connections;
 use perdura_tasks::settings::Tables;
 use perdura_tasks::{Settings, Tasks};
 use std::path::Path;
@@ -28,7 +29,7 @@ impl Stage {
         let mut settings = Settings::check(tables, Path::new("/")).expect("right");
         let credentials = settings.aws.with_credentials(
             Some("AKIDEXAMPLE".into()),
-            Some(SecretText::new("hidden-secret")),
+            Some(Secret::new("hidden-secret")),
             None,
         );
         settings.aws = credentials.expect("plain text");

@@ -5,8 +5,9 @@ use crate::document;
 use crate::settings::{self, check_names};
 use anyhow::{Context, Result, anyhow};
 use perdura_server::sfn::{KeyState, Keys};
+use perdura_sigv4::Secret;
 use perdura_tasks::aws::AwsTable;
-use perdura_tasks::connection::{Connections, SecretText};
+use perdura_tasks::connection::Connections;
 use perdura_tasks::destination::DestinationTable;
 use perdura_tasks::items::ItemSettings;
 use perdura_tasks::settings::{CommandsTable, FunctionTable, HttpTable, LambdaTable, Tables};
@@ -82,7 +83,7 @@ impl Config {
     /// What is called and how, with the credentials of the environment.
     pub(crate) fn with_credentials(&self, strict: bool) -> Result<Settings> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let secret = |name: &str| variable(name).map(SecretText::new);
+        let secret = |name: &str| variable(name).map(Secret::new);
         let items = self.settings.items.clone().or_credentials(
             variable("AWS_ACCESS_KEY_ID"),
             secret("AWS_SECRET_ACCESS_KEY"),

@@ -1,36 +1,35 @@
 //! A request to a service: before it has an address, and with address and signature.
 
-use super::settings::AwsSettings;
 use crate::client::Outgoing;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use perdura_sigv4::{Scope, Signable, sign};
+use perdura_sigv4::{Credentials, Scope, Secret, Signable, sign};
 use std::fmt::Write as _;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use url::Url;
 
 /// What is asked of a service, wherever that is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Request {
-    pub(super) method: http::Method,
+pub(crate) struct Request {
+    pub(crate) method: http::Method,
     /// Escaped, with a slash in front.
-    pub(super) path: String,
+    pub(crate) path: String,
     /// Escaped.
-    pub(super) query: String,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+    pub(crate) query: String,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
 }
 
 /// How far a call may go.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    pub(super) timeout: Duration,
-    pub(super) answer_bytes_max: usize,
+pub(crate) struct Bounds {
+    pub(crate) timeout: Duration,
+    pub(crate) answer_bytes_max: usize,
 }
 
 impl Request {
     /// The request at this address, unsigned.
-    pub(super) fn at(self, endpoint: &Url, bounds: Bounds) -> Outgoing {
+    pub(crate) fn at(self, endpoint: &Url, bounds: Bounds) -> Outgoing {
         let mut url = endpoint.clone();
         let path = format!("{}{}", endpoint.path().trim_end_matches('/'), self.path);
         url.set_path(&path);
@@ -46,12 +45,41 @@ impl Request {
     }
 }
 
-/// Signs a request for a service, where there are credentials. `at` is the time, in seconds since 1970.
+/// Who signs requests, and for which region.
+#[derive(Clone, Debug)]
+pub(crate) struct Signer {
+    pub(crate) region: String,
+    /// Without them requests go out unsigned.
+    pub(crate) credentials: Option<Credentials>,
+}
+
+impl Signer {
+    /// Signs a request for a service, where there are credentials.
+    pub(crate) fn sign(&self, outgoing: &mut Outgoing, service: &str) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        if let Some(credentials) = &self.credentials {
+            signed(outgoing, credentials, Scope { region: &self.region, service }, now);
+        }
+    }
+}
+
+/// Credentials of these parts; `None`: one of those that are sent cannot stand in a header.
+pub(crate) fn credentials(
+    access_key_id: String,
+    secret_access_key: Secret,
+    session_token: Option<Secret>,
+) -> Option<Credentials> {
+    let sent = [Some(access_key_id.as_str()), session_token.as_ref().map(Secret::reveal)];
+    let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+    let is_sendable = sent.into_iter().flatten().all(is_plain);
+    is_sendable.then_some(Credentials { access_key_id, secret_access_key, session_token })
+}
+
+/// Signs a request. `at` is the time, in seconds since 1970.
 ///
 /// What can change the meaning of a request is signed: the host, the type of the body, and all that is Amazon's own.
 /// The key and the trace are not, so that whatever stands between may add to them.
-pub(crate) fn signed(outgoing: &mut Outgoing, settings: &AwsSettings, service: &str, at: u64) {
-    let Some(credentials) = &settings.credentials else { return };
+fn signed(outgoing: &mut Outgoing, credentials: &Credentials, scope: Scope<'_>, at: u64) {
     let host = match (outgoing.url.host_str().unwrap_or_default(), outgoing.url.port()) {
         (host, None) => host.to_owned(),
         (host, Some(port)) => format!("{host}:{port}"),
@@ -69,7 +97,7 @@ pub(crate) fn signed(outgoing: &mut Outgoing, settings: &AwsSettings, service: &
         headers: &headers,
         body: &outgoing.body,
     };
-    let added = sign(&request, credentials, Scope { region: &settings.region, service }, at);
+    let added = sign(&request, credentials, scope, at);
     for (name, value) in added {
         let mut value = HeaderValue::try_from(value).expect("credentials that are sent are plain text");
         let name = HeaderName::from_static(name);
@@ -79,7 +107,7 @@ pub(crate) fn signed(outgoing: &mut Outgoing, settings: &AwsSettings, service: &
 }
 
 /// Everything but letters, digits and `-._~` as `%XX`; a slash too, unless it parts a path.
-pub(super) fn escaped(text: &str, is_path: bool) -> String {
+pub(crate) fn escaped(text: &str, is_path: bool) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || (is_path && byte == b'/') {
@@ -92,7 +120,7 @@ pub(super) fn escaped(text: &str, is_path: bool) -> String {
 }
 
 /// Puts a parameter at the end of a query or a form.
-pub(super) fn push_pair(query: &mut String, name: &str, value: &str) {
+pub(crate) fn push_pair(query: &mut String, name: &str, value: &str) {
     if !query.is_empty() {
         query.push('&');
     }
@@ -104,7 +132,6 @@ pub(super) fn push_pair(query: &mut String, name: &str, value: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connection::SecretText;
 
     fn outgoing(endpoint: &str) -> Outgoing {
         let headers = HeaderMap::from_iter([
@@ -126,19 +153,13 @@ mod tests {
         request.at(&Url::parse(endpoint).unwrap(), bounds)
     }
 
-    fn settings(secret: Option<&str>) -> AwsSettings {
-        let settings = AwsSettings::default().with_credentials(
-            Some("AKIDEXAMPLE".into()),
-            secret.map(SecretText::new),
-            Some(SecretText::new("token")),
-        );
-        settings.unwrap()
-    }
-
     #[test]
     fn a_request_is_signed_with_its_host_and_without_its_key() {
         let mut signed_request = outgoing("http://127.0.0.1:8083");
-        signed(&mut signed_request, &settings(Some("secret")), "states", 1_772_600_767);
+        let (secret, token) = (Secret::new("secret"), Secret::new("token"));
+        let credentials = credentials("AKIDEXAMPLE".into(), secret, Some(token)).unwrap();
+        let scope = Scope { region: "us-east-1", service: "states" };
+        signed(&mut signed_request, &credentials, scope, 1_772_600_767);
         let authorization = signed_request.headers[AUTHORIZATION].to_str().unwrap();
         assert!(
             authorization.starts_with(
@@ -152,7 +173,7 @@ mod tests {
         assert!(!shown.contains("\"token\"") && !shown.contains("Signature="), "{shown}");
 
         let mut unsigned = outgoing("http://127.0.0.1:8083");
-        signed(&mut unsigned, &settings(None), "states", 1_772_600_767);
+        Signer { region: "us-east-1".into(), credentials: None }.sign(&mut unsigned, "states");
         assert!(!unsigned.headers.contains_key(AUTHORIZATION));
     }
 

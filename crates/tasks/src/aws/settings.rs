@@ -3,11 +3,11 @@
 //! Credentials do not stand in the file: whoever starts the process gives them, usually from the variables that AWS's
 //! own tools read. Without them requests go out unsigned, which some stand-ins take and AWS does not.
 
+use super::request::{Signer, credentials};
 use super::service;
-use crate::connection::SecretText;
 use crate::settings::{Mistake, endpoint_url};
 use perdura_engine::asl::resource::Resource;
-use perdura_sigv4::{Credentials, Secret};
+use perdura_sigv4::Secret;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use url::Url;
@@ -33,13 +33,13 @@ pub struct AwsSettings {
     endpoint: Option<Url>,
     /// By the name in an SDK integration.
     endpoints: BTreeMap<&'static str, Url>,
-    pub(crate) region: String,
-    pub(crate) credentials: Option<Credentials>,
+    pub(crate) signer: Signer,
 }
 
 impl Default for AwsSettings {
     fn default() -> Self {
-        Self { endpoint: None, endpoints: BTreeMap::new(), region: REGION.to_owned(), credentials: None }
+        let signer = Signer { region: REGION.to_owned(), credentials: None };
+        Self { endpoint: None, endpoints: BTreeMap::new(), signer }
     }
 }
 
@@ -73,7 +73,7 @@ impl AwsSettings {
                 return Err(Mistake::new("aws.endpoints", what));
             }
         }
-        Ok(Self { endpoint, endpoints, region, credentials: None })
+        Ok(Self { endpoint, endpoints, signer: Signer { region, credentials: None } })
     }
 
     /// With these credentials; meant for the values of `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and
@@ -81,20 +81,17 @@ impl AwsSettings {
     pub fn with_credentials(
         mut self,
         access_key_id: Option<String>,
-        secret_access_key: Option<SecretText>,
-        session_token: Option<SecretText>,
+        secret_access_key: Option<Secret>,
+        session_token: Option<Secret>,
     ) -> Result<Self, Mistake> {
-        let sent = [access_key_id.as_deref(), session_token.as_ref().map(SecretText::reveal)];
-        let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
-        if !sent.into_iter().flatten().all(is_plain) {
-            let what = "the access key id or the session token holds a space, a line end or no plain text";
-            return Err(Mistake::new("credentials of AWS", what));
+        if let Some((id, secret)) = access_key_id.zip(secret_access_key) {
+            let whole = credentials(id, secret, session_token).ok_or_else(|| {
+                let what =
+                    "the access key id or the session token holds a space, a line end or no plain text";
+                Mistake::new("credentials of AWS", what)
+            });
+            self.signer.credentials = Some(whole?);
         }
-        self.credentials = access_key_id.zip(secret_access_key).map(|(access_key_id, secret)| Credentials {
-            access_key_id,
-            secret_access_key: Secret::new(secret.reveal()),
-            session_token: session_token.map(|token| Secret::new(token.reveal())),
-        });
         Ok(self)
     }
 
@@ -136,9 +133,9 @@ mod tests {
         {
             assert_eq!(all.endpoint(name).map(Url::as_str), Some(expected), "{name}");
         }
-        assert_eq!((all.own_endpoint("sns"), all.region.as_str()), (None, "eu-west-1"));
+        assert_eq!((all.own_endpoint("sns"), all.signer.region.as_str()), (None, "eu-west-1"));
         let one = check("[endpoints]\nsqs = 'http://sqs:1'").unwrap();
-        assert_eq!((one.endpoint("sns"), one.region.as_str()), (None, "us-east-1"));
+        assert_eq!((one.endpoint("sns"), one.signer.region.as_str()), (None, "us-east-1"));
         for (arn, expected) in [
             ("arn:aws:states:::sns:publish", Some("sns")),
             ("arn:aws:states:::sqs:sendMessage", None),
@@ -170,15 +167,15 @@ mod tests {
         let with = |id: Option<&str>, secret: Option<&str>| {
             AwsSettings::default().with_credentials(
                 id.map(str::to_owned),
-                secret.map(SecretText::new),
-                Some(SecretText::new("hidden-token")),
+                secret.map(Secret::new),
+                Some(Secret::new("hidden-token")),
             )
         };
         let broken = with(Some("AKID\n"), Some("hidden")).unwrap_err().to_string();
         assert!(broken.contains("the access key id or the session token"), "{broken}");
         let with = |id, secret| with(id, secret).unwrap();
-        assert!(with(Some("AKID"), None).credentials.is_none());
-        assert!(with(None, Some("hidden")).credentials.is_none());
+        assert!(with(Some("AKID"), None).signer.credentials.is_none());
+        assert!(with(None, Some("hidden")).signer.credentials.is_none());
         let shown = format!("{:?}", with(Some("AKID"), Some("hidden")));
         assert!(shown.contains("AKID") && !shown.contains("hidden"), "{shown}");
     }

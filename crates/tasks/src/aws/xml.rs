@@ -8,26 +8,26 @@ const DEPTH_MAX: usize = 64;
 
 /// One element.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Element {
-    pub(super) name: String,
-    pub(super) text: String,
-    pub(super) children: Vec<Element>,
+pub(crate) struct Element {
+    pub(crate) name: String,
+    pub(crate) text: String,
+    pub(crate) children: Vec<Element>,
 }
 
 impl Element {
     /// The first element of this name in it.
-    pub(super) fn child(&self, name: &str) -> Option<&Element> {
+    pub(crate) fn child(&self, name: &str) -> Option<&Element> {
         self.children.iter().find(|child| child.name == name)
     }
 
     /// The text of the first element of this name in it.
-    pub(super) fn text_of(&self, name: &str) -> Option<&str> {
+    pub(crate) fn text_of(&self, name: &str) -> Option<&str> {
         self.child(name).map(|child| child.text.as_str())
     }
 }
 
 /// The outermost element of a document.
-pub(super) fn read(body: &[u8]) -> Result<Element, String> {
+pub(crate) fn read(body: &[u8]) -> Result<Element, String> {
     let text = std::str::from_utf8(body).map_err(|_| "the answer is not UTF-8 text")?;
     let mut reader = Reader::from_str(text);
     let mut open = vec![Element::default()];

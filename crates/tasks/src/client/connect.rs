@@ -130,7 +130,7 @@ impl Connector {
 
 /// Trusts these authorities and those that the system trusts. Where there are none, calls over TLS fail and say so;
 /// plain calls need none.
-pub(crate) fn tls(
+fn tls(
     authorities: impl IntoIterator<Item = CertificateDer<'static>>,
 ) -> Result<ClientConfig, rustls::Error> {
     let found = rustls_native_certs::load_native_certs();

@@ -7,10 +7,11 @@
 //! Nothing of what the endpoint answers gets into an error, but its status and the error codes of RFC 6749: such
 //! answers like to repeat what they were sent.
 
-use super::{OAuth, Place, SecretText, basic, sensitive};
+use super::{OAuth, Place, basic, sensitive};
 use crate::client::{CallError, Client, Incoming, Outgoing};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, header};
+use perdura_sigv4::Secret;
 use serde_json::Value;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -29,16 +30,16 @@ const MARGIN_FOR_MAX: Duration = Duration::from_mins(1);
 /// A token, ready to be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
-    secret: SecretText,
+    secret: Secret,
     used_until: Instant,
 }
 
 impl Token {
     pub(crate) fn header(&self) -> HeaderValue {
-        sensitive(&SecretText::new(format!("Bearer {}", self.secret.reveal())))
+        sensitive(&Secret::new(format!("Bearer {}", self.secret.reveal())))
     }
 
-    pub(crate) fn secret(&self) -> &SecretText {
+    pub(crate) fn secret(&self) -> &Secret {
         &self.secret
     }
 }
@@ -143,7 +144,7 @@ fn request(oauth: &OAuth) -> Outgoing {
     match oauth.credentials {
         Place::Header => {
             let encode = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
-            let secret = SecretText::new(encode(oauth.client_secret.reveal()));
+            let secret = Secret::new(encode(oauth.client_secret.reveal()));
             headers.insert(header::AUTHORIZATION, basic(&encode(&oauth.client_id), &secret));
         }
         Place::Body => {
@@ -200,7 +201,7 @@ fn read(answer: &Incoming, asked_at: Instant) -> Result<Token, TokenError> {
     let lives_for =
         lives_for.map_or(UNSAID_FOR, |seconds| Duration::from_secs(seconds.min(u64::from(u32::MAX))));
     let used_until = asked_at + lives_for.saturating_sub(MARGIN_FOR_MAX.min(lives_for / 10));
-    Ok(Token { secret: SecretText::new(text), used_until })
+    Ok(Token { secret: Secret::new(text), used_until })
 }
 
 #[cfg(test)]

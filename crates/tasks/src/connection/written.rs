@@ -1,8 +1,9 @@
 //! Connections as people write them: JSON, read strictly, with errors that never show a value.
 
-use super::{Authorization, Connection, Extra, OAuth, Place, SecretText};
+use super::{Authorization, Connection, Extra, OAuth, Place};
 use crate::destination::Hosts;
 use http::{HeaderName, HeaderValue, Method};
+use perdura_sigv4::Secret;
 use serde::{Deserialize, Serialize, Serializer};
 use std::collections::BTreeMap;
 use url::Url;
@@ -16,7 +17,7 @@ pub struct WrittenError(String);
 /// The one place where secrets are written out: into the cipher.
 #[derive(Deserialize)]
 #[serde(transparent)]
-struct Revealed(SecretText);
+struct Revealed(Secret);
 
 impl Serialize for Revealed {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -200,15 +201,15 @@ impl TryFrom<WrittenOAuth> for OAuth {
     }
 }
 
-fn plain(written: BTreeMap<String, Revealed>) -> BTreeMap<String, SecretText> {
+fn plain(written: BTreeMap<String, Revealed>) -> BTreeMap<String, Secret> {
     written.into_iter().map(|(name, Revealed(value))| (name, value)).collect()
 }
 
-fn headers(written: BTreeMap<String, Revealed>) -> Result<Vec<(HeaderName, SecretText)>, String> {
+fn headers(written: BTreeMap<String, Revealed>) -> Result<Vec<(HeaderName, Secret)>, String> {
     written.into_iter().map(|(name, value)| header(&name, value)).collect()
 }
 
-fn header(name: &str, Revealed(value): Revealed) -> Result<(HeaderName, SecretText), String> {
+fn header(name: &str, Revealed(value): Revealed) -> Result<(HeaderName, Secret), String> {
     let parsed: HeaderName = name.parse().map_err(|_| format!("`{name}` is no name of a header"))?;
     if FRAMING.contains(&parsed.as_str()) {
         return Err(format!("header `{name}` follows from the request and cannot be set"));
@@ -254,11 +255,11 @@ impl From<Connection> for Written {
     }
 }
 
-fn revealed(values: BTreeMap<String, SecretText>) -> BTreeMap<String, Revealed> {
+fn revealed(values: BTreeMap<String, Secret>) -> BTreeMap<String, Revealed> {
     values.into_iter().map(|(name, value)| (name, Revealed(value))).collect()
 }
 
-fn named(values: Vec<(HeaderName, SecretText)>) -> BTreeMap<String, Revealed> {
+fn named(values: Vec<(HeaderName, Secret)>) -> BTreeMap<String, Revealed> {
     values.into_iter().map(|(name, value)| (name.as_str().into(), Revealed(value))).collect()
 }
 

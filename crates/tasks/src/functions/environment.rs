@@ -4,7 +4,7 @@
 //! access keys, credentials of AWS. A command is somebody else's program, so it gets a short list of variables that
 //! programs need to run at all, and beyond it what the configuration names.
 
-use crate::connection::SecretText;
+use perdura_sigv4::Secret;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
@@ -32,7 +32,7 @@ pub struct Environment {
     /// What is passed on besides, by name.
     pass: Vec<String>,
     /// What is set, whatever it is here.
-    set: BTreeMap<String, SecretText>,
+    set: BTreeMap<String, Secret>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,7 +45,7 @@ enum Inherited {
 /// `env` and `env_pass`, as they are written.
 pub(crate) struct Written {
     pub(crate) pass: Vec<String>,
-    pub(crate) set: BTreeMap<String, SecretText>,
+    pub(crate) set: BTreeMap<String, Secret>,
 }
 
 impl Environment {
@@ -98,7 +98,7 @@ mod tests {
     fn written(pass: &[&str], set: &[(&str, &str)]) -> Written {
         Written {
             pass: pass.iter().map(ToString::to_string).collect(),
-            set: set.iter().map(|(name, value)| (name.to_string(), SecretText::new(*value))).collect(),
+            set: set.iter().map(|(name, value)| (name.to_string(), Secret::new(*value))).collect(),
         }
     }
 

@@ -6,7 +6,7 @@
 use super::outcome::{LATEST, failed, succeeded, too_large};
 use super::web::{FUNCTION_ERROR, JSON, of_function_error, said};
 use super::{Bounds, Calling, Line, Shape, body};
-use crate::aws::{self, AwsSettings};
+use crate::aws::Signer;
 use crate::client::{CallError, Incoming, Outgoing};
 use crate::http::Verdict;
 use crate::sign::{self, TRACEPARENT};
@@ -32,7 +32,7 @@ pub(super) struct Function<'a> {
     pub(super) endpoint: &'a Url,
     pub(super) name: &'a str,
     pub(super) qualifier: Option<&'a str>,
-    pub(super) signer: &'a AwsSettings,
+    pub(super) signer: &'a Signer,
 }
 
 /// Invokes it.
@@ -69,7 +69,7 @@ pub(super) async fn invoke(
         timeout: bounds.timeout,
         answer_bytes_max: bounds.answer_bytes_max,
     };
-    aws::signed(&mut outgoing, function.signer, "lambda", aws::now());
+    function.signer.sign(&mut outgoing, "lambda");
     match line.send(&format!("lambda {}", function.name), outgoing).await {
         Ok(answer) => of_answer(&answer, invocation.shape, &calling.destination.statuses),
         Err(error) => of_error(&error, &calling.call.resource.arn),
@@ -203,6 +203,7 @@ mod tests {
 
     #[test]
     fn a_function_has_its_address_below_the_endpoint() {
+        let signer = Signer { region: "us-east-1".into(), credentials: None };
         for (endpoint, name, qualifier, expected) in [
             ("http://h:1", "f", None, "http://h:1/2015-03-31/functions/f/invocations"),
             (
@@ -219,7 +220,7 @@ mod tests {
             ),
         ] {
             let endpoint = Url::parse(endpoint).unwrap();
-            let function = Function { endpoint: &endpoint, name, qualifier, signer: &AwsSettings::default() };
+            let function = Function { endpoint: &endpoint, name, qualifier, signer: &signer };
             assert_eq!(function.address().as_str(), expected);
         }
     }

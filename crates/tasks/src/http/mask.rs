@@ -4,7 +4,7 @@
 //! come. JSON within JSON has backslashes before backslashes, so there may be more of them than the secret has. Where in
 //! doubt, rather too much is masked.
 
-use zeroize::Zeroizing;
+use perdura_sigv4::Secret;
 
 /// Shorter secrets are no secrets, and would tear holes into innocent answers.
 const SECRET_BYTES_MIN: usize = 6;
@@ -16,11 +16,11 @@ const BACKSLASHES_MAX: usize = 64;
 const REFERENCE_BYTES_MAX: usize = 16;
 
 /// The text without secrets, however they are spelled. Longer ones are to come first.
-pub(super) fn without(text: &str, secrets: &[Zeroizing<String>]) -> String {
+pub(super) fn without(text: &str, secrets: &[Secret]) -> String {
     let mut text = text.to_owned();
-    for secret in secrets.iter().filter(|secret| secret.len() >= SECRET_BYTES_MIN) {
-        if text.contains(secret.as_str()) {
-            text = text.replace(secret.as_str(), MASK);
+    for secret in secrets.iter().map(Secret::reveal).filter(|secret| secret.len() >= SECRET_BYTES_MIN) {
+        if text.contains(secret) {
+            text = text.replace(secret, MASK);
         }
         if text.contains(['\\', '&', '%', '+'])
             && let Some(masked) = without_spelled(&text, secret)
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     fn masked(text: &str, secret: &str) -> String {
-        without(text, &[Zeroizing::new(secret.to_owned())])
+        without(text, &[Secret::new(secret)])
     }
 
     #[test]

@@ -9,8 +9,8 @@ use http::header::{CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use perdura_engine::asl::json::{DEPTH_MAX, Map, Payload, Value, parse, without_mark};
 use perdura_engine::{Certainty, Fault, Outcome};
+use perdura_sigv4::Secret;
 use std::collections::BTreeMap;
-use zeroize::Zeroizing;
 
 /// A cause is for people; AWS cuts it here, too.
 const CAUSE_CHARS_MAX: usize = 32_768;
@@ -28,11 +28,7 @@ pub(super) fn verdict(status: u16, statuses: &BTreeMap<u16, Verdict>) -> Verdict
 }
 
 /// What came of a call that was answered.
-pub(super) fn of_answer(
-    answer: &Incoming,
-    statuses: &BTreeMap<u16, Verdict>,
-    secrets: &[Zeroizing<String>],
-) -> Outcome {
+pub(super) fn of_answer(answer: &Incoming, statuses: &BTreeMap<u16, Verdict>, secrets: &[Secret]) -> Outcome {
     let text = text_of(answer).map(|text| without(text, secrets));
     let certainty = match verdict(answer.status, statuses) {
         Verdict::Done => {
@@ -130,7 +126,7 @@ fn summary(answer: &Incoming) -> String {
     said
 }
 
-fn output(answer: &Incoming, text: &str, secrets: &[Zeroizing<String>]) -> Payload {
+fn output(answer: &Incoming, text: &str, secrets: &[Secret]) -> Payload {
     let media_type = media_type(&answer.headers);
     let is_json = media_type == "application/json" || media_type.ends_with("+json");
     let with = |body: Value| -> Payload {
@@ -146,7 +142,7 @@ fn output(answer: &Incoming, text: &str, secrets: &[Zeroizing<String>]) -> Paylo
     parsed.unwrap_or_else(|| with(text.into()))
 }
 
-fn headers(headers: &HeaderMap, secrets: &[Zeroizing<String>]) -> Map {
+fn headers(headers: &HeaderMap, secrets: &[Secret]) -> Map {
     let shown = |value: &HeaderValue| without(&String::from_utf8_lossy(value.as_bytes()), secrets);
     let values = |name| headers.get_all(name).iter().map(shown).collect::<Value>();
     headers.keys().map(|name| (name.as_str(), values(name))).collect()
@@ -200,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_secret_that_json_spells_otherwise_does_not_come_back() {
-        let secrets = [Zeroizing::new("a/b\"c&d\u{f1}".to_owned())];
+        let secrets = [Secret::new("a/b\"c&d\u{f1}")];
         for spelled in [r#"a\/b\"c&d\u00f1"#, r#"a/b\"c\u0026dñ"#, r"\u0061/b\u0022c&dñ"] {
             for body in
                 [format!(r#"{{"sent": ["x {spelled}"], "n": 1.0}}"#), format!(r#"{{"{spelled}": null}}"#)]

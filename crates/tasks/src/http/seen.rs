@@ -8,8 +8,8 @@ use crate::client::{Incoming, Outgoing};
 use http::{HeaderMap, StatusCode};
 use perdura_engine::Exchange;
 use perdura_engine::asl::json::{Map, Value};
+use perdura_sigv4::Secret;
 use std::sync::{Mutex, PoisonError};
-use zeroize::Zeroizing;
 
 /// Looks on while a call is made. Of several requests the last one is told.
 #[derive(Debug, Default)]
@@ -36,12 +36,12 @@ impl Onlooker {
     }
 
     /// What must not be told.
-    fn hidden<'a>(&self, secrets: &'a [Zeroizing<String>]) -> &'a [Zeroizing<String>] {
+    fn hidden<'a>(&self, secrets: &'a [Secret]) -> &'a [Secret] {
         if self.reveals { &[] } else { secrets }
     }
 
     /// The request as it is shown.
-    pub(super) fn request(&self, outgoing: &Outgoing, secrets: &[Zeroizing<String>]) -> Value {
+    pub(super) fn request(&self, outgoing: &Outgoing, secrets: &[Secret]) -> Value {
         let secrets = self.hidden(secrets);
         let mut shown = Map::new();
         shown.insert("protocol", outgoing.url.scheme());
@@ -55,7 +55,7 @@ impl Onlooker {
     }
 
     /// An answer came to a request.
-    pub(super) fn saw(&self, request: Value, scheme: &str, answer: &Incoming, secrets: &[Zeroizing<String>]) {
+    pub(super) fn saw(&self, request: Value, scheme: &str, answer: &Incoming, secrets: &[Secret]) {
         let secrets = self.hidden(secrets);
         let mut shown = Map::new();
         shown.insert("protocol", scheme);
@@ -73,7 +73,7 @@ impl Onlooker {
 }
 
 /// Headers as one text, as AWS shows them: `[name: value, …]`. Those that hold a secret are left out.
-fn headers(headers: &HeaderMap, reveals: bool, secrets: &[Zeroizing<String>]) -> String {
+fn headers(headers: &HeaderMap, reveals: bool, secrets: &[Secret]) -> String {
     let shown = headers.iter().filter_map(|(name, value)| {
         let is_ours = value.is_sensitive() && !reveals;
         let value = String::from_utf8_lossy(value.as_bytes());
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn credentials_are_told_only_to_whom_they_may_be() {
-        let secrets = [Zeroizing::new("top-secret-token".to_owned())];
+        let secrets = [Secret::new("top-secret-token")];
         let hidden = Onlooker::new(false).request(&outgoing(), &secrets).to_string();
         assert!(!hidden.contains("top-secret"), "{hidden}");
         assert!(hidden.contains("[accept: */*]") && hidden.contains("amount"), "{hidden}");

@@ -1,15 +1,23 @@
-//! One GET, asked again where that may help: a connection that fails, a server that is busy.
+//! One request to a store or a web server, made again where that may help: a connection that fails, a server that is
+//! busy.
 
-use super::place::{PlaceError, story};
-use crate::lack::{Pauses, no_files};
-use reqwest::{Client, Request, Response, StatusCode};
+use super::listing::read_error;
+use super::place::PlaceError;
+use crate::client::{Arriving, CallError, Client, Outgoing};
+use http::StatusCode;
 use std::time::Duration;
 
 /// How often a request is made before it is given up.
 pub(super) const TRIES: u32 = 5;
 
+/// How long a receiver may be silent.
+pub(super) const SILENT_FOR_MAX: Duration = Duration::from_mins(1);
+
 /// The pause before the second try; it doubles from there.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
+
+/// How much of a refusal is read.
+const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
 /// The pause before try number `tried + 1`.
 pub(super) async fn pause(tried: u32) {
@@ -18,44 +26,61 @@ pub(super) async fn pause(tried: u32) {
 
 /// Asks until there is an answer that another try would not change. The request is made anew for each try, as a
 /// signature holds for a moment only.
-pub(super) async fn ask(
-    client: &Client,
-    request: impl Fn() -> Result<Request, PlaceError>,
-) -> Result<Response, PlaceError> {
+pub(super) async fn ask(client: &Client, request: impl Fn() -> Outgoing) -> Result<Arriving, PlaceError> {
     let mut tried = 0;
-    let mut pauses = Pauses::default();
     loop {
-        let answer = client.execute(request()?).await;
-        if answer.as_ref().is_err_and(|error| error.is_connect() && no_files().is_some()) {
-            // Nobody was asked: this machine has no file for a connection, for the moment.
-            tokio::time::sleep(pauses.next().unwrap_or_default()).await;
-            continue;
-        }
+        let answer = client.open(request()).await;
         tried += 1;
         let is_passing = match &answer {
-            Ok(response) => {
-                response.status().is_server_error() || response.status() == StatusCode::TOO_MANY_REQUESTS
-            }
-            Err(error) => error.is_connect() || error.is_timeout() || error.is_request(),
+            Ok(answer) => answer.status.is_server_error() || answer.status == StatusCode::TOO_MANY_REQUESTS,
+            Err(CallError::NotConnected { .. } | CallError::TimedOut { .. } | CallError::Lost { .. }) => true,
+            Err(CallError::Forbidden { .. } | CallError::TooLarge { .. }) => false,
         };
-        if is_passing && tried < TRIES {
-            pause(tried).await;
-            continue;
+        if !is_passing || tried == TRIES {
+            return answer.map_err(|error| trouble(&error));
         }
-        return answer.map_err(|error| PlaceError::Failed(story(&error.without_url())));
+        pause(tried).await;
     }
 }
 
+/// The answer, if it says yes; otherwise what a person can do.
+pub(super) async fn accepted(answer: Arriving) -> Result<Arriving, PlaceError> {
+    let status = answer.status;
+    Err(match status {
+        status if status.is_success() => return Ok(answer),
+        StatusCode::NOT_FOUND | StatusCode::GONE => PlaceError::Missing,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => PlaceError::Denied,
+        StatusCode::PRECONDITION_FAILED => PlaceError::Changed,
+        status if status.is_redirection() => PlaceError::Failed(format!(
+            "it answered {status}, and redirects are not followed: configure the address that it leads to"
+        )),
+        status => {
+            let body = whole(answer, REFUSAL_BYTES_MAX).await.unwrap_or_default();
+            let said = read_error(&body).map_or_else(String::new, |said| format!(": {said}"));
+            PlaceError::Failed(format!("it answered {status}{said}"))
+        }
+    })
+}
+
 /// The body of an answer, up to so many bytes.
-pub(super) async fn text(mut response: Response, bytes_max: usize) -> Result<String, PlaceError> {
+pub(super) async fn whole(mut answer: Arriving, bytes_max: usize) -> Result<Vec<u8>, PlaceError> {
     let mut body = Vec::new();
-    while let Some(piece) =
-        response.chunk().await.map_err(|error| PlaceError::Failed(story(&error.without_url())))?
-    {
+    while let Some(piece) = answer.next().await.map_err(|error| trouble(&error))? {
         if body.len() + piece.len() > bytes_max {
             return Err(PlaceError::Failed(format!("its answer has more than {bytes_max} bytes")));
         }
         body.extend_from_slice(&piece);
     }
-    String::from_utf8(body).map_err(|_| PlaceError::Failed("its answer is not valid UTF-8".into()))
+    Ok(body)
+}
+
+/// Sorts what went wrong with a call by what a person can do.
+pub(super) fn trouble(error: &CallError) -> PlaceError {
+    match error {
+        CallError::Forbidden { .. } => PlaceError::Refused(error.to_string()),
+        CallError::NotConnected { .. }
+        | CallError::TimedOut { .. }
+        | CallError::Lost { .. }
+        | CallError::TooLarge { .. } => PlaceError::Failed(error.to_string()),
+    }
 }

@@ -1,14 +1,14 @@
 //! The bytes of an opened file, a piece at a time.
 //!
-//! What lies in a store is fetched in blocks, each with a request of its own that holds only for the version first
-//! seen. A run may take hours to use what it was given; no connection stays open for that long, and a block that fails
-//! is fetched again without beginning anew.
+//! What lies elsewhere is fetched in blocks, each with a request of its own that holds only for the version first seen. A
+//! run may take hours to use what it was given; a connection that is closed meanwhile costs only the rest of its block,
+//! which is asked for again.
 
 use super::folder::{blocking, trouble};
 use super::place::PlaceError;
-use super::s3::Blocks;
-use super::web::WebBody;
+use super::remote::Remote;
 use bytes::Bytes;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap};
 use std::fs::File;
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -30,18 +30,15 @@ pub(super) struct Opened {
 pub(super) enum Content {
     /// Read by the thread that parses.
     File(File),
-    /// From a store.
-    Blocks(Blocks),
-    /// From a web server.
-    Web(Box<WebBody>),
+    /// From a store or a web server.
+    Remote(Box<Remote>),
 }
 
 impl Content {
     /// The next bytes; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, PlaceError> {
         match self {
-            Self::Blocks(blocks) => blocks.next().await,
-            Self::Web(body) => body.next().await,
+            Self::Remote(remote) => remote.next().await,
             Self::File(file) => {
                 let mut file = file.try_clone().map_err(|error| trouble(&error))?;
                 blocking(move || {
@@ -80,7 +77,8 @@ impl Read for Pieces {
 }
 
 /// Refuses what no reader here undoes.
-pub(super) fn check_encoding(encoding: Option<&str>) -> Result<(), PlaceError> {
+pub(super) fn check_encoding(headers: &HeaderMap) -> Result<(), PlaceError> {
+    let encoding = headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("unreadable"));
     let words = encoding.unwrap_or_default().split(',').map(str::trim);
     for word in words {
         if !matches!(word, "" | "identity" | "aws-chunked" | "gzip" | "x-gzip" | "zstd") {
@@ -89,4 +87,9 @@ pub(super) fn check_encoding(encoding: Option<&str>) -> Result<(), PlaceError> {
         }
     }
     Ok(())
+}
+
+/// How much an answer says that there is.
+pub(super) fn content_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }

@@ -5,10 +5,11 @@ use super::parse::Item;
 use super::place::PlaceError;
 use super::s3::S3;
 use super::walk;
+use crate::aws::{Element, read_xml};
 use percent_encoding::percent_decode_str;
 use perdura_engine::asl::json::Map;
 use perdura_engine::asl::timestamp;
-use serde::Deserialize;
+use std::fmt::Display;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -108,65 +109,45 @@ impl Lister {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct WirePage {
-    #[serde(default)]
-    contents: Vec<WireEntry>,
-    #[serde(default)]
-    is_truncated: bool,
-    next_continuation_token: Option<String>,
-    encoding_type: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct WireEntry {
-    key: String,
-    last_modified: String,
-    #[serde(rename = "ETag", default)]
-    e_tag: String,
-    size: u64,
-    storage_class: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct WireError {
-    code: String,
-    #[serde(default)]
-    message: String,
-}
-
 /// Reads an answer to ListObjectsV2.
-pub(super) fn read_page(xml: &str) -> Result<Page, PlaceError> {
-    let unreadable = |what: String| PlaceError::Failed(format!("its listing cannot be read: {what}"));
-    let page: WirePage = quick_xml::de::from_str(xml).map_err(|error| unreadable(error.to_string()))?;
-    let is_encoded = page.encoding_type.as_deref() == Some("url");
-    let entries = page.contents.into_iter().map(|entry| {
-        let key = if is_encoded { decode(&entry.key).map_err(unreadable)? } else { entry.key };
-        let modified_ms = timestamp::parse_ms(&entry.last_modified)
-            .ok_or_else(|| unreadable(format!("{} is not a time", entry.last_modified)))?;
-        Ok(Entry {
-            key: key.into(),
-            size: entry.size,
-            modified_ms,
-            etag: entry.e_tag.into(),
-            class: entry.storage_class.as_deref().unwrap_or("STANDARD").into(),
-        })
-    });
-    let entries = entries.collect::<Result<_, _>>()?;
-    let next = page.next_continuation_token.filter(|_| page.is_truncated);
-    if page.is_truncated && next.is_none() {
-        return Err(unreadable("it goes on, but does not say where".into()));
+pub(super) fn read_page(body: &[u8]) -> Result<Page, PlaceError> {
+    let page = read_xml(body).map_err(unreadable)?;
+    let is_encoded = page.text_of("EncodingType") == Some("url");
+    let contents = page.children.iter().filter(|child| child.name == "Contents");
+    let entries = contents.map(|entry| read_entry(entry, is_encoded)).collect::<Result<_, _>>()?;
+    let is_truncated = page.text_of("IsTruncated") == Some("true");
+    let next = page.text_of("NextContinuationToken").filter(|_| is_truncated).map(str::to_owned);
+    if is_truncated && next.is_none() {
+        return Err(unreadable("it goes on, but does not say where"));
     }
     Ok(Page { entries, next })
 }
 
+fn read_entry(entry: &Element, is_encoded: bool) -> Result<Entry, PlaceError> {
+    let text = |name: &str| {
+        entry.text_of(name).ok_or_else(|| unreadable(format!("an object without {name} stands in it")))
+    };
+    let key = text("Key")?;
+    let (size, modified) = (text("Size")?, text("LastModified")?);
+    Ok(Entry {
+        key: if is_encoded { decode(key).map_err(unreadable)?.into() } else { key.into() },
+        size: size.parse().map_err(|_| unreadable(format!("{size} is not a size")))?,
+        modified_ms: timestamp::parse_ms(modified)
+            .ok_or_else(|| unreadable(format!("{modified} is not a time")))?,
+        etag: entry.text_of("ETag").unwrap_or_default().into(),
+        class: entry.text_of("StorageClass").unwrap_or("STANDARD").into(),
+    })
+}
+
+fn unreadable(what: impl Display) -> PlaceError {
+    PlaceError::Failed(format!("its listing cannot be read: {what}"))
+}
+
 /// What a store says of a refusal.
-pub(super) fn read_error(xml: &str) -> Option<String> {
-    let error: WireError = quick_xml::de::from_str(xml).ok()?;
-    Some(format!("{} {}", error.code, error.message).trim().to_owned())
+pub(super) fn read_error(body: &[u8]) -> Option<String> {
+    let error = read_xml(body).ok().filter(|root| root.name == "Error")?;
+    let message = error.text_of("Message").unwrap_or_default();
+    Some(format!("{} {message}", error.text_of("Code")?).trim().to_owned())
 }
 
 fn decode(key: &str) -> Result<String, String> {

@@ -6,10 +6,7 @@
 
 use super::folder::{Folder, blocking, trouble as file_trouble};
 use super::place::PlaceError;
-use super::s3::{S3, path_of, trouble};
-use object_store::aws::AmazonS3;
-use object_store::path::Path;
-use object_store::{MultipartUpload, ObjectStoreExt};
+use super::s3::{S3, Upload};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::PathBuf;
@@ -28,14 +25,14 @@ pub(super) struct Outlet {
 }
 
 enum Target {
-    S3 { store: Arc<AmazonS3>, path: Path, upload: Option<Box<dyn MultipartUpload>> },
+    S3 { s3: Box<S3>, key: String, upload: Option<Upload> },
     Folder { file: Arc<File>, unfinished: PathBuf, path: PathBuf },
 }
 
 impl Outlet {
-    pub(super) fn of_s3(s3: &S3, key: &str) -> Result<Self, PlaceError> {
-        let to = Target::S3 { store: s3.store.clone(), path: path_of(key)?, upload: None };
-        Ok(Self { block: Vec::new(), to })
+    pub(super) fn of_s3(s3: &S3, key: &str) -> Self {
+        let to = Target::S3 { s3: Box::new(s3.clone()), key: key.to_owned(), upload: None };
+        Self { block: Vec::new(), to }
     }
 
     pub(super) async fn of_folder(folder: &Folder, key: &str) -> Result<Self, PlaceError> {
@@ -75,17 +72,15 @@ impl Outlet {
 
     async fn finish_now(&mut self) -> Result<(), PlaceError> {
         let block = std::mem::take(&mut self.block);
-        if let Target::S3 { store, path, upload: None } = &self.to {
-            return store.put(path, block.into()).await.map(drop).map_err(|error| trouble(&error));
+        if let Target::S3 { s3, key, upload: None } = &self.to {
+            return s3.put(key, block).await;
         }
         if !block.is_empty() {
             self.send(block).await?;
         }
         match &mut self.to {
-            Target::S3 { upload, .. } => match upload {
-                Some(upload) => upload.complete().await.map(drop).map_err(|error| trouble(&error)),
-                None => Ok(()),
-            },
+            Target::S3 { upload: None, .. } => Ok(()),
+            Target::S3 { s3, key, upload: Some(upload) } => s3.complete(key, upload).await,
             Target::Folder { file, unfinished, path } => {
                 let (file, unfinished, path) = (file.clone(), unfinished.clone(), path.clone());
                 let finish = move || {
@@ -102,9 +97,7 @@ impl Outlet {
     /// Takes back what was sent; nobody shall pay for the parts of a file that never was.
     pub(super) async fn discard(self) {
         let discarded = match self.to {
-            Target::S3 { upload: Some(mut upload), .. } => {
-                upload.abort().await.map_err(|error| trouble(&error))
-            }
+            Target::S3 { s3, key, upload: Some(upload) } => s3.abort(&key, &upload).await,
             Target::S3 { upload: None, .. } => Ok(()),
             Target::Folder { unfinished, .. } => {
                 blocking(move || fs::remove_file(unfinished).map_err(|error| file_trouble(&error))).await
@@ -117,12 +110,12 @@ impl Outlet {
 
     async fn send(&mut self, block: Vec<u8>) -> Result<(), PlaceError> {
         match &mut self.to {
-            Target::S3 { store, path, upload } => {
+            Target::S3 { s3, key, upload } => {
                 let upload = match upload {
                     Some(upload) => upload,
-                    none => none.insert(store.put_multipart(path).await.map_err(|error| trouble(&error))?),
+                    none => none.insert(s3.begin(key).await?),
                 };
-                upload.put_part(block.into()).await.map_err(|error| trouble(&error))
+                s3.put_part(key, upload, block).await
             }
             Target::Folder { file, .. } => {
                 let file = file.clone();

@@ -9,7 +9,7 @@ use super::s3::S3;
 use super::web::Web;
 
 /// One bucket.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) enum Place {
     S3(S3),
     Folder(Folder),
@@ -64,7 +64,7 @@ impl Place {
     /// Begins a file.
     pub(super) async fn create(&self, key: &str) -> Result<Outlet, PlaceError> {
         match self {
-            Self::S3(s3) => Outlet::of_s3(s3, key),
+            Self::S3(s3) => Ok(Outlet::of_s3(s3, key)),
             Self::Folder(folder) => Outlet::of_folder(folder, key).await,
             Self::Web(_) => Err(PlaceError::Refused(
                 "this bucket is a URL, which can only be read: write to a folder or an S3 store".into(),
@@ -73,18 +73,7 @@ impl Place {
     }
 }
 
-/// The whole story of an error on one line, short enough for a history.
-pub(super) fn story(error: &dyn std::error::Error) -> String {
-    const CHARS_MAX: usize = 500;
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        let more = inner.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        source = inner.source();
-    }
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    line.chars().take(CHARS_MAX).collect()
+/// Whether a key is a path without empty parts, `.` and `..`, which would not come through an address as they are.
+pub(super) fn is_plain_path(key: &str) -> bool {
+    !key.split('/').any(|part| matches!(part, "" | "." | ".."))
 }

@@ -305,7 +305,7 @@ fn split(content: Content) -> (impl Future<Output = Infallible>, Box<dyn Read + 
     let (sender, from) = mpsc::channel(1);
     let (fetched, bytes): (_, Box<dyn Read + Send>) = match content {
         Content::File(file) => (None, Box::new(file)),
-        other => (Some(other), Box::new(Pieces { from, piece: Bytes::new() })),
+        remote @ Content::Remote(_) => (Some(remote), Box::new(Pieces { from, piece: Bytes::new() })),
     };
     let pump = async move {
         if let Some(mut content) = fetched {

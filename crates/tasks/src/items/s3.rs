@@ -1,63 +1,49 @@
-//! A bucket in a store that speaks S3.
-//!
-//! Reading and writing objects is `object_store`'s work. Listing is done here, with its signature: its own listing
-//! knows no storage class, and takes keys for paths of a file system, which they need not be.
+//! A bucket in a store that speaks S3: objects are read in ranges, listed in pages, and written whole or in parts.
 
-use super::ask::{ask, text};
-use super::content::{BLOCK_BYTES, Content, Opened, check_encoding};
+use super::ask::{SILENT_FOR_MAX, accepted, ask, whole};
+use super::content::{Content, Opened, check_encoding, content_length};
 use super::listing::{Page, read_error, read_page};
-use super::place::{PlaceError, story};
+use super::place::{PlaceError, is_plain_path};
+use super::remote::{Remote, Source};
+use crate::aws::{Bounds, Request, Signer, escaped, push_pair, read_xml};
+use crate::client::{Arriving, Client, Outgoing};
 use bytes::Bytes;
-use object_store::aws::{AmazonS3, AmazonS3Builder, AwsAuthorizer, AwsCredential};
-use object_store::client::{HttpClient, HttpConnector, HttpRequest, HttpRequestBody};
-use object_store::path::Path;
-use object_store::{Attribute, BackoffConfig, ClientOptions, GetOptions, GetRange, ObjectStore, RetryConfig};
-use reqwest::{Client, Method, Request, Url};
-use std::fmt;
+use http::Method;
+use http::header::{ETAG, HeaderMap, IF_MATCH};
+use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::Duration;
+use url::Url;
 
 /// The largest page of a listing: a thousand keys of a kilobyte, each byte written as three, and what stands around.
-const PAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+const ANSWER_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Where a store is, and how to sign for it.
+/// Where a store is, and who signs for it.
 #[derive(Clone)]
 pub(super) struct Account {
     pub(super) endpoint: Url,
-    pub(super) region: String,
-    pub(super) credential: Option<Arc<AwsCredential>>,
+    pub(super) signer: Arc<Signer>,
     pub(super) is_path_style: bool,
 }
 
 /// One bucket of a store.
 #[derive(Clone)]
 pub(super) struct S3 {
-    pub(super) store: Arc<AmazonS3>,
     client: Client,
     /// The address of the bucket itself.
     base: Url,
-    account: Arc<Account>,
+    signer: Arc<Signer>,
 }
 
-impl fmt::Debug for S3 {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "S3({})", self.base)
-    }
-}
-
-/// The client that everything here goes through.
-#[derive(Debug)]
-struct Given(Client);
-
-impl HttpConnector for Given {
-    fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(self.0.clone()))
-    }
+/// An object that is written in parts.
+pub(super) struct Upload {
+    id: String,
+    /// The tags of the parts that were taken.
+    parts: Vec<String>,
 }
 
 impl S3 {
     /// A bucket with this name there.
-    pub(super) fn new(client: &Client, account: &Arc<Account>, bucket: &str) -> Result<Self, PlaceError> {
+    pub(super) fn new(client: &Client, account: &Account, bucket: &str) -> Result<Self, PlaceError> {
         let is_name = (1..=255).contains(&bucket.len())
             && bucket.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
             && !bucket.starts_with('.');
@@ -65,151 +51,124 @@ impl S3 {
             return Err(PlaceError::Refused(format!("\"{bucket}\" is not the name of a bucket")));
         }
         let base = bucket_address(account, bucket)?;
-        let endpoint = if account.is_path_style { &account.endpoint } else { &base };
-        let mut builder = AmazonS3Builder::new()
-            .with_bucket_name(bucket)
-            .with_region(&account.region)
-            .with_endpoint(endpoint.as_str().trim_end_matches('/'))
-            .with_virtual_hosted_style_request(!account.is_path_style)
-            .with_allow_http(true)
-            .with_retry(RetryConfig {
-                backoff: BackoffConfig::default(),
-                max_retries: 5,
-                retry_timeout: Duration::from_mins(1),
-            })
-            .with_http_connector(Given(client.clone()));
-        builder = match &account.credential {
-            Some(credential) => {
-                let builder = builder
-                    .with_access_key_id(&credential.key_id)
-                    .with_secret_access_key(&credential.secret_key);
-                match &credential.token {
-                    Some(token) => builder.with_token(token),
-                    None => builder,
-                }
-            }
-            // Otherwise it would look for credentials at the metadata address of a cloud.
-            None => builder.with_skip_signature(true),
-        };
-        let store = builder.build().map_err(|error| trouble(&error))?;
-        Ok(Self { store: Arc::new(store), client: client.clone(), base, account: account.clone() })
+        Ok(Self { client: client.clone(), base, signer: account.signer.clone() })
     }
 
     /// Opens an object.
     pub(super) async fn open(&self, key: &str, version_id: Option<&str>) -> Result<Opened, PlaceError> {
-        let path = path_of(key)?;
-        let head = GetOptions { head: true, version: version_id.map(str::to_owned), ..GetOptions::default() };
-        let found = self.store.get_opts(&path, head).await.map_err(|error| trouble(&error))?;
-        check_encoding(found.attributes.get(&Attribute::ContentEncoding).map(|value| &**value))?;
-        let etag = found.meta.e_tag.clone();
-        Ok(Opened {
-            version: etag.as_deref().unwrap_or("without a tag").into(),
-            size: Some(found.meta.size),
-            content: Content::Blocks(Blocks {
-                store: self.store.clone(),
-                path,
-                version_id: version_id.map(str::to_owned),
-                etag,
-                at: 0,
-                size: found.meta.size,
-            }),
-        })
+        let query: Vec<_> = version_id.map(|id| ("versionId", id)).into_iter().collect();
+        let found = self.ask(Method::HEAD, Some(key), &query, &Bytes::new()).await?;
+        check_encoding(&found.headers)?;
+        let size = content_length(&found.headers)
+            .ok_or_else(|| PlaceError::Failed("it does not say how large the object is".into()))?;
+        let tag = found.headers.get(ETAG);
+        let version = tag.and_then(|tag| tag.to_str().ok()).unwrap_or("without a tag").into();
+        let condition = tag.map(|tag| (IF_MATCH, tag.clone()));
+        let url = self.request(Method::GET, Some(key), &query, &Bytes::new())?.url;
+        let source = Source { client: self.client.clone(), url, signer: Some(self.signer.clone()) };
+        let content = Content::Remote(Box::new(Remote::in_ranges(source, condition, size)));
+        Ok(Opened { version, size: Some(size), content })
     }
 
     /// One page of the keys that begin so.
     pub(super) async fn page(&self, prefix: &str, token: Option<&str>) -> Result<Page, PlaceError> {
-        let mut url = self.base.clone();
-        url.query_pairs_mut()
-            .append_pair("encoding-type", "url")
-            .append_pair("list-type", "2")
-            .append_pair("max-keys", "1000")
-            .append_pair("prefix", prefix);
-        if let Some(token) = token {
-            url.query_pairs_mut().append_pair("continuation-token", token);
-        }
-        let response = ask(&self.client, || self.signed(&url)).await?;
-        let status = response.status();
-        let body = text(response, PAGE_BYTES_MAX).await?;
-        if status.is_success() {
-            return read_page(&body);
-        }
-        Err(match (status.as_u16(), read_error(&body)) {
-            (404, _) => PlaceError::Missing,
-            (401 | 403, _) => PlaceError::Denied,
-            (_, Some(said)) => PlaceError::Failed(format!("it answered {status}: {said}")),
-            (_, None) => PlaceError::Failed(format!("it answered {status}")),
-        })
+        let mut query =
+            vec![("encoding-type", "url"), ("list-type", "2"), ("max-keys", "1000"), ("prefix", prefix)];
+        query.extend(token.map(|token| ("continuation-token", token)));
+        let answer = self.ask(Method::GET, None, &query, &Bytes::new()).await?;
+        read_page(&whole(answer, ANSWER_BYTES_MAX).await?)
     }
 
-    fn signed(&self, url: &Url) -> Result<Request, PlaceError> {
-        let mut request = Request::new(Method::GET, url.clone());
-        if let Some(credential) = &self.account.credential {
-            let mut signed = HttpRequest::new(HttpRequestBody::empty());
-            *signed.uri_mut() =
-                url.as_str().parse().map_err(|_| PlaceError::Failed(format!("{url} is not an address")))?;
-            AwsAuthorizer::new(credential, "s3", &self.account.region)
-                .try_authorize(&mut signed, None)
-                .map_err(|error| trouble(&error))?;
-            *request.headers_mut() = signed.headers().clone();
-        }
-        Ok(request)
+    /// Writes an object with one request.
+    pub(super) async fn put(&self, key: &str, content: Vec<u8>) -> Result<(), PlaceError> {
+        self.ask(Method::PUT, Some(key), &[], &content.into()).await.map(drop)
     }
-}
 
-/// An object whose bytes are fetched as they are wanted.
-pub(super) struct Blocks {
-    store: Arc<AmazonS3>,
-    path: Path,
-    version_id: Option<String>,
-    etag: Option<String>,
-    at: u64,
-    size: u64,
-}
-
-impl Blocks {
-    /// The next bytes; `None` at the end.
-    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, PlaceError> {
-        if self.at >= self.size {
-            return Ok(None);
+    /// Begins to write an object in parts.
+    pub(super) async fn begin(&self, key: &str) -> Result<Upload, PlaceError> {
+        let answer = self.ask(Method::POST, Some(key), &[("uploads", "")], &Bytes::new()).await?;
+        let body = whole(answer, ANSWER_BYTES_MAX).await?;
+        let said = read_xml(&body).map_err(PlaceError::Failed)?;
+        match said.text_of("UploadId") {
+            Some(id) => Ok(Upload { id: id.to_owned(), parts: Vec::new() }),
+            None => Err(PlaceError::Failed("it does not say which upload it began".into())),
         }
-        let options = GetOptions {
-            range: Some(GetRange::Bounded(self.at..self.size.min(self.at + BLOCK_BYTES))),
-            if_match: self.etag.clone(),
-            version: self.version_id.clone(),
-            ..GetOptions::default()
+    }
+
+    /// Writes the next part.
+    pub(super) async fn put_part(
+        &self,
+        key: &str,
+        upload: &mut Upload,
+        part: Vec<u8>,
+    ) -> Result<(), PlaceError> {
+        let number = (upload.parts.len() + 1).to_string();
+        let query = [("partNumber", number.as_str()), ("uploadId", upload.id.as_str())];
+        let answer = self.ask(Method::PUT, Some(key), &query, &part.into()).await?;
+        let tag = answer.headers.get(ETAG).and_then(|tag| tag.to_str().ok());
+        let tag = tag.ok_or_else(|| PlaceError::Failed("it took a part without giving its tag".into()))?;
+        upload.parts.push(tag.to_owned());
+        Ok(())
+    }
+
+    /// Makes an object of its parts. A store may say yes before it begins, and no in the body.
+    pub(super) async fn complete(&self, key: &str, upload: &Upload) -> Result<(), PlaceError> {
+        let mut xml = "<CompleteMultipartUpload>".to_owned();
+        for (tag, number) in upload.parts.iter().zip(1..) {
+            let tag = tag.replace('&', "&amp;").replace('<', "&lt;");
+            write!(xml, "<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>")
+                .expect("a String takes everything");
+        }
+        xml.push_str("</CompleteMultipartUpload>");
+        let answer = self.ask(Method::POST, Some(key), &[("uploadId", &upload.id)], &xml.into()).await?;
+        match read_error(&whole(answer, ANSWER_BYTES_MAX).await?) {
+            Some(said) => Err(PlaceError::Failed(said)),
+            None => Ok(()),
+        }
+    }
+
+    /// Forgets the parts of an object that shall not be.
+    pub(super) async fn abort(&self, key: &str, upload: &Upload) -> Result<(), PlaceError> {
+        self.ask(Method::DELETE, Some(key), &[("uploadId", &upload.id)], &Bytes::new()).await.map(drop)
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        key: Option<&str>,
+        query: &[(&str, &str)],
+        body: &Bytes,
+    ) -> Result<Arriving, PlaceError> {
+        let request = self.request(method, key, query, body)?;
+        let signed = || {
+            let mut request = request.clone();
+            self.signer.sign(&mut request, "s3");
+            request
         };
-        let got = self.store.get_opts(&self.path, options).await.map_err(|error| trouble(&error))?;
-        if got.meta.size != self.size || got.meta.e_tag != self.etag {
-            return Err(PlaceError::Changed);
-        }
-        let block = got.bytes().await.map_err(|error| trouble(&error))?;
-        if block.is_empty() {
-            return Err(PlaceError::Failed(format!("nothing came after byte {} of {}", self.at, self.size)));
-        }
-        self.at += block.len() as u64;
-        Ok(Some(block))
+        accepted(ask(&self.client, signed).await?).await
     }
-}
 
-/// A key as the store's client writes it. Some keys it cannot write, and would take for others.
-pub(super) fn path_of(key: &str) -> Result<Path, PlaceError> {
-    match Path::parse(key) {
-        Ok(path) if path.as_ref() == key && !key.is_empty() => Ok(path),
-        Ok(_) | Err(_) => Err(PlaceError::Refused(format!(
-            "the key \"{key}\" begins or ends with a slash, or has an empty part, `.` or `..` in it, which cannot be \
-             read or written here: rename the object"
-        ))),
-    }
-}
-
-/// Sorts what `object_store` says by what a person can do.
-pub(super) fn trouble(error: &object_store::Error) -> PlaceError {
-    use object_store::Error;
-    match error {
-        Error::NotFound { .. } => PlaceError::Missing,
-        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => PlaceError::Denied,
-        Error::Precondition { .. } => PlaceError::Changed,
-        other => PlaceError::Failed(story(other)),
+    /// A request for an object, or for the bucket itself.
+    fn request(
+        &self,
+        method: Method,
+        key: Option<&str>,
+        parameters: &[(&str, &str)],
+        body: &Bytes,
+    ) -> Result<Outgoing, PlaceError> {
+        if let Some(key) = key.filter(|key| !is_plain_path(key)) {
+            return Err(PlaceError::Refused(format!(
+                "the key \"{key}\" begins or ends with a slash, or has an empty part, `.` or `..` in it, which cannot \
+                 be read or written here: rename the object"
+            )));
+        }
+        let path = key.map_or_else(String::new, |key| format!("/{}", escaped(key, true)));
+        let mut query = String::new();
+        for (name, value) in parameters {
+            push_pair(&mut query, name, value);
+        }
+        let request = Request { method, path, query, headers: HeaderMap::new(), body: body.clone() };
+        Ok(request.at(&self.base, Bounds { timeout: SILENT_FOR_MAX, answer_bytes_max: ANSWER_BYTES_MAX }))
     }
 }
 

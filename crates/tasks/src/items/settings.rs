@@ -3,7 +3,7 @@
 //! Nothing is read from the environment here. Whoever starts the process may give the usual AWS variables as values,
 //! by [`ItemSettings::or_credentials`].
 
-use crate::connection::SecretText;
+use perdura_sigv4::Secret;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,9 +29,9 @@ pub struct ItemSettings {
     /// The public half of the credentials.
     pub access_key_id: Option<String>,
     /// The other half.
-    pub secret_access_key: Option<SecretText>,
+    pub secret_access_key: Option<Secret>,
     /// For credentials that expire.
-    pub session_token: Option<SecretText>,
+    pub session_token: Option<Secret>,
     /// Whether the bucket's name belongs into the path of the address, as most stores want it, and not into its host.
     /// If not said: into the path where an endpoint is given, into the host at Amazon's own.
     pub path_style: Option<bool>,
@@ -63,9 +63,9 @@ pub struct BucketSettings {
     /// The public half of the credentials there.
     pub access_key_id: Option<String>,
     /// The other half.
-    pub secret_access_key: Option<SecretText>,
+    pub secret_access_key: Option<Secret>,
     /// For credentials that expire.
-    pub session_token: Option<SecretText>,
+    pub session_token: Option<Secret>,
     /// As for the default store.
     pub path_style: Option<bool>,
 }
@@ -102,8 +102,8 @@ impl ItemSettings {
     pub fn or_credentials(
         mut self,
         access_key_id: Option<String>,
-        secret_access_key: Option<SecretText>,
-        session_token: Option<SecretText>,
+        secret_access_key: Option<Secret>,
+        session_token: Option<Secret>,
     ) -> Self {
         if self.access_key_id.is_none() && self.secret_access_key.is_none() {
             self.access_key_id = access_key_id;
@@ -128,8 +128,8 @@ mod tests {
     fn a_secret_is_not_shown() {
         let settings = ItemSettings::default().or_credentials(
             Some("AKIDEXAMPLE".into()),
-            Some(SecretText::new("hidden")),
-            Some(SecretText::new("hidden too")),
+            Some(Secret::new("hidden")),
+            Some(Secret::new("hidden too")),
         );
         let shown = format!("{settings:?}");
         assert!(shown.contains("AKIDEXAMPLE") && !shown.contains("hidden"), "{shown}");
@@ -138,8 +138,7 @@ mod tests {
     #[test]
     fn configured_credentials_are_not_mixed_with_others() {
         let configured = ItemSettings { access_key_id: Some("ours".into()), ..ItemSettings::default() };
-        let settings =
-            configured.or_credentials(Some("theirs".into()), Some(SecretText::new("theirs")), None);
+        let settings = configured.or_credentials(Some("theirs".into()), Some(Secret::new("theirs")), None);
         assert_eq!(settings.access_key_id.as_deref(), Some("ours"));
         assert_eq!(settings.secret_access_key, None);
     }

@@ -1,20 +1,20 @@
 //! The configured stores, and which of them a bucket's name means.
 
-use super::client::client;
 use super::folder::Folder;
 use super::place::{Place, PlaceError};
 use super::s3::{Account, S3};
 use super::settings::{BucketSettings, ItemSettings};
 use super::web::Web;
-use crate::connection::SecretText;
+use crate::aws::{Signer, credentials};
+use crate::client::Client;
 use crate::guard::{Guard, Reason};
-use object_store::aws::AwsCredential;
-use reqwest::{Client, Url};
+use perdura_sigv4::Secret;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use url::Url;
 
 /// All configured stores. Cheap to clone.
 #[derive(Clone)]
@@ -22,7 +22,7 @@ pub struct ItemStores(Arc<Inner>);
 
 struct Inner {
     client: Client,
-    default: Option<Arc<Account>>,
+    default: Option<Account>,
     buckets: BTreeMap<String, Place>,
     file_bytes_max: u64,
     result_file_bytes_max: u64,
@@ -49,9 +49,6 @@ pub enum SettingsError {
         /// What is wrong with it.
         reason: Reason,
     },
-    /// There is no client to call anything with.
-    #[error("no HTTP client: {0}")]
-    Client(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Plain HTTP where it is not allowed.
     #[error(
         "{at}: \"{text}\" would send data and credentials in the clear; use https, or set items.allow_http = true"
@@ -61,6 +58,14 @@ pub enum SettingsError {
         at: String,
         /// What it says.
         text: String,
+    },
+    /// Text that no header can hold.
+    #[error(
+        "{at}: the region, the access key id or the session token holds a space, a line end or no plain text"
+    )]
+    Unsendable {
+        /// Of which table.
+        at: String,
     },
     /// Half of the credentials.
     #[error("{at}: access_key_id and secret_access_key belong together; set both or none")]
@@ -113,17 +118,16 @@ struct AccountSettings<'s> {
     endpoint: Option<&'s String>,
     region: Option<&'s String>,
     access_key_id: Option<&'s String>,
-    secret_access_key: Option<&'s SecretText>,
-    session_token: Option<&'s SecretText>,
+    secret_access_key: Option<&'s Secret>,
+    session_token: Option<&'s Secret>,
     path_style: Option<bool>,
     rules: Rules<'s>,
 }
 
 impl ItemStores {
-    /// Those of these settings. Only what the guard lets through is ever reached.
-    pub fn new(settings: &ItemSettings, guard: &Guard) -> Result<Self, SettingsError> {
-        let client = client(guard).map_err(SettingsError::Client)?;
-        let rules = Rules { guard, allow_http: settings.allow_http };
+    /// Those of these settings, reached with this client.
+    pub fn new(settings: &ItemSettings, client: &Client) -> Result<Self, SettingsError> {
+        let rules = Rules { guard: client.guard(), allow_http: settings.allow_http };
         let local = match &settings.local {
             None => None,
             Some(folder) => Some(Folder::new(folder).map_err(|error| SettingsError::Folder {
@@ -143,12 +147,12 @@ impl ItemStores {
             rules,
         })?;
         let buckets = settings.buckets.iter().map(|(name, bucket)| {
-            let place = place(name, bucket, &client, local.as_ref(), rules)?;
+            let place = place(name, bucket, client, local.as_ref(), rules)?;
             Ok((name.clone(), place))
         });
         let buckets = buckets.collect::<Result<_, _>>()?;
         Ok(Self(Arc::new(Inner {
-            client,
+            client: client.clone(),
             default,
             buckets,
             file_bytes_max: settings.file_bytes_max,
@@ -234,19 +238,22 @@ fn folder_below(at: &str, folder: &PathBuf, local: Option<&Folder>) -> Result<Fo
 }
 
 /// The store of a table; `None` if it names none.
-fn account(settings: &AccountSettings<'_>) -> Result<Option<Arc<Account>>, SettingsError> {
+fn account(settings: &AccountSettings<'_>) -> Result<Option<Account>, SettingsError> {
+    let unsendable = || SettingsError::Unsendable { at: settings.at.clone() };
     let region = settings.region.cloned().unwrap_or_else(|| "us-east-1".into());
+    if !region.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(unsendable());
+    }
     let endpoint = match (settings.endpoint, settings.region) {
         (None, None) => return Ok(None),
         (Some(endpoint), _) => endpoint.clone(),
         (None, Some(region)) => format!("https://s3.{region}.amazonaws.com"),
     };
-    let credential = match (settings.access_key_id, settings.secret_access_key) {
-        (Some(id), Some(secret)) => Some(Arc::new(AwsCredential {
-            key_id: id.clone(),
-            secret_key: secret.reveal().to_owned(),
-            token: settings.session_token.map(|token| token.reveal().to_owned()),
-        })),
+    let credentials = match (settings.access_key_id, settings.secret_access_key) {
+        (Some(id), Some(secret)) => Some(
+            credentials(id.clone(), secret.clone(), settings.session_token.cloned())
+                .ok_or_else(unsendable)?,
+        ),
         (None, None) => None,
         (Some(_), None) | (None, Some(_)) => {
             return Err(SettingsError::Credentials { at: settings.at.clone() });
@@ -254,7 +261,8 @@ fn account(settings: &AccountSettings<'_>) -> Result<Option<Arc<Account>>, Setti
     };
     let endpoint = address(&format!("{}.endpoint", settings.at), &endpoint, settings.rules)?;
     let is_path_style = settings.path_style.unwrap_or(settings.endpoint.is_some());
-    Ok(Some(Arc::new(Account { endpoint, region, credential, is_path_style })))
+    let signer = Arc::new(Signer { region, credentials });
+    Ok(Some(Account { endpoint, signer, is_path_style }))
 }
 
 fn address(at: &str, text: &str, rules: Rules<'_>) -> Result<Url, SettingsError> {

@@ -1,10 +1,10 @@
 //! `[functions.NAME]`: what a function is.
 
 use super::{UncertainWord, duration, web_address};
-use crate::connection::SecretText;
 use crate::destination::{Refusals, RefusedWord, ShortForm, statuses};
 use crate::functions::{Environment, Program, WrittenEnvironment, plain_name, written_qualifier};
 use crate::http::Verdict;
+use perdura_sigv4::Secret;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub struct FunctionTable {
     /// Variables of this process that its command gets besides the usual ones.
     pub env_pass: Vec<String>,
     /// Variables that are set for its command.
-    pub env: BTreeMap<String, SecretText>,
+    pub env: BTreeMap<String, Secret>,
 }
 
 /// One function.

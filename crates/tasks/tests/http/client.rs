@@ -193,6 +193,18 @@ async fn an_answer_that_comes_too_late_is_not_taken_for_the_next_one() {
 }
 
 #[tokio::test]
+async fn a_body_without_bytes_is_announced_where_one_is_expected() {
+    let server = StandIn::start(|_, _| Act::json("200 OK", "{}")).await;
+    for method in [Method::POST, Method::PUT, Method::PATCH, Method::GET, Method::HEAD, Method::DELETE] {
+        let outgoing = Outgoing { method, ..get(server.url("/"), LONG) };
+        client().send(outgoing).await.expect("an answer");
+    }
+    let lengths: Vec<String> =
+        server.seen().iter().map(|seen| seen.header("content-length").concat()).collect();
+    assert_eq!(lengths, ["0", "0", "0", "", "", ""]);
+}
+
+#[tokio::test]
 async fn a_password_in_a_url_is_not_sent() {
     let server = StandIn::start(|_, _| Act::json("200 OK", "{}")).await;
     let mut url = server.url("/");

@@ -1,16 +1,20 @@
 //! A stand-in for S3: moto's server, on a free port of this machine, for as long as a test holds it.
 
-use perdura_tasks::connection::SecretText;
+use http::Method;
+use http::header::{AUTHORIZATION, HeaderMap};
+use perdura_sigv4::Secret;
+use perdura_tasks::client::{Client, Incoming, Outgoing};
+use perdura_tasks::guard::Guard;
 use perdura_tasks::items::ItemSettings;
-use reqwest::header::{AUTHORIZATION, HeaderMap};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 pub(crate) struct Moto {
     server: Child,
     pub(crate) url: String,
-    client: reqwest::Client,
+    client: Client,
 }
 
 impl Moto {
@@ -32,31 +36,36 @@ impl Moto {
             .expect("moto says where it listens");
         // It logs every request, and would wait for somebody to read them.
         std::thread::spawn(move || lines.for_each(drop));
-        // The second of two tests finds it installed, which is as good.
-        drop(rustls::crypto::ring::default_provider().install_default());
-        let client =
-            reqwest::Client::builder().no_proxy().default_headers(owner()).build().expect("a client");
-        Self { server, url, client }
+        Self { server, url, client: Client::new(Guard::default()).expect("a client") }
     }
 
     pub(crate) fn settings(&self) -> ItemSettings {
         let settings =
             ItemSettings { endpoint: Some(self.url.clone()), allow_http: true, ..ItemSettings::default() };
-        settings.or_credentials(Some("AKIDEXAMPLE".into()), Some(SecretText::new("hidden-secret")), None)
+        settings.or_credentials(Some("AKIDEXAMPLE".into()), Some(Secret::new("hidden-secret")), None)
     }
 
     /// Puts an object, or makes a bucket; gives the headers of the answer.
     pub(crate) async fn put(&self, path: &str, body: impl Into<Vec<u8>>) -> HeaderMap {
-        let request = self.client.put(format!("{}/{path}", self.url)).body(body.into());
-        let answer = request.send().await.expect("an answer");
-        assert!(answer.status().is_success(), "{path}: {}", answer.status());
-        answer.headers().clone()
+        self.send(Method::PUT, path, body.into()).await.headers
     }
 
     pub(crate) async fn get(&self, path: &str) -> Vec<u8> {
-        let answer = self.client.get(format!("{}/{path}", self.url)).send().await.expect("an answer");
-        assert!(answer.status().is_success(), "{path}: {}", answer.status());
-        answer.bytes().await.expect("a body").to_vec()
+        self.send(Method::GET, path, Vec::new()).await.body.to_vec()
+    }
+
+    async fn send(&self, method: Method, path: &str, body: Vec<u8>) -> Incoming {
+        let outgoing = Outgoing {
+            method,
+            url: format!("{}/{path}", self.url).parse().expect("an address"),
+            headers: owner(),
+            body: body.into(),
+            timeout: Duration::from_mins(1),
+            answer_bytes_max: 100_000_000,
+        };
+        let answer = self.client.send(outgoing).await.expect("an answer");
+        assert!((200..300).contains(&answer.status), "{path}: {}", answer.status);
+        answer
     }
 }
 

@@ -6,6 +6,7 @@ use perdura_engine::asl::json::{Payload, Value, parse};
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{Fault, ReaderOrder, Status, Timestamp, WriterOrder};
 use perdura_runtime::{ChildResult, Fed, Feed, ReadOrder, Reply, Source, WriteOrder};
+use perdura_tasks::client::Client;
 use perdura_tasks::guard::Guard;
 use perdura_tasks::items::{BucketSettings, ItemSettings, ItemStores, read, write};
 use std::fs;
@@ -65,8 +66,12 @@ pub(crate) fn local(folder: &Path) -> ItemSettings {
     }
 }
 
+pub(crate) fn client() -> Client {
+    Client::new(Guard::default()).expect("a client")
+}
+
 pub(crate) fn stores(settings: &ItemSettings) -> ItemStores {
-    ItemStores::new(settings, &Guard::default()).expect("settings that fit")
+    ItemStores::new(settings, &client()).expect("settings that fit")
 }
 
 pub(crate) fn reader(action: &str, arguments: &str, config: &str, max_items: Option<i64>) -> ReaderOrder {
