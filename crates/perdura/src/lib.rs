@@ -133,6 +133,20 @@
 //! On the tokio runtime in which the data was opened. Deciding and writing have threads of their own, so a step that
 //! blocks holds up other steps, and nothing else; what blocks for long belongs into `tokio::task::spawn_blocking`.
 //!
+//! # Beside other crates that link SQLite
+//!
+//! A program can link SQLite once only. This crate takes rusqlite 0.39 to 0.41, and Cargo chooses the newest that suits
+//! all crates of the program:
+//!
+//! | Beside | SQLite comes with |
+//! |---|---|
+//! | none | rusqlite 0.41 |
+//! | diesel 2.3, deadpool-sqlite 0.14, r2d2_sqlite 0.35, tokio-rusqlite 0.8 | rusqlite 0.40 |
+//! | sqlx 0.9, sea-orm 2.0, apalis-sqlite 1.0 | rusqlite 0.39 |
+//!
+//! The feature `bundled`, on by default, compiles SQLite into the program, also for those crates. Without it the program
+//! links what is installed; data is opened only by SQLite 3.51.3 or newer, because earlier ones can spoil a file.
+//!
 //! # What is bounded
 //!
 //! Inputs and outputs have up to 64 MiB and nest up to a fixed depth; names have up to 80 characters. At most 4,096

@@ -47,6 +47,8 @@ use std::time::Duration;
 const BUSY_FOR: Duration = Duration::from_secs(1);
 /// Statements that are kept ready.
 const STATEMENTS: usize = 64;
+/// Earlier versions can spoil a file when two connections copy the log at once.
+const SQLITE_OLDEST: i32 = 3_051_003;
 /// The size of a page.
 const PAGE_BYTES: u32 = 4_096;
 
@@ -121,21 +123,15 @@ impl SqliteStore {
     }
 
     fn with(
-        mut connection: Connection,
+        connection: Connection,
         files: Files,
         options: SqliteOptions,
         shared: Arc<Shared>,
     ) -> Result<Self, Failure> {
-        let desk = shared.checkpointer.desk.clone();
-        let hook = move |_: &mut rusqlite::hooks::Wal, pages| {
-            desk.grown(pages);
-            Ok(())
-        };
         let meta = |key: &str| read::meta(&connection, key);
         let shards = meta("shards").map_err(|trouble| files.failure("reading", trouble))?;
         let restored_at = meta("restored_at").map_err(|trouble| files.failure("reading", trouble))?;
         let shards = shards_of(shards, &files)?;
-        connection.wal_hook(Some(hook)).map_err(|error| files.failure("opening", error.into()))?;
         let restored_at = restored_at.map(Timestamp);
         Ok(Self { connection, files, options, shards, restored_at, lost: None, shared })
     }
@@ -150,7 +146,10 @@ impl SqliteStore {
         let done = run(&self.connection, "BEGIN IMMEDIATE").map_err(Refused::from);
         match done.and_then(|()| work(&self.connection)) {
             Ok(done) => match run(&self.connection, "COMMIT") {
-                Ok(()) => Ok(done),
+                Ok(()) => {
+                    self.shared.checkpointer.desk.grown(&self.connection);
+                    Ok(done)
+                }
                 // Whatever it says, even "busy": from here on nobody knows what is on disk.
                 Err(trouble) => Err(self.lose(doing, trouble)),
             },
@@ -250,8 +249,18 @@ fn run(connection: &Connection, sql: &str) -> Result<(), Trouble> {
     Ok(connection.prepare_cached(sql)?.execute([]).map(|_| ())?)
 }
 
+/// A program that does not bundle SQLite has whichever is installed.
+fn fit(version: i32, files: &Files) -> Result<(), Failure> {
+    if version >= SQLITE_OLDEST {
+        return Ok(());
+    }
+    Err(files
+        .refusal("the program is linked to an SQLite older than 3.51.3: build it with the feature `bundled`"))
+}
+
 /// A connection that writes.
 fn connect(files: &Files, options: &SqliteOptions) -> Result<Connection, Failure> {
+    fit(rusqlite::version_number(), files)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -401,6 +410,16 @@ impl Store for SqliteStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_sqlite_that_can_spoil_a_file_is_refused() {
+        let files = Files::of(Path::new("data"));
+        for (version, is_fit) in
+            [(3_040_001, false), (3_051_002, false), (3_051_003, true), (3_054_001, true)]
+        {
+            assert_eq!(fit(version, &files).is_ok(), is_fit, "{version}");
+        }
+    }
 
     #[test]
     fn after_a_copy_that_failed_nothing_more_is_written() {

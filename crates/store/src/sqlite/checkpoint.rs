@@ -11,7 +11,6 @@
 use super::fault::{Files, Trouble};
 use crate::store::Failure;
 use rusqlite::Connection;
-use rusqlite::wal::CheckpointMode;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -54,12 +53,16 @@ impl Desk {
         }
     }
 
-    /// The log has this many pages after a commit.
-    pub(super) fn grown(&self, pages: i32) {
-        if pages < self.copy_at.load(Ordering::Relaxed) || self.finish.load(Ordering::Relaxed) {
+    /// Something was committed: the log is copied if it has become long.
+    pub(super) fn grown(&self, connection: &Connection) {
+        if self.finish.load(Ordering::Relaxed) {
             return;
         }
-        self.copy();
+        // What keeps the log from being measured keeps it from being copied too, and the copy tells it.
+        let pages = log(connection, "PRAGMA main.wal_checkpoint(NOOP)").map_or(i32::MAX, |(pages, _)| pages);
+        if pages >= self.copy_at.load(Ordering::Relaxed) {
+            self.copy();
+        }
     }
 
     /// Has the log copied now, however short it is.
@@ -184,7 +187,7 @@ fn work(connection: &Connection, files: &Files, desk: &Desk) {
 
 /// Copies what can be copied without waiting for anybody; how many pages the log has, and how many are left.
 fn pass(connection: &Connection) -> Result<(i32, i32), Trouble> {
-    match connection.wal_checkpoint_v2(Some("main"), CheckpointMode::PASSIVE) {
+    match log(connection, "PRAGMA main.wal_checkpoint(PASSIVE)") {
         Ok((pages, copied)) => Ok((pages, pages - copied)),
         Err(error) => {
             let trouble = Trouble::from(error);
@@ -192,4 +195,9 @@ fn pass(connection: &Connection) -> Result<(i32, i32), Trouble> {
             if trouble.is_busy() { Ok((0, 0)) } else { Err(trouble) }
         }
     }
+}
+
+/// How many pages the log has, and how many of them are in the file. Both are -1 while another one copies.
+fn log(connection: &Connection, pragma: &str) -> Result<(i32, i32), rusqlite::Error> {
+    connection.prepare_cached(pragma)?.query_row([], |row| Ok((row.get(1)?, row.get(2)?)))
 }

@@ -24,6 +24,8 @@ const STATEMENTS: usize = 64;
 /// How much of the file is kept in memory: by the connection that writes, and by each that reads.
 const WRITER_CACHE_KIB: i64 = 16_384;
 const READER_CACHE_KIB: i64 = 4_096;
+/// Earlier versions can spoil a file that two connections write to.
+const SQLITE_OLDEST: i32 = 3_051_003;
 /// The log is copied into the file when it has grown by so many pages.
 const LOG_PAGES: u32 = 4_000;
 
@@ -52,8 +54,18 @@ const TABLES: &str = "
         ('noted', 0);           -- up to this epoch, whatever still runs has its sweep_at
 ";
 
+/// A program that does not bundle SQLite has whichever is installed.
+fn fit(version: i32) -> Result<(), StoreError> {
+    if version >= SQLITE_OLDEST {
+        return Ok(());
+    }
+    let why = "the program is linked to an SQLite older than 3.51.3: build it with the feature `bundled`";
+    Err(StoreError::Unfit(why.to_owned()))
+}
+
 /// A connection for the writer.
 pub(super) fn connect(path: &Path, options: &Options) -> Result<Connection, StoreError> {
+    fit(rusqlite::version_number())?;
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let open = || {
@@ -118,4 +130,16 @@ fn version(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     }
     let version = "SELECT value FROM idempotency_meta WHERE key = 'version'";
     connection.query_row(version, [], |row| row.get(0)).optional()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn an_sqlite_that_can_spoil_a_file_is_refused() {
+        for (version, is_fit) in
+            [(3_040_001, false), (3_051_002, false), (3_051_003, true), (3_054_001, true)]
+        {
+            assert_eq!(super::fit(version).is_ok(), is_fit, "{version}");
+        }
+    }
 }
