@@ -21,7 +21,7 @@ const WEIGHT_OF_EXPRESSION_BYTE: u64 = 120;
 /// Definitions by revision.
 #[derive(Debug)]
 pub(crate) struct Library {
-    machines: BTreeMap<RevisionId, Kept>,
+    machines: BTreeMap<RevisionId, Definition>,
     /// What all of them weigh.
     bytes: u64,
     /// With more than this, what nobody uses goes.
@@ -29,9 +29,9 @@ pub(crate) struct Library {
     uses: u64,
 }
 
-/// A definition that is read.
+/// A definition, stored and read.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct Definition {
     pub(crate) record: MachineRecord,
     pub(crate) machine: Arc<Machine>,
     last_used: u64,
@@ -49,9 +49,9 @@ impl Library {
 
     pub(crate) fn put(&mut self, record: MachineRecord, machine: Arc<Machine>) {
         self.uses += 1;
-        let (revision, kept) = (record.revision, Kept { record, machine, last_used: self.uses });
-        self.bytes += kept.weight();
-        let before = self.machines.insert(revision, kept);
+        let (revision, new) = (record.revision, Definition { record, machine, last_used: self.uses });
+        self.bytes += new.weight();
+        let before = self.machines.insert(revision, new);
         self.bytes -= before.map_or(0, |before| before.weight());
         self.shrink();
     }
@@ -61,7 +61,7 @@ impl Library {
         &mut self,
         revision: RevisionId,
         reader: &mut dyn Reader,
-    ) -> Result<&Kept, Unreadable> {
+    ) -> Result<&Definition, Unreadable> {
         if !self.machines.contains_key(&revision) {
             let record = reader
                 .revision(revision)?
@@ -71,10 +71,9 @@ impl Library {
             self.put(record, Arc::new(machine));
         }
         self.uses += 1;
-        let kept = self.machines.get_mut(&revision);
-        let kept = kept.ok_or_else(|| Damage(format!("the definition {} is not kept", revision.0)))?;
-        kept.last_used = self.uses;
-        Ok(kept)
+        let found = self.machines.get_mut(&revision).expect("the last one that was put is not taken out");
+        found.last_used = self.uses;
+        Ok(found)
     }
 
     /// Where there is too much, what nobody uses goes, the longest unused first, until half of the share is free. The last
@@ -83,10 +82,10 @@ impl Library {
         if self.bytes <= self.bytes_max {
             return;
         }
-        let is_idle = |kept: &Kept| Arc::strong_count(&kept.machine) == 1 && kept.last_used < self.uses;
+        let is_idle = |it: &Definition| Arc::strong_count(&it.machine) == 1 && it.last_used < self.uses;
         let mut idle: Vec<_> = (self.machines.iter())
-            .filter(|(_, kept)| is_idle(kept))
-            .map(|(revision, kept)| (kept.last_used, *revision))
+            .filter(|(_, it)| is_idle(it))
+            .map(|(revision, it)| (it.last_used, *revision))
             .collect();
         idle.sort_unstable();
         for (_, revision) in idle {
@@ -99,7 +98,7 @@ impl Library {
     }
 }
 
-impl Kept {
+impl Definition {
     fn weight(&self) -> u64 {
         let (text, expressions) = (self.record.definition.len(), self.machine.expression_bytes);
         WEIGHT + WEIGHT_OF_BYTE * text as u64 + WEIGHT_OF_EXPRESSION_BYTE * expressions as u64
