@@ -106,13 +106,16 @@ pub(super) async fn update_alias(api: &Api, request: Requested<'_>) -> Result<Va
         )
         .with("reason", "MISSING_REQUIRED_PARAMETER"));
     }
-    let now = api.now();
-    let changed =
-        change_card(api, name.into(), move |card| Ok(card.update_alias(&alias, change.clone(), now)?))
-            .await?;
-    if changed.is_none() {
-        return Err(ApiError::no_alias());
-    }
+    let (name, now): (Arc<str>, _) = (name.into(), api.now());
+    api.changing(move |api| {
+        api.change(&name, |seen| {
+            let entry = there(seen, ApiError::no_alias, &api.0.arns.machine(&name))?;
+            let mut card = entry.card.clone();
+            card.update_alias(&alias, change.clone(), now)?;
+            Ok((card != entry.card).then(|| Change::card(card)))
+        })
+    })
+    .await?;
     Ok(object! {"updateDate" => seconds(now)})
 }
 
