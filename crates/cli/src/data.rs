@@ -181,7 +181,8 @@ impl Data {
         }
         let store = open_store(&self.folder).map_err(Refusal::from)?;
         let deposit = Deposit::new(Box::new(store)).map_err(Refusal::from)?;
-        Ok(Way::Holding(Box::new(deposit.with_arns(settings::arns()?))))
+        let (arns, quotas) = settings::arns_and_quotas()?;
+        Ok(Way::Holding(Box::new(deposit.with_arns(arns).with_quotas(quotas))))
     }
 }
 

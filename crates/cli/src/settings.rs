@@ -21,6 +21,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use perdura_engine::Arns;
 use perdura_server::retention::Keep;
+use perdura_server::sfn::Quotas;
 use perdura_tasks::connection::SealingKey;
 use perdura_tasks::settings::endpoint_url;
 use std::net::SocketAddr;
@@ -324,6 +325,12 @@ pub(crate) fn endpoint(flag: Option<&Url>, has_data: bool) -> Result<Option<Url>
 /// Whose the ARNs are, for a command without a configuration file of its own.
 pub(crate) fn arns() -> Result<Arns> {
     Settings::load(Vec::new(), None)?.arns()
+}
+
+/// The same with the quotas, for a command that holds the data.
+pub(crate) fn arns_and_quotas() -> Result<(Arns, Quotas)> {
+    let settings = Settings::load(Vec::new(), None)?;
+    Ok((settings.arns()?, settings.quotas()?))
 }
 
 /// Whether AWS's limits hold for a command without a configuration file of its own.

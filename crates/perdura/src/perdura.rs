@@ -327,13 +327,7 @@ impl Perdura {
             return Ok(None);
         };
         let door = &self.inner.door;
-        let name: Arc<str> = name.into();
-        // One that has only begun is not in the tables yet; one that is no longer in memory is.
-        let mut found = door.named(machine, name.clone()).await?;
-        if found.is_none() {
-            let door = door.clone();
-            found = threads::run(move || door.read(|reader| reader.named(machine, &name))).await?;
-        }
+        let found = door.named(machine, name.into()).await?;
         Ok(found.map(|id| Run::new(door.clone(), id, false)))
     }
 

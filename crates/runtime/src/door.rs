@@ -14,7 +14,7 @@ use perdura_store::record::TurnBody;
 use perdura_store::{
     After, CommitError, Failure, FailureKind, Filter, MachineChange, MachineId, MachineRecord, MapRunRow,
     NewMachine, Reader, Registered, Registry, Retention, Revised, Room, Store, Summary, SweepPlace, Swept,
-    complete_list,
+    complete_list, complete_name,
 };
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -22,46 +22,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use uuid::Uuid;
-
-/// The activities, for one who changes them. All of it waits for the disk.
-pub struct Activities<'a> {
-    door: &'a Door,
-    /// How many there are, once somebody has counted.
-    count: MutexGuard<'a, Option<usize>>,
-}
-
-impl Activities<'_> {
-    /// One of them, as it is kept.
-    pub fn find(&self, name: &str) -> Result<Option<Registered>, Failure> {
-        self.door.read(|reader| reader.registered_one(Registry::Activity, name))
-    }
-
-    /// Keeps one; `false`: it would be new, and there are as many as there may be.
-    pub fn put(&mut self, entry: &Registered, most: usize) -> Result<bool, CommitError> {
-        if self.find(&entry.name)?.is_some() {
-            self.door.register(entry)?;
-            return Ok(true);
-        }
-        let known = match *self.count {
-            Some(known) => known,
-            None => self.door.read(|reader| reader.registered(Registry::Activity, None, u32::MAX))?.len(),
-        };
-        *self.count = Some(known);
-        if known >= most {
-            return Ok(false);
-        }
-        self.door.register(entry)?;
-        *self.count = Some(known + 1);
-        Ok(true)
-    }
-
-    /// Forgets one; what is not there is gone.
-    pub fn remove(&mut self, name: &str) -> Result<(), CommitError> {
-        let was_there = self.door.unregister(Registry::Activity, name)?;
-        *self.count = self.count.map(|count| count.saturating_sub(usize::from(was_there)));
-        Ok(())
-    }
-}
 
 /// How many readers are kept open.
 const READERS_MAX: usize = 8;
@@ -243,6 +203,12 @@ impl Door {
         Activities { door: self, count }
     }
 
+    /// Alone with making machines: until this is dropped nobody else makes one, so that two do not both take the last
+    /// place.
+    pub fn making(&self) -> MutexGuard<'_, ()> {
+        self.shared.making.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Keeps something by name. It waits for the disk: not for an async thread.
     pub fn register(&self, entry: &Registered) -> Result<(), CommitError> {
         self.with_store(|store| store.register(entry))
@@ -269,17 +235,16 @@ impl Door {
         self.ask(&self.others, |reply| Message::Show { execution, reply }).await.flatten()
     }
 
-    /// The execution that has this name and that no row may show yet. Where nobody is there to ask, the journal has it.
+    /// The execution that has this name. One that has only begun is in memory, and one that is no longer there has a row;
+    /// where nobody is there to ask, the journal has those that have none.
     pub async fn named(&self, machine: MachineId, name: Arc<str>) -> Result<Option<ExecutionId>, Failure> {
         let asked = name.clone();
-        let named = self.ask(&self.others, |reply| Message::Named { machine, name: asked, reply }).await;
-        if let Some(named) = named {
-            return Ok(named);
+        let here = self.ask(&self.others, |reply| Message::Named { machine, name: asked, reply }).await;
+        match here {
+            Some(Some(id)) => Ok(Some(id)),
+            Some(None) => self.reading(move |reader| reader.named(machine, &name)).await,
+            None => self.reading(move |reader| complete_name(reader, machine, &name)).await,
         }
-        let unlisted = self.reading(|reader| reader.unlisted()).await?;
-        let mut summaries = unlisted.into_iter().map(|unlisted| unlisted.summary);
-        let is_meant = |summary: &Summary| summary.machine == machine && summary.name.as_ref() == Some(&name);
-        Ok(summaries.find(is_meant).map(|summary| summary.execution))
     }
 
     /// How often a machine was changed through this door, or may have been: what was read of machines is out of date
@@ -474,6 +439,46 @@ impl Door {
     fn send(&self, message: Message) {
         // If nobody receives it, its reply is dropped, and whoever asked is told that the node is closing.
         let _ = self.events.send(Event::Message(message));
+    }
+}
+
+/// The activities, for one who changes them. All of it waits for the disk.
+pub struct Activities<'a> {
+    door: &'a Door,
+    /// How many there are, once somebody has counted.
+    count: MutexGuard<'a, Option<usize>>,
+}
+
+impl Activities<'_> {
+    /// One of them, as it is kept.
+    pub fn find(&self, name: &str) -> Result<Option<Registered>, Failure> {
+        self.door.read(|reader| reader.registered_one(Registry::Activity, name))
+    }
+
+    /// Keeps one; `false`: it would be new, and there are as many as there may be.
+    pub fn put(&mut self, entry: &Registered, most: usize) -> Result<bool, CommitError> {
+        if self.find(&entry.name)?.is_some() {
+            self.door.register(entry)?;
+            return Ok(true);
+        }
+        let known = match *self.count {
+            Some(known) => known,
+            None => self.door.read(|reader| reader.registered(Registry::Activity, None, u32::MAX))?.len(),
+        };
+        *self.count = Some(known);
+        if known >= most {
+            return Ok(false);
+        }
+        self.door.register(entry)?;
+        *self.count = Some(known + 1);
+        Ok(true)
+    }
+
+    /// Forgets one; what is not there is gone.
+    pub fn remove(&mut self, name: &str) -> Result<(), CommitError> {
+        let was_there = self.door.unregister(Registry::Activity, name)?;
+        *self.count = self.count.map(|count| count.saturating_sub(usize::from(was_there)));
+        Ok(())
     }
 }
 

@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) machine_changes: AtomicU64,
     /// How many activities there are, once somebody has counted; held while one is made, changed or deleted.
     pub(crate) activities: Mutex<Option<usize>>,
+    /// Held while a machine is made.
+    pub(crate) making: Mutex<()>,
     /// Why nothing can be written at the moment.
     pub(crate) trouble: Mutex<Option<Arc<str>>>,
 }
@@ -121,6 +123,7 @@ impl Runtime {
             pulse: Pulse::default(),
             machine_changes: AtomicU64::new(0),
             activities: Mutex::default(),
+            making: Mutex::default(),
             trouble: Mutex::new(None),
         });
         let mut decider = Decider {

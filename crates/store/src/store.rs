@@ -12,7 +12,7 @@ use crate::record::JournalWriter;
 use perdura_engine::{ExecutionId, Status, Timestamp};
 pub use reader::{
     After, ChildStatus, Clock, Due, Filter, LedgerFilter, Reader, Room, Stats, Summary, Unlisted,
-    complete_list,
+    complete_list, complete_name,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;

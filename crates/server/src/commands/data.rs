@@ -12,6 +12,7 @@ pub use deposit::Deposit;
 pub use served::{Doubts, Served};
 
 use crate::Refusal;
+use crate::sfn::Quotas;
 use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken};
@@ -45,7 +46,7 @@ pub trait Data {
     /// How many executions run that no row shows yet.
     fn unlisted(&mut self) -> Result<u64, Failure>;
 
-    /// The execution that has this name and no row yet.
+    /// The execution that has this name, whether a row shows it yet or not.
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Refusal>;
 
     /// What of a machine cannot be run here. `None`: nobody performs here, so nobody knows.
@@ -87,4 +88,19 @@ pub trait Data {
         place: &mut Option<SweepPlace>,
         most: u32,
     ) -> Result<Swept, Refusal>;
+}
+
+/// Whether the quota has room for a machine of this name: one that is there takes no further place.
+fn check_machines(reader: &mut dyn Reader, name: &str, quotas: &Quotas) -> Result<(), Refusal> {
+    let most = quotas.state_machines;
+    if reader.head(name)?.is_some() || reader.machine_count()? < most {
+        return Ok(());
+    }
+    Err(Refusal::conflict(format!("the quota of {most} machines is used up"))
+        .but("delete one that nobody starts, or raise quotas.state_machines"))
+}
+
+fn too_many_activities(quotas: &Quotas) -> Refusal {
+    Refusal::conflict(format!("the quota of {} activities is used up", quotas.activities))
+        .but("delete one that nobody works on, or raise quotas.activities")
 }

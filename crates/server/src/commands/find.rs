@@ -21,13 +21,7 @@ pub(super) fn find<D: Data>(data: &mut D, which: &str) -> Result<ExecutionId, Re
     })?;
     let mut found = Vec::new();
     for (machine, of) in machines {
-        // One that has only begun is not in the tables yet; one that is no longer in memory is.
-        let in_memory = data.named(machine, name)?;
-        let id = match in_memory {
-            Some(id) => Some(id),
-            None => data.read(|reader| reader.named(machine, name))?,
-        };
-        found.extend(id.map(|id| (of, id)));
+        found.extend(data.named(machine, name)?.map(|id| (of, id)));
     }
     match &found[..] {
         [(_, id)] => Ok(*id),

@@ -10,7 +10,7 @@ use perdura_engine::asl::machine::Machine;
 use perdura_runtime::card::Card;
 use perdura_store::{Head, MachineChange, MachineRecord, NewRevision, Revised, RevisionId};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use uuid::{Uuid, uuid};
 
 /// How many machines are kept at hand.
@@ -71,8 +71,6 @@ struct Known {
 #[derive(Default)]
 pub(super) struct Catalog {
     known: RwLock<Known>,
-    /// Held while a machine is made, so that two do not both take the last place.
-    pub(super) making: Mutex<()>,
 }
 
 impl Catalog {

@@ -22,7 +22,7 @@ use perdura_engine::asl::{members, object};
 use perdura_engine::is_name;
 use perdura_runtime::card::{Card, Most, Version};
 use perdura_store::{MachineRecord, NewRevision};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 pub(super) async fn create(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let name: Arc<str> = request.required("name").into();
@@ -44,7 +44,7 @@ pub(super) async fn create(api: &Api, request: Requested<'_>) -> Result<Value, A
     let arn = api.0.arns.machine(&name);
     let entry = api
         .changing(move |api| {
-            let _alone = api.0.catalog.making.lock().unwrap_or_else(PoisonError::into_inner);
+            let _alone = api.0.door.making();
             api.change(&name, |seen| {
                 if let Some(entry) = seen {
                     return again(entry, &arn, &definition, kind, &settings).map(|()| None);

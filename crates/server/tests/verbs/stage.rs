@@ -68,7 +68,7 @@ impl With {
 }
 
 enum Holder {
-    Served { _runtime: Runtime, api: Api, served: Served },
+    Served { _runtime: Runtime, api: Api, served: Box<Served> },
     Alone(Box<Deposit>),
     Beside(Beside),
     Nobody,
@@ -96,7 +96,8 @@ impl Stage {
         self.holder = match mode {
             Mode::Served => self.serve(),
             Mode::Alone => {
-                Holder::Alone(Box::new(Deposit::new(Box::new(self.store.clone())).expect("memory opens")))
+                let deposit = Deposit::new(Box::new(self.store.clone())).expect("memory opens");
+                Holder::Alone(Box::new(deposit.with_quotas(self.with.quotas)))
             }
             Mode::Beside => Holder::Beside(Beside::new(self.store.reader().expect("memory opens"))),
         };
@@ -146,7 +147,7 @@ impl Stage {
         if let Some(doubts) = doubts {
             served = served.with_doubts(doubts);
         }
-        Holder::Served { _runtime: runtime, api: api.expect("memory can be read"), served }
+        Holder::Served { _runtime: runtime, api: api.expect("memory can be read"), served: Box::new(served) }
     }
 
     pub(crate) fn mode(&self) -> Mode {
@@ -174,7 +175,7 @@ impl Stage {
     /// Asks as the command line does.
     pub(crate) fn command(&mut self, request: Request) -> Result<Answer, Refusal> {
         match &mut self.holder {
-            Holder::Served { served, .. } => handle(served, request),
+            Holder::Served { served, .. } => handle(&mut **served, request),
             Holder::Alone(deposit) => handle(&mut **deposit, request),
             Holder::Beside(beside) => handle(beside, request),
             Holder::Nobody => unreachable!("somebody has the data"),

@@ -351,3 +351,17 @@ pub fn complete_list(
     let rows = reader.list(filter, after, most)?;
     Ok(filter.complete(rows, unlisted, after, most))
 }
+
+/// The execution that has this name, also where only the journal knows of it.
+pub fn complete_name(
+    reader: &mut dyn Reader,
+    machine: MachineId,
+    name: &str,
+) -> Result<Option<ExecutionId>, Failure> {
+    let is_meant = |summary: &Summary| summary.machine == machine && summary.name.as_deref() == Some(name);
+    let mut unlisted = reader.unlisted()?.into_iter().map(|unlisted| unlisted.summary);
+    match unlisted.find(is_meant) {
+        Some(found) => Ok(Some(found.execution)),
+        None => reader.named(machine, name),
+    }
+}

@@ -8,7 +8,7 @@ use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken};
 use perdura_runtime::{RealClock, Start, Started, Taken, View};
 use perdura_store::{
     After, Failure, Filter, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention,
-    Room, Summary, SweepPlace, Swept, complete_list,
+    Room, Summary, SweepPlace, Swept, complete_list, complete_name,
 };
 use std::sync::Arc;
 
@@ -60,9 +60,7 @@ impl Data for Beside {
     }
 
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Refusal> {
-        let unlisted = self.reader.unlisted()?.into_iter().map(|unlisted| unlisted.summary);
-        let mut named = unlisted.filter(|it| it.machine == machine && it.name.as_deref() == Some(name));
-        Ok(named.next().map(|summary| summary.execution))
+        Ok(complete_name(&mut *self.reader, machine, name)?)
     }
 
     fn deploy(&mut self, _: &NewMachine, _: Arc<Machine>) -> Result<MachineRecord, Refusal> {

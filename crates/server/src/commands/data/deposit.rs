@@ -3,9 +3,10 @@
 //! What is left is decided and committed as in a server, but nothing is performed: the calls that follow are on
 //! record, and the next process that runs makes them, as after a crash.
 
-use super::Data;
+use super::{Data, check_machines, too_many_activities};
 use crate::Refusal;
 use crate::commands::activities::no_server;
+use crate::sfn::Quotas;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::asl::resource::Resource;
@@ -38,19 +39,34 @@ pub struct Deposit {
     core: Core,
     clock: RealClock,
     arns: Arns,
+    quotas: Quotas,
 }
 
 impl Deposit {
     /// Over a store that this process holds.
     pub fn new(store: Box<dyn Store>) -> Result<Self, Failure> {
         let (reader, core) = (store.reader()?, Core::new(LEASE_FOR_MS, Live::default()));
-        Ok(Self { store, reader, core, clock: RealClock::default(), arns: Arns::default() })
+        Ok(Self {
+            store,
+            reader,
+            core,
+            clock: RealClock::default(),
+            arns: Arns::default(),
+            quotas: Quotas::default(),
+        })
     }
 
     /// With ARNs of this partition, region and account.
     #[must_use]
     pub fn with_arns(mut self, arns: Arns) -> Self {
         self.arns = arns;
+        self
+    }
+
+    /// With so many machines and activities at most.
+    #[must_use]
+    pub fn with_quotas(mut self, quotas: Quotas) -> Self {
+        self.quotas = quotas;
         self
     }
 
@@ -106,7 +122,7 @@ impl Deposit {
                     store: &mut *self.store,
                     live,
                     performs: false,
-                    bounds: Bounds::default(),
+                    bounds: Bounds { executions_max: self.quotas.executions, ..Bounds::default() },
                     anchor,
                 };
                 Event::Opened(Ok(Box::new(Node::open(opening)?)))
@@ -163,10 +179,12 @@ impl Data for Deposit {
     }
 
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Refusal> {
-        self.ask(|reply| Message::Named { machine, name: name.into(), reply })
+        let here = self.ask(|reply| Message::Named { machine, name: name.into(), reply })?;
+        Ok(here.map_or_else(|| self.reader.named(machine, name), |id| Ok(Some(id)))?)
     }
 
     fn deploy(&mut self, new: &NewMachine, _: Arc<Machine>) -> Result<MachineRecord, Refusal> {
+        check_machines(&mut *self.reader, &new.name, &self.quotas)?;
         Ok(self.store.deploy(new)?)
     }
 
@@ -192,6 +210,12 @@ impl Data for Deposit {
     }
 
     fn register(&mut self, entry: &Registered) -> Result<(), Refusal> {
+        if entry.kind == Registry::Activity
+            && self.reader.registered_one(entry.kind, &entry.name)?.is_none()
+            && self.reader.registered(entry.kind, None, u32::MAX)?.len() >= self.quotas.activities
+        {
+            return Err(too_many_activities(&self.quotas));
+        }
         Ok(self.store.register(entry)?)
     }
 

@@ -1,6 +1,6 @@
 //! The data of this process, which runs.
 
-use super::Data;
+use super::{Data, check_machines, too_many_activities};
 use crate::Refusal;
 use crate::sfn::Quotas;
 use perdura_engine::asl::diagnostic::Diagnostic;
@@ -21,7 +21,7 @@ pub struct Served {
     handle: Handle,
     clock: Arc<RealClock>,
     arns: Arns,
-    activities_max: usize,
+    quotas: Quotas,
     changed: Arc<dyn Fn(Registry) + Send + Sync>,
     doubts: Option<Doubts>,
 }
@@ -37,7 +37,7 @@ impl Served {
             handle,
             clock: Arc::default(),
             arns: Arns::default(),
-            activities_max: Quotas::default().activities,
+            quotas: Quotas::default(),
             changed: Arc::new(|_| {}),
             doubts: None,
         }
@@ -56,10 +56,10 @@ impl Served {
         Self { arns, ..self }
     }
 
-    /// With so many activities at most.
+    /// With so many machines and activities at most.
     #[must_use]
     pub fn with_quotas(self, quotas: Quotas) -> Self {
-        Self { activities_max: quotas.activities, ..self }
+        Self { quotas, ..self }
     }
 
     /// With somebody who knows what can be run here.
@@ -112,6 +112,8 @@ impl Data for Served {
     }
 
     fn deploy(&mut self, new: &NewMachine, machine: Arc<Machine>) -> Result<MachineRecord, Refusal> {
+        let _alone = self.door.making();
+        self.door.read(|reader| Ok(check_machines(reader, &new.name, &self.quotas)))??;
         Ok(self.door.deploy(new, machine)?)
     }
 
@@ -134,12 +136,8 @@ impl Data for Served {
     fn register(&mut self, entry: &Registered) -> Result<(), Refusal> {
         match entry.kind {
             Registry::Activity => {
-                if !self.door.activities().put(entry, self.activities_max)? {
-                    let most = self.activities_max;
-                    return Err(Refusal::conflict(format!(
-                        "there are {most} activities, and no more may be"
-                    ))
-                    .but("delete one that nobody works on, or raise quotas.activities"));
+                if !self.door.activities().put(entry, self.quotas.activities)? {
+                    return Err(too_many_activities(&self.quotas));
                 }
             }
             Registry::Connection => self.door.register(entry)?,
