@@ -21,6 +21,7 @@ mod identity;
 mod input;
 mod kept;
 mod map_run;
+mod mark;
 pub mod nested;
 mod strand;
 mod test_state;
@@ -43,6 +44,7 @@ pub use identity::{Identity, Limits, STATE_WORK_MAX, TURN_WORK_MAX};
 pub use input::{By, Certainty, Input, Outcome, Resolution};
 pub use kept::Kept;
 pub use map_run::{Child, Known, MapRun, MapRunBounds, MapRunCounts, MapRunOutcome, Next, Tally};
+pub use mark::{Mark, Said};
 pub use perdura_asl as asl;
 pub use strand::{Clock, MapRunId, Run, Sent, Standing, Step, Strand};
 pub use test_state::{

@@ -2,9 +2,7 @@
 
 use super::{Done, Held, Item, JOURNAL_BYTES_MAX, rests};
 use crate::running::{Running, SEEN_AFTER_MS, Told};
-use perdura_engine::{
-    Effect, EffectKey, EventKind, Fault, LedgerStatus, Note, Record, Status, Timestamp, Turn, Wake,
-};
+use perdura_engine::{Effect, EventKind, LedgerStatus, Mark, Note, Record, Status, Timestamp, Turn, Wake};
 use perdura_store::record::{self, Begun, JournalWriter};
 use perdura_store::{Content, LedgerChange, LedgerRow, MapRunRow, Part, Segment, Totals};
 use std::sync::Arc;
@@ -207,44 +205,31 @@ pub(super) fn read_notes(
     totals: &mut Totals,
     remarks: &mut Vec<Note>,
 ) -> Option<Arc<str>> {
+    for made in turn.marks() {
+        mark(running, &made, turn, ledger, totals);
+    }
     let mut ignored = None;
-    let mut fault: Option<&Fault> = None;
-    let contradicted = contradicted(turn);
     for record in &turn.records {
         let note = match record {
             Record::Event(event) => {
-                match &event.kind {
-                    EventKind::TaskFailed { fault: found, .. }
-                    | EventKind::TaskSubmitFailed { fault: found, .. }
-                    | EventKind::TaskTimedOut { fault: found, .. }
-                    | EventKind::TaskNotStarted { fault: found, .. } => fault = Some(found),
-                    EventKind::ExecutionRedriven { .. } => totals.redriven += 1,
-                    _ => {}
-                }
+                totals.redriven += u64::from(matches!(event.kind, EventKind::ExecutionRedriven { .. }));
                 continue;
             }
             Record::Note(note) => note,
         };
         match note {
-            Note::Ledger { key, status, .. } => {
-                mark(running, key, *status, turn, fault, ledger, totals);
-            }
             Note::Repeated { .. } => {
                 totals.steps_repeated += 1;
                 remarks.push(note.clone());
             }
             Note::LateOutcome { .. } => {
-                fault = contradicted.as_ref();
                 totals.outcomes_late += 1;
                 remarks.push(note.clone());
             }
-            Note::Held { fault: found, .. } => {
-                fault = Some(found);
-                remarks.push(note.clone());
-            }
-            Note::Resolved { .. } => remarks.push(note.clone()),
+            Note::Held { .. } | Note::Resolved { .. } => remarks.push(note.clone()),
             Note::Ignored { reason } => ignored = Some(reason.clone()),
-            Note::Resting { .. }
+            Note::Ledger { .. }
+            | Note::Resting { .. }
             | Note::Woken { .. }
             | Note::FanStarted { .. }
             | Note::StrandStarted { .. }
@@ -258,18 +243,10 @@ pub(super) fn read_notes(
     ignored
 }
 
-/// What a Turn says of a key that had failed and under which a success came late.
-pub(super) fn contradicted(turn: &Turn) -> Option<Fault> {
-    let is_late = |note: &Note| matches!(note, Note::LateOutcome { succeeded: true, .. });
-    turn.notes().any(is_late).then(Fault::contradicted)
-}
-
-pub(super) fn mark(
+fn mark(
     running: &mut Running,
-    key: &EffectKey,
-    status: LedgerStatus,
+    Mark { key, status, said }: &Mark<'_>,
     turn: &Turn,
-    fault: Option<&Fault>,
     ledger: &mut Vec<LedgerChange>,
     totals: &mut Totals,
 ) {
@@ -277,7 +254,7 @@ pub(super) fn mark(
     match status {
         LedgerStatus::Pending => {
             totals.steps_sent += 1;
-            running.marks.begin(key.clone(), at);
+            running.marks.begin((*key).clone(), at);
         }
         LedgerStatus::Completed => {
             totals.steps_completed += 1;
@@ -293,12 +270,9 @@ pub(super) fn mark(
                 _ => totals.steps_uncertain += 1,
             }
             let started_at = running.marks.end(key).unwrap_or(at);
-            let error = fault.map(|fault| {
-                let parts = [fault.error.as_deref(), fault.cause.as_deref()];
-                parts.into_iter().flatten().collect::<Vec<_>>().join(": ").into()
-            });
-            let row = LedgerRow::of(key, running.id(), status, started_at);
-            ledger.push(LedgerChange::Put(Box::new(LedgerRow { completed_at: Some(at), error, ..row })));
+            let row = LedgerRow::of(key, running.id(), *status, started_at);
+            let row = LedgerRow { completed_at: Some(at), error: said.error(), ..row };
+            ledger.push(LedgerChange::Put(Box::new(row)));
             running.has_ledger_rows = true;
         }
     }

@@ -3,7 +3,7 @@
 use super::find::find;
 use crate::control::{Answer, LeftTurn, Listed, Page, Place, Shown, Standing, Starting, Taken};
 use crate::data::Data;
-use crate::fold::{Folded, fold};
+use crate::fold::{Folded, begun, fold};
 use crate::{Refusal, RefusalKind, names};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::{Execution, ExecutionId, Fault, Input, Limits, Status};
@@ -222,11 +222,8 @@ pub(super) fn stop<D: Data>(
 
 pub(super) fn redrive<D: Data>(data: &mut D, which: &str) -> Result<Answer, Refusal> {
     let id = find(data, which)?;
-    let execution = match data.view(id) {
-        Some(view) => Some(view.execution),
-        None => data.read(|reader| Ok(fold(reader, id)))??.map(|folded| folded.execution),
-    };
-    if execution.is_some_and(|execution| execution.identity().is_child_of_map_run()) {
+    let begun = data.read(|reader| Ok(begun(reader, id)))??;
+    if begun.is_some_and(|begun| begun.identity.is_child_of_map_run()) {
         return Err(Refusal::conflict(format!("{id} is a child of a Map Run, and is redriven with it"))
             .but("redrive the execution that the Map Run belongs to"));
     }

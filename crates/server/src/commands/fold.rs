@@ -4,7 +4,7 @@ use crate::{Refusal, RefusalKind};
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Execution, ExecutionId};
 use perdura_runtime::read_definition;
-use perdura_store::record::{self, Damage, TurnBody};
+use perdura_store::record::{self, Begun, Damage, TurnBody};
 use perdura_store::{Reader, Recovered, RevisionId, StoredTurn};
 use std::sync::Arc;
 
@@ -23,6 +23,34 @@ pub struct Folded {
 pub(crate) fn broken(execution: ExecutionId, damage: &Damage) -> Refusal {
     Refusal::new(RefusalKind::Broken, format!("{execution} cannot be read: {damage}"))
         .but("see what `perdura check` says, and restore a backup with `perdura restore`")
+}
+
+/// How an execution began, as its first Turn says; `None`: there is none. No other Turn is read.
+pub fn begun(reader: &mut dyn Reader, id: ExecutionId) -> Result<Option<Begun>, Refusal> {
+    let Some(first) = reader.turns(id, 1, 1)?.into_iter().next() else { return Ok(None) };
+    let body = TurnBody::read(&first.body).map_err(|damage| broken(id, &damage))?;
+    let nameless = || broken(id, &Damage("the first Turn does not say who it is".into()));
+    body.begun.ok_or_else(nameless).map(Some)
+}
+
+/// Goes through the Turns of an execution, with their sizes, until `look` has found something.
+pub(crate) fn each_turn<T>(
+    reader: &mut dyn Reader,
+    id: ExecutionId,
+    look: &mut dyn FnMut(&TurnBody, usize) -> Option<T>,
+) -> Result<Option<T>, Refusal> {
+    let mut from = 1;
+    loop {
+        let page = reader.turns(id, from, PAGE_BYTES)?;
+        let Some(last) = page.last() else { return Ok(None) };
+        from = last.number + 1;
+        for stored in &page {
+            let body = TurnBody::read(&stored.body).map_err(|damage| broken(id, &damage))?;
+            if let Some(found) = look(&body, stored.body.len()) {
+                return Ok(Some(found));
+            }
+        }
+    }
 }
 
 /// One execution; `None`: there is none.

@@ -5,11 +5,11 @@ use super::find::find;
 use crate::Refusal;
 use crate::control::{Answer, Page};
 use crate::data::Data;
-use crate::fold::{PAGE_BYTES, broken};
+use crate::fold::{PAGE_BYTES, begun, broken};
+use perdura_engine::ExecutionId;
 use perdura_engine::asl::json::Payload;
-use perdura_engine::{ExecutionId, Identity};
 use perdura_store::Reader;
-use perdura_store::record::{Damage, TurnBody};
+use perdura_store::record::{Begun, Damage, TurnBody};
 
 pub(super) fn history<D: Data>(data: &mut D, which: &str, from: u64) -> Result<Answer, Refusal> {
     let id = find(data, which)?;
@@ -26,7 +26,7 @@ pub(super) fn turns<D: Data>(data: &mut D, which: &str, from: u64) -> Result<Ans
 }
 
 fn page(reader: &mut dyn Reader, id: ExecutionId, from: u64) -> Result<Answer, Refusal> {
-    let identity = identity(reader, id)?;
+    let Begun { identity, .. } = begun(reader, id)?.ok_or_else(|| no_such(id))?;
     let turns = reader.turns(id, from, PAGE_BYTES)?;
     let mut items = Vec::new();
     for turn in &turns {
@@ -34,13 +34,4 @@ fn page(reader: &mut dyn Reader, id: ExecutionId, from: u64) -> Result<Answer, R
         items.extend(body.turn.events().map(|event| Payload::from(event.to_api(&identity))));
     }
     Ok(Answer::History(Page { items, next: turns.last().map(|last| last.number + 1) }))
-}
-
-/// Who it is, as its first Turn says.
-pub(super) fn identity(reader: &mut dyn Reader, id: ExecutionId) -> Result<Identity, Refusal> {
-    let first = reader.turns(id, 1, 1)?.into_iter().next().ok_or_else(|| no_such(id))?;
-    let body = TurnBody::read(&first.body).map_err(|damage| broken(id, &damage))?;
-    let begun =
-        body.begun.ok_or_else(|| broken(id, &Damage("the first Turn does not say who it is".into())))?;
-    Ok(begun.identity)
 }

@@ -4,13 +4,9 @@ use super::executions::no_such;
 use super::find::find;
 use crate::control::{Answer, LedgerEntry, LedgerQuestion, Page, Resolving, Taken};
 use crate::data::Data;
-use crate::fold::{PAGE_BYTES, broken, fold};
+use crate::fold::{begun, each_turn, fold};
 use crate::{Refusal, stuck};
-use perdura_engine::{
-    By, EffectKey, EventKind, ExecutionId, Fault, Input, LedgerStatus, Note, Record, Resolution, Timestamp,
-    Turn,
-};
-use perdura_store::record::TurnBody;
+use perdura_engine::{By, ExecutionId, Fault, Input, LedgerStatus, Mark, Resolution, Timestamp, Turn};
 use perdura_store::{LedgerFilter, Reader};
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -36,7 +32,7 @@ pub(super) fn ledger<D: Data>(data: &mut D, question: &LedgerQuestion) -> Result
         }
     };
     items.retain(|entry| question.status.is_none_or(|status| entry.status == status));
-    let next = (items.len() > most).then_some(());
+    let next = items.get(most).map(|first| first.key.clone());
     items.truncate(most);
     Ok(Answer::Ledger(Page { items, next }))
 }
@@ -76,18 +72,13 @@ pub(super) fn execution_in(key: &str) -> Result<ExecutionId, Refusal> {
 
 /// All that an execution ever sent, from its record: also what is done, which no table lists.
 fn of_execution(reader: &mut dyn Reader, id: ExecutionId) -> Result<Vec<LedgerEntry>, Refusal> {
+    begun(reader, id)?.ok_or_else(|| no_such(id))?;
     let mut sent = Sent::default();
-    let mut from = 1;
-    loop {
-        let page = reader.turns(id, from, PAGE_BYTES)?;
-        let Some(last) = page.last() else { break };
-        from = last.number + 1;
-        for turn in &page {
-            let body = TurnBody::read(&turn.body).map_err(|damage| broken(id, &damage))?;
-            sent.turn(id, &body.turn);
-        }
-    }
-    if from == 1 { Err(no_such(id)) } else { Ok(sent.entries()) }
+    each_turn::<()>(reader, id, &mut |body, _| {
+        sent.turn(id, &body.turn);
+        None
+    })?;
+    Ok(sent.entries())
 }
 
 /// The marks of an execution so far, in the order in which they were first sent.
@@ -102,16 +93,8 @@ impl Sent {
     /// Takes a Turn in.
     pub(super) fn turn(&mut self, id: ExecutionId, turn: &Turn) {
         self.at = turn.events().next().map_or(self.at, |event| event.at);
-        for (at, record) in turn.records.iter().enumerate() {
-            let Record::Note(Note::Ledger { key, status, .. }) = record else { continue };
-            let before = at.checked_sub(1).and_then(|before| turn.records.get(before));
-            let said = match (before, turn.records.get(at + 1)) {
-                (_, Some(Record::Note(Note::Held { fault, .. }))) => Said::Failed(fault),
-                (Some(Record::Event(event)), _) => Said::of(&event.kind),
-                (Some(Record::Note(Note::LateOutcome { .. })), _) => Said::Contradicted,
-                (_, _) => Said::Nothing,
-            };
-            self.mark(id, key, *status, &said);
+        for mark in turn.marks() {
+            self.mark(id, &mark);
         }
     }
 
@@ -120,7 +103,7 @@ impl Sent {
         self.entries
     }
 
-    fn mark(&mut self, id: ExecutionId, key: &EffectKey, status: LedgerStatus, said: &Said<'_>) {
+    fn mark(&mut self, id: ExecutionId, Mark { key, status, said }: &Mark<'_>) {
         let readable: Arc<str> = key.readable().into();
         let place = *self.places.entry(readable.clone()).or_insert_with(|| {
             self.entries.push(LedgerEntry {
@@ -129,7 +112,7 @@ impl Sent {
                 execution: id,
                 step: key.step().into(),
                 round: key.round().0,
-                status,
+                status: *status,
                 started_at: self.at,
                 completed_at: None,
                 result: None,
@@ -138,42 +121,14 @@ impl Sent {
             self.entries.len() - 1
         });
         let entry = &mut self.entries[place];
-        entry.status = status;
-        (entry.completed_at, entry.result, entry.error) = match (status, said) {
-            (LedgerStatus::Pending, _) => (None, None, None),
-            (_, Said::Done(result)) => (Some(self.at), Some((*result).clone()), None),
-            (_, Said::Failed(fault)) => (Some(self.at), None, Some(told(fault))),
-            (_, Said::Contradicted) => (Some(self.at), None, Some(told(&Fault::contradicted()))),
-            (_, Said::Nothing) => (Some(self.at), None, None),
+        entry.status = *status;
+        (entry.completed_at, entry.result, entry.error) = match status {
+            LedgerStatus::Pending => (None, None, None),
+            LedgerStatus::Completed | LedgerStatus::Failed | LedgerStatus::Uncertain => {
+                (Some(self.at), said.result(), said.error())
+            }
         };
     }
-}
-
-/// What a record says of the call whose mark follows it.
-enum Said<'a> {
-    Done(&'a Arc<str>),
-    Failed(&'a Fault),
-    /// A success came late, under a key that had failed.
-    Contradicted,
-    Nothing,
-}
-
-impl<'a> Said<'a> {
-    fn of(kind: &'a EventKind) -> Self {
-        match kind {
-            EventKind::TaskSucceeded { output, .. } => Self::Done(output.text()),
-            EventKind::TaskFailed { fault, .. }
-            | EventKind::TaskSubmitFailed { fault, .. }
-            | EventKind::TaskTimedOut { fault, .. }
-            | EventKind::TaskNotStarted { fault, .. } => Self::Failed(fault),
-            _ => Self::Nothing,
-        }
-    }
-}
-
-fn told(fault: &Fault) -> Arc<str> {
-    let parts = [fault.error.as_deref(), fault.cause.as_deref()];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(": ").into()
 }
 
 /// A person says how a call went.

@@ -11,7 +11,7 @@ use super::ledger::{Sent, execution_in};
 use crate::Refusal;
 use crate::control::{Answer, LedgerEntry, TraceBy, Traced, TracedEvent, TracedExecution, TracedStep};
 use crate::data::Data;
-use crate::fold::{PAGE_BYTES, broken, fold};
+use crate::fold::{begun, each_turn, fold};
 use crate::telemetry::span_of;
 use perdura_engine::{
     EffectKey, Event, EventKind, ExecutionId, Fault, Lateness, Note, Record, Resolved, Secret, StrandId,
@@ -84,8 +84,8 @@ pub(super) fn trace<D: Data>(data: &mut D, text: &str) -> Result<Answer, Refusal
         Hand::Name(name) => (find(data, &name)?, TraceBy::Execution, Wanted::All),
         Hand::Id(uuid) => {
             let id = ExecutionId::from_uuid(uuid);
-            if data.read(|reader| reader.turns(id, 1, 1))?.is_empty() {
-                let key = data.read(|reader| Ok(search(reader, uuid)))??;
+            if data.read(|reader| Ok(begun(reader, id)))??.is_none() {
+                let key = search(data, uuid)?;
                 (execution_in(&key)?, TraceBy::WireKey, Wanted::Key(key))
             } else {
                 (id, TraceBy::Execution, Wanted::All)
@@ -133,22 +133,26 @@ impl Wanted {
 }
 
 /// The readable form of a key from the wire.
-fn search(reader: &mut dyn Reader, wire: Uuid) -> Result<String, Refusal> {
-    let open = reader.ledger(&LedgerFilter::default(), ROWS_MAX)?;
+fn search<D: Data>(data: &mut D, wire: Uuid) -> Result<String, Refusal> {
+    let open = data.read(|reader| reader.ledger(&LedgerFilter::default(), ROWS_MAX))?;
     if let Some(row) = open.into_iter().find(|row| row.wire_key == wire) {
         return Ok(row.key.to_string());
     }
     let (mut after, mut seen, mut bytes) = (None, 0, 0);
     'search: while seen < EXECUTIONS_MAX {
-        let page = reader.list(&Filter::default(), after, PAGE)?;
+        let page = data.list(&Filter::default(), after, PAGE)?;
         let Some(last) = page.last() else { break };
         after = Some((last.started_at, last.execution));
         for summary in &page {
             seen += 1;
-            let found = each_turn(reader, summary.execution, &mut |body, size| {
+            let mut look = |body: &TurnBody, size| {
                 bytes += size;
-                keys(&body.turn).find(|key| key.wire() == wire).map(|key| key.readable().to_owned())
-            })?;
+                body.turn
+                    .marks()
+                    .find(|mark| mark.key.wire() == wire)
+                    .map(|mark| mark.key.readable().to_owned())
+            };
+            let found = data.read(|reader| Ok(each_turn(reader, summary.execution, &mut look)))??;
             if let Some(key) = found {
                 return Ok(key);
             }
@@ -159,33 +163,6 @@ fn search(reader: &mut dyn Reader, wire: Uuid) -> Result<String, Refusal> {
     }
     Err(Refusal::not_found(format!("no execution and no key is {wire}: {seen} executions were searched"))
         .but("an older one is found by its execution: `perdura trace EXECUTION`"))
-}
-
-fn keys(turn: &Turn) -> impl Iterator<Item = &EffectKey> {
-    turn.notes().filter_map(|note| match note {
-        Note::Ledger { key, .. } => Some(key),
-        _ => None,
-    })
-}
-
-/// Goes through the Turns of an execution until `look` has found something.
-fn each_turn<T>(
-    reader: &mut dyn Reader,
-    id: ExecutionId,
-    look: &mut dyn FnMut(&TurnBody, usize) -> Option<T>,
-) -> Result<Option<T>, Refusal> {
-    let mut from = 1;
-    loop {
-        let page = reader.turns(id, from, PAGE_BYTES)?;
-        let Some(last) = page.last() else { return Ok(None) };
-        from = last.number + 1;
-        for stored in &page {
-            let body = TurnBody::read(&stored.body).map_err(|damage| broken(id, &damage))?;
-            if let Some(found) = look(&body, stored.body.len()) {
-                return Ok(Some(found));
-            }
-        }
-    }
 }
 
 /// A call with the secrets of its tokens.
@@ -229,7 +206,7 @@ fn child(reader: &mut dyn Reader, step: &TracedStep) -> Result<Option<ExecutionI
         return Ok(None);
     };
     let id = ExecutionId::of_child(&key, 0);
-    Ok((!reader.turns(id, 1, 1)?.is_empty()).then_some(id))
+    Ok(begun(reader, id)?.map(|_| id))
 }
 
 /// What happened under which key, in the order in which it happened.

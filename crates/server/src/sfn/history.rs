@@ -34,8 +34,10 @@ pub(super) async fn get(api: &Api, request: Requested<'_>) -> Result<Value, ApiE
     let pages = Pages::of(api, request, "GetExecutionHistory");
     let place = pages.after(Place::read)?;
     let id = api.standard(arn).await?;
+    let begun = api.begun(id).await?.ok_or_else(|| ApiError::no_execution(arn))?;
     let reading = Reading {
         id,
+        identity: begun.identity,
         most: pages.most() as usize,
         is_reverse: request.flag("reverseOrder").unwrap_or(false),
         with_data: request.flag("includeExecutionData").unwrap_or(true),
@@ -47,6 +49,7 @@ pub(super) async fn get(api: &Api, request: Requested<'_>) -> Result<Value, ApiE
 /// What is read.
 struct Reading {
     id: ExecutionId,
+    identity: Identity,
     most: usize,
     is_reverse: bool,
     with_data: bool,
@@ -55,7 +58,6 @@ struct Reading {
 impl Reading {
     /// A page from this place on, and where the next one begins.
     fn page(&self, api: &Api, from: Option<Place>) -> Result<(Vec<Value>, Option<Place>), ApiError> {
-        let identity = self.identity(api)?;
         let mut events = Vec::new();
         let mut bytes = 0;
         let mut at = from;
@@ -75,7 +77,7 @@ impl Reading {
                     if events.len() == self.most || bytes > BYTES_MAX {
                         return Ok((events, Some(Place { turn: turn.number, skipped: done })));
                     }
-                    let shown = self.show(event.to_api(&identity));
+                    let shown = self.show(event.to_api(&self.identity));
                     bytes += shown.to_string().len();
                     events.push(shown);
                 }
@@ -99,16 +101,6 @@ impl Reading {
 
     fn body(&self, turn: &StoredTurn) -> Result<TurnBody, ApiError> {
         TurnBody::read(&turn.body).map_err(|damage| ApiError::unavailable(broken(self.id, &damage)))
-    }
-
-    /// Who it is, as its first Turn says.
-    fn identity(&self, api: &Api) -> Result<Identity, ApiError> {
-        let id = self.id;
-        let first = api.0.door.read(|reader| reader.turns(id, 1, 1))?;
-        let begun = first.first().map(|turn| self.body(turn)).transpose()?.and_then(|body| body.begun);
-        begun
-            .map(|begun| begun.identity)
-            .ok_or_else(|| ApiError::unavailable("its first Turn cannot be read"))
     }
 
     fn show(&self, event: Value) -> Value {

@@ -3,13 +3,12 @@
 use super::Api;
 use super::error::ApiError;
 use super::list::labelled;
-use crate::fold::{broken, fold_at_rest};
+use crate::fold::{begun, fold_at_rest};
 use perdura_engine::{Arn, ArnError, Arns, Execution, ExecutionId, Named};
 use perdura_runtime::card::version_number;
 use perdura_store::MapRunRow;
-use perdura_store::record::{Begun, TurnBody};
+use perdura_store::record::Begun;
 use std::borrow::Cow;
-use std::sync::Arc;
 use uuid::Uuid;
 
 /// What of a machine an ARN names.
@@ -157,13 +156,9 @@ impl Api {
         {
             return Ok(found);
         }
-        let name: Arc<str> = name.into();
         let id = self.read(move |reader| reader.machine_id(&machine)).await?.ok_or_else(unknown)?;
-        if let Some(execution) = self.0.door.named(id, name.clone()).await? {
-            return Ok(Found::Named(execution));
-        }
-        let stored = self.read(move |reader| reader.named(id, &name)).await?;
-        stored.map(Found::Named).ok_or_else(unknown)
+        let named = self.0.door.named(id, name.into()).await?;
+        named.map(Found::Named).ok_or_else(unknown)
     }
 
     /// The execution with this id, if it goes by this ARN.
@@ -175,11 +170,7 @@ impl Api {
     /// How an execution began, as its first Turn says.
     pub(super) async fn begun(&self, id: ExecutionId) -> Result<Option<Begun>, ApiError> {
         self.reading(move |api| {
-            let turns = api.0.door.read(|reader| reader.turns(id, 1, 1))?;
-            let Some(first) = turns.first() else { return Ok(None) };
-            let body =
-                TurnBody::read(&first.body).map_err(|damage| ApiError::unavailable(broken(id, &damage)))?;
-            Ok(body.begun)
+            api.0.door.read(|reader| Ok(begun(reader, id)))?.map_err(ApiError::unavailable)
         })
         .await
     }

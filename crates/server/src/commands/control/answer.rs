@@ -34,8 +34,8 @@ pub enum Answer {
     Turns(Page<Turn, u64>),
     /// The story of a key.
     Trace(Box<Traced>),
-    /// Rows of the ledger.
-    Ledger(Page<LedgerEntry, ()>),
+    /// Rows of the ledger; the first key that had no room.
+    Ledger(Page<LedgerEntry, Arc<str>>),
     /// Activities.
     Activities(Vec<ActivityListed>),
     /// A task that was taken; none came in time.
