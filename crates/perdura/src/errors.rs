@@ -166,7 +166,7 @@ impl From<InputError> for AskError {
         match error {
             InputError::Unknown => Self::Unknown,
             InputError::Parked(_) => Self::Broken(error.to_string()),
-            InputError::Unavailable(_) => Self::Unavailable(error.to_string()),
+            InputError::TooMany(_) | InputError::Unavailable(_) => Self::Unavailable(error.to_string()),
         }
     }
 }

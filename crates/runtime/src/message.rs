@@ -307,6 +307,9 @@ pub enum InputError {
     /// It was set aside: something in it is broken.
     #[error("the execution is parked: {0}")]
     Parked(Arc<str>),
+    /// It would run again, and as many run as may.
+    #[error("{0} executions run, and no more may")]
+    TooMany(u64),
     /// The node cannot write.
     #[error("{0}")]
     Unavailable(Unavailable),

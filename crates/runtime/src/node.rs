@@ -149,6 +149,14 @@ impl Node {
                 self.wait_for_room((start, reply, ending), moment);
             }
             Message::Start { start, reply, ending } => self.start(&start, reply, ending, moment),
+            Message::Input {
+                execution,
+                input: input @ (Input::Redrive | Input::RedriveOnce { .. }),
+                reply,
+            } => match self.may_be_redriven(execution, &input, moment) {
+                Ok(()) => self.queue(execution, input, ReplyTo::Taken(reply), moment),
+                Err(error) => reply.send(Err(error)),
+            },
             Message::Input { execution, input, reply } => {
                 self.queue(execution, input, ReplyTo::Taken(reply), moment);
             }
@@ -196,6 +204,10 @@ impl Node {
         }
         let stops = matches!(input, Input::Stop { .. });
         slot.queue(Queued { input, reply });
+        // It has its place from now on: others may be redriven before this is decided.
+        if slot.is_redriven() && !std::mem::replace(&mut slot.is_counted, true) {
+            self.room.running += 1;
+        }
         // It stands in line already: it leaves that place empty.
         if stops && slot.is_ready {
             self.ready.push_urgent(id);
@@ -422,6 +434,8 @@ impl Node {
                 ReplyTo::Worker(handing) => self.not_handed_over(*handing),
                 ReplyTo::Nobody | ReplyTo::Started(_) | ReplyTo::Parent(_) => {}
             }
+            // A redrive that changes nothing gives its place back.
+            self.weigh(id);
             let mut deeds = Vec::new();
             self.follow(id, effects, &mut deeds);
             self.may_start_again(id);

@@ -5,8 +5,8 @@ use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{Call, Destinations, ExecutionId, Fault, Input, Moment, Outcome, Policy, Timestamp};
 use perdura_runtime::{
-    Bounds, Committer, Deed, Fetched, Live, Message, Node, Opening, Reply, Start, StartError, Started,
-    Unavailable, Wanted, recall,
+    Bounds, Committer, Deed, Fetched, InputError, Live, Message, Node, Opening, Reply, Start, StartError,
+    Started, Unavailable, Wanted, recall,
 };
 use perdura_store::{MemoryStore, NewMachine, RevisionId, Store};
 use std::collections::BTreeMap;
@@ -431,4 +431,47 @@ fn a_child_that_cannot_begin_takes_no_place_from_others() {
     scene.start(parent, "{}").try_recv().unwrap().unwrap();
     assert!(scene.answer_one(), "its child has begun");
     assert_eq!(scene.stored(), (0, 3));
+}
+
+#[test]
+fn redrives_take_places_as_starts_do() {
+    let mut scene = Scene::new(Bounds { executions_max: 2, ..Bounds::default() });
+    let work = scene.deploy("work", WORK);
+    let mut begun = Vec::new();
+    for _ in 0..5 {
+        let started = scene.start(work, "{}").try_recv().unwrap().unwrap();
+        scene.stop(started.execution);
+        begun.push(started.execution);
+    }
+    let redriven: Vec<_> = begun
+        .into_iter()
+        .map(|execution| {
+            let (sender, answered) = mpsc::channel();
+            let reply = Reply::new(move |answer| drop(sender.send(answer)));
+            scene.take(Message::Input { execution, input: Input::Redrive, reply });
+            answered
+        })
+        .collect();
+    scene.go_on();
+    let answers: Vec<_> = redriven.iter().map(|answered| answered.try_recv().unwrap()).collect();
+    let refused = answers.iter().filter(|answer| **answer == Err(InputError::TooMany(2))).count();
+    assert_eq!((refused, scene.stored()), (3, (2, 3)), "{answers:?}");
+    assert_eq!(scene.start(work, "{}").try_recv().unwrap(), Err(StartError::TooMany(2)));
+}
+
+#[test]
+fn redriven_children_of_a_map_run_stay_within_the_quota() {
+    let mut scene = Scene::new(Bounds::default());
+    let spread = scene.deploy("spread", SPREAD);
+    let root = scene.start(spread, "[1,2,3,4,5,6,7,8,9,10]").try_recv().unwrap().unwrap();
+    scene.stop(root.execution);
+    scene.bounds.executions_max = 4;
+    scene.open();
+    scene.take(Message::Input { execution: root.execution, input: Input::Redrive, reply: Reply::new(drop) });
+    scene.pass(2_000);
+    let mut most = scene.calls.len();
+    while scene.answer_one() {
+        most = most.max(scene.calls.len());
+    }
+    assert_eq!((most, scene.made), (3, 20), "the parent has the fourth place");
 }

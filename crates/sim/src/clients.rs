@@ -75,8 +75,8 @@ impl Told {
             Self::Started(
                 Ok(_) | Err(StartError::Exists(_) | StartError::NoMachine | StartError::TooMany(_)),
             )
-            | Self::Taken(Ok(_) | Err(InputError::Parked(_)))
-            | Self::Ended(Ok(_) | Err(InputError::Parked(_))) => false,
+            | Self::Taken(Ok(_) | Err(InputError::Parked(_) | InputError::TooMany(_)))
+            | Self::Ended(Ok(_) | Err(InputError::Parked(_) | InputError::TooMany(_))) => false,
         }
     }
 }

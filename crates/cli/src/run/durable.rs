@@ -16,9 +16,7 @@ use crate::terminal;
 use anyhow::{Context, Result, bail};
 use perdura_asl::source::Format;
 use perdura_engine::{Arns, ExecutionId, Limits, Timestamp};
-use perdura_runtime::{
-    Door, InputError, Options, RealClock, RealWorld, Runtime, Start, StartError, Steps, Via,
-};
+use perdura_runtime::{Door, Options, RealClock, RealWorld, Runtime, Start, StartError, Steps, Via};
 use perdura_server::fold::{PAGE_BYTES, fold};
 use perdura_server::{Refusal, names};
 use perdura_store::record::TurnBody;
@@ -176,7 +174,7 @@ impl Watching {
         self.finish();
         let ended = match ended {
             Ok(ended) => ended,
-            Err(error @ (InputError::Unknown | InputError::Parked(_) | InputError::Unavailable(_))) => {
+            Err(error) => {
                 return Err(Refusal::from(error)).context("the execution cannot go on");
             }
         };

@@ -489,7 +489,7 @@ impl Node {
                 }
             }
             Err(InputError::Unavailable(Unavailable::Store(_))) => run.unread.push(index),
-            Err(error @ (InputError::Unavailable(_) | InputError::Unknown | InputError::Parked(_))) => {
+            Err(error) => {
                 tracing::error!(%execution, %error, "a child cannot be redriven");
                 run.ended(index, Status::Failed);
             }

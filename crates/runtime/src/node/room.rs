@@ -8,8 +8,8 @@
 
 use super::children::ChildOrder;
 use super::{Node, WaitingStart};
-use crate::message::{StartError, Unavailable};
-use perdura_engine::{ExecutionId, Moment, Timestamp};
+use crate::message::{InputError, StartError, Unavailable};
+use perdura_engine::{ExecutionId, Input, Moment, Timestamp};
 use perdura_store::Nesting;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -118,6 +118,7 @@ impl Node {
         let before = std::mem::replace(&mut slot.bytes, running.weight());
         self.room.bytes = self.room.bytes - before + slot.bytes;
         match (slot.is_counted, running.execution.is_ended()) {
+            (true, true) if slot.is_redriven() => {}
             (true, true) => {
                 slot.is_counted = false;
                 self.room.ended(id);
@@ -146,6 +147,28 @@ impl Node {
     pub(super) fn may_run_one_more(&self) -> Result<(), u64> {
         let most = self.room.bounds.executions_max;
         if self.room.running < most { Ok(()) } else { Err(most) }
+    }
+
+    /// Whether an execution may run again: that takes a place, as a start does. One that changes nothing takes none.
+    pub(super) fn may_be_redriven(
+        &mut self,
+        id: ExecutionId,
+        input: &Input,
+        moment: &Moment,
+    ) -> Result<(), InputError> {
+        if !self.slots.contains_key(&id) && !self.has_room() {
+            return Err(InputError::Unavailable(Unavailable::Full));
+        }
+        self.awake(id, moment)?;
+        let slot = self.slots.get(&id).filter(|slot| !slot.is_counted);
+        let Some(running) = slot.and_then(|slot| slot.running.as_ref()) else { return Ok(()) };
+        let execution = &running.execution;
+        let is_said_again =
+            matches!(input, Input::RedriveOnce { token } if execution.redriven_under(token).is_some());
+        match self.may_run_one_more() {
+            Err(most) if execution.redrivable().is_ok() && !is_said_again => Err(InputError::TooMany(most)),
+            _ => Ok(()),
+        }
     }
 
     /// One more may run, and there is room for it.

@@ -46,8 +46,7 @@ impl Node {
         let slot = self.slots.get_mut(&id).expect("what is being committed has its place");
         self.errands.extend(slot.asked.drain(..).map(|order| Errand::Child(Box::new(order))));
         // The row of one that ended before may be written while it waits to be redriven: that is no end.
-        let redrives = |queued: &Queued| matches!(queued.input, Input::Redrive);
-        let has_ended = running.execution.is_ended() && !slot.inbox.iter().any(redrives);
+        let has_ended = running.execution.is_ended() && !slot.is_redriven();
         let ended = slot.child.filter(|_| has_ended);
         let status = running.execution.status();
         slot.running = Some(running);

@@ -77,6 +77,12 @@ impl Slot {
         self.inbox.iter().take(2).any(|queued| matches!(queued.input, Input::Stop { .. }))
     }
 
+    /// It is to be redriven.
+    pub(super) fn is_redriven(&self) -> bool {
+        let redrives = |queued: &Queued| matches!(queued.input, Input::Redrive | Input::RedriveOnce { .. });
+        self.inbox.iter().any(redrives)
+    }
+
     /// Whether this process makes the call that this answers.
     pub(super) fn is_live(&self, by: &By) -> bool {
         match by {
@@ -145,12 +151,14 @@ impl ReplyTo {
             Self::Nobody | Self::Parent(_) => {}
             Self::Worker(handing) => handing.refuse(match error {
                 InputError::Unavailable(why) => why,
-                InputError::Unknown | InputError::Parked(_) => Unavailable::Store(error.to_string().into()),
+                InputError::Unknown | InputError::Parked(_) | InputError::TooMany(_) => {
+                    Unavailable::Store(error.to_string().into())
+                }
             }),
             Self::Taken(reply) => reply.send(Err(error)),
             Self::Started(reply) => reply.send(Err(match error {
                 InputError::Unavailable(why) => StartError::Unavailable(why),
-                InputError::Unknown | InputError::Parked(_) => {
+                InputError::Unknown | InputError::Parked(_) | InputError::TooMany(_) => {
                     StartError::Unavailable(Unavailable::Store(error.to_string().into()))
                 }
             })),

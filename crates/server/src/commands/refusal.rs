@@ -4,6 +4,9 @@ use perdura_runtime::{InputError, StartError, TokenError, Unavailable};
 use perdura_store::{CommitError, Failure, FailureKind};
 use serde::{Deserialize, Serialize};
 
+/// What one can do where too many executions run.
+const WAIT_OR_RAISE: &str = "wait until one has ended, stop one, or raise quotas.executions";
+
 /// A request that was not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{what}")]
@@ -103,8 +106,7 @@ impl From<StartError> for Refusal {
             StartError::Exists(id) => Self::conflict(error.to_string())
                 .but(format!("see `perdura show {id}`, or choose another name")),
             StartError::NoMachine => Self::not_found(error.to_string()),
-            StartError::TooMany(_) => Self::conflict(error.to_string())
-                .but("wait until one has ended, stop one, or raise quotas.executions"),
+            StartError::TooMany(_) => Self::conflict(error.to_string()).but(WAIT_OR_RAISE),
             StartError::Unavailable(_) => Self::new(RefusalKind::Unavailable, error.to_string())
                 .but("start it again with the same name"),
         }
@@ -118,6 +120,7 @@ impl From<InputError> for Refusal {
             InputError::Parked(_) => {
                 Self::new(RefusalKind::Broken, error.to_string()).but("see what `perdura check` says")
             }
+            InputError::TooMany(_) => Self::conflict(error.to_string()).but(WAIT_OR_RAISE),
             InputError::Unavailable(_) => {
                 Self::new(RefusalKind::Unavailable, error.to_string()).but("ask again")
             }

@@ -147,6 +147,11 @@ impl ApiError {
         )
     }
 
+    /// As many executions run as may.
+    pub(super) fn too_many_run(most: u64) -> Self {
+        Self::new(Code::ExecutionLimitExceeded, format!("Execution Limit Exceeded: '{most}'"))
+    }
+
     /// The node cannot do it now. A client waits and asks again: SDKs do so by themselves.
     pub(super) fn unavailable(why: impl std::fmt::Display) -> Self {
         Self::new(Code::ServiceUnavailable, why.to_string())
@@ -248,6 +253,11 @@ impl From<Unavailable> for ApiError {
 
 impl From<InputError> for ApiError {
     fn from(error: InputError) -> Self {
-        Self::unavailable(error)
+        match error {
+            InputError::TooMany(most) => Self::too_many_run(most),
+            InputError::Unknown | InputError::Parked(_) | InputError::Unavailable(_) => {
+                Self::unavailable(error)
+            }
+        }
     }
 }

@@ -151,9 +151,7 @@ fn not_started(error: StartError, arn: &str) -> ApiError {
         StartError::Exists(_) => {
             ApiError::new(Code::ExecutionAlreadyExists, format!("Execution Already Exists: '{arn}'"))
         }
-        StartError::TooMany(most) => {
-            ApiError::new(Code::ExecutionLimitExceeded, format!("Execution Limit Exceeded: '{most}'"))
-        }
+        StartError::TooMany(most) => ApiError::too_many_run(most),
         StartError::NoMachine => ApiError::unavailable("the definition cannot be read"),
         StartError::Unavailable(unavailable) => unavailable.into(),
     }

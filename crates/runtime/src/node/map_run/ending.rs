@@ -221,7 +221,7 @@ impl Node {
             Ok(()) if moves => self.join(child, Input::Stop { fault: Fault::default() }),
             Err(InputError::Unavailable(Unavailable::Store(_))) => ending.unread.push(child),
             // It has ended, or does not move, and nobody shall wait for it.
-            Ok(()) | Err(InputError::Unavailable(_) | InputError::Unknown | InputError::Parked(_)) => {
+            Ok(()) | Err(_) => {
                 ending.child_ended(child);
             }
         }

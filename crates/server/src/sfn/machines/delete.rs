@@ -144,7 +144,9 @@ impl Api {
                         tracing::warn!(%execution, %error, "not stopped");
                         stuck.insert(execution);
                     }
-                    Err(error @ InputError::Unavailable(_)) => return Err(error.into()),
+                    Err(error @ (InputError::Unavailable(_) | InputError::TooMany(_))) => {
+                        return Err(error.into());
+                    }
                 }
             }
             if after.is_none() {
