@@ -201,6 +201,7 @@ stories! {
     what_may_not_be_repeated_is_held: "hold_completed";
     what_was_certainly_not_done_gets_a_new_key: "hold_failed";
     a_person_may_repeat_what_was_held: "hold_again";
+    a_child_that_has_ended_is_not_started_anew_by_a_retry_around_it: "parallel_retry_asks_no_child_again";
     an_interrupted_call_is_held: "hold_of_an_interrupted_call";
     a_late_answer_ends_a_hold: "hold_is_answered_late";
     a_held_step_ends_with_its_execution: "hold_ends_with_the_execution";

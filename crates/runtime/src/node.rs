@@ -108,6 +108,8 @@ pub struct Node {
     slept: BTreeSet<ExecutionId>,
     /// Those that wait and could not be read when they were to be resumed.
     unresumed: BTreeSet<ExecutionId>,
+    /// Everybody who ran or waited in an earlier process was resumed.
+    took_all_up: bool,
     names: BTreeMap<(MachineId, Arc<str>), ExecutionId>,
     ready: Ready,
     gathered: Vec<Item>,

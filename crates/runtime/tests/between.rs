@@ -8,10 +8,10 @@ use perdura_engine::{
     Timestamp,
 };
 use perdura_runtime::{
-    ActivityTask, Bounds, Committer, Deed, InputError, Live, Message, Node, Opening, Reply, Start, Taken,
-    Unavailable,
+    ActivityTask, Bounds, Committer, Deed, InputError, Live, Message, Node, Opening, Reply, Slice, Start,
+    Taken, Unavailable,
 };
-use perdura_store::{MemoryStore, NewMachine, RevisionId, Store};
+use perdura_store::{MemoryStore, NewMachine, Retention, RevisionId, Store};
 use std::sync::{Arc, mpsc};
 
 const CHILD: &str = r#"{"StartAt": "Work", "States": {"Work": {"Type": "Task", "End": true,
@@ -291,4 +291,36 @@ fn a_worker_that_polled_before_a_late_success_keeps_its_task() {
         assert!(told.try_recv().unwrap().unwrap().late.is_some(), "being written: {is_being_written}");
         assert_eq!(scene.status(token.execution), Status::Running);
     }
+}
+
+#[test]
+fn a_child_that_has_ended_is_not_swept_before_its_parent_knows() {
+    let mut scene = Scene::new(1);
+    scene.deploy("child", CHILD);
+    let revision = scene.deploy("parent", PARENT);
+    let parent = scene.start(revision);
+    let deeds = scene.run();
+    let [Deed::Perform { execution: child, .. }] = deeds[..] else { panic!("{deeds:?}") };
+    scene.succeed(deeds);
+    let ends = scene.gather(1).unwrap();
+    scene.settle(ends);
+    // The process dies before its parent is told; what others do meanwhile leaves nothing of it in the journal.
+    scene.open();
+    let other = scene.deploy("other", r#"{"StartAt": "A", "States": {"A": {"Type": "Pass", "End": true}}}"#);
+    scene.start(other);
+    scene.start(other);
+    let retention =
+        Retention { ended_before: Timestamp(i64::MAX), ledger_before: Timestamp(i64::MIN), bytes_max: None };
+    let sweep = |scene: &mut Scene| {
+        let going = scene.store.reader().unwrap().sweepable(&retention, None, 10).unwrap().going;
+        assert!(going.iter().any(|(id, _)| *id == child), "it is seen: {going:?}");
+        let slice = Slice { going, ledger_before: retention.ledger_before, ledger_most: 10 };
+        let slice = scene.node().sweepable(slice);
+        scene.store.sweep(&slice.going, slice.ledger_before, slice.ledger_most).unwrap();
+        scene.store.reader().unwrap().row(child).unwrap().is_none()
+    };
+    assert!(!sweep(&mut scene), "its parent has still to be told");
+    scene.run();
+    assert_eq!(scene.status(parent), Status::Succeeded);
+    assert!(sweep(&mut scene), "nobody asks for it any more");
 }

@@ -5,6 +5,7 @@ use crate::effect::{Call, Effect};
 use crate::event::{EventKind, Fault, Scheduled, TaskFamily};
 use crate::id::{Attempt, EffectKey, Round, Secret, StrandId, TaskToken};
 use crate::input::{By, Certainty, Outcome};
+use crate::nested::Wait;
 use crate::strand::{Standing, Step};
 use crate::trial::Stage;
 use crate::turn::{Lateness, LedgerStatus, Note};
@@ -25,11 +26,14 @@ impl Turning<'_> {
             // A completed Step never runs again.
             return self.finish(strand, state, &task.after, result);
         }
-        if self.holds_again(strand) {
-            // An earlier run of what is around it was answered.
-            if let Some(result) = self.step(strand).done.clone() {
-                return self.finish(strand, state, &task.after, result);
-            }
+        let holds = self.holds_again(strand);
+        // A child that has ended may be swept before its parent ends: asked for again, it would begin anew.
+        let is_child = Wait::of(&task.resource.target).is_some();
+        // An earlier run of what is around it was answered.
+        if let Some(result) = self.step(strand).done.clone().filter(|_| holds || is_child) {
+            return self.finish(strand, state, &task.after, result);
+        }
+        if holds {
             self.hold_again(strand);
             return Ok(());
         }

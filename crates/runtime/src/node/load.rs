@@ -156,12 +156,43 @@ impl Node {
     }
 
     /// What of a slice may be taken away: nothing that is in memory here, and nothing of a Shard that another node holds.
-    /// No Turn may be decided between this look at memory and the deed.
-    pub fn sweepable(&self, mut slice: Slice) -> Slice {
+    /// No Turn may be decided between this look at memory and the deed. Where parents have still to hear of the ends of
+    /// their children, those stay as well.
+    pub fn sweepable(&mut self, mut slice: Slice) -> Slice {
+        let is_behind = !self.performs || !self.has_taken_all_up();
         slice.going.retain(|(id, _)| {
-            !self.slots.contains_key(id) && self.shards.contains(&Shard::of(*id, self.shard_count))
+            let is_here = self.shards.contains(&Shard::of(*id, self.shard_count));
+            is_here && !self.slots.contains_key(id) && !(is_behind && self.is_awaited(*id))
         });
         slice
+    }
+
+    /// Everybody who ran or waited in an earlier process was told what became of what they wait for.
+    fn has_taken_all_up(&mut self) -> bool {
+        if !self.took_all_up {
+            let resumes = |slot: &Slot| slot.inbox.iter().any(|queued| queued.input == Input::Resume);
+            let is_resuming = !self.resuming.is_empty() || !self.unresumed.is_empty();
+            self.took_all_up = !is_resuming && !self.slots.values().any(resumes);
+        }
+        self.took_all_up && self.errands.is_empty() && self.undone.is_empty()
+    }
+
+    /// Whether a step of an execution that runs has started this one, to wait for its end.
+    fn is_awaited(&mut self, id: ExecutionId) -> bool {
+        let parent = match self.stored(id) {
+            Ok(Ok(running)) => running.awaited_by.and_then(|key| key.execution()),
+            Ok(Err(_)) | Err(InputError::Unknown) => None,
+            Err(_) => return true,
+        };
+        let Some(parent) = parent else { return false };
+        if let Some(slot) = self.slots.get(&parent) {
+            return !slot.is_ended();
+        }
+        match self.stored(parent) {
+            Ok(Ok(running)) => !running.execution.is_ended(),
+            Ok(Err(_)) | Err(InputError::Unknown) => false,
+            Err(_) => true,
+        }
     }
 
     /// An execution as its row has it; the inner error says why it cannot be read.

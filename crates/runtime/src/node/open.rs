@@ -107,6 +107,7 @@ impl Node {
             resuming: Vec::new(),
             slept: BTreeSet::new(),
             unresumed: BTreeSet::new(),
+            took_all_up: false,
             names: BTreeMap::new(),
             ready: Ready::default(),
             gathered: Vec::new(),
