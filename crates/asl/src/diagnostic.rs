@@ -117,7 +117,7 @@ impl Diagnostic {
 
     /// For programs.
     pub fn to_json(&self, source: &Source) -> Value {
-        let (start, end) = (source.place(self.span.start), source.place(self.span.end));
+        let (start, end) = (source.position(self.span.start), source.position(self.span.end));
         let location = Some(&self.pointer).filter(|pointer| !pointer.is_empty());
         object! {
             "file" => source.name.as_str(),

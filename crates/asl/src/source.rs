@@ -27,9 +27,9 @@ impl From<std::ops::Range<usize>> for Span {
     }
 }
 
-/// A place as people count: both from 1, columns in characters.
+/// A position as people count: both from 1, columns in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct Position {
     pub line: usize,
     /// Which character of the line.
     pub column: usize,
@@ -83,11 +83,11 @@ impl Source {
     }
 
     /// The line and column of a byte; of the end, for a byte beyond it.
-    pub fn place(&self, byte: usize) -> Place {
+    pub fn position(&self, byte: usize) -> Position {
         let byte = self.text.floor_char_boundary(byte);
         let line = self.line_starts().partition_point(|start| *start <= byte);
         let column = self.text[self.line_starts()[line - 1]..byte].chars().count() + 1;
-        Place { line, column }
+        Position { line, column }
     }
 
     /// A line by its number from 1, without its end; empty where there is none.
@@ -131,10 +131,10 @@ mod tests {
     fn places_count_lines_and_characters_from_one() {
         let source = Source::new("a", "ab\r\ncé😀d\rlast\n");
         for (byte, line, column) in [(0, 1, 1), (2, 1, 3), (4, 2, 1), (7, 2, 3), (11, 2, 4), (13, 3, 1)] {
-            assert_eq!(source.place(byte), Place { line, column }, "byte {byte}");
+            assert_eq!(source.position(byte), Position { line, column }, "byte {byte}");
         }
-        assert_eq!(source.place(6), source.place(5), "inside a character is its start");
-        assert_eq!(source.place(usize::MAX), Place { line: 4, column: 1 });
+        assert_eq!(source.position(6), source.position(5), "inside a character is its start");
+        assert_eq!(source.position(usize::MAX), Position { line: 4, column: 1 });
         let lines: Vec<&str> = (0..=5).map(|number| source.line(number)).collect();
         assert_eq!(lines, ["", "ab", "cé😀d", "last", "", ""]);
     }

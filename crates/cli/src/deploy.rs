@@ -16,7 +16,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// A machine that is to be kept.
-struct Wanted {
+struct Deployment {
     name: String,
     kind: MachineType,
     definition: Definition,
@@ -28,19 +28,19 @@ pub(crate) fn deploy(arguments: &DeployArguments) -> Result<ExitCode> {
     let source = document::read_text(&arguments.file, BYTES_MAX)?;
     let reading = arguments.reading.settled()?;
     let mut data = arguments.data.reach()?;
-    let (wanted, activities) = if let Some(template) = template::parse(&source)? {
-        let wanted = of_template(arguments, reading.strict, &template, &mut data)?;
+    let (deployments, activities) = if let Some(template) = template::parse(&source)? {
+        let deployments = of_template(arguments, reading.strict, &template, &mut data)?;
         // Nobody is left to tell if stderr is gone.
         let doubled = Definition::of_template(source, template.doubled);
         let _ = write!(io::stderr().lock(), "{}", doubled.render(stderr_paint().0));
-        wanted
+        deployments
     } else {
         let kind = reading.machine_type.into();
         let definition = Definition::read(source, kind, reading.strict);
         let name = arguments.name.clone().unwrap_or_else(|| machine_name(&arguments.file));
-        (vec![Wanted { name, kind, definition, role: arguments.role.clone() }], Vec::new())
+        (vec![Deployment { name, kind, definition, role: arguments.role.clone() }], Vec::new())
     };
-    if !are_right(&wanted) {
+    if !are_right(&deployments) {
         return Ok(ExitCode::FAILURE);
     }
     for name in activities {
@@ -53,7 +53,7 @@ pub(crate) fn deploy(arguments: &DeployArguments) -> Result<ExitCode> {
             terminal::print(format!("{name} is kept as an activity\n").as_bytes())?;
         }
     }
-    for one in wanted {
+    for one in deployments {
         keep(arguments, one, &mut data)?;
     }
     Ok(ExitCode::SUCCESS)
@@ -65,7 +65,7 @@ fn of_template(
     strict: bool,
     template: &Template,
     data: &mut Data,
-) -> Result<(Vec<Wanted>, Vec<String>)> {
+) -> Result<(Vec<Deployment>, Vec<String>)> {
     let given = Given::new(data.arns()?, &arguments.file, arguments.template.values());
     let found = template::read(template, &given, &arguments.file)?;
     if found.machines.is_empty() && found.activities.is_empty() {
@@ -75,7 +75,7 @@ fn of_template(
         let count = found.machines.len();
         bail!("--name is for one machine, and the template has {count}: name them in the template");
     }
-    let wanted = found.machines.into_iter().map(|machine| {
+    let deployments = found.machines.into_iter().map(|machine| {
         let role = match (&arguments.role, machine.role) {
             (Some(role), _) => Some(role.clone()),
             (None, Ok(role)) => role,
@@ -85,18 +85,18 @@ fn of_template(
         };
         let name = arguments.name.clone().unwrap_or(machine.name);
         let definition = Definition::read(machine.definition, machine.kind, strict);
-        Ok(Wanted { name, kind: machine.kind, definition, role })
+        Ok(Deployment { name, kind: machine.kind, definition, role })
     });
-    Ok((wanted.collect::<Result<_>>()?, found.activities))
+    Ok((deployments.collect::<Result<_>>()?, found.activities))
 }
 
 /// Whether all of them are right; what is wrong is told. Of a template either all are kept or none.
-fn are_right(wanted: &[Wanted]) -> bool {
+fn are_right(deployments: &[Deployment]) -> bool {
     let paint = stderr_paint();
     let mut stderr = io::stderr().lock();
-    let wrong = wanted.iter().filter(|one| one.definition.reading.machine.is_none());
+    let wrong = deployments.iter().filter(|one| one.definition.reading.machine.is_none());
     let mut are_right = true;
-    for Wanted { definition, .. } in wrong {
+    for Deployment { definition, .. } in wrong {
         are_right = false;
         // Nobody is left to tell if stderr is gone.
         let _ = write!(stderr, "{}", definition.render(paint.0));
@@ -106,8 +106,8 @@ fn are_right(wanted: &[Wanted]) -> bool {
     are_right
 }
 
-fn keep(arguments: &DeployArguments, wanted: Wanted, data: &mut Data) -> Result<()> {
-    let Wanted { name, kind, definition, role } = wanted;
+fn keep(arguments: &DeployArguments, deployment: Deployment, data: &mut Data) -> Result<()> {
+    let Deployment { name, kind, definition, role } = deployment;
     let request = Request::Deploy { machine: name.clone(), kind, definition: definition.json()?, role };
     // A server knows its own configuration. Where there is none, the one that is found here is taken for its own.
     let own = if data.is_served() {

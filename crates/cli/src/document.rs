@@ -66,7 +66,7 @@ pub(crate) fn payload(source: &Source) -> Result<Payload> {
 
 /// A complaint about a document that is no definition, so without code and severity.
 pub(crate) fn refusal(source: &Source, diagnostic: &Diagnostic) -> anyhow::Error {
-    let place = source.place(diagnostic.span.start);
+    let place = source.position(diagnostic.span.start);
     let message = &diagnostic.message;
     anyhow!("{}:{}:{}: {message}", source.name, place.line, place.column)
 }

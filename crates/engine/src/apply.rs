@@ -430,7 +430,7 @@ fn apply_note(table: &mut Draft<'_>, note: &Note) {
         }
         Note::FanWaits { strand, fault } => {
             keep_held(table, *strand);
-            if let Some(run) = fan(table, *strand) {
+            if let Some(run) = run_of(table, *strand) {
                 run.failed = Some(fault.clone());
             }
         }
@@ -477,7 +477,7 @@ fn apply_note(table: &mut Draft<'_>, note: &Note) {
 
 /// Drops all branches of a strand's Parallel or Map, and theirs. Depth is that of the definition.
 fn drop_children(table: &mut Draft<'_>, parent: StrandId) {
-    let Some(run) = fan(table, parent) else { return };
+    let Some(run) = run_of(table, parent) else { return };
     let children: Vec<StrandId> = std::mem::take(&mut run.live).into_values().collect();
     table.drop_results(parent);
     for child in children {
@@ -501,7 +501,7 @@ impl EventKind {
 }
 
 /// The running Parallel or Map of a strand.
-fn fan<'t>(table: &'t mut Draft<'_>, strand: StrandId) -> Option<&'t mut Run> {
+fn run_of<'t>(table: &'t mut Draft<'_>, strand: StrandId) -> Option<&'t mut Run> {
     match &mut table.strand(strand)?.step.as_mut()?.standing {
         Standing::Fanning(run) => Some(run),
         _ => None,
@@ -518,7 +518,7 @@ fn drop_strand(table: &mut Draft<'_>, strand: StrandId) {
 
 /// Drops the branches of a strand's Parallel or Map, and theirs, but for those that are held and those around them.
 fn keep_held(table: &mut Draft<'_>, parent: StrandId) {
-    let Some(run) = fan(table, parent) else { return };
+    let Some(run) = run_of(table, parent) else { return };
     let children: Vec<(u32, StrandId)> = run.live.iter().map(|(index, child)| (*index, *child)).collect();
     for (index, child) in children {
         keep_held(table, child);
@@ -528,7 +528,7 @@ fn keep_held(table: &mut Draft<'_>, parent: StrandId) {
             _ => step.is_held(),
         });
         if !stays {
-            if let Some(run) = fan(table, parent) {
+            if let Some(run) = run_of(table, parent) {
                 run.live.remove(&index);
             }
             table.drop_results(child);
@@ -544,10 +544,10 @@ fn settle(table: &mut Draft<'_>, strand: StrandId) {
     kept::forget(table, strand);
     table.drop_strand(strand);
     table.core().ready.remove(&strand);
-    let Some(run) = fan(table, parent) else { return };
+    let Some(run) = run_of(table, parent) else { return };
     run.live.remove(&index);
     let is_waited_for = |table: &Draft<'_>, id| waits(table, id).is_some_and(|waiting| waiting != id);
-    if fan(table, parent).is_some_and(|run| run.live.is_empty()) && is_waited_for(table, parent) {
+    if run_of(table, parent).is_some_and(|run| run.live.is_empty()) && is_waited_for(table, parent) {
         table.drop_results(parent);
         settle(table, parent);
     }

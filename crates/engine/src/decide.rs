@@ -4,15 +4,15 @@
 //! committed and [`Effect::Continue`] asks for the next, so that an endless loop can be stopped and starves nobody.
 
 mod alone;
+mod branches;
 mod choose;
 mod end;
 mod fail;
-mod fan;
 mod finish;
 mod hold;
+mod map_run;
 mod resume;
 mod run;
-mod spread;
 mod task;
 mod wake;
 

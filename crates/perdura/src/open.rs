@@ -42,21 +42,21 @@ use tokio::sync::watch;
 /// ```
 #[must_use = "nothing is opened before it is awaited"]
 pub struct Opening {
-    place: Place,
+    storage: Storage,
     workflows: Vec<(Arc<str>, Body)>,
     steps: Vec<(String, Parts)>,
     elsewhere: Option<Box<dyn Performer>>,
 }
 
 /// Where it is kept.
-pub(crate) enum Place {
+pub(crate) enum Storage {
     Folder(PathBuf),
     Memory,
 }
 
 impl Opening {
-    pub(crate) fn at(place: Place) -> Self {
-        Self { place, workflows: Vec::new(), steps: Vec::new(), elsewhere: None }
+    pub(crate) fn at(storage: Storage) -> Self {
+        Self { storage, workflows: Vec::new(), steps: Vec::new(), elsewhere: None }
     }
 
     /// With this workflow and, if it is a list, its steps.
@@ -118,9 +118,9 @@ impl Opening {
         });
         let elsewhere = self.elsewhere.unwrap_or_else(|| Box::new(Nowhere));
         let world = Arc::new(RealWorld::new(steps, elsewhere, Handle::current()));
-        let place = self.place;
+        let storage = self.storage;
         threads::run(move || {
-            let runtime = Runtime::open(opener(place), world, &Options::default())?;
+            let runtime = Runtime::open(opener(storage), world, &Options::default())?;
             let mut known = BTreeMap::new();
             for (name, definition, machine) in plan.machines {
                 known.insert(name.clone(), deploy(runtime.door(), name, definition, machine)?);
@@ -148,12 +148,12 @@ impl fmt::Debug for Opening {
 }
 
 /// Opens the store, and opens it again after it failed. What is in memory is the same each time.
-fn opener(place: Place) -> Opener {
-    match place {
-        Place::Folder(folder) => Box::new(move || {
+fn opener(storage: Storage) -> Opener {
+    match storage {
+        Storage::Folder(folder) => Box::new(move || {
             Ok(Box::new(SqliteStore::open(&folder, SqliteOptions::default())?) as Box<dyn Store>)
         }),
-        Place::Memory => {
+        Storage::Memory => {
             let memory = MemoryStore::new(1);
             Box::new(move || Ok(Box::new(memory.clone())))
         }

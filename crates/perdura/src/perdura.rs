@@ -2,7 +2,7 @@
 
 use crate::errors::{AskError, SetupError, StartError};
 use crate::look;
-use crate::open::{Opening, Place, machine};
+use crate::open::{Opening, Storage, machine};
 use crate::run::Run;
 use crate::threads;
 use crate::views::{Entry, Listed, Query};
@@ -130,7 +130,7 @@ impl Perdura {
     /// # }).unwrap();
     /// ```
     pub fn open(folder: impl AsRef<Path>) -> Opening {
-        Opening::at(Place::Folder(folder.as_ref().to_owned()))
+        Opening::at(Storage::Folder(folder.as_ref().to_owned()))
     }
 
     /// The same engine with its data in memory: for tests of workflows. Nothing is kept.
@@ -143,7 +143,7 @@ impl Perdura {
     /// # });
     /// ```
     pub fn in_memory() -> Opening {
-        Opening::at(Place::Memory)
+        Opening::at(Storage::Memory)
     }
 
     pub(crate) fn new(

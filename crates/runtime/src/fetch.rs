@@ -37,11 +37,11 @@ pub struct Fetch {
     /// Who asks.
     pub ticket: Ticket,
     /// What for.
-    pub wanted: Wanted,
+    pub kind: FetchKind,
 }
 
 /// What a Map Run may ask for.
-pub enum Wanted {
+pub enum FetchKind {
     /// Which children it has.
     Children,
     /// Its items.
@@ -58,7 +58,7 @@ pub enum Wanted {
     },
 }
 
-impl fmt::Debug for Wanted {
+impl fmt::Debug for FetchKind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Children => "Children",

@@ -6,7 +6,7 @@
 use crate::committer::{Committed, Prepared, panic_text};
 use crate::core::{Core, Event};
 use crate::door::Door;
-use crate::fetch::{Fetch, Fetched, Wanted, bring_results, recall};
+use crate::fetch::{Fetch, FetchKind, Fetched, bring_results, recall};
 use crate::node::{Bounds, Live};
 use crate::threads::Decider;
 use crate::watch::{Gauges, Pulse};
@@ -157,7 +157,7 @@ impl Runtime {
             let (shared, events) = (shared.clone(), events.clone());
             spawn("perdura-fetcher", move || {
                 while let Ok(fetch) = wanted.recv() {
-                    let (ticket, is_of_children) = (fetch.ticket, matches!(fetch.wanted, Wanted::Children));
+                    let (ticket, is_of_children) = (fetch.ticket, matches!(fetch.kind, FetchKind::Children));
                     let work = AssertUnwindSafe(|| fetch_from(&shared, &*world, fetch, &events));
                     let Err(panic) = catch_unwind(work) else { continue };
                     let why = panic_text(&*panic).to_string();
@@ -226,20 +226,20 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
 
 /// Reads for a Map Run; what came of it is sent to the node.
 fn fetch_from(shared: &Shared, world: &dyn World, fetch: Fetch, events: &Sender<Event>) {
-    let Fetch { ticket, wanted } = fetch;
+    let Fetch { ticket, kind } = fetch;
     let reader = shared.store().as_ref().ok_or_else(closed).and_then(|store| store.reader());
     let events = events.clone();
     // If nobody receives it, the node is gone, and asks again when it is opened.
     let send = move |message| drop(events.send(Event::Message(message)));
-    match (wanted, reader) {
-        (Wanted::Children, Ok(mut reader)) => {
+    match (kind, reader) {
+        (FetchKind::Children, Ok(mut reader)) => {
             send(ticket.tell(Fetched::Children(recall(&mut *reader, ticket.run))));
         }
-        (Wanted::Children, Err(failure)) => send(ticket.tell(Fetched::Children(Err(failure)))),
-        (Wanted::Results { order, bytes_max }, Ok(reader)) => {
+        (FetchKind::Children, Err(failure)) => send(ticket.tell(Fetched::Children(Err(failure)))),
+        (FetchKind::Results { order, bytes_max }, Ok(reader)) => {
             bring_results(ticket, reader, (&order, bytes_max), |order| world.write(order), send);
         }
-        (Wanted::Results { .. }, Err(failure)) => send(ticket.tell(Fetched::Results(Err(failure)))),
-        (Wanted::Items { .. }, _) => unreachable!("items are read by the world"),
+        (FetchKind::Results { .. }, Err(failure)) => send(ticket.tell(Fetched::Results(Err(failure)))),
+        (FetchKind::Items { .. }, _) => unreachable!("items are read by the world"),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::committer::{Committer, Prepared, panic_text};
 use crate::core::{Core, Event, Next};
-use crate::fetch::{Fetch, Wanted};
+use crate::fetch::{Fetch, FetchKind};
 use crate::items::ReadOrder;
 use crate::node::{Anchor, Deed, Live, Node, Opening};
 use crate::runtime::{Opener, Options, Shared, closed};
@@ -218,9 +218,9 @@ impl Decider {
     }
 
     fn fetch(&self, fetch: Fetch) {
-        let Fetch { ticket, wanted } = fetch;
-        match wanted {
-            Wanted::Items { reader, room } => {
+        let Fetch { ticket, kind } = fetch;
+        match kind {
+            FetchKind::Items { reader, room } => {
                 let events = Mutex::new(self.events.clone());
                 // If nobody receives them, the node is gone, and the feed is closed with its run.
                 let send = move |message| {
@@ -229,8 +229,8 @@ impl Decider {
                 };
                 self.world.read(ReadOrder { reader, feed: ticket.feed(room, send) });
             }
-            wanted @ (Wanted::Children | Wanted::Results { .. }) => {
-                let fetch = Fetch { ticket, wanted };
+            kind @ (FetchKind::Children | FetchKind::Results { .. }) => {
+                let fetch = Fetch { ticket, kind };
                 self.fetches.send(fetch).expect("whoever fetches lives as long as the node");
             }
         }

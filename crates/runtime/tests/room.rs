@@ -5,8 +5,8 @@ use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{Call, Destinations, ExecutionId, Fault, Input, Moment, Outcome, Policy, Timestamp};
 use perdura_runtime::{
-    Bounds, Committer, Deed, Fetched, InputError, Live, Message, Node, Opening, Reply, Start, StartError,
-    Started, Unavailable, Wanted, recall,
+    Bounds, Committer, Deed, FetchKind, Fetched, InputError, Live, Message, Node, Opening, Reply, Start,
+    StartError, Started, Unavailable, recall,
 };
 use perdura_store::{MemoryStore, NewMachine, RevisionId, Store};
 use std::collections::BTreeMap;
@@ -167,7 +167,7 @@ impl Scene {
             }
             Deed::Fetch(fetch) => {
                 let ticket = fetch.ticket;
-                if matches!(fetch.wanted, Wanted::Children) {
+                if matches!(fetch.kind, FetchKind::Children) {
                     let mut reader = self.store.reader().unwrap();
                     let fetched = Box::new(Fetched::Children(recall(&mut *reader, ticket.run)));
                     self.take(Message::Fetched { ticket, fetched });

@@ -25,7 +25,7 @@ pub(super) fn render(diagnostic: &Diagnostic, source: &Source, color: bool) -> S
     );
     let last =
         diagnostic.related.iter().map(|related| related.span.start).chain([diagnostic.span.start]).max();
-    let width = source.place(last.unwrap_or_default()).line.to_string().len();
+    let width = source.position(last.unwrap_or_default()).line.to_string().len();
     if source.text.is_empty() {
         let _ = writeln!(out, "{} {}", paint.with("1;34", " -->"), source.name);
     } else {
@@ -64,7 +64,7 @@ struct Snippet<'a> {
 impl Snippet<'_> {
     fn write(self, arrow: &str, label: &str, out: &mut String) {
         let (source, width, paint) = (self.source, self.width, self.paint);
-        let start = source.place(self.span.start);
+        let start = source.position(self.span.start);
         let line = source.line(start.line);
         let end = self.span.end.saturating_sub(source.line_start(start.line)).min(line.len());
         let underlined =

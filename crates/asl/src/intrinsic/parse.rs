@@ -5,7 +5,7 @@ use super::{Argument, Call};
 use crate::json::{SyntaxError, Value};
 use crate::path::Path;
 use crate::path::cursor::Cursor;
-use crate::path::parse::{Place, rooted};
+use crate::path::parse::{Surroundings, rooted};
 
 /// How deep calls may nest, as on AWS.
 pub const NESTING_MAX: usize = 10;
@@ -78,7 +78,7 @@ fn argument(cursor: &mut Cursor<'_>, nesting: usize, template: bool) -> Result<A
     match cursor.peek() {
         Some('\'') => string(cursor, template),
         Some('$') => {
-            let (root, steps) = rooted(cursor, Place::Argument)?;
+            let (root, steps) = rooted(cursor, Surroundings::Argument)?;
             Ok(Argument::Path(Path::new(cursor.since(start), root, steps)))
         }
         Some('-' | '0'..='9') => cursor.number().map(|number| Argument::Literal(number.into())),

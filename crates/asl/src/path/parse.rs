@@ -15,7 +15,7 @@ pub const NESTING_MAX: usize = 64;
 
 /// Where a path stands: that decides which characters end a name.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Place {
+pub(crate) enum Surroundings {
     /// The path is the whole text.
     Whole,
     /// The path is an argument of an intrinsic function.
@@ -24,7 +24,7 @@ pub(crate) enum Place {
     Filter,
 }
 
-impl Place {
+impl Surroundings {
     fn ends_name(self, c: char) -> bool {
         match self {
             Self::Whole => false,
@@ -46,7 +46,7 @@ pub(super) fn whole_with<S>(
 ) -> Result<(Root, Vec<S>), SyntaxError> {
     let mut cursor = Cursor::new(text);
     let root = root(&mut cursor)?;
-    let steps = steps_with(&mut cursor, Place::Whole, 0, take)?;
+    let steps = steps_with(&mut cursor, Surroundings::Whole, 0, take)?;
     if cursor.rest().trim_end().is_empty() {
         return Ok((root, steps));
     }
@@ -54,9 +54,12 @@ pub(super) fn whole_with<S>(
 }
 
 /// Reads a path that stands among others.
-pub(crate) fn rooted(cursor: &mut Cursor<'_>, place: Place) -> Result<(Root, Vec<Step>), SyntaxError> {
+pub(crate) fn rooted(
+    cursor: &mut Cursor<'_>,
+    surroundings: Surroundings,
+) -> Result<(Root, Vec<Step>), SyntaxError> {
     let root = root(cursor)?;
-    Ok((root, steps(cursor, place, 0)?))
+    Ok((root, steps(cursor, surroundings, 0)?))
 }
 
 fn root(cursor: &mut Cursor<'_>) -> Result<Root, SyntaxError> {
@@ -81,13 +84,17 @@ fn root(cursor: &mut Cursor<'_>) -> Result<Root, SyntaxError> {
 }
 
 /// Reads steps until something else comes.
-pub(super) fn steps(cursor: &mut Cursor<'_>, place: Place, nesting: usize) -> Result<Vec<Step>, SyntaxError> {
-    steps_with(cursor, place, nesting, |_, step| Ok(step))
+pub(super) fn steps(
+    cursor: &mut Cursor<'_>,
+    surroundings: Surroundings,
+    nesting: usize,
+) -> Result<Vec<Step>, SyntaxError> {
+    steps_with(cursor, surroundings, nesting, |_, step| Ok(step))
 }
 
 fn steps_with<S>(
     cursor: &mut Cursor<'_>,
-    place: Place,
+    surroundings: Surroundings,
     nesting: usize,
     mut take: impl FnMut(usize, Step) -> Result<S, SyntaxError>,
 ) -> Result<Vec<S>, SyntaxError> {
@@ -105,7 +112,7 @@ fn steps_with<S>(
                 cursor.bump();
                 Step::Every
             }
-            _ => Step::Name(name(cursor, place)?.into()),
+            _ => Step::Name(name(cursor, surroundings)?.into()),
         };
         steps.push(take(start, step)?);
         if steps.len() > STEPS_MAX {
@@ -115,7 +122,7 @@ fn steps_with<S>(
 }
 
 /// A name after a dot. A backslash takes any character as part of the name.
-fn name(cursor: &mut Cursor<'_>, place: Place) -> Result<String, SyntaxError> {
+fn name(cursor: &mut Cursor<'_>, surroundings: Surroundings) -> Result<String, SyntaxError> {
     let start = cursor.at();
     let mut name = String::new();
     while let Some(c) = cursor.peek() {
@@ -130,7 +137,7 @@ fn name(cursor: &mut Cursor<'_>, place: Place) -> Result<String, SyntaxError> {
                     ),
                 );
             }
-            _ if place.ends_name(c) => break,
+            _ if surroundings.ends_name(c) => break,
             _ if c.is_whitespace() && cursor.rest().trim_end().is_empty() => break,
             _ if c.is_whitespace() || matches!(c, ']' | ')') => {
                 return cursor.fail("a name with such a character is written in brackets: ['my name']");

@@ -2,7 +2,7 @@
 
 use super::cursor::Cursor;
 use super::filter::{Filter, Operand, Operator, Query};
-use super::parse::{NESTING_MAX, Place, steps};
+use super::parse::{NESTING_MAX, Surroundings, steps};
 use super::step::are_definite;
 use crate::json::{Map, SyntaxError, Value};
 use regex::{Regex, RegexBuilder};
@@ -113,7 +113,7 @@ fn operand(cursor: &mut Cursor<'_>, nesting: usize) -> Result<Operand, SyntaxErr
 }
 
 fn query(cursor: &mut Cursor<'_>, from_root: bool, nesting: usize) -> Result<Operand, SyntaxError> {
-    let steps = steps(cursor, Place::Filter, nesting)?;
+    let steps = steps(cursor, Surroundings::Filter, nesting)?;
     Ok(Operand::Query(Query { from_root, definite: are_definite(&steps), steps }))
 }
 

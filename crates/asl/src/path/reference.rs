@@ -16,12 +16,12 @@ const CONFLICT: &str = "States.ReferencePathConflict";
 #[derive(Clone, Debug)]
 pub struct ReferencePath {
     text: Arc<str>,
-    steps: Arc<[Place]>,
+    steps: Arc<[Member]>,
 }
 
-/// One step to a single place.
+/// A member of an object or of a list.
 #[derive(Clone, Debug)]
-enum Place {
+enum Member {
     Name(Arc<str>),
     Index(usize),
 }
@@ -30,8 +30,8 @@ impl ReferencePath {
     /// Reads a reference path.
     pub fn parse(text: &str) -> Result<Self, SyntaxError> {
         let (root, steps) = parse::whole_with(text, |at, step| match step {
-            Step::Name(name) => Ok(Place::Name(name)),
-            Step::Index(index @ 0..) => Ok(Place::Index(index as usize)),
+            Step::Name(name) => Ok(Member::Name(name)),
+            Step::Index(index @ 0..) => Ok(Member::Index(index as usize)),
             Step::Index(_)
             | Step::Names(_)
             | Step::Indices(_)
@@ -72,15 +72,15 @@ impl ReferencePath {
         let mut here = &mut target;
         for step in self.steps.iter() {
             here = match (step, here) {
-                (Place::Name(name), Value::Object(map)) => {
+                (Member::Name(name), Value::Object(map)) => {
                     let map = Arc::make_mut(map);
                     if !map.contains_key(name) {
                         map.insert(name.clone(), Value::empty_object());
                     }
                     map.get_mut(name).expect("it is there, or was just made")
                 }
-                (Place::Index(index), Value::Array(items)) => &mut Arc::make_mut(items)[*index],
-                (Place::Name(_) | Place::Index(_), other) => other, // check has ruled it out
+                (Member::Index(index), Value::Array(items)) => &mut Arc::make_mut(items)[*index],
+                (Member::Name(_) | Member::Index(_), other) => other, // check has ruled it out
             };
         }
         *here = value;
@@ -92,9 +92,9 @@ impl ReferencePath {
         let mut here = Some(target);
         for step in self.steps.iter() {
             here = match (step, here) {
-                (Place::Name(_), None) => None,
-                (Place::Name(name), Some(Value::Object(map))) => map.get(name),
-                (Place::Index(index), Some(Value::Array(items))) if *index < items.len() => {
+                (Member::Name(_), None) => None,
+                (Member::Name(name), Some(Value::Object(map))) => map.get(name),
+                (Member::Index(index), Some(Value::Array(items))) if *index < items.len() => {
                     Some(&items[*index])
                 }
                 _ => return Err(Failure::new(CONFLICT, step.conflict(target))),
@@ -104,7 +104,7 @@ impl ReferencePath {
     }
 }
 
-impl Place {
+impl Member {
     fn conflict(&self, input: &Value) -> String {
         match self {
             Self::Name(name) => format!("Unable to apply step \"{name}\" to input {input}"),

@@ -10,7 +10,7 @@ mod run;
 use super::start::NewExecution;
 use super::{Deed, Node, Queued, ReplyTo};
 use crate::committer::MapRunNews;
-use crate::fetch::{Fetch, Fetched, Recalled, Ticket, Wanted};
+use crate::fetch::{Fetch, FetchKind, Fetched, Recalled, Ticket};
 use crate::message::{AdjustError, InputError, MapRunChange, Reply, Unavailable};
 use ending::{Ending, Search};
 use perdura_engine::asl::error::RUNTIME;
@@ -150,7 +150,7 @@ impl Node {
             changes: Vec::new(),
         };
         self.map_runs.runs.insert(id, run);
-        self.map_runs.fetches.push(Fetch { ticket, wanted: Wanted::Children });
+        self.map_runs.fetches.push(Fetch { ticket, kind: FetchKind::Children });
     }
 
     /// A run that is here, as it stands. One that is being taken up does not know yet how it stood: its row tells. If
@@ -329,7 +329,7 @@ impl Node {
         if let Some(reader) = run.order().reader.clone() {
             let (ticket, room) = (run.ticket, run.room.clone());
             run.take_more_items();
-            self.map_runs.fetches.push(Fetch { ticket, wanted: Wanted::Items { reader, room } });
+            self.map_runs.fetches.push(Fetch { ticket, kind: FetchKind::Items { reader, room } });
         }
         let joining = self.map_runs.unjoined.iter().filter(|(_, child)| child.run == id);
         let joining: Vec<ExecutionId> = joining.map(|(execution, _)| *execution).collect();
@@ -443,8 +443,8 @@ impl Node {
         let Some(run) = self.map_runs.runs.get(&id) else { return };
         let order = Box::new(run.order().clone());
         let bytes_max = run.parent.identity.limits.payload_bytes_max;
-        let wanted = Wanted::Results { order, bytes_max };
-        self.map_runs.fetches.push(Fetch { ticket: run.ticket, wanted });
+        let kind = FetchKind::Results { order, bytes_max };
+        self.map_runs.fetches.push(Fetch { ticket: run.ticket, kind });
     }
 
     fn start_map_child(&mut self, id: Uuid, (child, nesting): (Child, Option<Nesting>), moment: &Moment) {
@@ -546,7 +546,7 @@ impl Node {
             let Some(run) = self.map_runs.runs.get(id) else { continue };
             match run.stage {
                 Stage::Recalling { .. } => {
-                    self.map_runs.fetches.push(Fetch { ticket: run.ticket, wanted: Wanted::Children });
+                    self.map_runs.fetches.push(Fetch { ticket: run.ticket, kind: FetchKind::Children });
                 }
                 Stage::Gathering => self.fetch_results(*id),
                 Stage::Spreading | Stage::Telling(_) => self.map_runs.wake(*id),

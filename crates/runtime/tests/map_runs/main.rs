@@ -3,7 +3,7 @@
 mod rig;
 
 use perdura_engine::{ExecutionId, Fault, Input, Status, Tally};
-use perdura_runtime::{Wanted, bring_results};
+use perdura_runtime::{FetchKind, bring_results};
 use rig::{PASS, READER, Rig, WORK, map, numbers, values};
 use std::sync::{Arc, Mutex};
 
@@ -375,7 +375,7 @@ fn a_writer_that_ends_without_a_word_is_asked_again() {
     for _ in 0..60 {
         rig.step();
         for fetch in rig.withheld.replace(Vec::new()).unwrap() {
-            if let Wanted::Results { order: of, bytes_max } = &fetch.wanted
+            if let FetchKind::Results { order: of, bytes_max } = &fetch.kind
                 && told.lock().unwrap().is_empty()
             {
                 let (order, told) = (order.clone(), told.clone());

@@ -8,8 +8,8 @@ use perdura_engine::{
     Timestamp,
 };
 use perdura_runtime::{
-    Bounds, ChildResult, Committer, Deed, Ending, Fed, Fetch, Fetched, Live, Message, Node, Opening, Reply,
-    Source, Start, Ticket, Via, Wanted, bring_results, recall,
+    Bounds, ChildResult, Committer, Deed, Ending, Fed, Fetch, FetchKind, Fetched, Live, Message, Node,
+    Opening, Reply, Source, Start, Ticket, Via, bring_results, recall,
 };
 use perdura_store::{MapRunRow, MemoryStore, NewMachine, Reader, RevisionId, Store};
 use std::collections::BTreeMap;
@@ -175,16 +175,16 @@ impl Rig {
         if let Some(withheld) = &mut self.withheld {
             return withheld.push(fetch);
         }
-        let Fetch { ticket, wanted } = fetch;
+        let Fetch { ticket, kind } = fetch;
         let mut reader = self.store.reader().unwrap();
-        let message = match wanted {
-            Wanted::Children => ticket.tell(Fetched::Children(recall(&mut *reader, ticket.run))),
-            Wanted::Items { room, .. } => {
+        let message = match kind {
+            FetchKind::Children => ticket.tell(Fetched::Children(recall(&mut *reader, ticket.run))),
+            FetchKind::Items { room, .. } => {
                 self.reading.push(Reading { ticket, room, at: 0 });
                 let source = Source { name: "S3://b/k".into(), version: self.version.into() };
                 ticket.tell(Fetched::Items(Fed::From(source)))
             }
-            Wanted::Results { order, bytes_max } => {
+            FetchKind::Results { order, bytes_max } => {
                 let (sender, told) = mpsc::channel();
                 let written = self.written.clone();
                 let write = move |order: perdura_runtime::WriteOrder| {

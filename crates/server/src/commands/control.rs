@@ -10,7 +10,7 @@ mod request;
 mod traced;
 
 pub use answer::{
-    ActivityListed, Answer, Deployed, Doubt, FreeRoom, LedgerEntry, LeftTurn, Listed, Page, Place,
+    ActivityListed, Answer, Cursor, Deployed, Doubt, FreeRoom, LedgerEntry, LeftTurn, Listed, Page,
     SealedConnection, Shown, Standing, Starting, StatsAnswer, Swept, Table, Taken, Task,
 };
 pub use ask::{Connection, connect};

@@ -1,7 +1,7 @@
 //! Executions: started, listed, shown, stopped, redriven.
 
 use super::find::find;
-use crate::control::{Answer, LeftTurn, Listed, Page, Place, Shown, Standing, Starting, Taken};
+use crate::control::{Answer, Cursor, LeftTurn, Listed, Page, Shown, Standing, Starting, Taken};
 use crate::data::Data;
 use crate::fold::{Folded, begun, fold};
 use crate::{Refusal, RefusalKind, names};
@@ -107,7 +107,7 @@ pub(super) fn list<D: Data>(
     data: &mut D,
     of: Option<&str>,
     status: Option<Status>,
-    after: Option<Place>,
+    after: Option<Cursor>,
     most: u32,
 ) -> Result<Answer, Refusal> {
     let most = most.clamp(1, PAGE_MAX);
@@ -124,7 +124,7 @@ pub(super) fn list<D: Data>(
         }
         Ok(names)
     })?;
-    let place = |last: &Summary| Place { started_at: last.started_at, execution: last.execution };
+    let place = |last: &Summary| Cursor { started_at: last.started_at, execution: last.execution };
     let next = rows.last().filter(|_| rows.len() == most as usize).map(place);
     let items: Vec<Listed> = rows
         .into_iter()

@@ -77,28 +77,28 @@ fn trace_parent(text: &str) -> Option<(ExecutionId, [u8; 8])> {
 
 pub(super) fn trace<D: Data>(data: &mut D, text: &str) -> Result<Answer, Refusal> {
     let text = text.trim();
-    let (id, by, wanted) = match Hand::of(text) {
-        Hand::Token(token) => (token.execution, TraceBy::Token, Wanted::Secret(token.strand, token.secret)),
-        Hand::TraceParent(id, span) => (id, TraceBy::TraceParent, Wanted::Span(span)),
-        Hand::Key(key) => (execution_in(&key)?, TraceBy::Key, Wanted::Key(key)),
-        Hand::Name(name) => (find(data, &name)?, TraceBy::Execution, Wanted::All),
+    let (id, by, selector) = match Hand::of(text) {
+        Hand::Token(token) => (token.execution, TraceBy::Token, Selector::Secret(token.strand, token.secret)),
+        Hand::TraceParent(id, span) => (id, TraceBy::TraceParent, Selector::Span(span)),
+        Hand::Key(key) => (execution_in(&key)?, TraceBy::Key, Selector::Key(key)),
+        Hand::Name(name) => (find(data, &name)?, TraceBy::Execution, Selector::All),
         Hand::Id(uuid) => {
             let id = ExecutionId::from_uuid(uuid);
             if data.read(|reader| Ok(begun(reader, id)))??.is_none() {
                 let key = search(data, uuid)?;
-                (execution_in(&key)?, TraceBy::WireKey, Wanted::Key(key))
+                (execution_in(&key)?, TraceBy::WireKey, Selector::Key(key))
             } else {
-                (id, TraceBy::Execution, Wanted::All)
+                (id, TraceBy::Execution, Selector::All)
             }
         }
     };
     let (execution, mut steps) = data.read(|reader| Ok(whole(reader, id)))??;
     let step = steps
         .iter()
-        .find(|(secrets, step)| wanted.is(secrets, step))
+        .find(|(secrets, step)| selector.is(secrets, step))
         .map(|(_, step)| step.entry.step.clone());
-    match (&wanted, step) {
-        (Wanted::All, _) => {}
+    match (&selector, step) {
+        (Selector::All, _) => {}
         // All rounds of the step belong to its story.
         (_, Some(step)) => steps.retain(|(_, other)| other.entry.step == step),
         (_, None) => {
@@ -112,14 +112,14 @@ pub(super) fn trace<D: Data>(data: &mut D, text: &str) -> Result<Answer, Refusal
 }
 
 /// Which calls of an execution are meant.
-enum Wanted {
+enum Selector {
     All,
     Key(String),
     Span([u8; 8]),
     Secret(StrandId, Secret),
 }
 
-impl Wanted {
+impl Selector {
     fn is(&self, secrets: &[(StrandId, Secret)], step: &TracedStep) -> bool {
         match self {
             Self::All => false,

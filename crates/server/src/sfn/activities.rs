@@ -139,7 +139,7 @@ pub(super) async fn get_task(api: &Api, asked: Asked) -> Result<Value, ApiError>
     let (_, activity) = api.activity(name.clone()).await?.ok_or_else(|| ApiError::no_activity(arn))?;
     api.0.keys.check(activity.encryption(&name)?.as_ref().and_then(key_of))?;
     let name: Arc<str> = name.into();
-    let _place = Place::take(api, &name)?;
+    let _poller = Poller::take(api, &name)?;
     let worker = request.text("workerName").map(Arc::from);
     drop(asked);
     let polling = api.0.door.poll(name, worker);
@@ -153,12 +153,12 @@ pub(super) async fn get_task(api: &Api, asked: Asked) -> Result<Value, ApiError>
 }
 
 /// A worker's place among those who wait; it is given back when the worker goes.
-struct Place<'a> {
+struct Poller<'a> {
     api: &'a Api,
     activity: Arc<str>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Poller<'a> {
     fn take(api: &'a Api, activity: &Arc<str>) -> Result<Self, ApiError> {
         let mut pollers = api.0.pollers.lock().unwrap_or_else(PoisonError::into_inner);
         let count = pollers.entry(activity.clone()).or_default();
@@ -172,7 +172,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Poller<'_> {
     fn drop(&mut self) {
         let mut pollers = self.api.0.pollers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = pollers.get_mut(&self.activity) {

@@ -17,12 +17,12 @@ const DATA: [&str; 3] = ["input", "output", "assignedVariables"];
 
 /// Where a page begins: at a Turn, after so many of its events.
 #[derive(Clone, Copy)]
-struct Place {
+struct Cursor {
     turn: u64,
     skipped: usize,
 }
 
-impl Place {
+impl Cursor {
     fn read(text: &str) -> Option<Self> {
         let (turn, skipped) = text.split_once(':')?;
         Some(Self { turn: turn.parse().ok()?, skipped: skipped.parse().ok()? })
@@ -32,7 +32,7 @@ impl Place {
 pub(super) async fn get(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let arn = request.required("executionArn");
     let pages = Pages::of(api, request, "GetExecutionHistory");
-    let place = pages.after(Place::read)?;
+    let place = pages.after(Cursor::read)?;
     let id = api.standard(arn).await?;
     let begun = api.begun(id).await?.ok_or_else(|| ApiError::no_execution(arn))?;
     let reading = Reading {
@@ -57,7 +57,7 @@ struct Reading {
 
 impl Reading {
     /// A page from this place on, and where the next one begins.
-    fn page(&self, api: &Api, from: Option<Place>) -> Result<(Vec<Value>, Option<Place>), ApiError> {
+    fn page(&self, api: &Api, from: Option<Cursor>) -> Result<(Vec<Value>, Option<Cursor>), ApiError> {
         let mut events = Vec::new();
         let mut bytes = 0;
         let mut at = from;
@@ -75,7 +75,7 @@ impl Reading {
                 }
                 for (done, event) in of_turn.into_iter().enumerate().skip(skipped) {
                     if events.len() == self.most || bytes > BYTES_MAX {
-                        return Ok((events, Some(Place { turn: turn.number, skipped: done })));
+                        return Ok((events, Some(Cursor { turn: turn.number, skipped: done })));
                     }
                     let shown = self.show(event.to_api(&self.identity));
                     bytes += shown.to_string().len();
@@ -86,12 +86,12 @@ impl Reading {
             let next =
                 if self.is_reverse { last.checked_sub(1).filter(|turn| *turn > 0) } else { Some(last + 1) };
             let Some(turn) = next else { return Ok((events, None)) };
-            at = Some(Place { turn, skipped: 0 });
+            at = Some(Cursor { turn, skipped: 0 });
         }
     }
 
     /// Turns from a place on, in the order in which they are read.
-    fn turns(&self, api: &Api, from: Option<Place>) -> Result<Vec<StoredTurn>, ApiError> {
+    fn turns(&self, api: &Api, from: Option<Cursor>) -> Result<Vec<StoredTurn>, ApiError> {
         let id = self.id;
         Ok(api.0.door.read(|reader| match (self.is_reverse, from) {
             (false, from) => reader.turns(id, from.map_or(1, |place| place.turn), PAGE_BYTES),

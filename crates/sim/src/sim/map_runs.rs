@@ -3,7 +3,7 @@
 use super::{Happening, Sim};
 use crate::observed::Life;
 use perdura_engine::asl::json::{Value, parse};
-use perdura_runtime::{Fed, Fetch, Fetched, Message, Source, Ticket, Wanted, bring_results, recall};
+use perdura_runtime::{Fed, Fetch, FetchKind, Fetched, Message, Source, Ticket, bring_results, recall};
 use perdura_store::Store;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Semaphore, TryAcquireError};
@@ -24,14 +24,14 @@ pub(super) struct Reading {
 impl Sim {
     pub(super) fn fetch(&mut self, life: Life, fetch: Fetch) {
         self.facts.count("fetches for Map Runs");
-        let Fetch { ticket, wanted } = fetch;
+        let Fetch { ticket, kind } = fetch;
         let reader = self.handle(life).reader();
-        let message = match (wanted, reader) {
-            (Wanted::Children, reader) => {
+        let message = match (kind, reader) {
+            (FetchKind::Children, reader) => {
                 let found = reader.and_then(|mut reader| recall(&mut *reader, ticket.run));
                 ticket.tell(Fetched::Children(found))
             }
-            (Wanted::Items { reader, room }, _) => {
+            (FetchKind::Items { reader, room }, _) => {
                 let key = reader.arguments.value().get("Key").and_then(Value::as_str).map(str::to_owned);
                 let count = key.and_then(|key| key.parse::<u64>().ok()).unwrap_or(0) % (ITEMS_MAX + 1);
                 let reading = Reading { ticket, room, next: 0, count };
@@ -39,8 +39,8 @@ impl Sim {
                 let source = Source { name: "S3://items".into(), version: "1".into() };
                 ticket.tell(Fetched::Items(Fed::From(source)))
             }
-            (Wanted::Results { .. }, Err(failure)) => ticket.tell(Fetched::Results(Err(failure))),
-            (Wanted::Results { order, bytes_max }, Ok(reader)) => {
+            (FetchKind::Results { .. }, Err(failure)) => ticket.tell(Fetched::Results(Err(failure))),
+            (FetchKind::Results { order, bytes_max }, Ok(reader)) => {
                 let told: Arc<Mutex<Option<Message>>> = Arc::default();
                 let hears = told.clone();
                 let hear = move |message| {

@@ -23,7 +23,7 @@ const ROUNDS: u32 = 8;
 /// What the writers and the copying thread tell each other.
 #[derive(Debug)]
 pub(super) struct Desk {
-    wanted: Mutex<Wanted>,
+    orders: Mutex<Orders>,
     bell: Condvar,
     /// Little is left: the writer may finish it.
     finish: AtomicBool,
@@ -36,7 +36,7 @@ pub(super) struct Desk {
 }
 
 #[derive(Debug, Default)]
-struct Wanted {
+struct Orders {
     copy: bool,
     stop: bool,
 }
@@ -44,7 +44,7 @@ struct Wanted {
 impl Desk {
     fn new(pages: i32) -> Self {
         Self {
-            wanted: Mutex::default(),
+            orders: Mutex::default(),
             bell: Condvar::new(),
             finish: AtomicBool::new(false),
             copy_at: AtomicI32::new(pages),
@@ -67,9 +67,9 @@ impl Desk {
 
     /// Has the log copied now, however short it is.
     pub(super) fn copy(&self) {
-        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        if !wanted.copy {
-            wanted.copy = true;
+        let mut orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        if !orders.copy {
+            orders.copy = true;
             self.bell.notify_one();
         }
     }
@@ -97,22 +97,22 @@ impl Desk {
     }
 
     fn stop(&self) {
-        self.wanted.lock().unwrap_or_else(PoisonError::into_inner).stop = true;
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner).stop = true;
         self.bell.notify_one();
     }
 
     /// Waits until there is something to copy; false: it is over.
     fn wait(&self) -> bool {
-        let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = self
+        let orders = self.orders.lock().unwrap_or_else(PoisonError::into_inner);
+        let orders = self
             .bell
-            .wait_while(wanted, |wanted| !wanted.copy && !wanted.stop)
+            .wait_while(orders, |orders| !orders.copy && !orders.stop)
             .unwrap_or_else(PoisonError::into_inner);
-        !wanted.stop
+        !orders.stop
     }
 
     fn done(&self) {
-        self.wanted.lock().unwrap_or_else(PoisonError::into_inner).copy = false;
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner).copy = false;
     }
 }
 

@@ -138,7 +138,7 @@ mod tests {
             let settings = Settings::check(tables, Path::new("/")).unwrap();
             let told = warnings(&settings, &machine).into_iter().map(|warning| {
                 assert!(!warning.is_error() && warning.hint.is_some(), "{warning:?}");
-                let line = source.place(warning.span.start).line;
+                let line = source.position(warning.span.start).line;
                 format!("{line} {} {} {}", warning.code, warning.pointer, warning.message)
             });
             told.collect()

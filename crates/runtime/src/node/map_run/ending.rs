@@ -7,7 +7,7 @@
 
 use super::super::{Node, Slot};
 use super::{Ordered, START_AT_LEAST, START_AT_ONCE};
-use crate::fetch::{Fetch, Recalled, Ticket, Wanted};
+use crate::fetch::{Fetch, FetchKind, Recalled, Ticket};
 use crate::message::{AdjustError, InputError, Unavailable};
 use perdura_engine::{By, EffectKey, ExecutionId, Fault, Input, MapRunOutcome, Moment, Status};
 use perdura_store::{Failure, MapRunRow, Shard};
@@ -137,7 +137,7 @@ impl Node {
         };
         ending.stop(self.members(id).into_iter().map(|(child, _)| child));
         self.map_runs.endings.insert(id, ending);
-        self.map_runs.fetches.push(Fetch { ticket, wanted: Wanted::Children });
+        self.map_runs.fetches.push(Fetch { ticket, kind: FetchKind::Children });
         self.map_runs.wake(id);
     }
 
@@ -209,7 +209,7 @@ impl Node {
 
     fn fetch_for_ending(&mut self, id: Uuid) {
         if let Some(Ending { ticket, .. }) = self.map_runs.endings.get(&id) {
-            self.map_runs.fetches.push(Fetch { ticket: *ticket, wanted: Wanted::Children });
+            self.map_runs.fetches.push(Fetch { ticket: *ticket, kind: FetchKind::Children });
         }
     }
 

@@ -25,7 +25,7 @@ pub enum Answer {
     /// An execution is on disk.
     Started(Starting),
     /// A page of a list.
-    Executions(Page<Listed, Place>),
+    Executions(Page<Listed, Cursor>),
     /// One execution.
     Execution(Box<Shown>),
     /// A page of events, as `GetExecutionHistory` gives them; it goes on with this Turn.
@@ -209,7 +209,7 @@ pub struct Page<T, N> {
 /// A place in the list of executions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Place {
+pub struct Cursor {
     /// When that execution began.
     #[serde(with = "iso")]
     pub started_at: Timestamp,

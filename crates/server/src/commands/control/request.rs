@@ -1,6 +1,6 @@
 //! What can be asked.
 
-use super::answer::Place;
+use super::answer::Cursor;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::{Certainty, LedgerStatus, Status};
@@ -40,7 +40,7 @@ pub enum Request {
         /// With this status only.
         status: Option<Status>,
         /// After this one.
-        after: Option<Place>,
+        after: Option<Cursor>,
         /// So many at most.
         most: u32,
     },
