@@ -1,8 +1,8 @@
-//! What the command line asks, and who answers it.
+//! The commands of the command line, and the data that they are answered from.
 //!
-//! [`control`] has the questions, the answers and the socket between them. [`data`] is the data as a server, a command
-//! that holds it, or a command that only looks at it can be asked. [`handle`] leads from one to the other: what each
-//! command does stands in a file named after its noun, and is the same whoever has the data.
+//! [`control`] has the requests, the answers and the socket between them. [`data`] is the data as a server, a command
+//! that holds it, or a command that only reads it can be asked. [`handle`] carries out a request on the data: each
+//! command stands in a file named after its noun, and does the same whichever process has the data.
 
 pub(crate) mod activities;
 pub mod control;
@@ -24,7 +24,7 @@ pub(crate) use trace::resource;
 use control::{Answer, Kind, Request};
 use data::Data;
 
-/// Makes the table of commands: [`Request::kind`] is its first column, [`handle`] the others.
+/// Makes two functions of the table below: [`Request::kind`] of its first column, [`handle`] of the others.
 macro_rules! commands {
     ($data:ident: $($kind:ident $name:ident $({ $($members:tt)* })? $(($all:ident))? => $does:expr;)*) => {
         impl Request {
@@ -45,7 +45,7 @@ macro_rules! commands {
     };
 }
 
-// What it does to the data, its name and members, the function that carries it out.
+// Kind, name and members of a request, and the function that carries it out.
 commands! { data:
     Looks Who => Ok(upkeep::who());
     Keeps Deploy { machine, kind, definition, role } =>
@@ -62,11 +62,11 @@ commands! { data:
     Changes Resolve(resolving) => ledger::resolve(data, resolving);
     Looks Activities => activities::list(data);
     Keeps PutActivity { name } => activities::put(data, &name);
-    // A server answers it before it comes here: see `control::listen`.
+    // A server answers this in `control::listen`.
     Looks Poll { .. } => Err(activities::no_server());
     Changes Succeed { token, output } => activities::succeed(data, &token, output);
     Changes Fail { token, error, cause, certainty } => activities::fail(data, &token, error, cause, certainty);
-    // Without a server nobody has to hold the data to be told so.
+    // Only a server takes heartbeats, so a command need not lock the data to send one.
     Looks Heartbeat { token } => activities::heartbeat(data, &token);
     Keeps PutConnection { name, sealed } => registry::put(data, &name, sealed);
     Looks Connections => registry::list(data);

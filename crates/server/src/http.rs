@@ -1,8 +1,8 @@
-//! The HTTP side: the Step Functions API on `POST /`, and how the server fares.
+//! HTTP: the Step Functions API on `POST /`, health and metrics.
 //!
-//! A connection is bounded in every direction: how many there are, how long a client may take for its request, how
-//! large that may be. Without access keys only this machine is listened to, and no page in a browser. Whoever hangs up
-//! is no longer answered: the future that answers is dropped, and what it held is free.
+//! Everything about a connection is bounded: how many there are, how long a client may take for its request, how
+//! large that may be. Without access keys the server listens on loopback only, and refuses pages in a browser. When a
+//! client hangs up, the future that answers it is dropped, and what it held is free.
 
 mod access;
 mod bodies;
@@ -45,33 +45,30 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tower::ServiceExt;
 
-/// How long a connection may rest between two requests.
+/// How long a connection may be idle between two requests.
 const REST_FOR: Duration = Duration::from_mins(1);
 /// The largest head of a request.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// After so long without a word the system asks whether a client is still there.
+/// TCP keepalive: after so long without traffic the system probes the client.
 const KEEPALIVE: Duration = Duration::from_mins(1);
-/// How long to wait where the system has no room for another connection.
+/// The pause after an `accept` that failed.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What the answers are made of.
+/// What health and metrics are made of.
 #[derive(Clone)]
 pub struct Health {
-    /// The runtime.
     pub door: Door,
-    /// What was last seen of stuck calls.
     pub watch: Arc<Watch>,
-    /// What became of spans.
     pub spans: Arc<Counts>,
-    /// How often a call was put off because this machine lacked what it needs.
+    /// How often a call waited for files or memory of this machine.
     pub put_off: Arc<AtomicU64>,
 }
 
-/// How long the node may leave work unseen before somebody should know.
+/// How long work may wait unseen before `/readyz` fails.
 const STALLED_MAX: Duration = Duration::from_secs(3);
 
 impl Health {
-    /// Why the server should not be asked now; `None`: all is well. Both are looked at without waiting for anybody.
+    /// Why the server is not ready; `None`: it is. This never blocks.
     fn trouble(&self) -> Option<(&'static str, Arc<str>)> {
         if let Some(why) = self.door.trouble() {
             return Some(("nothing can be written", why));
@@ -81,27 +78,23 @@ impl Health {
     }
 }
 
-/// What is told of a node that has left work unseen for so long.
+/// The message for a node that has not looked at its work for so long.
 fn stalled(stalled_for: Duration) -> Option<String> {
     let seconds = stalled_for.as_secs();
     (stalled_for > STALLED_MAX).then(|| format!("nothing has moved for {seconds} s, while work waits"))
 }
 
-/// What is served.
+/// Everything that HTTP serves.
 pub struct Site {
-    /// The Step Functions API.
     pub api: Api,
-    /// Who may use it.
     pub keys: Arc<Keyring>,
-    /// How the server fares.
     pub health: Health,
-    /// Under which names it is asked.
+    /// The names that requests may put into `Host`.
     pub hosts: Hosts,
-    /// How many files the process may open.
     pub files: u64,
 }
 
-/// Listens: on this machine alone, unless whoever asks has to say who they are.
+/// Listens: on loopback only, unless access keys are required.
 pub async fn bind(address: SocketAddr, asks_for_keys: bool) -> io::Result<TcpListener> {
     if !address.ip().is_loopback() && !asks_for_keys {
         return Err(io::Error::new(
@@ -115,7 +108,7 @@ pub async fn bind(address: SocketAddr, asks_for_keys: bool) -> io::Result<TcpLis
     TcpListener::bind(address).await
 }
 
-/// Answers, for as long as it is polled.
+/// Serves until the future is dropped.
 pub async fn serve(listener: TcpListener, site: Site) -> io::Result<()> {
     static LINE: Seldom = Seldom::new();
     let told = Told { health: site.health, api: site.api.clone(), keys: site.keys.clone() };
@@ -128,7 +121,7 @@ pub async fn serve(listener: TcpListener, site: Site) -> io::Result<()> {
             Err(error) if is_of_one_connection(&error) => continue,
             Err(error) => {
                 if let Some(left_out) = LINE.turn() {
-                    tracing::warn!(%error, left_out, "no connection can be taken; it is tried again");
+                    tracing::warn!(%error, left_out, "no connection can be accepted; trying again");
                 }
                 tokio::time::sleep(PAUSE).await;
                 continue;
@@ -139,13 +132,13 @@ pub async fn serve(listener: TcpListener, site: Site) -> io::Result<()> {
     }
 }
 
-/// Whether only the one who came is concerned.
+/// Whether the error is of this one connection.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// Who answers requests.
+/// What all connections share.
 struct Desk {
     states: States,
     keys: Arc<Keyring>,
@@ -154,7 +147,7 @@ struct Desk {
 }
 
 async fn attend(stream: TcpStream, peer: SocketAddr, place: Taken, desk: Arc<Desk>) {
-    // Both only make things better; a system that cannot do them serves all the same.
+    // Both are optional: without them the connection still works.
     let _ = stream.set_nodelay(true);
     let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
     let progress = place.seat.progress.clone();
@@ -208,11 +201,11 @@ impl Desk {
     }
 }
 
-/// Where one asks whether the process lives; under any name.
+/// The path of the liveness probe, which is answered under any `Host`.
 const ALIVE: &str = "/healthz";
 const METRICS: &str = "/metrics";
 
-/// What answers beside the API are made of.
+/// What health and metrics are told from.
 #[derive(Clone)]
 struct Told {
     health: Health,
@@ -235,7 +228,7 @@ async fn ready(State(told): State<Told>) -> Response {
     }
 }
 
-/// Numbers are for whoever has a key; where there are none, for this machine.
+/// Metrics need an access key where keys are set; without keys only this machine gets them.
 async fn metrics(
     State(Told { health, api, keys }): State<Told>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,

@@ -1,8 +1,8 @@
 //! What a running perdura answers, and the chores that it does beside its work.
 //!
-//! Programs call the Step Functions API ([`sfn`]) over HTTP ([`http`]). The command line asks through a socket in the data
-//! directory ([`control`]), and [`handle`] answers; the same function answers where no server runs and a command has
-//! opened the data itself. How the data is stored, and when an execution moves, is decided elsewhere.
+//! Programs call the Step Functions API ([`sfn`]) over HTTP ([`http`]). The command line asks through a socket in the
+//! data directory ([`control`]), and [`handle`] answers; the same function answers where no server runs and a command
+//! has opened the data itself. How data is stored, and when an execution moves, is decided in `store` and `runtime`.
 
 mod commands;
 pub mod http;

@@ -1,9 +1,9 @@
-//! Names of machines and executions: what may be one.
+//! Which names machines, executions, activities and connections may have.
 
 use crate::Refusal;
 use perdura_engine::{NAME_MAX, is_allowed_in_name};
 
-/// Refuses what Step Functions would refuse as the name of a machine or an execution.
+/// Refuses names that Step Functions refuses.
 pub fn check(whose: &str, name: &str) -> Result<(), Refusal> {
     if name.is_empty() || name.chars().count() > NAME_MAX {
         return Err(Refusal::invalid(format!("the name of {whose} has 1 to {NAME_MAX} characters")));

@@ -1,28 +1,28 @@
-//! What is old goes, a slice at a time, so that nobody waits long for a sweep.
+//! Retention: old executions and ledger rows are deleted a slice at a time, so that commits never wait long.
 
 use crate::data::{Data, Served};
 use perdura_store::{Retention, Room, SweepPlace};
 use std::time::Duration;
 
-/// How many executions one slice takes: a commit that meets one takes a few milliseconds longer.
+/// Executions in a slice: a commit that waits for one takes a few milliseconds longer.
 pub const SLICE: u32 = 32;
-/// How many are counted at once by whoever only wants to know.
+/// Executions in a slice of a dry run.
 pub(crate) const COUNTED_AT_ONCE: u32 = 1_000;
-/// How often a server looks for what is too old.
+/// How often a server sweeps.
 const EVERY: Duration = Duration::from_mins(1);
-/// How many pages of 4 KiB are given back to the disk at once.
+/// Pages of 4 KiB that are given back to the disk at once.
 pub(crate) const PAGES: u32 = 64;
-/// Between two slices the others have their turn.
+/// The pause between two slices, for commits.
 pub(crate) const PAUSE: Duration = Duration::from_millis(5);
 
-/// For how long things are kept. Each is a bound of its own.
+/// How long data is kept. Each is a bound of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keep {
-    /// Executions, after they ended.
+    /// Of executions, after they ended.
     pub ended_for: Duration,
-    /// Ledger rows, after their execution ended.
+    /// Of ledger rows, after their execution ended.
     pub ledger_for: Duration,
-    /// If the data is larger than this, the executions that ended first go.
+    /// If the data is larger than this, the executions that ended first are deleted.
     pub bytes_max: Option<u64>,
 }
 
@@ -37,13 +37,13 @@ impl Default for Keep {
     }
 }
 
-/// A time as the store counts it.
+/// Milliseconds, at most what the store can count.
 pub fn ms(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 impl Keep {
-    /// Takes a slice, from this place on; where the next begins, if there is one.
+    /// Deletes a slice; returns whether and where the sweep goes on.
     fn slice(&self, data: &mut Served, mut place: Option<SweepPlace>) -> Result<Next, crate::Refusal> {
         let now = data.moment().now;
         let retention = Retention {
@@ -53,7 +53,7 @@ impl Keep {
         };
         let swept = data.sweep(&retention, &mut place, SLICE)?;
         if swept.executions + swept.ledger > 0 {
-            tracing::info!(executions = swept.executions, ledger = swept.ledger, "what was too old is gone");
+            tracing::info!(executions = swept.executions, ledger = swept.ledger, "deleted what was too old");
         }
         Ok(swept.more.then_some(place))
     }
@@ -62,7 +62,7 @@ impl Keep {
 /// Whether a sweep goes on, and from where.
 type Next = Option<Option<SweepPlace>>;
 
-/// Sweeps once a minute, for as long as it is polled.
+/// Sweeps once a minute until the future is dropped.
 pub async fn sweep(data: Served, keep: Keep) {
     let mut ticks = tokio::time::interval(EVERY);
     loop {
@@ -77,7 +77,7 @@ pub async fn sweep(data: Served, keep: Keep) {
                 }
                 Ok(Ok(None)) => break,
                 Ok(Err(refusal)) => {
-                    tracing::warn!(%refusal, "what is too old cannot be taken away");
+                    tracing::warn!(%refusal, "old data cannot be deleted");
                     break;
                 }
                 Err(panic) => {
@@ -90,15 +90,17 @@ pub async fn sweep(data: Served, keep: Keep) {
     }
 }
 
-/// Gives the room back that will not soon be used, a slice at a time.
+/// Gives free pages that will not be reused soon back to the disk, a slice at a time.
 async fn give_back(data: &Served) {
     loop {
         let mut data = data.clone();
         match tokio::task::spawn_blocking(move || data.give_back(PAGES, true)).await {
             Ok(Ok(Room { more: true, .. })) => tokio::time::sleep(PAUSE).await,
             Ok(Ok(_)) => return,
-            Ok(Err(refusal)) => return tracing::warn!(%refusal, "room cannot be given back"),
-            Err(panic) => return tracing::error!(%panic, "giving room back failed"),
+            Ok(Err(refusal)) => {
+                return tracing::warn!(%refusal, "free pages cannot be given back to the disk");
+            }
+            Err(panic) => return tracing::error!(%panic, "giving free pages back failed"),
         }
     }
 }

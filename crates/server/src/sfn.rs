@@ -1,8 +1,8 @@
-//! The Step Functions API: every action, for clients that do not know us.
+//! The Step Functions API: every action, for AWS's own clients.
 //!
-//! A request is held to the service's model, then one action carries it out by the verbs of the runtime and looks at
-//! the store. `Api::call` is the only way in: HTTP brings requests here, and so does a Task that calls this very
-//! server. What each action does stands in a file named after its noun.
+//! A request is checked against the service's model; then its action calls verbs of the runtime and reads the store.
+//! `Api::call` is the only way in, for HTTP and for a Task that calls this very server. Each action stands in a file
+//! named after its noun, and `actions` is the table of all of them.
 
 mod actions;
 mod activities;
@@ -52,41 +52,37 @@ use uuid::Uuid;
 
 /// How the API is set up.
 pub struct Setup {
-    /// The runtime.
     pub door: Door,
-    /// Partition, region and account of all ARNs.
     pub arns: Arns,
     /// Whether AWS's limits hold.
     pub is_strict: bool,
-    /// How many there may be of what.
     pub quotas: Quotas,
-    /// The keys of KMS that are known.
     pub keys: Keys,
-    /// Says what of a machine cannot be run here.
+    /// Lists what of a machine this server cannot run.
     pub doubts: Option<Doubts>,
-    /// Calls what a state under test calls.
+    /// Makes the call of a state under test.
     pub tester: Option<Tester>,
-    /// Whether `TestState` may tell the secrets of connections to whoever asks for them.
+    /// Whether `TestState` may reveal the secrets of connections to its caller.
     pub reveals_secrets: bool,
 }
 
-/// How many there may be of what.
+/// The most of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quotas {
     pub state_machines: usize,
     pub activities: usize,
-    /// Executions that run.
+    /// Running executions.
     pub executions: u64,
-    /// Workers that wait for tasks of one activity.
+    /// Workers that poll one activity.
     pub pollers: usize,
-    /// Versions of a machine.
+    /// Per machine.
     pub versions: usize,
-    /// Aliases of a machine.
+    /// Per machine.
     pub aliases: usize,
 }
 
 impl Default for Quotas {
-    /// As AWS has them, but for executions and workers, of which there may be as many as the machine carries.
+    /// AWS's quotas, but for executions and workers: as many as this computer carries.
     fn default() -> Self {
         Self {
             state_machines: 100_000,
@@ -117,14 +113,14 @@ struct Shared {
     catalog: Catalog,
     calls: Calls,
     tokens: Tokens,
-    /// Machines whose deletion somebody is at.
+    /// Machines that a task of this process is deleting.
     ending: Mutex<BTreeSet<Arc<str>>>,
-    /// Workers that wait, by activity.
+    /// Polling workers, by activity.
     pollers: Mutex<HashMap<Arc<str>, usize>>,
 }
 
 impl Api {
-    /// Over a runtime that is open. It waits for the disk.
+    /// Over an open runtime. Blocks on the disk.
     pub fn new(setup: Setup) -> Result<Self, Failure> {
         let Setup { door, arns, is_strict, quotas, keys, doubts, tester, reveals_secrets } = setup;
         let secret = door.read(|reader| reader.secret())?;
@@ -147,13 +143,13 @@ impl Api {
         })))
     }
 
-    /// Carries out an action for a program in this process: the body is the one that HTTP would bring.
+    /// Carries out an action for a program in this process, with the body of the HTTP request.
     pub async fn ask(&self, action: &str, body: impl Into<Bytes>) -> Result<Value, ApiError> {
         self.call(action, body.into(), None).await
     }
 
-    /// Carries out an action for a client. `room` is what the body takes of the memory for requests; it is given back
-    /// when the request is done with, or waits without what it brought.
+    /// Carries out an action for a client. `room` is the body's share of the memory for requests; it is released
+    /// when the request is done, or waits and no longer needs its body.
     pub(crate) async fn call(
         &self,
         action: &str,
@@ -173,13 +169,13 @@ impl Api {
             Ok(request)
         });
         let request = request.await?;
-        // A small one holds no more than its connection does anyway, and may have to wait for long.
+        // A small body takes no more than its connection does anyway, and its request may wait for long.
         let asked = Asked::new(request, room.filter(|_| is_large(bytes)))?;
         (action.carry_out)(self, asked).await
     }
 
-    /// Carries out an action for a step of ours, which makes the same call again under the same key after a crash. A
-    /// start without a name goes by the key, so that the second finds the first.
+    /// Carries out an action for a Task, which makes the same call again under the same key after a crash. A
+    /// start without a name is named by the key, so that the second call finds the first execution.
     pub async fn call_under(&self, key: Uuid, action: &str, input: &Value) -> Result<Value, ApiError> {
         let is_unnamed = action == "StartExecution" && input.get("name").is_none_or(Value::is_null);
         let (true, Value::Object(members)) = (is_unnamed, input) else {
@@ -205,7 +201,7 @@ impl Api {
         answer
     }
 
-    /// What a start under this key has answered before.
+    /// The answer of an earlier start under this key.
     async fn started_under(&self, key: Uuid, input: &Value) -> Result<Value, ApiError> {
         let machine = input.get("stateMachineArn").and_then(Value::as_str).unwrap_or_default();
         let machine = locate::MachineArn::read(&self.0.arns, machine)?;
@@ -215,7 +211,7 @@ impl Api {
         Ok(object! {"executionArn" => arn, "startDate" => seconds(execution.started_at())})
     }
 
-    /// How often each action was called, and how that went.
+    /// Calls by action and result.
     pub fn calls(&self) -> Vec<(&'static str, Went, u64)> {
         self.0.calls.counts()
     }
@@ -225,7 +221,6 @@ impl Api {
         self.0.is_strict
     }
 
-    /// Now, and fresh entropy.
     pub(crate) fn moment(&self) -> Moment {
         self.0.clock.moment()
     }
@@ -244,16 +239,16 @@ pub fn actions() -> impl Iterator<Item = &'static str> {
     actions::ACTIONS.iter().map(|action| action.name)
 }
 
-/// Whether an action can be called again without a second thought.
+/// Whether an action only reads, so that a client may call it again.
 pub(crate) fn only_asks(action: &str) -> bool {
     actions::find(action).is_ok_and(|action| action.only_asks)
 }
 
-/// How many values a request may have, beside those in its documents, which are texts here. No action takes nearly as
-/// many, and each takes far more memory than its text.
+/// The most values of a request. Documents are strings here and count as one value. No action takes nearly as
+/// many, and a parsed value takes far more memory than its text.
 const VALUES_MAX: usize = 100_000;
 
-/// The request in a body.
+/// Parses a body.
 fn read(body: &[u8]) -> Result<Value, ApiError> {
     let bad = |what: &str| ApiError::new(Code::SerializationException, what);
     let text = std::str::from_utf8(body).map_err(|_| bad("the body is not JSON"))?;
@@ -263,7 +258,7 @@ fn read(body: &[u8]) -> Result<Value, ApiError> {
     parse(without_mark(text)).map_err(|_| bad("the body is not JSON"))
 }
 
-/// How many commas stand between values, and not in texts.
+/// Commas outside of strings.
 fn commas(text: &str) -> usize {
     let (mut count, mut in_text, mut escaped) = (0, false, false);
     for byte in text.bytes() {
@@ -278,7 +273,7 @@ fn commas(text: &str) -> usize {
     count
 }
 
-/// A time as the protocol has it: seconds, with the milliseconds behind the point.
+/// A time as the protocol has it: seconds, with milliseconds as the fraction.
 fn seconds(at: Timestamp) -> Value {
     Value::Number(Number::Float(at.0 as f64 / 1000.0))
 }

@@ -1,7 +1,7 @@
-//! What was sent long ago and is not being tried: a person should look.
+//! Stuck calls: sent long ago and no longer being made. A person should look at them.
 //!
 //! A call is pending from its record to its answer. While this process makes it, it may take as long as it likes. But
-//! one that nobody makes any more and that has no answer is stuck.
+//! one that no process makes any more and that has no answer is stuck.
 
 use crate::data::{Data, Served};
 use crate::fold::fold;
@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Pending for longer than this without an attempt under way is stuck.
+/// A call that is pending for longer than this without an attempt under way is stuck.
 pub const STUCK_AFTER: Duration = Duration::from_mins(5);
 /// How often a server looks.
 const EVERY: Duration = Duration::from_mins(1);
-/// How many are looked at, the oldest first.
+/// How many pending calls are checked, the oldest first.
 const ROWS_MAX: u32 = 10_000;
 
-/// Those that are stuck.
+/// The stuck calls.
 pub fn stuck<D: Data>(data: &mut D) -> Result<Vec<LedgerRow>, Failure> {
     let after_ms = i64::try_from(STUCK_AFTER.as_millis()).unwrap_or(i64::MAX);
     let filter = LedgerFilter {
@@ -31,7 +31,7 @@ pub fn stuck<D: Data>(data: &mut D) -> Result<Vec<LedgerRow>, Failure> {
     Ok(rows)
 }
 
-/// Somebody waits for it, and nobody makes it.
+/// A step waits for the call, and no process makes it.
 fn is_stuck<D: Data>(data: &mut D, row: &LedgerRow) -> bool {
     if let Some(view) = data.view(row.execution) {
         let is_live = view.live.iter().any(|key| key.readable() == &*row.key);
@@ -39,7 +39,7 @@ fn is_stuck<D: Data>(data: &mut D, row: &LedgerRow) -> bool {
     }
     match data.read(|reader| Ok(fold(reader, row.execution))) {
         Ok(Ok(Some(folded))) => waits(&folded.execution, row),
-        // What cannot be read is for a person to look at as well.
+        // An execution that cannot be read needs a person as well.
         Ok(Ok(None) | Err(_)) | Err(_) => true,
     }
 }
@@ -48,7 +48,7 @@ fn waits(execution: &Execution, row: &LedgerRow) -> bool {
     execution.calls().any(|(_, key, _)| key.readable() == &*row.key)
 }
 
-/// What was seen last, for those who measure.
+/// The last result, for metrics.
 #[derive(Debug, Default)]
 pub struct Watch {
     stuck: AtomicU64,
@@ -56,12 +56,10 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// How many are stuck.
     pub fn stuck(&self) -> u64 {
         self.stuck.load(Ordering::Relaxed)
     }
 
-    /// When the oldest pending attempt was sent.
     pub fn oldest_pending(&self) -> Option<Timestamp> {
         Some(self.oldest_pending.load(Ordering::Relaxed)).filter(|at| *at > 0).map(Timestamp)
     }
@@ -83,7 +81,7 @@ impl Watch {
     }
 }
 
-/// Looks once a minute, for as long as it is polled.
+/// Checks once a minute until the future is dropped.
 pub async fn watch(data: Served, watch: Arc<Watch>) {
     let mut ticks = tokio::time::interval(EVERY);
     loop {

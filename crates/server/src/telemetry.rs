@@ -1,12 +1,12 @@
-//! Traces of ended executions, for those who collect them from many systems.
+//! Traces of ended executions, for OpenTelemetry collectors.
 //!
-//! A trace is made from the record when its execution has ended, so nothing is kept for it while the execution runs,
-//! and it cannot tell another story than the history. Its ids are not drawn but follow from the keys: the trace's is the
-//! execution's, and a step's span is the first half of its key on the wire. So what a called system reports under the
-//! `traceparent` that came with the call stands below the step that called it, whoever reports first.
+//! A trace is made from the Turns when its execution has ended, so it costs nothing while the execution runs,
+//! and always agrees with the history. Its ids are not drawn but follow from the keys: the trace's is the
+//! execution's, and a step's span is the first half of its wire key. So what a called system reports under the
+//! `traceparent` of the call appears below the step that called it, whichever reports first.
 //!
-//! `spans` turns a record into spans, `otlp` writes them as OpenTelemetry's protocol has them in JSON, and
-//! [`Exporter`] hands them over. How they travel is not known here.
+//! `spans` turns Turns into spans, `otlp` writes them as OTLP in JSON, and
+//! [`Exporter`] sends them by a function that it is given.
 
 mod export;
 pub mod otlp;
@@ -17,7 +17,7 @@ pub use spans::{Attribute, Link, Outcome, Span, SpanEvent, Spans};
 
 use perdura_engine::EffectKey;
 
-/// The first half of a key on the wire: the id of its span.
+/// The id of a key's span: the first half of the wire key.
 pub fn span_of(key: &EffectKey) -> [u8; 8] {
     let mut span = [0; 8];
     span.copy_from_slice(&key.wire().as_bytes()[..8]);

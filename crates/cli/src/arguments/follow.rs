@@ -37,7 +37,7 @@ pub(crate) struct WatchArguments {
 /// Tell the whole story of a key: whose it is, what was sent under it and when, what came, and what came late.
 ///
 /// A key is known in any form: as people read it, as it went over the wire in `Idempotency-Key`, as a task token or as a
-/// `traceparent`; an execution's id, name or ARN tells all that it sent. It needs no server.
+/// `traceparent`; an execution's id, name or ARN shows all its calls. It needs no server.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -1,4 +1,4 @@
-//! Activities: which there are, and what workers say about their tasks.
+//! Activities, and the answers of workers to their tasks.
 
 use crate::control::{ActivityListed, Answer, Task};
 use crate::data::{Data, Served};
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// How long a worker waits for a task before it has to ask again.
 const POLL_FOR: Duration = Duration::from_mins(1);
 
-/// Activities that were registered, or that the newest definition of a machine asks for.
+/// Activities that were created, and those that the newest definition of a machine names.
 pub(super) fn list<D: Data>(data: &mut D) -> Result<Answer, Refusal> {
     let (registered, machines) =
         data.read(|reader| Ok((reader.registered(Registry::Activity, None, u32::MAX)?, reader.machines()?)))?;
@@ -38,7 +38,7 @@ pub(super) fn list<D: Data>(data: &mut D) -> Result<Answer, Refusal> {
     Ok(Answer::Activities(listed.collect()))
 }
 
-/// Keeps an activity, unless it is there already.
+/// Creates an activity, unless it exists.
 pub(super) fn put<D: Data>(data: &mut D, name: &str) -> Result<Answer, Refusal> {
     names::check("an activity", name)?;
     if data.read(|reader| reader.registered_one(Registry::Activity, name))?.is_none() {
@@ -50,7 +50,7 @@ pub(super) fn put<D: Data>(data: &mut D, name: &str) -> Result<Answer, Refusal> 
     Ok(Answer::Done)
 }
 
-/// Waits for a task. Whoever drops this wants none any more, and the next worker gets it.
+/// Waits for a task. If this future is dropped, the next worker gets the task.
 pub(crate) async fn poll(data: &Served, activity: &str, worker: Option<String>) -> Result<Answer, Refusal> {
     let polling = data.door().poll(plain(activity).into(), worker.map(Into::into));
     match tokio::time::timeout(POLL_FOR, polling).await {
@@ -65,12 +65,11 @@ pub(crate) async fn poll(data: &Served, activity: &str, worker: Option<String>) 
     }
 }
 
-/// An activity may be named by its ARN.
+/// The name of an activity, which may be given as an ARN.
 fn plain(name: &str) -> &str {
     name.rsplit_once(":activity:").map_or(name, |(_, plain)| plain)
 }
 
-/// Tasks are handed out by whoever runs the executions.
 pub(crate) fn no_server() -> Refusal {
     Refusal::new(RefusalKind::Unavailable, "no server holds this data, and only a server hands out tasks")
         .but("start one with `perdura serve`")
@@ -103,7 +102,7 @@ pub(super) fn heartbeat<D: Data>(data: &mut D, token: &str) -> Result<Answer, Re
 
 fn read(token: &str) -> Result<TaskToken, Refusal> {
     TaskToken::parse(token).ok_or_else(|| {
-        // It may be nearly right, so it is not repeated.
+        // A mistyped token may be nearly right, and a token is a secret: the message does not repeat it.
         Refusal::invalid("this is no task token").but("a token has 72 hexadecimal digits; copy all of it")
     })
 }

@@ -1,7 +1,7 @@
-//! How commands reach a server: one JSON document in a line asks, one answers.
+//! The socket between commands and a server: a request is one line of JSON, and so is its answer.
 //!
-//! The socket stands in the data directory and belongs to whoever runs the server; nobody else can open it. So it
-//! needs no words of its own for who may do what.
+//! The socket is in the data directory. Only the user that runs the server can open it, so a request needs no
+//! credentials.
 
 mod answer;
 mod ask;
@@ -20,10 +20,10 @@ pub use traced::{TraceBy, Traced, TracedEvent, TracedExecution, TracedStep};
 
 use perdura_engine::LedgerStatus;
 
-/// The longest line, either way: an input of 64 MiB has room in it.
+/// The longest line in either direction: an input of 64 MiB fits.
 const LINE_BYTES_MAX: usize = 160 * 1024 * 1024;
 
-/// A ledger status as people write it.
+/// A ledger status in one word.
 pub fn ledger_word(status: LedgerStatus) -> &'static str {
     match status {
         LedgerStatus::Pending => "pending",

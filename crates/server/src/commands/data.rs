@@ -1,7 +1,7 @@
-//! The data, as whoever can reach it may be asked.
+//! The data of an installation, and the three ways to reach it.
 //!
-//! A server has it open and performs what executions ask for ([`Served`]). A command without a server opens it for a
-//! moment and leaves an input ([`Deposit`]), or looks at it beside everybody else ([`Beside`]).
+//! A server has it open and performs what executions ask for ([`Served`]). A command without a server locks it for a
+//! moment and leaves an input ([`Deposit`]), or reads it without a lock ([`Beside`]).
 
 mod beside;
 mod deposit;
@@ -23,65 +23,60 @@ use perdura_store::{
 };
 use std::sync::Arc;
 
-/// What can be asked of the data. Every answer is given after the commit. Calls wait for the disk.
+/// The verbs of the data. Each answers after its commit, and blocks until then.
 pub trait Data {
-    /// Now.
     fn moment(&self) -> Moment;
 
-    /// The partition, region and account of all ARNs.
     fn arns(&self) -> &Arns;
 
-    /// Whether executions move on by themselves while this is open.
+    /// Whether this process performs calls, so that executions move on.
     fn performs(&self) -> bool;
 
-    /// Reads.
     fn read<T>(&mut self, ask: impl FnOnce(&mut dyn Reader) -> Result<T, Failure>) -> Result<T, Failure>;
 
-    /// An execution that is in memory, with the calls that are under way.
+    /// An execution that is in memory, with its calls under way.
     fn view(&mut self, execution: ExecutionId) -> Option<Box<View>>;
 
-    /// A page of executions, with those that no row shows yet.
+    /// A page of executions, including those that have no row yet.
     fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure>;
 
-    /// How many executions run that no row shows yet.
+    /// How many running executions have no row yet.
     fn unlisted(&mut self) -> Result<u64, Failure>;
 
-    /// The execution that has this name, whether a row shows it yet or not.
+    /// The execution with this name, also if it has no row yet.
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Refusal>;
 
-    /// What of a machine cannot be run here. `None`: nobody performs here, so nobody knows.
+    /// What of a machine this process cannot run. `None`: it performs nothing, so it does not know.
     fn doubts(&self, _machine: &Machine) -> Option<Vec<Diagnostic>> {
         None
     }
 
-    /// Keeps a definition that was read already.
+    /// Stores a definition that was parsed already.
     fn deploy(&mut self, new: &NewMachine, machine: Arc<Machine>) -> Result<MachineRecord, Refusal>;
 
-    /// Starts an execution.
     fn start(&mut self, start: Start) -> Result<Started, Refusal>;
 
-    /// Gives an execution something.
     fn input(&mut self, execution: ExecutionId, input: Input) -> Result<Taken, Refusal>;
 
-    /// Takes the answer of whoever holds a token.
+    /// Takes the answer to the task of a token.
     fn answer(&mut self, token: TaskToken, outcome: Outcome) -> Result<(), Refusal>;
 
-    /// Takes a sign of life of whoever holds a token.
+    /// Takes a heartbeat for the task of a token.
     fn heartbeat(&mut self, token: TaskToken) -> Result<(), Refusal>;
 
-    /// Keeps something by name.
+    /// Stores an activity or a connection.
     fn register(&mut self, entry: &Registered) -> Result<(), Refusal>;
 
-    /// Forgets it; `false`: there was nothing of that name.
+    /// Deletes it; `false`: there was nothing of that name.
     fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, Refusal>;
 
-    /// A person gives an execution up that was set aside; `false`: it was not, and stays.
+    /// Deletes an execution that cannot be read; `false`: it can be read, and stays.
     fn give_up(&mut self, execution: ExecutionId) -> Result<bool, Refusal>;
 
-    /// Gives free room back to the disk: a slice of it, or all of it where nobody else works.
+    /// Gives free pages back to the disk: some of them, or all where no server runs.
     fn give_back(&mut self, pages: u32, reserves: bool) -> Result<Room, Refusal>;
 
-    /// Takes a slice of what is too old, from this place on, which moves on with it.
+    /// Deletes a slice of what is too old, beginning at `place`, and moves `place` on.
     fn sweep(
         &mut self,
         retention: &Retention,
@@ -90,7 +85,7 @@ pub trait Data {
     ) -> Result<Swept, Refusal>;
 }
 
-/// Whether the quota has room for a machine of this name: one that is there takes no further place.
+/// Refuses a new machine over the quota. One that exists may always be deployed again.
 fn check_machines(reader: &mut dyn Reader, name: &str, quotas: &Quotas) -> Result<(), Refusal> {
     let most = quotas.state_machines;
     if reader.head(name)?.is_some() || reader.machine_count()? < most {

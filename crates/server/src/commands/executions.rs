@@ -13,7 +13,7 @@ use perdura_store::{Filter, MachineId, MachineRecord, RevisionId, Summary};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The most rows of a list.
+/// The most rows of a page.
 const PAGE_MAX: u32 = 1_000;
 
 /// An execution to start.
@@ -55,7 +55,7 @@ pub(super) fn start<D: Data>(data: &mut D, starts: &Starts) -> Result<Answer, Re
     }))
 }
 
-/// Which definition is started, and what it is started through: a machine, or a version or an alias of it.
+/// The revision to start for a machine, a version or an alias, and how it was named.
 fn startable<D: Data>(data: &mut D, which: &str) -> Result<(RevisionId, Via, MachineRecord), Refusal> {
     let plain = plain(which);
     let (name, qualifier) = match plain.split_once(':') {
@@ -79,7 +79,7 @@ fn startable<D: Data>(data: &mut D, which: &str) -> Result<(RevisionId, Via, Mac
     Ok((revision, via, record))
 }
 
-/// A machine may be named by its ARN.
+/// The name of a machine, which may be given as an ARN.
 fn plain(name: &str) -> &str {
     name.rsplit_once(":stateMachine:").map_or(name, |(_, plain)| plain)
 }
@@ -183,7 +183,7 @@ fn shown(execution: &Execution, turns: u64) -> Shown {
     }
 }
 
-/// Where the lines of control stand that do something.
+/// Where each strand with a step stands.
 fn standing(execution: &Execution) -> Vec<Standing> {
     use perdura_engine::Standing as Engine;
     let strands = execution.strands().filter_map(|(id, strand)| {
@@ -242,7 +242,7 @@ fn give<D: Data>(data: &mut D, which: &str, input: Input, done: &str) -> Result<
     Ok(Answer::Taken(Taken { execution, ignored: taken.ignored, status: taken.status, performs }))
 }
 
-/// How much of what is left is told at once.
+/// The most bytes of a page of a damaged execution.
 const LEFT_BYTES: usize = 1 << 20;
 
 pub(super) fn left<D: Data>(data: &mut D, which: &str, from: u64) -> Result<Answer, Refusal> {

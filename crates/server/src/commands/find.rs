@@ -1,4 +1,4 @@
-//! Who is meant: an id, an ARN, `machine/name`, or a name that only one has.
+//! The execution that a text means: an id, an ARN, `machine/name`, or a name that only one execution has.
 
 use crate::Refusal;
 use crate::data::Data;
@@ -8,14 +8,13 @@ use std::str::FromStr;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// The execution that is meant.
 pub(super) fn find<D: Data>(data: &mut D, which: &str) -> Result<ExecutionId, Refusal> {
     let (machine, name) = match read(which) {
         Meant::Id(id) => return Ok(id),
         Meant::Name { machine, name } => (machine, name),
     };
     let machines: Vec<(MachineId, Arc<str>)> = data.read(|reader| match machine {
-        // One that was deleted has its executions still.
+        // A deleted machine still has executions.
         Some(machine) => Ok(reader.machine_id(machine)?.map(|id| (id, machine.into())).into_iter().collect()),
         None => Ok(reader.machines()?.into_iter().map(|record| (record.machine, record.name)).collect()),
     })?;

@@ -1,4 +1,4 @@
-//! Executions as their stored Turns make them, for those who only look.
+//! Executions folded from their stored Turns, for readers.
 
 use crate::{Refusal, RefusalKind};
 use perdura_engine::asl::machine::Machine;
@@ -8,18 +8,16 @@ use perdura_store::record::{self, Begun, Damage, TurnBody};
 use perdura_store::{Reader, Recovered, RevisionId, StoredTurn};
 use std::sync::Arc;
 
-/// How many bytes of Turns are read at once.
 pub const PAGE_BYTES: usize = 1 << 20;
 
 /// An execution as it stands on disk.
 #[derive(Debug)]
 pub struct Folded {
     pub execution: Execution,
-    /// How many Turns it has had.
     pub turns: u64,
 }
 
-/// What is stored cannot be read, or does not fit together.
+/// The stored Turns cannot be read, or do not fit together.
 pub(crate) fn broken(execution: ExecutionId, damage: &Damage) -> Refusal {
     Refusal::new(RefusalKind::Broken, format!("{execution} cannot be read: {damage}"))
         .but("see what `perdura check` says, and restore a backup with `perdura restore`")
@@ -33,7 +31,7 @@ pub fn begun(reader: &mut dyn Reader, id: ExecutionId) -> Result<Option<Begun>, 
     body.begun.ok_or_else(nameless).map(Some)
 }
 
-/// Goes through the Turns of an execution, with their sizes, until `look` has found something.
+/// Gives `look` each Turn of an execution and its size, until it returns something.
 pub(crate) fn each_turn<T>(
     reader: &mut dyn Reader,
     id: ExecutionId,
@@ -53,7 +51,7 @@ pub(crate) fn each_turn<T>(
     }
 }
 
-/// One execution; `None`: there is none.
+/// Folds one execution; `None`: there is none.
 pub fn fold(reader: &mut dyn Reader, id: ExecutionId) -> Result<Option<Folded>, Refusal> {
     match reader.execution(id)? {
         Some(stored) => fold_stored(reader, &stored).map(Some),
@@ -61,7 +59,7 @@ pub fn fold(reader: &mut dyn Reader, id: ExecutionId) -> Result<Option<Folded>, 
     }
 }
 
-/// The same, of one that is in nobody's memory: its row alone says how it stands, and the journal, which grows with
+/// The same, of an execution that is not in memory: its row is complete, so the journal, which grows with
 /// everything that runs, is not searched.
 pub fn fold_at_rest(reader: &mut dyn Reader, id: ExecutionId) -> Result<Option<Folded>, Refusal> {
     match reader.row(id)? {
@@ -73,7 +71,7 @@ pub fn fold_at_rest(reader: &mut dyn Reader, id: ExecutionId) -> Result<Option<F
     }
 }
 
-/// The same, of what was read already.
+/// The same, from rows that were read already.
 pub fn fold_stored(reader: &mut dyn Reader, stored: &Recovered) -> Result<Folded, Refusal> {
     let id = stored.execution;
     let mut fold = Fold { id, so_far: None };

@@ -16,7 +16,7 @@ pub(super) fn history<D: Data>(data: &mut D, which: &str, from: u64) -> Result<A
     data.read(|reader| Ok(page(reader, id, from)))?
 }
 
-/// The same as Turns: with what AWS has no words for.
+/// The same as Turns, which also have Notes.
 pub(super) fn turns<D: Data>(data: &mut D, which: &str, from: u64) -> Result<Answer, Refusal> {
     let id = find(data, which)?;
     let turns = data.read(|reader| reader.turns(id, from, PAGE_BYTES))?;

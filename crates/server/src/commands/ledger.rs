@@ -1,4 +1,4 @@
-//! What was done under which key, and how a person says what became of a call.
+//! The ledger, and how a person resolves a call in doubt.
 
 use super::executions::no_such;
 use super::find::find;
@@ -13,7 +13,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// The most rows that are told, and that are searched for a key from the wire.
+/// The most rows that are shown, or searched for a wire key.
 const ROWS_MAX: u32 = 10_000;
 
 pub(super) fn ledger<D: Data>(data: &mut D, question: &LedgerQuestion) -> Result<Answer, Refusal> {
@@ -37,7 +37,6 @@ pub(super) fn ledger<D: Data>(data: &mut D, question: &LedgerQuestion) -> Result
     Ok(Answer::Ledger(Page { items, next }))
 }
 
-/// The one with this key.
 fn by_key<D: Data>(data: &mut D, key: &str) -> Result<Vec<LedgerEntry>, Refusal> {
     let unknown =
         |remedy: &str| Refusal::not_found(format!("nothing is known of the key {key:?}")).but(remedy);
@@ -61,7 +60,7 @@ fn by_key<D: Data>(data: &mut D, key: &str) -> Result<Vec<LedgerEntry>, Refusal>
     Ok(entries)
 }
 
-/// A readable key begins with its execution.
+/// The execution of a readable key, which begins with its id.
 pub(super) fn execution_in(key: &str) -> Result<ExecutionId, Refusal> {
     let id = key.split(':').next().and_then(|id| Uuid::from_str(id).ok());
     id.map(ExecutionId::from_uuid).ok_or_else(|| {
@@ -70,7 +69,7 @@ pub(super) fn execution_in(key: &str) -> Result<ExecutionId, Refusal> {
     })
 }
 
-/// All that an execution ever sent, from its record: also what is done, which no table lists.
+/// All calls of an execution, from its Turns: the ledger table has no rows of completed calls.
 fn of_execution(reader: &mut dyn Reader, id: ExecutionId) -> Result<Vec<LedgerEntry>, Refusal> {
     begun(reader, id)?.ok_or_else(|| no_such(id))?;
     let mut sent = Sent::default();
@@ -81,7 +80,7 @@ fn of_execution(reader: &mut dyn Reader, id: ExecutionId) -> Result<Vec<LedgerEn
     Ok(sent.entries())
 }
 
-/// The marks of an execution so far, in the order in which they were first sent.
+/// The calls of an execution, folded from its Turns, in the order in which they were first sent.
 #[derive(Default)]
 pub(super) struct Sent {
     entries: Vec<LedgerEntry>,
@@ -90,7 +89,6 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// Takes a Turn in.
     pub(super) fn turn(&mut self, id: ExecutionId, turn: &Turn) {
         self.at = turn.events().next().map_or(self.at, |event| event.at);
         for mark in turn.marks() {
@@ -98,7 +96,6 @@ impl Sent {
         }
     }
 
-    /// All of them.
     pub(super) fn entries(self) -> Vec<LedgerEntry> {
         self.entries
     }
@@ -141,7 +138,7 @@ pub(super) fn resolve<D: Data>(data: &mut D, resolving: Resolving) -> Result<Ans
             Resolution::Failed { fault }
         }
         (None, None, true) => Resolution::Again,
-        (_, _, _) => return Err(Refusal::invalid("a call was completed, failed, or is made again: say one")),
+        (_, _, _) => return Err(Refusal::invalid("say exactly one: completed, failed, or call again")),
     };
     let execution = execution_in(&key)?;
     let by = address(data, execution, &key)?;
@@ -151,7 +148,7 @@ pub(super) fn resolve<D: Data>(data: &mut D, resolving: Resolving) -> Result<Ans
     Ok(Answer::Taken(Taken { execution, ignored: taken.ignored, status: taken.status, performs }))
 }
 
-/// Who waits for the call under this key.
+/// The strand that waits for the call under this key.
 fn address<D: Data>(data: &mut D, id: ExecutionId, readable: &str) -> Result<By, Refusal> {
     let execution = match data.view(id) {
         Some(view) => view.execution,

@@ -32,7 +32,7 @@ pub(super) fn deploy<D: Data>(
         return Err(Refusal::invalid(format!("the definition is wrong:\n{}", errors.concat().trim_end())));
     };
     let warnings = data.doubts(&machine).map(|doubts| doubts.into_iter().map(Into::into).collect());
-    // What was said of it elsewhere, and cannot be said here, stays.
+    // A role and settings given through the API stay: a command cannot give settings.
     let (head, present) = data.read(|reader| Ok((reader.head(name)?, reader.machine(name)?)))?;
     if head.is_some_and(|head| is_deleting(&head)) {
         return Err(Refusal::conflict(format!("the machine {name} is being deleted"))

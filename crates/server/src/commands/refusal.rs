@@ -1,26 +1,25 @@
-//! Why something was not done, sorted by what the one who asked can do about it.
+//! Why a command was not carried out, sorted by what the caller can do about it.
 
 use perdura_runtime::{InputError, StartError, TokenError, Unavailable};
 use perdura_store::{CommitError, Failure, FailureKind};
 use serde::{Deserialize, Serialize};
 
-/// What one can do where too many executions run.
+/// The remedy where too many executions run.
 const WAIT_OR_RAISE: &str = "wait until one has ended, stop one, or raise quotas.executions";
 
-/// A request that was not carried out.
+/// Why a request was not carried out, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{what}")]
 pub struct Refusal {
-    /// What can be done about it.
     pub kind: RefusalKind,
     /// What is wrong.
     pub what: String,
-    /// What to do, where there is something to say.
+    /// What to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
 
-/// Refusals by what can be done about them.
+/// What the caller can do about a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum RefusalKind {
@@ -28,7 +27,7 @@ pub enum RefusalKind {
     NotFound,
     /// Something is in the way: the name is taken, the execution has ended.
     Conflict,
-    /// What was asked makes no sense: ask otherwise.
+    /// The request is wrong: ask otherwise.
     Invalid,
     /// Not now: ask again.
     Unavailable,
@@ -37,27 +36,23 @@ pub enum RefusalKind {
 }
 
 impl Refusal {
-    /// With a kind.
     pub fn new(kind: RefusalKind, what: impl Into<String>) -> Self {
         Self { kind, what: what.into(), remedy: None }
     }
 
-    /// There is nothing of that name.
     pub fn not_found(what: impl Into<String>) -> Self {
         Self::new(RefusalKind::NotFound, what)
     }
 
-    /// Something is in the way.
     pub fn conflict(what: impl Into<String>) -> Self {
         Self::new(RefusalKind::Conflict, what)
     }
 
-    /// It makes no sense.
     pub fn invalid(what: impl Into<String>) -> Self {
         Self::new(RefusalKind::Invalid, what)
     }
 
-    /// And what to do.
+    /// With a remedy.
     #[must_use]
     pub fn but(mut self, remedy: impl Into<String>) -> Self {
         self.remedy = Some(remedy.into());
@@ -80,7 +75,7 @@ impl From<Failure> for Refusal {
                 RefusalKind::Broken,
                 "see what `perdura check` says, and restore a backup with `perdura restore`",
             ),
-            // It says itself who holds it, and what to do.
+            // The failure itself names the process that holds the data, and the remedy.
             FailureKind::Held => return Self::new(RefusalKind::Unavailable, failure.to_string()),
             FailureKind::Newer => (RefusalKind::Broken, "use the newer perdura that wrote it"),
             FailureKind::Io => (RefusalKind::Unavailable, "see what the system says about the disk"),

@@ -1,11 +1,10 @@
-//! Connections, as they are kept: sealed. What is in them is known to whoever has the key, and that is not here.
+//! Connections, stored encrypted. The server side of a command has no key: the command line seals and opens them.
 
 use crate::control::{Answer, SealedConnection};
 use crate::data::Data;
 use crate::{Refusal, names};
 use perdura_store::{Registered, Registry};
 
-/// The most bytes of one.
 const BYTES_MAX: usize = 256 * 1024;
 
 pub(super) fn put<D: Data>(data: &mut D, name: &str, sealed: Vec<u8>) -> Result<Answer, Refusal> {

@@ -1,4 +1,4 @@
-//! The whole story of a key, whichever of its forms somebody has in hand.
+//! The story of a key, found by any of its forms.
 //!
 //! A readable key, a token and a trace's id name their execution. A key from the wire does not: it is a hash. It is
 //! looked up in the ledger, which lists what is not done, and otherwise found by making the keys of recorded calls
@@ -24,19 +24,17 @@ use std::str::FromStr;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// How many steps are told.
 const STEPS_MAX: usize = 1_000;
-/// How many rows of the ledger are searched for a key from the wire.
+/// How many rows of the ledger are searched for a wire key.
 const ROWS_MAX: u32 = 10_000;
-/// How many executions are searched for it after that, and how many bytes of their record.
+/// How many executions are searched for it after that, and how many bytes of their Turns.
 const EXECUTIONS_MAX: usize = 10_000;
 const SEARCH_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// What starts another execution.
+/// The resource of tasks that start an execution.
 const STARTS: &str = "states:startExecution";
-/// How many executions are listed at once.
 const PAGE: u32 = 500;
 
-/// What somebody has in hand.
+/// The forms of a key.
 #[derive(Clone, Debug, PartialEq)]
 enum Hand {
     Token(TaskToken),
@@ -103,7 +101,7 @@ pub(super) fn trace<D: Data>(data: &mut D, text: &str) -> Result<Answer, Refusal
         (_, Some(step)) => steps.retain(|(_, other)| other.entry.step == step),
         (_, None) => {
             return Err(Refusal::not_found(format!("{id} never sent anything under {text:?}"))
-                .but(format!("`perdura trace {id}` tells all that it sent")));
+                .but(format!("`perdura trace {id}` shows all its calls")));
         }
     }
     let more = steps.len() > STEPS_MAX;
@@ -111,7 +109,7 @@ pub(super) fn trace<D: Data>(data: &mut D, text: &str) -> Result<Answer, Refusal
     Ok(Answer::Trace(Box::new(Traced { by, execution, steps, more })))
 }
 
-/// Which calls of an execution are meant.
+/// Selects calls of an execution.
 enum Selector {
     All,
     Key(String),
@@ -168,7 +166,7 @@ fn search<D: Data>(data: &mut D, wire: Uuid) -> Result<String, Refusal> {
 /// A call with the secrets of its tokens.
 type Secretive = (Vec<(StrandId, Secret)>, TracedStep);
 
-/// An execution and all that it sent.
+/// An execution and all its calls.
 fn whole(reader: &mut dyn Reader, id: ExecutionId) -> Result<(TracedExecution, Vec<Secretive>), Refusal> {
     let (mut sent, mut calls, mut parent) = (Sent::default(), Calls::default(), None);
     each_turn::<()>(reader, id, &mut |body, _| {
@@ -209,13 +207,13 @@ fn child(reader: &mut dyn Reader, step: &TracedStep) -> Result<Option<ExecutionI
     Ok(begun(reader, id)?.map(|_| id))
 }
 
-/// What happened under which key, in the order in which it happened.
+/// What happened under each key, in order.
 #[derive(Default)]
 struct Calls {
     by_key: BTreeMap<Arc<str>, CallStory>,
-    /// Under which key each line of control calls, and what is not yet known to belong to one.
+    /// The key under which each strand calls.
     current: BTreeMap<StrandId, Arc<str>>,
-    /// The same, also when the step was left.
+    /// The same, kept after the step is left.
     last: BTreeMap<StrandId, Arc<str>>,
     opening: BTreeMap<StrandId, Vec<TracedEvent>>,
     scheduled: BTreeMap<StrandId, (Arc<str>, Option<Secret>)>,
@@ -303,7 +301,7 @@ impl Calls {
         self.by_key.entry(key.readable().into()).or_default().events.push(told);
     }
 
-    /// An answer by token does not say its key: it is told with the last call of its line of control.
+    /// An answer by token does not name its key: it is shown with the last call of its strand.
     fn late(&mut self, strand: StrandId, key: Option<&EffectKey>, succeeded: bool, lateness: Lateness) {
         let key = key.map(|key| key.readable().into()).or_else(|| self.last.get(&strand).cloned());
         let Some(key) = key else { return };
@@ -317,7 +315,7 @@ impl Calls {
         self.by_key.entry(key).or_default().events.push(told);
     }
 
-    /// A mark tells under which key the strand calls: what came just before it belongs there.
+    /// A mark names the key under which the strand calls. Events just before it belong to that key.
     fn mark(&mut self, strand: StrandId, key: &EffectKey) {
         let readable: Arc<str> = key.readable().into();
         let story = self.by_key.entry(readable.clone()).or_default();

@@ -1,4 +1,4 @@
-//! How much there is, and what is too old.
+//! Statistics, cleanup and compaction.
 
 use crate::Refusal;
 use crate::control::{Answer, FreeRoom, StatsAnswer, Swept, Table, ledger_word};
@@ -7,10 +7,10 @@ use crate::retention::{COUNTED_AT_ONCE, PAGES, PAUSE, SLICE};
 use perdura_engine::{Status, Timestamp};
 use perdura_store::{Retention, Stats, SweepPlace, Totals};
 
-/// How long one request takes slices before it is answered; whoever asks goes on if there is more.
+/// How long one request works before it answers; the client asks again if there is more.
 const ANSWERED_AFTER_MS: i64 = 2_000;
 
-/// How long things are kept.
+/// How long a cleanup keeps things.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {
     pub(super) ended_for_ms: i64,
@@ -23,7 +23,7 @@ pub(super) fn who() -> Answer {
 }
 
 pub(super) fn stats<D: Data>(data: &mut D) -> Result<Answer, Refusal> {
-    // What gets a row between the two questions would be counted twice the other way round.
+    // In this order: an execution that gets its row between the two reads is counted once.
     let mut stats = data.read(|reader| reader.stats())?;
     let unlisted = data.unlisted()?;
     match stats.executions.iter_mut().find(|(status, _)| *status == Status::Running) {
@@ -49,7 +49,7 @@ fn told(stats: Stats) -> StatsAnswer {
     }
 }
 
-/// Of all attempts, how many were made again under their key, or were answered although they had been already.
+/// The share of attempts that were repeated under their key, or answered twice.
 fn share(totals: &Totals) -> f64 {
     let all = totals.steps_sent + totals.steps_repeated + totals.outcomes_late;
     if all == 0 { 0.0 } else { (totals.steps_repeated + totals.outcomes_late) as f64 / all as f64 }
@@ -57,7 +57,7 @@ fn share(totals: &Totals) -> f64 {
 
 pub(super) fn cleanup<D: Data>(data: &mut D, kept: Kept, dry_run: bool) -> Result<Answer, Refusal> {
     if kept.ended_for_ms < 0 || kept.ledger_for_ms < 0 {
-        return Err(Refusal::invalid("nothing is older than now"));
+        return Err(Refusal::invalid("a time to keep cannot be negative"));
     }
     let now = data.moment().now;
     let before = |ms: i64| Timestamp(now.0.saturating_sub(ms));
@@ -70,14 +70,14 @@ pub(super) fn cleanup<D: Data>(data: &mut D, kept: Kept, dry_run: bool) -> Resul
     Ok(Answer::Swept(swept))
 }
 
-/// Gives free room back for a while, a slice at a time where others work.
+/// Gives free pages back to the disk, a slice at a time.
 pub(super) fn compact<D: Data>(data: &mut D) -> Result<Answer, Refusal> {
     let until = data.moment().now.after_ms(ANSWERED_AFTER_MS);
     loop {
         let room = data.give_back(PAGES, false)?;
         if !room.gives_back {
             return Err(Refusal::conflict("the file was made by an earlier perdura, and gives nothing back while it is in use")
-                .but("stop the server and run `perdura compact` once: it is written anew, and gives room back from then on"));
+                .but("stop the server and run `perdura compact` once: it rewrites the file, which gives space back from then on"));
         }
         if !room.more || data.moment().now >= until {
             return Ok(Answer::Room(FreeRoom { free_bytes: room.free_bytes, more: room.more }));
@@ -86,7 +86,7 @@ pub(super) fn compact<D: Data>(data: &mut D) -> Result<Answer, Refusal> {
     }
 }
 
-/// Counts what would go, beside everybody else and a slice at a time: no commit waits for it, and the log is not kept
+/// Counts what a cleanup would delete, in small reads: no commit waits, and no long read keeps SQLite's log
 /// from being reused.
 fn would_go<D: Data>(data: &mut D, retention: &Retention) -> Result<Swept, Refusal> {
     let ledger = data.read(|reader| reader.old_ledger(retention.ledger_before))?;
@@ -101,7 +101,7 @@ fn would_go<D: Data>(data: &mut D, retention: &Retention) -> Result<Swept, Refus
     Ok(swept)
 }
 
-/// Takes slices for a while, with pauses between them in which others have their turn.
+/// Deletes slices for a while, with pauses in which commits go on.
 fn sweep<D: Data>(data: &mut D, retention: &Retention) -> Result<Swept, Refusal> {
     let until = data.moment().now.after_ms(ANSWERED_AFTER_MS);
     let mut sum = Swept { executions: 0, ledger: 0, more: true };

@@ -1,7 +1,7 @@
-//! Who may use the API: access keys and their secrets, and the signature that shows that somebody has one.
+//! Who may use the API: access keys with their secrets, and the signatures made with them.
 //!
-//! A head is looked at before the body is read, and says already whose key it is. Where it also tells the body's hash,
-//! the whole signature is checked by it.
+//! The head is checked before the body is read: it names the access key. Where it also has the body's hash,
+//! the whole signature is checked then.
 
 use crate::sfn::{ApiError, Code};
 use axum::http::{HeaderMap, header};
@@ -14,19 +14,19 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default)]
 pub struct AccessKeys(pub BTreeMap<String, Secret>);
 
-/// What a request must show.
+/// What a request must be signed with.
 #[derive(Debug)]
 pub struct Keyring {
-    /// None at all: this machine is trusted, and signatures are not looked at.
+    /// `None`: this machine is trusted, and signatures are ignored.
     pub keys: AccessKeys,
-    /// The region that signatures are made for.
+    /// The region of signatures.
     pub region: String,
 }
 
-/// The name that clients of Step Functions sign for.
+/// The service name in signatures.
 const SERVICE: &str = "states";
 
-/// A request, as far as its signature goes.
+/// The parts of a request that its signature covers.
 pub(super) struct Shown<'a> {
     pub(super) method: &'a str,
     pub(super) path: &'a str,
@@ -38,13 +38,13 @@ pub(super) struct Shown<'a> {
 }
 
 impl Keyring {
-    /// Whether anybody is asked.
+    /// Whether a signature is required.
     pub fn asks(&self) -> bool {
         !self.keys.0.is_empty()
     }
 
-    /// Refuses by the head alone, before anything is taken: who names none of the keys and, where the head tells the
-    /// body's hash, who has not signed it.
+    /// Checks the head before the body is read: refuses unknown access keys and, where the head has the
+    /// body's hash, wrong signatures.
     pub(super) fn admit(&self, shown: &Shown) -> Result<(), ApiError> {
         if !self.asks() {
             return Ok(());
@@ -58,7 +58,7 @@ impl Keyring {
         }
     }
 
-    /// Refuses what is not signed by one of the keys.
+    /// Refuses a request that is not signed with one of the keys.
     pub(super) fn check(&self, shown: &Shown) -> Result<(), ApiError> {
         if !self.asks() {
             return Ok(());
@@ -77,7 +77,7 @@ impl Keyring {
         }
     }
 
-    /// Whether somebody shows an access key and its secret as a name and a password, as collectors of metrics can.
+    /// Whether the request has an access key and its secret as Basic credentials, as collectors of metrics send them.
     pub(super) fn has_password(&self, headers: &HeaderMap) -> bool {
         let pair = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         let pair = pair.and_then(|value| STANDARD.decode(value.strip_prefix("Basic ")?.trim()).ok());
@@ -87,7 +87,7 @@ impl Keyring {
         }) else {
             return false;
         };
-        // How far two hashes are alike says nothing about what was hashed.
+        // Comparing hashes leaks nothing about the secret.
         self.keys.0.get(id).is_some_and(|secret| sha256(secret.reveal().as_bytes()) == sha256(password))
     }
 
@@ -96,7 +96,7 @@ impl Keyring {
     }
 }
 
-/// The hash of the body, as the head tells it.
+/// The body's hash in the head.
 fn told_hash(headers: &HeaderMap) -> Option<[u8; 32]> {
     let told = headers.get("x-amz-content-sha256")?.to_str().ok().filter(|told| told.is_ascii())?;
     let mut hash = [0; 32];
@@ -109,7 +109,6 @@ fn told_hash(headers: &HeaderMap) -> Option<[u8; 32]> {
     Some(hash)
 }
 
-/// Headers as text.
 fn texts(headers: &HeaderMap) -> Result<Vec<(&str, &str)>, ApiError> {
     let mut texts = Vec::with_capacity(headers.len());
     for (name, value) in headers {

@@ -1,7 +1,7 @@
-//! Bodies of requests, as they come in: bounded in size, in time, and in how many bytes are in hand at once.
+//! Bodies of requests: bounded in size, in time, and in bytes at once.
 //!
-//! Room is taken before a body is read, for as many bytes as its client says it has. Small, middling and large bodies
-//! have room of their own, so that those who bring much keep nobody from asking little.
+//! Room is reserved before a body is read, for its `Content-Length`. Small, middling and large bodies
+//! have room of their own, so that large bodies do not delay small ones.
 
 use crate::places::{Place, Places};
 use crate::sfn::{ApiError, Code, is_large};
@@ -11,25 +11,22 @@ use std::pin::pin;
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// AWS's bound on a request.
+/// AWS's bound.
 pub(super) const STRICT_BODY_MAX: usize = 1 << 20;
 /// Ours: a payload of 64 MiB with every second character escaped.
 pub(super) const BODY_MAX: usize = 128 << 20;
 /// A body that is neither small nor large.
 const MIDDLE: usize = 1 << 20;
-/// How many bytes of each kind are in hand at once.
+/// How many bytes of each kind are read at once.
 const SMALL_ROOM: usize = 64 << 20;
 const MIDDLE_ROOM: usize = 128 << 20;
 const LARGE_ROOM: usize = 256 << 20;
-/// How many may wait for room, of each kind.
+/// How many requests of each kind may wait for room.
 const WAITING_MAX: usize = 1_024;
-/// How long one waits for room.
 const ROOM_FOR: Duration = Duration::from_secs(30);
-/// How long a client may take for its body.
 const BODY_FOR: Duration = Duration::from_mins(1);
-/// How long it may pause in it.
 const PAUSE_FOR: Duration = Duration::from_secs(10);
-/// Room is counted in these.
+/// The unit of room.
 const UNIT: usize = 1 << 10;
 
 /// Room for bodies, by their size.
@@ -51,8 +48,8 @@ fn units(bytes: usize) -> u32 {
 }
 
 impl Bodies {
-    /// Reads a body of at most so many bytes, and gives the room that it takes. One whose size nobody tells may have
-    /// all of them.
+    /// Reads a body of at most `most` bytes, and returns it with its room. Without a `Content-Length` room for
+    /// all of them is reserved.
     pub(super) async fn read<B>(
         &self,
         body: B,
@@ -103,7 +100,7 @@ where
             Some(Err(error)) if error.is::<LengthLimitError>() => return Err(too_large(most)),
             Some(Err(error)) => return Err(ApiError::new(Code::SerializationException, error.to_string())),
         };
-        // Most bodies come in one piece, which needs no copy.
+        // Most bodies are one frame, which needs no copy.
         if first.is_empty() && rest.is_empty() {
             first = data;
             continue;

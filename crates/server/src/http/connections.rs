@@ -1,8 +1,8 @@
-//! How many connections there are, in all and from one address.
+//! Bounds on connections, in all and per address.
 //!
-//! Each takes a file, and so do the store and every call that goes out. So connections get a half of the files that
-//! the process may open, and one address a half of that. Where there is no place for a new one, the oldest that is not
-//! in the middle of an answer goes: it is idle, or has not said what it wants.
+//! Each takes a file, and so do the store and every outgoing call. So connections get half of the files that
+//! the process may open, and one address half of that. Where there is no place for a new one, the oldest that is not
+//! being answered is closed: it is idle, or has not sent its request.
 
 use super::patience::Progress;
 use crate::seldom::Seldom;
@@ -11,9 +11,9 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// The most, however many files there are. Those of workers that wait for tasks are among them.
+/// The most, however many files there are. Polling workers count too.
 const CONNECTIONS_MAX: usize = 50_000;
-/// The fewest: with less nothing works.
+/// The fewest that make sense.
 const CONNECTIONS_MIN: usize = 16;
 
 /// Places for connections.
@@ -31,7 +31,7 @@ struct Seats {
     by_address: HashMap<IpAddr, BTreeMap<u64, Arc<Seat>>>,
 }
 
-/// What is known of a connection.
+/// One connection.
 #[derive(Default)]
 pub(super) struct Seat {
     pub(super) progress: Progress,
@@ -39,13 +39,13 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    /// Waits until somebody else needs the place.
+    /// Waits until another connection needs the place.
     pub(super) async fn is_needed(&self) {
         self.leave.notified().await;
     }
 }
 
-/// A connection's place, until it ends.
+/// A connection's place, until this is dropped.
 pub(super) struct Taken {
     connections: Arc<Connections>,
     address: IpAddr,
@@ -64,7 +64,7 @@ impl Connections {
         Self { most, of_one_max: most / 2, seats: Mutex::default() }
     }
 
-    /// A place for a connection from there. `None`: all who might make room are being answered.
+    /// A place for a connection from an address. `None`: all that could make room are being answered.
     pub(super) fn take(self: &Arc<Self>, address: IpAddr) -> Option<Taken> {
         static LINE: Seldom = Seldom::new();
         let whose = neighbourhood(address);
@@ -97,7 +97,7 @@ impl Seats {
         self.by_address.iter().max_by_key(|(_, seats)| seats.len()).map(|(address, _)| *address)
     }
 
-    /// Sends away the oldest of an address that is not being answered.
+    /// Closes the oldest connection of an address that is not being answered.
     fn make_room(&mut self, address: IpAddr) -> bool {
         let Some(seats) = self.by_address.get(&address) else { return false };
         let resting = seats.iter().find(|(_, seat)| seat.progress.is_between());
@@ -126,7 +126,7 @@ impl Drop for Taken {
     }
 }
 
-/// Whoever has an address of version 6 has a whole network of them.
+/// One client of IPv6 has a whole /64 network.
 fn neighbourhood(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => address.into(),

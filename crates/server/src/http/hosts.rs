@@ -1,25 +1,24 @@
-//! The names under which the server is asked.
+//! The names that requests may put into `Host`.
 //!
-//! A page in a browser may let its own name lead to 127.0.0.1 and then ask there as if it asked itself: the browser
-//! sees no other origin. But it still says the page's name in `Host`. So only names that are known to lead here are
-//! answered under: addresses, which nobody else can own, `localhost`, and those that are configured.
+//! DNS rebinding: a page in a browser may let its own name resolve to 127.0.0.1 and then send requests there. The
+//! browser sees no other origin, but it still sends the page's name in `Host`. So only known names are accepted:
+//! addresses, which nobody else can own, `localhost`, and those that are configured.
 
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Uri, header};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-/// Names that are answered under.
+/// The accepted names.
 #[derive(Clone, Debug, Default)]
 pub struct Hosts(BTreeSet<String>);
 
 impl Hosts {
-    /// With these names beside those of this machine.
     pub fn new(names: impl IntoIterator<Item = String>) -> Self {
         Self(names.into_iter().map(|name| name.trim_end_matches('.').to_ascii_lowercase()).collect())
     }
 
-    /// The name that a request goes to which is none of ours. No browser leaves it out, so a request without one is taken.
+    /// The `Host` of a request that is not accepted. Browsers always send one, so a request without it is accepted.
     pub(super) fn stranger<'r>(&self, uri: &'r Uri, headers: &'r HeaderMap) -> Option<&'r str> {
         let named = headers.get_all(header::HOST).iter().map(|host| host.to_str().unwrap_or("?"));
         let mut hosts = uri.authority().map(Authority::as_str).into_iter().chain(named);
@@ -29,7 +28,7 @@ impl Hosts {
     fn knows(&self, host: &str) -> bool {
         let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
         let name = without_port(host).trim_end_matches('.').to_ascii_lowercase();
-        // SDKs put these before the name that they were given.
+        // SDKs put these in front of the endpoint's name.
         let plain = name.strip_prefix("sync-").unwrap_or(&name);
         let plain = plain.strip_prefix("states.").unwrap_or(plain);
         [&*name, name.strip_prefix("sync-").unwrap_or(&name), plain]
@@ -46,7 +45,7 @@ impl Hosts {
 
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
-        // What follows the last colon of a bare address of version 6 is no port.
+        // A bare IPv6 address has colons and no port.
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !is_bare_v6(name) => name,
         _ => host,
     }

@@ -1,7 +1,7 @@
-//! A connection's stream, for two: who serves it, and who looks whether its client is still there.
+//! A connection's stream that also notices when its client hangs up.
 //!
-//! While an answer is being made, nothing is read that came after its request, so that a client which sent more and then
-//! hung up would not be missed. The system knows.
+//! While an answer is being made, nothing after its request is read, so that a client which sent more and then
+//! hung up would not be noticed. The system knows.
 
 use std::io;
 use std::pin::Pin;
@@ -12,9 +12,9 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-/// How often one looks.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
+/// The stream, shared by the side that serves it and the side that watches it.
 #[derive(Clone)]
 pub(super) struct Line(Arc<TcpStream>);
 
@@ -23,7 +23,7 @@ impl Line {
         Self(Arc::new(stream))
     }
 
-    /// Waits until the client has hung up, though something of what it sent may not have been read.
+    /// Waits until the client has hung up, even if bytes that it sent are unread.
     pub(super) async fn is_hung_up(&self) {
         loop {
             sleep(LOOK_EVERY).await;
@@ -62,7 +62,7 @@ impl AsyncRead for Line {
             let tried = self.0.try_io(Interest::READABLE, || {
                 let count = self.0.try_read_buf(buffer)?;
                 read = Some(count);
-                // That was all there is. The system will tell of more, so it need not be asked again for nothing.
+                // The buffer was filled partly: nothing more is there now, so the next read would be in vain.
                 if (1..room).contains(&count) { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
             });
             match tried {

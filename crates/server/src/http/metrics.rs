@@ -1,4 +1,4 @@
-//! The numbers, as Prometheus reads them. docs/operating.md lists them; a test holds the two together.
+//! Metrics in Prometheus's text format. A test compares them with docs/operating.md.
 
 use super::Health;
 use crate::sfn::{Api, Went};
@@ -8,7 +8,7 @@ use perdura_store::Totals;
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
-/// All of them at one moment.
+/// All metrics at one moment.
 pub(super) struct Numbers {
     reading: Reading,
     stuck: u64,
@@ -35,7 +35,7 @@ impl Numbers {
     }
 }
 
-/// What the totals count, in their order.
+/// The help texts of the totals, in their order.
 const TOTALS: [(&str, &str); 11] = [
     ("executions_started", "Executions that began."),
     ("executions_succeeded", "Executions that ended well."),
@@ -107,7 +107,7 @@ impl Page {
         self.line(format_args!("{name} {value}"));
     }
 
-    /// How long commits take. Of the fine buckets, the whole powers of two are told.
+    /// How long commits take. Of the fine buckets, only whole powers of two are shown.
     fn commits(&mut self, reading: &Reading) {
         let name = "perdura_commit_seconds";
         self.head(name, "histogram", "How long a commit took.");

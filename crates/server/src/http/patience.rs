@@ -1,8 +1,8 @@
-//! A connection whose client may be slow, but not for ever.
+//! Timeouts of a connection with a slow client.
 //!
-//! The head of a request has to come within seconds of its first byte, and of a connection that was just made at once.
-//! Between two requests a connection may rest for longer; that, and the time for bodies, is kept elsewhere. A client
-//! that does not take its answer is not waited for either.
+//! The head of a request has to come within seconds of its first byte, or of the connection's start.
+//! Between two requests a connection may be idle for longer; that, and the time for bodies, is bounded elsewhere. A
+//! client that does not read its answer is cut off too.
 
 use std::io;
 use std::pin::Pin;
@@ -15,15 +15,15 @@ use tokio::time::{Sleep, sleep};
 
 /// How long a client may take for the head of its request.
 const HEAD_FOR: Duration = Duration::from_secs(5);
-/// How long a client may take nothing of its answer.
+/// How long a client may read nothing of its answer.
 const WRITE_FOR: Duration = Duration::from_secs(30);
 
-/// How many requests have begun to be answered on a connection, and how many were: odd while one is.
+/// Counts starts and ends of answers on a connection: odd while one is being made.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Progress(Arc<AtomicU64>);
 
 impl Progress {
-    /// A request has come, or was answered.
+    /// A request began or was answered.
     pub(super) fn step(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -33,17 +33,17 @@ impl Progress {
         self.between().is_some()
     }
 
-    /// How far it is, unless a request is being answered.
+    /// The count, unless a request is being answered.
     fn between(&self) -> Option<u64> {
         Some(self.0.load(Ordering::Relaxed)).filter(|steps| steps % 2 == 0)
     }
 }
 
-/// A stream with bounded patience.
+/// A stream with these timeouts.
 pub(super) struct Patient<S> {
     stream: S,
     progress: Progress,
-    /// The steps after which the head began that is on its way.
+    /// The count at which the current head began.
     head_after: Option<u64>,
     head: Option<Pin<Box<Sleep>>>,
     write: Option<Pin<Box<Sleep>>>,
@@ -54,7 +54,7 @@ impl<S> Patient<S> {
         Self { stream, progress, head_after: Some(0), head: None, write: None }
     }
 
-    /// Whether a head is on its way that takes too long.
+    /// Whether the current head takes too long.
     fn lose_patience(&mut self, context: &mut Context<'_>) -> bool {
         let between = self.progress.between();
         if between.is_none() || self.head_after != between {
@@ -65,7 +65,7 @@ impl<S> Patient<S> {
         head.as_mut().poll(context).is_ready()
     }
 
-    /// What came of writing, or that it takes too long.
+    /// The result of a write, or a timeout.
     fn written<T>(&mut self, context: &mut Context<'_>, done: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if done.is_ready() {
             self.write = None;

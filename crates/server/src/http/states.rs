@@ -1,4 +1,4 @@
-//! AWS JSON 1.0: a request of the Step Functions API as HTTP brings it.
+//! AWS JSON 1.0: the Step Functions API over HTTP.
 
 use super::access::{Keyring, Shown};
 use super::bodies::{BODY_MAX, Bodies, STRICT_BODY_MAX};
@@ -18,18 +18,17 @@ use uuid::Uuid;
 
 /// The header of the action.
 const TARGET: &str = "x-amz-target";
-/// What it begins with.
 const TARGET_PREFIX: &str = "AWSStepFunctions.";
-/// Both are the same for this service.
+/// The service treats both alike.
 const CONTENT_TYPES: [&str; 2] = ["application/x-amz-json-1.0", "application/x-amz-json-1.1"];
-/// How many kibibytes of large answers are in hand at once, until their clients have taken them.
+/// How many kibibytes of large answers may wait for their clients to read them.
 const ANSWERS_KIB: u32 = 256 << 10;
-/// How many questions may wait for that with their answers in hand.
+/// How many answers to reads may wait for that room.
 const ANSWERS_WAITING_MAX: usize = 16;
-/// After how many seconds to come again.
+/// Seconds.
 const RETRY_AFTER: &str = "1";
 
-/// What a request of the API needs.
+/// The API, and room for its bodies and answers.
 pub(super) struct States {
     pub(super) api: Api,
     bodies: Bodies,
@@ -42,7 +41,7 @@ impl States {
         Self { api, bodies: Bodies::default(), answers }
     }
 
-    /// Answers one request; whatever it is, in the service's own way.
+    /// Answers a request in the service's format, whatever it is.
     pub(super) async fn answer(&self, keys: &Keyring, request: Request<Incoming>) -> Response {
         let is_question = action(request.headers()).is_some_and(only_asks);
         let told = match self.carry_out(keys, request).await {
@@ -56,7 +55,7 @@ impl States {
         }
     }
 
-    /// Refuses a request that was not looked at.
+    /// Refuses a request unread.
     pub(super) fn refuse(&self, error: &ApiError) -> Response {
         refuse(error, self.api.moment().entropy)
     }
@@ -65,7 +64,7 @@ impl States {
         let (head, body) = request.into_parts();
         let headers = &head.headers;
         if !keys.asks() && headers.contains_key(header::ORIGIN) {
-            // A page from anywhere, opened on this machine, could do all that a program here can.
+            // Otherwise any page opened on this machine could do all that a program here can.
             let what = "requests from pages in a browser need access keys: set serve.access_key_file";
             return Err(ApiError::new(Code::MissingAuthenticationTokenException, what));
         }
@@ -99,8 +98,8 @@ impl States {
         self.api.call(action, body, Some(room)).await
     }
 
-    /// An answer as it goes out. A large one is printed where that holds up nobody, and holds its room until its client
-    /// has it.
+    /// The body of an answer. A large one is printed on another thread, and holds its room until its client
+    /// has read it.
     async fn print(&self, answer: Value, is_question: bool) -> Result<Body, ApiError> {
         let bytes = weight(&answer);
         if !is_large(bytes) {
@@ -113,7 +112,7 @@ impl States {
     }
 }
 
-/// About how many bytes a value has when it is printed.
+/// About how many bytes a value has as text.
 fn weight(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,

@@ -11,7 +11,7 @@ use std::pin::Pin;
 /// An action.
 pub(super) struct Action {
     pub(super) name: &'static str,
-    /// It changes nothing, so that a client may well call it again.
+    /// It only reads, so that a client may call it again.
     pub(super) only_asks: bool,
     pub(super) carry_out: CarryOut,
     pub(super) members: &'static [Member],
@@ -26,7 +26,7 @@ pub(super) fn find(name: &str) -> Result<&'static Action, ApiError> {
     Ok(&ACTIONS[at])
 }
 
-/// Where an action stands in the table.
+/// The index of an action in the table.
 pub(super) fn place(name: &str) -> Option<usize> {
     ACTIONS.binary_search_by(|action| action.name.cmp(name)).ok()
 }
@@ -154,7 +154,7 @@ macro_rules! reads {
     };
 }
 
-/// A function that takes the request, and lets go of it before it waits.
+/// A function that takes the request, and drops it before it waits.
 macro_rules! takes {
     ($function:path) => {
         |api, asked| Box::pin($function(api, asked))

@@ -22,7 +22,7 @@ use std::time::Duration;
 /// How long a worker waits for a task before it has to ask again.
 const POLL_FOR: Duration = Duration::from_mins(1);
 
-/// What is kept of an activity.
+/// What is stored of an activity.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Activity {
@@ -35,7 +35,7 @@ pub(super) struct Activity {
 
 impl Activity {
     fn read(entry: &Registered) -> Result<Self, ApiError> {
-        // The command line registers activities with nothing in them.
+        // The command line creates activities with an empty body.
         if entry.body.is_empty() {
             return Ok(Self::default());
         }
@@ -54,7 +54,7 @@ impl Activity {
 }
 
 fn unreadable(name: &str, error: &dyn std::fmt::Display) -> ApiError {
-    ApiError::unavailable(format!("what is kept of the activity {name} cannot be read: {error}"))
+    ApiError::unavailable(format!("the activity {name} cannot be read: {error}"))
 }
 
 pub(super) async fn create(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
@@ -131,7 +131,7 @@ pub(super) async fn list(api: &Api, request: Requested<'_>) -> Result<Value, Api
     Ok(pages.answer("activities", shown.collect(), next))
 }
 
-/// Waits for a task, a minute at most. Whoever hangs up wants none any more, and the next worker gets it.
+/// Waits for a task, a minute at most. If the worker hangs up, the next one gets the task.
 pub(super) async fn get_task(api: &Api, asked: Asked) -> Result<Value, ApiError> {
     let request = asked.requested();
     let arn = request.required("activityArn");
@@ -152,7 +152,7 @@ pub(super) async fn get_task(api: &Api, asked: Asked) -> Result<Value, ApiError>
     }
 }
 
-/// A worker's place among those who wait; it is given back when the worker goes.
+/// A polling worker. It counts in the quota until this is dropped.
 struct Poller<'a> {
     api: &'a Api,
     activity: Arc<str>,
@@ -201,7 +201,7 @@ pub(super) async fn fail(api: &Api, request: Requested<'_>) -> Result<Value, Api
     let token = token(request)?;
     let text = |name: &str| request.text(name).map(Arc::from);
     let fault = Fault { error: text("error"), cause: text("cause") };
-    // The error may come after the deed; those by which a worker says no are listed at its destination.
+    // The worker may have acted before it failed. Errors that are refusals are listed at the destination.
     answer(api, token, Outcome::Failed { fault, certainty: Certainty::Ambiguous }).await
 }
 
@@ -241,7 +241,7 @@ fn name_of(api: &Api, arn: &str) -> Result<String, ApiError> {
 }
 
 impl Api {
-    /// An activity, and since when it is there.
+    /// An activity, and when it was created.
     pub(super) async fn activity(&self, name: String) -> Result<Option<(Timestamp, Activity)>, ApiError> {
         self.reading(move |api| {
             let found = api.0.door.read(|reader| reader.registered_one(Registry::Activity, &name))?;
@@ -250,7 +250,7 @@ impl Api {
         .await
     }
 
-    /// Changes what is kept of an activity; `false`: there is none of this name.
+    /// Changes an activity; `false`: there is none of this name.
     pub(super) fn change_activity(
         &self,
         name: &str,

@@ -1,25 +1,23 @@
-//! How often each action was called, and how that went.
+//! Calls by action and result, for metrics.
 
 use super::actions::{ACTIONS, place};
 use super::error::ApiError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How a call went.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Went {
-    /// It was carried out.
     Done,
-    /// It was refused: whoever called has to do something about it.
+    /// The caller has to change something.
     Refused,
-    /// It could not be carried out at the moment.
+    /// The same call may succeed later.
     Unavailable,
 }
 
 impl Went {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Done, Self::Refused, Self::Unavailable];
 
-    /// As metrics say it.
+    /// As metrics spell it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -37,7 +35,7 @@ impl Went {
     }
 }
 
-/// Counts by action, in the order of the model, and by how it went.
+/// Counts by action, in the order of the table, and by result.
 pub(super) struct Calls([[AtomicU64; 3]; ACTIONS.len()]);
 
 impl Default for Calls {
@@ -53,7 +51,7 @@ impl Calls {
         }
     }
 
-    /// What was called at all.
+    /// The counts that are not zero.
     pub(super) fn counts(&self) -> Vec<(&'static str, Went, u64)> {
         let all = ACTIONS.iter().zip(&self.0).flat_map(|(action, counts)| {
             Went::ALL

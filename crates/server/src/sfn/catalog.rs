@@ -1,7 +1,7 @@
-//! Machines as they stand, close at hand.
+//! A cache of machines: head, card and current revision.
 //!
-//! A start asks for its machine and must not wait for the disk. So what was read is kept, for as long as no machine
-//! changes: all changes go through the door, which counts them.
+//! A start needs its machine and must not wait for the disk. So machines that were read are cached until some machine
+//! changes: all changes go through the runtime's door, which counts them.
 
 use super::Api;
 use super::error::{ApiError, Code};
@@ -13,21 +13,20 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use uuid::{Uuid, uuid};
 
-/// How many machines are kept at hand.
 const KNOWN_MAX: usize = 4_096;
-/// How many bytes of their definitions and cards.
+/// The most bytes of their definitions and cards.
 const KNOWN_BYTES_MAX: usize = 64 << 20;
-/// How often a change is decided anew because somebody else was faster.
+/// How often a change is decided again because another change came first.
 const TRIES_MAX: usize = 100;
-/// The ids of revisions are names in it.
+/// The namespace of the ids of revisions.
 const REVISIONS: Uuid = uuid!("5d0f2a0e-6c0b-4a52-9a86-6d6c3a1f7f0e");
 
-/// A machine as it stands.
+/// A machine as it is stored.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) head: Head,
     pub(super) card: Card,
-    /// The revision that counts.
+    /// The current revision.
     pub(super) record: MachineRecord,
 }
 
@@ -39,7 +38,7 @@ impl Entry {
         Ok(Self { head, card, record })
     }
 
-    /// The id of a revision; the one that the machine was created with has none.
+    /// The id of a revision; the first one of a machine has none.
     pub(super) fn revision_id(&self, revision: RevisionId) -> Option<String> {
         if self.card.first == Some(revision) {
             return None;
@@ -48,7 +47,7 @@ impl Entry {
         Some(Uuid::new_v5(&REVISIONS, format!("{name}:{created_at}:{}", revision.0).as_bytes()).to_string())
     }
 
-    /// About how much memory it takes: its card stands in it twice, as text and read.
+    /// About how much memory it takes: the card is in it twice, as text and parsed.
     fn bytes(&self) -> usize {
         let settings = self.record.settings.as_ref().map_or(0, |settings| settings.len());
         self.record.definition.len() + settings + 2 * self.head.card.len()
@@ -59,7 +58,7 @@ impl Entry {
     }
 }
 
-/// Machines by name, and how many changes there had been before they were read.
+/// Machines by name, and the number of changes before they were read.
 #[derive(Default)]
 struct Known {
     changes: u64,
@@ -67,7 +66,7 @@ struct Known {
     bytes: usize,
 }
 
-/// What was read.
+/// The cache.
 #[derive(Default)]
 pub(super) struct Catalog {
     known: RwLock<Known>,
@@ -94,23 +93,23 @@ impl Catalog {
 
 /// A change of a machine.
 pub(super) struct Change {
-    /// A definition that counts from now on.
+    /// A new current definition.
     pub(super) revision: Option<(NewRevision, Arc<Machine>)>,
-    /// What its card says, given the revision that counts then; none: the machine goes.
+    /// The new card, given the revision that is current then; `None`: the machine is deleted.
     pub(super) card: Box<dyn Fn(RevisionId) -> Option<Card>>,
 }
 
 impl Change {
-    /// Of the card alone.
+    /// A change of the card alone.
     pub(super) fn card(card: Card) -> Self {
         Self { revision: None, card: Box::new(move |_| Some(card.clone())) }
     }
 }
 
 impl Api {
-    /// A machine as it stands; none of this name is an answer too.
+    /// A machine, from the cache or from the store.
     pub(super) async fn machine(&self, name: &str) -> Result<Option<Arc<Entry>>, ApiError> {
-        // Counted before the reading: what changes meanwhile makes this out of date at once.
+        // Read the counter first: a change during the read makes this entry out of date.
         let changes = self.0.door.machine_changes();
         if let Some(entry) = self.0.catalog.get(name, changes) {
             return Ok(Some(entry));
@@ -124,7 +123,7 @@ impl Api {
         Ok(entry)
     }
 
-    /// A machine as the store has it. It waits for the disk.
+    /// A machine from the store. Blocks on the disk.
     pub(super) fn look(&self, name: &str) -> Result<Option<Entry>, ApiError> {
         let found = self.0.door.read(|reader| {
             let Some(head) = reader.head(name)? else { return Ok(None) };
@@ -134,8 +133,8 @@ impl Api {
         found.map(|(head, record)| Entry::read(head, record)).transpose()
     }
 
-    /// Changes a machine as `decide` says of what it is shown; `None` from it: nothing is to be changed. It waits for
-    /// the disk, and answers with the machine as this change has left it, whatever others have made of it since.
+    /// Changes a machine as `decide` says; if that returns `None`, nothing changes. Blocks on the disk, and
+    /// returns the machine as this change left it, whatever other changes followed.
     pub(super) fn change(
         &self,
         name: &Arc<str>,
@@ -211,7 +210,7 @@ mod tests {
         catalog.put("m".into(), entry("m", 1), 1);
         assert!(catalog.get("m", 1).is_some() && catalog.get("m", 2).is_none());
         catalog.put("n".into(), entry("n", 1), 2);
-        // One who was slow puts what was read before.
+        // A slow reader puts what it read before the change.
         catalog.put("m".into(), entry("m", 1), 1);
         assert!(catalog.get("m", 2).is_none());
     }

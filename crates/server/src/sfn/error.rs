@@ -11,9 +11,7 @@ use perdura_store::{CommitError, Failure};
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}: {message}", code.name())]
 pub struct ApiError {
-    /// What AWS calls it.
     pub code: Code,
-    /// For people.
     pub message: String,
     /// Further members: `reason`, `resourceName`, `kmsKeyState`.
     pub members: Vec<(&'static str, String)>,
@@ -27,12 +25,12 @@ macro_rules! codes {
         pub enum Code { $($(#[$doc])* $name),* }
 
         impl Code {
-            /// As `__type` says it.
+            /// The value of `__type`.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name)),* }
             }
 
-            /// The HTTP status that it comes with.
+            /// The HTTP status.
             pub fn status(self) -> u16 {
                 match self { $(Self::$name => $status),* }
             }
@@ -89,12 +87,11 @@ codes! {
 }
 
 impl ApiError {
-    /// With a code and AWS's words.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), members: Vec::new() }
     }
 
-    /// A `ValidationException`, which may have a reason that programs read.
+    /// A `ValidationException`.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(Code::ValidationException, message)
     }
@@ -130,12 +127,12 @@ impl ApiError {
         Self::new(Code::ActivityDoesNotExist, format!("Activity Does Not Exist: '{arn}'"))
     }
 
-    /// Something that is neither machine nor execution.
+    /// The error for what is neither a machine nor an execution.
     pub(super) fn no_resource(arn: &str) -> Self {
         Self::new(Code::ResourceNotFound, format!("Resource not found: '{arn}'")).with("resourceName", arn)
     }
 
-    /// An alias, or a version that an alias should lead to.
+    /// The error for an alias, or a version that an alias should lead to.
     pub(super) fn no_alias() -> Self {
         Self::new(Code::ResourceNotFound, "Request references a resource that does not exist.")
     }
@@ -147,17 +144,16 @@ impl ApiError {
         )
     }
 
-    /// As many executions run as may.
     pub(super) fn too_many_run(most: u64) -> Self {
         Self::new(Code::ExecutionLimitExceeded, format!("Execution Limit Exceeded: '{most}'"))
     }
 
-    /// The node cannot do it now. A client waits and asks again: SDKs do so by themselves.
+    /// The node cannot do it now. SDKs retry by themselves.
     pub(super) fn unavailable(why: impl std::fmt::Display) -> Self {
         Self::new(Code::ServiceUnavailable, why.to_string())
     }
 
-    /// Whether the same request may be carried out when it comes again a little later.
+    /// Whether the same request may succeed a little later.
     pub fn is_passing(&self) -> bool {
         matches!(self.code, Code::ServiceUnavailable | Code::ThrottlingException)
     }
@@ -181,7 +177,6 @@ impl From<Failure> for ApiError {
     }
 }
 
-/// AWS's words.
 impl From<CardError> for ApiError {
     fn from(error: CardError) -> Self {
         match error {
@@ -230,7 +225,7 @@ impl From<CommitError> for ApiError {
     }
 }
 
-/// A store that fails fails all who ask.
+/// Logged seldom: a store that fails fails every call.
 fn not_carried_out(error: &dyn std::fmt::Display) {
     static LINE: Seldom = Seldom::new();
     if let Some(left_out) = LINE.turn() {
@@ -238,7 +233,7 @@ fn not_carried_out(error: &dyn std::fmt::Display) {
     }
 }
 
-/// SDKs wait and ask again.
+/// SDKs retry it.
 impl From<Crowded> for ApiError {
     fn from(crowded: Crowded) -> Self {
         Self::new(Code::ThrottlingException, crowded.to_string())

@@ -15,16 +15,16 @@ use perdura_runtime::card::Unstartable;
 use perdura_runtime::{Ending, Start, StartError, Started, Via};
 use std::sync::Arc;
 
-/// What AWS bills by.
+/// AWS bills in units of this memory.
 const BILLED_MEMORY_MB: u64 = 64;
-/// In steps of this many milliseconds.
+/// AWS bills in steps of this many milliseconds.
 const BILLED_MS: i64 = 100;
 
 pub(super) async fn start(api: &Api, asked: Asked) -> Result<Value, ApiError> {
     let changes = api.0.door.machine_changes();
     let (start, entry, arn) = prepare(api, asked.requested(), None).await?;
     let machine = asked.requested().required("stateMachineArn").to_owned();
-    // A large input is the request's until the node has taken it.
+    // A large input counts as the request's until the node has taken it.
     let room = asked.into_room();
     let started = api.0.door.start(start).await.map_err(|error| not_started(error, &arn))?;
     drop(room);
@@ -32,20 +32,20 @@ pub(super) async fn start(api: &Api, asked: Asked) -> Result<Value, ApiError> {
         tracing::debug!(execution = %started.execution, "started");
     }
     if api.0.door.machine_changes() != changes && is_gone(api, &entry).await? {
-        // Its machine was deleted before it was there to be seen: it ends as the others did.
+        // The machine was deleted before this execution was listed: it is stopped like the others.
         api.0.door.input(started.execution, Input::Stop { fault: Fault::default() }).await?;
         return Err(deleting(&machine));
     }
     Ok(object! {"executionArn" => started.arn, "startDate" => seconds(started.at)})
 }
 
-/// Whether a machine is being deleted, or was, since it was looked at.
+/// Whether a machine was deleted, or is being deleted, since it was read.
 async fn is_gone(api: &Api, seen: &Entry) -> Result<bool, ApiError> {
     let now = api.machine(&seen.head.name).await?;
     Ok(now.is_none_or(|now| now.card.deleting || now.head.created_at != seen.head.created_at))
 }
 
-/// Starts an Express execution and waits for its end, well or not.
+/// Starts an Express execution and waits for its end.
 pub(super) async fn start_sync(api: &Api, asked: Asked) -> Result<Value, ApiError> {
     let request = asked.requested();
     let (start, entry, arn) = prepare(api, request, Some(MachineType::Express)).await?;
@@ -54,7 +54,7 @@ pub(super) async fn start_sync(api: &Api, asked: Asked) -> Result<Value, ApiErro
     let input = start.input.clone();
     let room = asked.into_room();
     let begun = api.0.door.begin(start).await.map_err(|error| not_started(error, &arn))?;
-    // From here on only the execution is waited for, and whoever hangs up leaves nothing behind but that.
+    // From here on this only waits for the execution: a client that hangs up leaves nothing else behind.
     drop(room);
     let (Started { execution, arn, .. }, ending) = begun;
     let Ending { status, output, fault, started_at, ended_at } = ending.await?;
@@ -64,7 +64,7 @@ pub(super) async fn start_sync(api: &Api, asked: Asked) -> Result<Value, ApiErro
         "name" => name.unwrap_or_else(|| execution.to_string()),
         "startDate" => seconds(started_at),
         "stopDate" => seconds(ended_at),
-        // A synchronous execution that somebody stops has failed, as far as its caller is concerned.
+        // The caller of a synchronous execution sees a stop as a failure.
         "status" => if status == Status::Aborted { "FAILED" } else { status.name() },
     };
     let took_ms = ended_at.0.saturating_sub(started_at.0).max(1);
@@ -78,7 +78,7 @@ pub(super) async fn start_sync(api: &Api, asked: Asked) -> Result<Value, ApiErro
     );
     insert_data(&mut shown, "input", Some(&input), with_data);
     insert_data(&mut shown, "output", output.as_ref(), with_data);
-    // Here AWS tells it also of an output that is not there.
+    // AWS gives these details also without an output.
     shown.insert("outputDetails", object! {"included" => with_data});
     if with_data {
         insert_fault(&mut shown, &fault);
@@ -89,7 +89,7 @@ pub(super) async fn start_sync(api: &Api, asked: Asked) -> Result<Value, ApiErro
     Ok(shown.into())
 }
 
-/// What is to be started, of which machine, and what its ARN would be.
+/// The start, its machine, and the ARN of an execution of this name.
 async fn prepare(
     api: &Api,
     request: Requested<'_>,
@@ -128,7 +128,7 @@ async fn prepare(
     Ok((Start { revision, name, shares_name, input, limits, arns, via }, entry, arn))
 }
 
-/// An input; none is an empty object.
+/// The input; without one, an empty object.
 fn input(text: Option<Arc<str>>, bytes_max: usize) -> Result<Payload, ApiError> {
     let text = text.unwrap_or_else(|| "{}".into());
     let wrong = |what: String| {
@@ -207,7 +207,7 @@ fn shown(execution: &Execution, with_data: bool) -> Map {
     shown
 }
 
-/// Whether it can be redriven, and by whom.
+/// Whether it can be redriven, alone or with its Map Run.
 fn insert_redrive(shown: &mut Map, execution: &Execution, is_child: bool) {
     shown.insert("redriveCount", u64::from(execution.redrives()));
     if let Some(redriven_at) = execution.redriven_at() {
@@ -230,7 +230,7 @@ fn insert_redrive(shown: &mut Map, execution: &Execution, is_child: bool) {
     }
 }
 
-/// A payload with its details; where only names and times are wanted, that it is left out.
+/// A payload with its details, or only the detail that it is left out.
 fn insert_data(shown: &mut Map, name: &'static str, payload: Option<&Payload>, with_data: bool) {
     let Some(payload) = payload else { return };
     if with_data {
@@ -248,7 +248,7 @@ fn insert_fault(shown: &mut Map, fault: &Fault) {
     }
 }
 
-/// Stops an execution. One that has ended stays as it ended, and AWS does not mind either.
+/// Stops an execution. As on AWS, stopping an ended one changes nothing and is no error.
 pub(super) async fn stop(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let arn = request.required("executionArn");
     let id = api.standard(arn).await?;

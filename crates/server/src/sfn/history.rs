@@ -10,12 +10,12 @@ use perdura_engine::{ExecutionId, Identity};
 use perdura_store::StoredTurn;
 use perdura_store::record::TurnBody;
 
-/// The most bytes of one page, roughly: AWS cuts long pages short as well.
+/// The most bytes of a page, roughly. AWS also cuts long pages short.
 const BYTES_MAX: usize = 4 << 20;
-/// Data of events, which can be left out.
+/// Members of events that `includeExecutionData` leaves out.
 const DATA: [&str; 3] = ["input", "output", "assignedVariables"];
 
-/// Where a page begins: at a Turn, after so many of its events.
+/// The start of a page: a Turn, after so many of its events.
 #[derive(Clone, Copy)]
 struct Cursor {
     turn: u64,
@@ -46,7 +46,7 @@ pub(super) async fn get(api: &Api, request: Requested<'_>) -> Result<Value, ApiE
     Ok(pages.answer("events", events, next.map(|place| format!("{}:{}", place.turn, place.skipped))))
 }
 
-/// What is read.
+/// The parameters of a read.
 struct Reading {
     id: ExecutionId,
     identity: Identity,
@@ -56,7 +56,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// A page from this place on, and where the next one begins.
+    /// The page that begins here, and where the next one begins.
     fn page(&self, api: &Api, from: Option<Cursor>) -> Result<(Vec<Value>, Option<Cursor>), ApiError> {
         let mut events = Vec::new();
         let mut bytes = 0;
@@ -90,7 +90,7 @@ impl Reading {
         }
     }
 
-    /// Turns from a place on, in the order in which they are read.
+    /// Turns from a cursor on, in reading order.
     fn turns(&self, api: &Api, from: Option<Cursor>) -> Result<Vec<StoredTurn>, ApiError> {
         let id = self.id;
         Ok(api.0.door.read(|reader| match (self.is_reverse, from) {

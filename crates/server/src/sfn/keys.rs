@@ -1,34 +1,33 @@
-//! Keys of KMS, which machines and activities may name for the encryption of their data.
+//! KMS keys that machines and activities name for the encryption of their data.
 //!
-//! Data is not encrypted with them: the configuration is kept and returned, so that a machine can move here and back.
-//! Where the configuration lists keys, only those may be named, and one that is said to be disabled, or out of reach,
-//! is answered for as KMS would: a program can be tried on that before AWS shows it to its users.
+//! Data is not encrypted with them: the configuration is stored and returned, so that a machine can move here and back.
+//! Where the configuration lists keys, only those may be named, and a key that is configured as disabled or denied
+//! fails as KMS would, so that a program's handling of it can be tested.
 
 use super::error::{ApiError, Code};
 use std::collections::BTreeMap;
 
-/// The keys that are known.
+/// The KMS keys that may be named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Keys {
-    /// By id, ARN or alias; none at all: every key may be named.
+    /// By id, ARN or alias; `None`: every key may be named.
     pub known: Option<BTreeMap<String, KeyState>>,
 }
 
-/// How a key stands.
+/// The state of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyState {
-    /// It can be used.
     Enabled,
-    /// It cannot, and `kmsKeyState` says why.
+    /// Unusable, and `kmsKeyState` says why.
     Unusable(&'static str),
-    /// Whoever asks may not use it.
+    /// The caller may not use it.
     Denied,
-    /// KMS is asked too often.
+    /// KMS throttles.
     Throttled,
 }
 
 impl KeyState {
-    /// As it is written in the configuration.
+    /// Parses the word of the configuration.
     pub fn read(word: &str) -> Option<Self> {
         Some(match word {
             "enabled" => Self::Enabled,
@@ -43,7 +42,7 @@ impl KeyState {
         })
     }
 
-    /// The words that can be read.
+    /// The words of the configuration.
     pub const WORDS: [&'static str; 8] = [
         "enabled",
         "disabled",
@@ -57,7 +56,7 @@ impl KeyState {
 }
 
 impl Keys {
-    /// Whether data under this key can be had. No key at all is AWS's own, which always works.
+    /// Refuses a key that cannot be used. `None` is AWS's own key, which always works.
     pub(super) fn check(&self, key: Option<&str>) -> Result<(), ApiError> {
         let (Some(known), Some(key)) = (&self.known, key) else { return Ok(()) };
         match known.get(key).unwrap_or(&KeyState::Denied) {

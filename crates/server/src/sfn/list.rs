@@ -14,7 +14,7 @@ use perdura_store::{Filter, Summary};
 use std::fmt::Write;
 use uuid::Uuid;
 
-/// One page of the answers to one question.
+/// One page of a list.
 pub(super) struct Pages<'a> {
     api: &'a Api,
     question: String,
@@ -23,31 +23,30 @@ pub(super) struct Pages<'a> {
 }
 
 impl<'a> Pages<'a> {
-    /// Everything but the page's size and token is part of the question.
+    /// The question is everything in the request but the page's size and token.
     pub(super) fn of(api: &'a Api, request: Requested<'_>, action: &str) -> Self {
         let question = question(request, action);
         Self { api, question, token: request.text("nextToken").map(str::to_owned), most: request.page() }
     }
 
-    /// How many results fit.
     pub(super) fn most(&self) -> u32 {
         self.most
     }
 
-    /// The place after which this page begins. A token that cannot be read is refused: with a page from the beginning
-    /// a client would go round for ever.
+    /// The place after which this page begins. A token that cannot be read is refused: if the list began again,
+    /// a client would read it for ever.
     pub(super) fn after<T>(&self, read: impl FnOnce(&str) -> Option<T>) -> Result<Option<T>, ApiError> {
         let Some(token) = &self.token else { return Ok(None) };
         let place = self.api.0.tokens.open(&self.question, token, self.api.now())?;
         read(&place).map(Some).ok_or_else(ApiError::invalid_token)
     }
 
-    /// The same, of a list by name.
+    /// The same for a list by name.
     pub(super) fn after_name(&self) -> Result<Option<String>, ApiError> {
         self.after(|place| Some(place.to_owned()))
     }
 
-    /// Cuts what is too much off, and says after which place the next page begins, if there is one.
+    /// Cuts the list to the page's size, and gives the place after which the next page begins.
     pub(super) fn cut<T>(&self, mut found: Vec<T>, place: impl Fn(&T) -> String) -> (Vec<T>, Option<String>) {
         let is_more = found.len() > self.most as usize;
         found.truncate(self.most as usize);
@@ -66,7 +65,7 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// What is asked, whatever the order of its members is, and whether a default is spelled out.
+/// The question as text, independent of the order of members and of defaults that are spelled out.
 fn question(request: Requested<'_>, action: &str) -> String {
     let is_default = |name: &str, value: &Value| match value {
         Value::Bool(given) => *given == (name == "includeExecutionData"),
@@ -127,7 +126,7 @@ pub(super) async fn executions(api: &Api, request: Requested<'_>) -> Result<Valu
     Ok(pages.answer("executions", shown, next))
 }
 
-/// What all executions of a list have in common.
+/// What the executions of a list have in common.
 struct Of {
     machine: String,
     kind: MachineType,
@@ -144,7 +143,6 @@ struct Run {
 }
 
 impl Of {
-    /// How many items a child of a Map Run has.
     async fn item_count(&self, api: &Api, summary: &Summary) -> Result<Option<usize>, ApiError> {
         let Some(run) = &self.run else { return Ok(None) };
         if !run.is_batched {
@@ -211,7 +209,7 @@ async fn of_machine(api: &Api, arn: &str, filter: &mut Filter) -> Result<Of, Api
     Ok(Of { machine: found.name().to_owned(), kind: entry.head.kind, run: None })
 }
 
-/// A labelled ARN where a plain one is wanted.
+/// The error for a labelled ARN where a plain one belongs.
 pub(super) fn labelled() -> ApiError {
     ApiError::invalid("This operation does not support state machine ARNs with labels")
         .with("reason", "API_DOES_NOT_SUPPORT_LABELED_ARNS")
@@ -241,7 +239,7 @@ async fn of_map_run(api: &Api, arn: &str, filter: &mut Filter) -> Result<Of, Api
     Ok(Of { machine: machine.to_owned(), kind, run: Some(run) })
 }
 
-/// Whether the Map whose children run this gives each of them a batch.
+/// Whether the Map whose processor is this flow gives each child a batch.
 fn is_batched(machine: &Machine, flow: FlowIx) -> bool {
     machine.states().any(|(_, state)| match &state.kind {
         Kind::Map(map) => map.processor == flow && map.batcher.is_some(),

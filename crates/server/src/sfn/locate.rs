@@ -1,4 +1,4 @@
-//! What an ARN names: the strict reading of it, and who is behind it.
+//! From ARNs to machines, executions and Map Runs.
 
 use super::Api;
 use super::error::ApiError;
@@ -21,7 +21,7 @@ pub(super) enum MachineArn {
 }
 
 impl MachineArn {
-    /// Takes an ARN apart. There is no machine of another account or region, whatever its name.
+    /// Parses an ARN. A machine of another account or region does not exist here.
     pub(super) fn read(arns: &Arns, arn: &str) -> Result<Self, ApiError> {
         let parsed = parse(arn)?;
         let found = Self::of(&parsed.named).ok_or_else(|| wrong_resource(arn))?;
@@ -45,7 +45,7 @@ impl MachineArn {
         }
     }
 
-    /// The name of a machine, where nothing else is wanted.
+    /// The name of a machine, where versions and aliases are refused.
     pub(super) fn plain(arns: &Arns, arn: &str) -> Result<String, ApiError> {
         match Self::read(arns, arn)? {
             Self::Plain { name } => Ok(name),
@@ -54,7 +54,6 @@ impl MachineArn {
         }
     }
 
-    /// The version or the alias.
     pub(super) fn qualifier(&self) -> Option<Cow<'_, str>> {
         match self {
             Self::Version { number, .. } => Some(number.to_string().into()),
@@ -73,13 +72,13 @@ impl MachineArn {
     }
 }
 
-/// AWS's words for an ARN of another kind than is wanted.
+/// AWS's error for an ARN of the wrong kind.
 pub(super) fn wrong_resource(arn: &str) -> ApiError {
     let kind = arn.split(':').nth(5).unwrap_or(arn);
     ApiError::invalid_arn(format!("Resource type not valid in this context: {kind}"))
 }
 
-/// Reads an ARN. One of another account or region names nothing here, which its action tells in its own words.
+/// Parses an ARN of any account. Each action has its own error for one that is not ours.
 pub(super) fn parse(arn: &str) -> Result<Arn<'_>, ApiError> {
     Arn::parse(arn).map_err(|error| match error {
         ArnError::NoArn => ApiError::invalid_arn(format!("Invalid ARN prefix: {arn}")),
@@ -88,15 +87,14 @@ pub(super) fn parse(arn: &str) -> Result<Arn<'_>, ApiError> {
     })
 }
 
-/// What an ARN led to.
+/// What an ARN names.
 enum Found {
-    /// An execution that was looked at on the way.
+    /// An execution that was read to find it.
     Seen(Box<Execution>),
-    /// One that has this name.
     Named(ExecutionId),
 }
 
-/// AWS keeps no Express executions but the children of Map Runs.
+/// AWS stores no Express executions but the children of Map Runs.
 fn refuse_express(arn: &str) -> Result<(), ApiError> {
     match parse(arn)?.named {
         Named::Express { label: None, .. } => Err(wrong_resource(arn)),
@@ -116,7 +114,7 @@ impl Api {
         self.execution(arn).await
     }
 
-    /// The same, as it stands.
+    /// The same, as its execution.
     pub(super) async fn standard_seen(&self, arn: &str) -> Result<Execution, ApiError> {
         refuse_express(arn)?;
         match self.found(arn).await? {
@@ -150,7 +148,7 @@ impl Api {
         if !self.is_ours(arn) {
             return Err(unknown());
         }
-        // One without a name of its own goes by its id.
+        // An execution without a name has its id as name.
         if let Ok(id) = Uuid::parse_str(name)
             && let Some(found) = self.if_it_is(ExecutionId::from_uuid(id), arn).await?
         {
@@ -161,7 +159,7 @@ impl Api {
         named.map(Found::Named).ok_or_else(unknown)
     }
 
-    /// The execution with this id, if it goes by this ARN.
+    /// The execution with this id, if it has this ARN.
     async fn if_it_is(&self, id: ExecutionId, arn: &str) -> Result<Option<Found>, ApiError> {
         let seen = self.look_at(id).await?.filter(|execution| *execution.identity().arn == *arn);
         Ok(seen.map(|execution| Found::Seen(Box::new(execution))))
@@ -181,12 +179,11 @@ impl Api {
         self.read(move |reader| reader.map_run(child.run)).await
     }
 
-    /// An execution as it stands.
     pub(super) async fn seen(&self, id: ExecutionId, arn: &str) -> Result<Execution, ApiError> {
         self.look_at(id).await?.ok_or_else(|| ApiError::no_execution(arn))
     }
 
-    /// An execution as it stands, in memory or as it is stored.
+    /// An execution, from memory or from the store.
     async fn look_at(&self, id: ExecutionId) -> Result<Option<Execution>, ApiError> {
         if let Some(view) = self.0.door.view(id).await {
             return Ok(Some(view.execution));
@@ -199,7 +196,6 @@ impl Api {
         Ok(folded.map(|folded| folded.execution))
     }
 
-    /// A Map Run as it stands.
     pub(super) async fn map_run(&self, run: Uuid, arn: &str) -> Result<MapRunRow, ApiError> {
         let found = self.0.door.map_run(run).await?;
         found.filter(|found| *found.arn == *arn).ok_or_else(|| ApiError::no_resource(arn))

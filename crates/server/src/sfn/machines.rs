@@ -1,4 +1,4 @@
-//! State machines: made, changed, shown, listed, deleted.
+//! State machines: created, updated, described, listed, deleted.
 
 mod definition;
 mod delete;
@@ -78,7 +78,7 @@ pub(super) async fn create(api: &Api, request: Requested<'_>) -> Result<Value, A
             })
         })
         .await?
-        .ok_or_else(|| ApiError::unavailable("the machine was deleted while it was made"))?;
+        .ok_or_else(|| ApiError::unavailable("the machine was deleted while it was created"))?;
     let mut answer = members! {
         "stateMachineArn" => api.0.arns.machine(&entry.head.name),
         "creationDate" => seconds(entry.head.created_at),
@@ -89,7 +89,7 @@ pub(super) async fn create(api: &Api, request: Requested<'_>) -> Result<Value, A
     Ok(answer.into())
 }
 
-/// Whether what was asked for is what is there.
+/// Creating a machine again is no error if it is the same.
 fn again(
     entry: &Entry,
     arn: &str,
@@ -270,7 +270,7 @@ pub(super) async fn describe_for_execution(api: &Api, request: Requested<'_>) ->
     Ok(shown.into())
 }
 
-/// What is told of a revision. Its definition is not, where only names and times are wanted.
+/// Shows a revision, without its definition where only metadata is wanted.
 async fn show_revision(
     api: &Api,
     shown: &mut Map,
@@ -327,7 +327,7 @@ impl Api {
     }
 }
 
-/// A role is named by an ARN; whose it is does not matter here.
+/// Checks that a role is an ARN. Roles are not used here.
 fn role(arn: &str) -> Result<&str, ApiError> {
     if arn.starts_with("arn:") && arn.split(':').count() >= 6 {
         return Ok(arn);
@@ -346,7 +346,7 @@ pub(super) fn tags(request: Requested<'_>) -> Vec<(String, String)> {
     tags.iter().map(|tag| (text(tag, "key"), text(tag, "value"))).collect()
 }
 
-/// `stateMachineVersionArn` of the revision that counts.
+/// `stateMachineVersionArn` of the current revision.
 fn insert_version(api: &Api, answer: &mut Map, entry: &Entry) {
     let of_it = |version: &&Version| version.revision == entry.head.revision;
     if let Some(version) = entry.card.versions.iter().rev().find(of_it) {

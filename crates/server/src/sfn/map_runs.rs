@@ -1,4 +1,4 @@
-//! Map Runs: shown, listed, changed while they run.
+//! Map Runs: described, listed, updated.
 
 use super::error::ApiError;
 use super::list::Pages;
@@ -25,7 +25,7 @@ pub(super) async fn describe(api: &Api, request: Requested<'_>) -> Result<Value,
     let run = api.map_run(run_of(arn)?, arn).await?;
     let begun = api.begun(run.execution).await?.ok_or_else(|| ApiError::no_resource(arn))?;
     let MapRunRow { bounds, counts, results_written, .. } = &run;
-    // They are written together, so that either all items are or none.
+    // Results are written together: either those of all items or none.
     let items_written = if *results_written > 0 { counts.items.total } else { 0 };
     let float = |value: f64| Value::Number(Number::Float(value));
     let mut shown = members! {
@@ -67,7 +67,7 @@ pub(super) async fn list(api: &Api, request: Requested<'_>) -> Result<Value, Api
     let pages = Pages::of(api, request, "ListMapRuns");
     let after = pages.after(|place| place.parse::<usize>().ok())?.unwrap_or(0);
     let id = api.standard(arn).await?;
-    // An execution has few of them: a Map state starts one each time it is entered.
+    // An execution has few Map Runs: a Map state starts one each time it is entered.
     let runs = api.0.door.map_runs(id).await?;
     let most = pages.most() as usize;
     let next = (runs.len() > after + most).then(|| (after + most).to_string());
@@ -87,7 +87,7 @@ pub(super) async fn list(api: &Api, request: Requested<'_>) -> Result<Value, Api
     Ok(pages.answer("mapRuns", shown.collect(), next))
 }
 
-/// Changes the bounds of a run that goes on.
+/// Changes the bounds of a Map Run under way.
 pub(super) async fn update(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let arn = request.required("mapRunArn");
     let run = run_of(arn)?;

@@ -1,9 +1,8 @@
-//! Requests as the service's model has them: which members there are, and what they may be.
+//! The service's model of requests: their members, and what each may be.
 //!
-//! The table of actions says it for each; one function holds a request to it. It complains as AWS does: about all that
-//! is wrong at once, in the order of the table, and about a wrong type before anything else. Members that nobody knows
-//! are passed over. What the table does not say, that an ARN is one of ours or that a name is taken, is checked by the
-//! action itself.
+//! The table of actions lists the members; [`check`] checks a request against them. It complains as AWS does: about all
+//! that is wrong at once, in the order of the table, and about a wrong type before anything else. Unknown members are
+//! ignored. What the table does not say, that an ARN is one of ours or that a name is taken, the action checks itself.
 
 use super::error::{ApiError, Code};
 use perdura_engine::asl::json::{Map, Value};
@@ -16,7 +15,7 @@ pub(super) struct Member {
     pub(super) shape: Shape,
 }
 
-/// What a member may be.
+/// The type and the bounds of a member.
 #[derive(Clone, Copy)]
 pub(super) enum Shape {
     /// Length in characters.
@@ -26,7 +25,7 @@ pub(super) enum Shape {
         pattern: Option<Pattern>,
         is_sensitive: bool,
     },
-    /// JSON in a text. AWS's bound holds in strict mode alone: without it the bound is the body's.
+    /// JSON in a string. AWS's bound holds only in strict mode; without it the bound is the body's.
     Document {
         max: usize,
     },
@@ -81,7 +80,7 @@ impl Pattern {
     }
 }
 
-/// Holds a request to the model.
+/// Checks a request against the model.
 pub(super) fn check(members: &[Member], request: &Map, is_strict: bool) -> Result<(), ApiError> {
     types(request, members)?;
     let mut complaints = Complaints { found: Vec::new(), is_strict };
@@ -96,7 +95,7 @@ pub(super) fn check(members: &[Member], request: &Map, is_strict: bool) -> Resul
     }
 }
 
-/// Whether everything has the type that it should have.
+/// Checks the types of all members.
 fn types(given: &Map, members: &[Member]) -> Result<(), ApiError> {
     for member in members {
         if let Some(value) = given.get(member.name).filter(|value| !value.is_null()) {
@@ -139,7 +138,7 @@ fn type_of(value: &Value, shape: &Shape) -> Result<(), ApiError> {
     Err(ApiError::new(Code::SerializationException, found))
 }
 
-/// What is wrong with a request whose types are right.
+/// Complaints about a request whose types are right.
 struct Complaints {
     found: Vec<String>,
     is_strict: bool,
@@ -218,7 +217,7 @@ impl Complaints {
                     self.value(value, item, &format!("{place}.{}.member", at + 1));
                 }
             }
-            // A word of the list; a null; of all else the types are right.
+            // A word of the list, or null: `types` has checked everything else.
             _ => {}
         }
     }

@@ -1,5 +1,5 @@
-//! Threads by purpose. What reads the disk cannot keep a definition from being checked, and what evaluates for long keeps
-//! nobody from reading. Whoever waits for an execution or a task needs no thread at all.
+//! Threads by purpose: reads of the disk do not delay the checking of definitions, and long evaluations do not delay
+//! reads. A wait for an execution or a task needs no thread.
 
 use super::Api;
 use super::error::ApiError;
@@ -7,17 +7,18 @@ use crate::places::{NotDone, Pool};
 use perdura_engine::asl::json::Value;
 use perdura_store::{Failure, Reader};
 
-/// What is read or printed in less than a millisecond needs no thread of its own.
+/// Fewer bytes are parsed or printed within a millisecond, without another thread.
 const LARGE_BYTES: usize = 64 << 10;
 
+/// A pool for each purpose.
 pub(super) struct Pools {
-    /// Large requests and answers, payloads and definitions are read and printed.
+    /// For parsing and printing large requests, answers, payloads and definitions.
     parsing: Pool,
-    /// States are tried out, and definitions judged.
+    /// For `TestState` and `ValidateStateMachineDefinition`.
     evaluating: Pool,
-    /// The store is read.
+    /// For reads of the store.
     reading: Pool,
-    /// Machines and activities are kept, which waits for the store's one writer.
+    /// For changes of machines and activities, which wait for the store's one writer.
     changing: Pool,
 }
 
@@ -32,13 +33,13 @@ impl Default for Pools {
     }
 }
 
-/// Whether to read or print so many bytes takes long.
+/// Whether parsing or printing so many bytes takes long.
 pub(crate) fn is_large(bytes: usize) -> bool {
     bytes > LARGE_BYTES
 }
 
 impl Api {
-    /// Reads or prints so many bytes: here where they are few.
+    /// Parses or prints so many bytes: on this thread if they are few.
     pub(crate) async fn computing<T: Send + 'static>(
         &self,
         bytes: usize,
@@ -47,7 +48,7 @@ impl Api {
         if is_large(bytes) { self.parsing(work).await } else { work() }
     }
 
-    /// Reads something that takes long.
+    /// Parses something large.
     pub(super) async fn parsing<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
@@ -55,7 +56,7 @@ impl Api {
         self.0.pools.parsing.run(work).await?
     }
 
-    /// Prints an answer of about so many bytes: here where they are few. Whoever has done something is told of it.
+    /// Prints an answer of about so many bytes: on this thread if they are few. It is never refused: the deed is done.
     pub(crate) async fn printing(&self, bytes: usize, answer: Value) -> Result<String, ApiError> {
         if is_large(bytes) {
             return Ok(self.0.pools.parsing.finish(move || answer.to_string()).await?);
@@ -63,7 +64,7 @@ impl Api {
         Ok(answer.to_string())
     }
 
-    /// Evaluates what is left after a call that was made, and must not be made again.
+    /// Evaluates what follows a call of `TestState`. It is never refused: the call must not be made again.
     pub(super) async fn finishing<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -71,7 +72,7 @@ impl Api {
         Ok(self.0.pools.evaluating.finish(work).await?)
     }
 
-    /// Evaluates expressions, whose meter allows for seconds.
+    /// Evaluates expressions, which may take seconds.
     pub(super) async fn evaluating<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
@@ -79,7 +80,7 @@ impl Api {
         self.0.pools.evaluating.run(work).await?
     }
 
-    /// Reads from the store, and makes something of it.
+    /// Reads from the store, and computes something from it.
     pub(super) async fn reading<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<T, ApiError> + Send + 'static,
@@ -88,7 +89,6 @@ impl Api {
         self.0.pools.reading.run(move || work(&api)).await?
     }
 
-    /// Reads from the store.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         ask: impl FnOnce(&mut dyn Reader) -> Result<T, Failure> + Send + 'static,

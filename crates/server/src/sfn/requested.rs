@@ -1,14 +1,14 @@
-//! A request whose members were held to the model: what is in it, by name.
+//! A request that was checked against the model: its members by name.
 
 use super::error::{ApiError, Code};
 use crate::places::Place;
 use perdura_engine::asl::json::{Map, Value};
 use std::sync::Arc;
 
-/// How many results there are in a page where nobody says otherwise.
+/// The default size of a page.
 const PAGE: u32 = 100;
 
-/// A request, and the memory that was set aside for it. An action that waits drops it first.
+/// A request, and its share of the memory for requests. An action that waits drops it first.
 pub(super) struct Asked {
     value: Value,
     room: Option<Place>,
@@ -24,7 +24,7 @@ impl Asked {
         Requested::new(&self.value).expect("it was found to be an object")
     }
 
-    /// What it said is no longer wanted, and the rest of it goes on elsewhere; the room for that is still needed.
+    /// Drops the request and keeps its share, for data of it that lives on elsewhere.
     pub(super) fn into_room(self) -> Option<Place> {
         self.room
     }
@@ -56,7 +56,7 @@ impl<'a> Requested<'a> {
         self.value(name)?.as_str()
     }
 
-    /// The same, which may go elsewhere.
+    /// The same, shared.
     pub(super) fn shared(self, name: &str) -> Option<Arc<str>> {
         match self.value(name)? {
             Value::String(text) => Some(text.clone()),
@@ -64,7 +64,7 @@ impl<'a> Requested<'a> {
         }
     }
 
-    /// A member that the model requires; without it nothing gets here.
+    /// A member that the model requires, so that it is there.
     pub(super) fn required(self, name: &str) -> &'a str {
         self.text(name).unwrap_or_default()
     }
@@ -77,12 +77,11 @@ impl<'a> Requested<'a> {
         self.value(name)?.as_i64()
     }
 
-    /// A list of structures, or of texts.
     pub(super) fn list(self, name: &str) -> Option<&'a [Value]> {
         self.value(name)?.as_array()
     }
 
-    /// `maxResults`, where 0 stands for the default.
+    /// `maxResults`; 0 means the default.
     pub(super) fn page(self) -> u32 {
         match self.number("maxResults") {
             None | Some(0) => PAGE,
@@ -90,7 +89,7 @@ impl<'a> Requested<'a> {
         }
     }
 
-    /// Whether more than names and times is wanted.
+    /// Whether `includedData` asks for more than metadata.
     pub(super) fn wants_data(self) -> bool {
         self.text("includedData") != Some("METADATA_ONLY")
     }

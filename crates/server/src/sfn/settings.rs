@@ -1,4 +1,4 @@
-//! What is said of a revision beside its definition: logging, tracing, encryption.
+//! The settings of a revision: logging, tracing, encryption.
 
 use super::error::{ApiError, Code};
 use super::requested::Requested;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 /// The most log destinations.
 const DESTINATIONS_MAX: usize = 1;
 
-/// They are kept as they were given, and returned with what AWS fills in.
+/// Settings, stored as they were given, and returned with AWS's defaults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Settings {
     logging: Option<Value>,
@@ -19,7 +19,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// As they were kept.
+    /// The stored settings of a revision.
     pub(super) fn kept(record: &MachineRecord) -> Result<Self, ApiError> {
         let Some(text) = &record.settings else { return Ok(Self::default()) };
         let kept = parse(text).map_err(|error| {
@@ -29,7 +29,7 @@ impl Settings {
         Ok(Self { logging: member("logging"), tracing: member("tracing"), encryption: member("encryption") })
     }
 
-    /// As they are kept; none where nothing was said.
+    /// The form in which they are stored; `None` if nothing was set.
     pub(super) fn to_keep(&self) -> Option<Arc<str>> {
         let parts =
             [("logging", &self.logging), ("tracing", &self.tracing), ("encryption", &self.encryption)];
@@ -42,7 +42,7 @@ impl Settings {
         (!kept.is_empty()).then(|| Value::from(kept).to_string().into())
     }
 
-    /// With what a request says; what it does not mention stays.
+    /// With the settings of a request; what it does not mention stays.
     pub(super) fn and(mut self, request: Requested<'_>) -> Result<Self, ApiError> {
         if let Some(logging) = request.value("loggingConfiguration") {
             self.logging = Some(check_logging(logging)?);
@@ -71,13 +71,13 @@ impl Settings {
         self.encryption.clone().unwrap_or_else(|| object! {"type" => "AWS_OWNED_KEY"})
     }
 
-    /// The key of KMS that its data would be under.
+    /// The KMS key of its encryption.
     pub(super) fn key(&self) -> Option<&str> {
         key_of(self.encryption.as_ref()?)
     }
 }
 
-/// The key that an encryption configuration names.
+/// The KMS key of an encryption configuration.
 pub(super) fn key_of(encryption: &Value) -> Option<&str> {
     encryption.get("kmsKeyId")?.as_str()
 }
@@ -117,7 +117,7 @@ fn check_tracing(given: &Value) -> Result<Value, ApiError> {
     }
 }
 
-/// What is kept of an encryption configuration; none for AWS's own key.
+/// What is stored of an encryption configuration; `None` for AWS's own key.
 pub(super) fn check_encryption(given: &Value) -> Result<Option<Value>, ApiError> {
     let wrong = |what: &str| {
         let message = format!("Invalid Encryption Configuration: {what}");

@@ -18,7 +18,7 @@ enum Tagged {
     Activity(String),
 }
 
-/// Sets some of the resource of this ARN.
+/// Sets tags; the ARN is for the error.
 pub(super) fn put(
     tags: &mut Tags,
     given: impl IntoIterator<Item = (String, String)>,
@@ -27,7 +27,7 @@ pub(super) fn put(
     tags.put(given).map_err(|error| ApiError::from(error).with("resourceName", arn))
 }
 
-/// Versions, aliases and executions have none.
+/// The resource of an ARN. Versions, aliases and executions have no tags.
 fn read(api: &Api, arn: &str) -> Result<Tagged, ApiError> {
     let named = parse(arn)?.named;
     if !api.is_ours(arn) {

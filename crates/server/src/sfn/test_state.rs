@@ -1,4 +1,4 @@
-//! `TestState`: one state, tried out. What it is and what comes of it is the engine's; only the call that it makes
+//! `TestState`: one state, tried out. The engine reads the state and decides the result; only the call that it makes
 //! without a mock is made here.
 
 use super::Api;
@@ -18,21 +18,21 @@ const LONGEST: Duration = Duration::from_mins(5);
 const NOT_REVEALED: &str = "revealSecrets is switched off here: whoever runs this server can allow it with \
                             serve.reveal_secrets = true";
 
-/// Makes the call of a state under test, and tells what came of it.
+/// Makes the call of a state under test.
 pub type Tester =
     Arc<dyn Fn(Trying) -> Pin<Box<dyn Future<Output = (Outcome, Option<Exchange>)> + Send>> + Send + Sync>;
 
 /// A call of a state under test.
 #[derive(Clone, Debug)]
 pub struct Trying {
-    /// An execution that is made up for it.
+    /// A made-up execution.
     pub execution: ExecutionId,
     pub call: Call,
-    /// Whether credentials may be told.
+    /// Whether credentials may be revealed.
     pub reveals: bool,
 }
 
-/// What is known before a call.
+/// A state under test: it has its answer, or makes a call first.
 enum Begun {
     Answered { shown: Value, after_ms: i64 },
     Calling(Box<Calling>),
@@ -54,7 +54,7 @@ pub(super) async fn test(api: &Api, request: Requested<'_>) -> Result<Value, Api
     });
     let calling = match begun.await? {
         Begun::Answered { shown, after_ms } => {
-            // A Wait waits here as it does there.
+            // A Wait state waits, as on AWS.
             tokio::time::sleep(Duration::from_millis(after_ms.unsigned_abs())).await;
             return Ok(shown);
         }

@@ -1,7 +1,7 @@
 //! Page tokens: where a list goes on, signed.
 //!
-//! A token says its place and when it was given, for one question, and is signed with the installation's secret. So
-//! it survives a restart, it cannot be made up, and one that was given for another list, or more than a day ago, is
+//! A token has a place, the time and one question in it, and is signed with the installation's secret. So
+//! it survives a restart, it cannot be forged, and one that was given for another list, or more than a day ago, is
 //! refused.
 
 use super::error::ApiError;
@@ -11,11 +11,10 @@ use hmac::{Hmac, KeyInit, Mac};
 use perdura_engine::Timestamp;
 use sha2::Sha256;
 
-/// How long a token is good for.
 const GOOD_FOR_MS: i64 = 24 * 60 * 60 * 1000;
-/// How much of the signature is kept.
+/// The bytes of the signature that are in a token.
 const MAC_BYTES: usize = 16;
-/// When it was given.
+/// The bytes of the time in it.
 const AT_BYTES: usize = 8;
 
 /// Makes and reads tokens.
@@ -38,7 +37,7 @@ impl Tokens {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// The place that a token tells.
+    /// The place of a token.
     pub(super) fn open(&self, question: &str, token: &str, now: Timestamp) -> Result<String, ApiError> {
         self.read(question, token, now).ok_or_else(ApiError::invalid_token)
     }

@@ -184,7 +184,7 @@ pub(super) async fn list_aliases(api: &Api, request: Requested<'_>) -> Result<Va
     Ok(pages.answer("stateMachineAliases", shown.collect(), next))
 }
 
-/// Which machine, and which alias of it.
+/// The machine and the alias of an alias ARN.
 fn alias_of(api: &Api, request: Requested<'_>) -> Result<(String, String), ApiError> {
     let arn = request.required("stateMachineAliasArn");
     match MachineArn::read(&api.0.arns, arn)? {
@@ -195,7 +195,7 @@ fn alias_of(api: &Api, request: Requested<'_>) -> Result<(String, String), ApiEr
     }
 }
 
-/// Which machine a routing configuration leads to, and how.
+/// The machine and the routes of a routing configuration.
 fn routing(api: &Api, list: &[Value]) -> Result<(String, Vec<Route>), ApiError> {
     let arn = |item: &Value| {
         item.get("stateMachineVersionArn").and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -240,7 +240,7 @@ fn routing(api: &Api, list: &[Value]) -> Result<(String, Vec<Route>), ApiError> 
     Ok((machine.unwrap_or_default(), routes))
 }
 
-/// An alias leads to versions of its own machine.
+/// Refuses routes to versions of another machine.
 fn same_machine(name: &str, (machine, routes): (String, Vec<Route>)) -> Result<Vec<Route>, ApiError> {
     if machine == name {
         return Ok(routes);
@@ -249,7 +249,7 @@ fn same_machine(name: &str, (machine, routes): (String, Vec<Route>)) -> Result<V
     Err(ApiError::invalid(what).with("reason", "INVALID_ROUTING_CONFIGURATION"))
 }
 
-/// A machine that is there and is not being deleted.
+/// Refuses a machine that does not exist or is being deleted.
 fn there<'e>(
     seen: Option<&'e Entry>,
     missing: impl FnOnce() -> ApiError,
@@ -262,7 +262,7 @@ fn there<'e>(
     }
 }
 
-/// Changes the card of a machine; none: there is no such machine.
+/// Changes the card of a machine; `None`: there is no such machine.
 pub(super) async fn change_card(
     api: &Api,
     name: Arc<str>,

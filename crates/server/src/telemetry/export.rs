@@ -1,5 +1,5 @@
-//! Handing spans over. The engine only names who has ended, and never waits: the queue is bounded, what does not fit is
-//! dropped and counted, and a collector that is slow or away costs nothing but its own spans.
+//! Exports spans. The runtime only queues the ids of ended executions, and never waits: the queue is bounded, what does
+//! not fit is dropped and counted, and a collector that is slow or down costs nothing but its own spans.
 
 use super::{Span, Spans, otlp};
 use crate::data::{Data, Served};
@@ -16,38 +16,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// How many ended executions wait to be told.
+/// How many ended executions may wait.
 const QUEUE_MAX: usize = 10_000;
-/// How many are read for one request.
+/// How many executions go into one request.
 const EXECUTIONS_AT_ONCE: usize = 64;
-/// How many spans one request has.
+/// How many spans go into one request.
 const SPANS_AT_ONCE: usize = 512;
-/// How often one request is tried.
 const TRIES: u32 = 5;
-/// The longest pause between two tries.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// Posts a body to the collector.
 pub type Post = Box<dyn Fn(Vec<u8>) -> Posting + Send + Sync>;
 type Posting = Pin<Box<dyn Future<Output = Result<(), Undelivered>> + Send>>;
 
-/// Why spans were not taken.
+/// Why the collector did not take spans.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Undelivered {
-    /// Later perhaps; after so long if the collector says.
+    /// Try again, after the collector's `Retry-After` if it sent one.
     #[error("{why}")]
-    NotNow {
-        /// What is wrong.
-        why: String,
-        /// When to try again.
-        after: Option<Duration>,
-    },
-    /// Never.
+    NotNow { why: String, after: Option<Duration> },
+    /// Trying again is in vain.
     #[error("{0}")]
     Refused(String),
 }
 
-/// What became of spans.
+/// Counts for metrics.
 #[derive(Debug, Default)]
 pub struct Counts {
     sent: AtomicU64,
@@ -60,13 +53,13 @@ impl Counts {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Executions of which nothing or not all was told: the queue was full, or the collector did not take it.
+    /// Executions of which spans are missing: the queue was full, or the collector did not take them.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }
 }
 
-/// Where those who ended are named. Cloning shares.
+/// The sending side of the queue. Cloning shares.
 #[derive(Clone, Debug)]
 pub struct Ended {
     queue: mpsc::Sender<ExecutionId>,
@@ -74,20 +67,20 @@ pub struct Ended {
 }
 
 impl Ended {
-    /// This one has ended. It never waits.
+    /// Queues an ended execution. It never waits.
     pub fn tell(&self, execution: ExecutionId) {
         if self.queue.try_send(execution).is_err() {
             self.counts.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// What became of spans.
+    /// Counts for metrics.
     pub fn counts(&self) -> &Arc<Counts> {
         &self.counts
     }
 }
 
-/// A queue, and the one who works it off.
+/// A queue and its exporter.
 pub fn channel(service: String, post: Post) -> (Ended, Exporter) {
     let (sender, queue) = mpsc::channel(QUEUE_MAX);
     let counts = Arc::<Counts>::default();
@@ -97,10 +90,10 @@ pub fn channel(service: String, post: Post) -> (Ended, Exporter) {
     )
 }
 
-/// Reads what ended, and hands its spans over.
+/// Reads ended executions, and sends their spans.
 pub struct Exporter {
     queue: mpsc::Receiver<ExecutionId>,
-    /// Taken from the queue, and not yet known to be handed over.
+    /// Taken from the queue, and not yet sent.
     in_hand: Vec<ExecutionId>,
     counts: Arc<Counts>,
     service: String,
@@ -108,7 +101,7 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Works, for as long as it is polled.
+    /// Works until the future is dropped.
     pub async fn run(&mut self, data: &Served) {
         loop {
             if self.in_hand.is_empty()
@@ -121,7 +114,7 @@ impl Exporter {
         }
     }
 
-    /// Hands over what waits, at the end. What was on its way when the work was broken off goes again, under its ids.
+    /// Sends what waits, at shutdown. A request that was interrupted is sent again, with the same ids.
     pub async fn drain(&mut self, data: &Served) {
         self.queue.close();
         self.run(data).await;
@@ -146,7 +139,7 @@ impl Exporter {
         for execution in read {
             match execution {
                 Ok(some) => spans.extend(some),
-                // Retention was faster.
+                // Retention has deleted it.
                 Err(refusal) if refusal.kind == RefusalKind::NotFound => {}
                 Err(refusal) => {
                     static LINE: Seldom = Seldom::new();
@@ -187,7 +180,7 @@ impl Exporter {
     }
 }
 
-/// How long to wait before the next try; `None`: there is none.
+/// The pause before the next try; `None`: there is none.
 fn pause(error: &Undelivered, tried: u32) -> Option<Duration> {
     match error {
         Undelivered::Refused(_) => None,
@@ -197,7 +190,7 @@ fn pause(error: &Undelivered, tried: u32) -> Option<Duration> {
     }
 }
 
-/// The spans of one execution, from its record.
+/// The spans of one execution, from its Turns.
 fn read(reader: &mut dyn Reader, id: ExecutionId) -> Result<Vec<Span>, Refusal> {
     let mut made: Option<Spans> = None;
     let mut from = 1;

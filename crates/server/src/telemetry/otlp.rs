@@ -1,18 +1,18 @@
-//! Spans as OpenTelemetry's protocol has them, in its JSON form: ids in hexadecimal, 64-bit numbers as text.
+//! Spans as OTLP in JSON: ids in hexadecimal, 64-bit numbers as text.
 
 use super::{Attribute, Outcome, Span};
 use perdura_engine::Timestamp;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// Something within the system.
+/// `SPAN_KIND_INTERNAL`
 const INTERNAL: u8 = 1;
-/// A call to another one.
+/// `SPAN_KIND_CLIENT`
 const CLIENT: u8 = 3;
 const OK: u8 = 1;
 const ERROR: u8 = 2;
 
-/// A request for `/v1/traces`.
+/// The body of a request to `/v1/traces`.
 pub fn request(service: &str, spans: &[Span]) -> Value {
     let version = env!("CARGO_PKG_VERSION");
     json!({

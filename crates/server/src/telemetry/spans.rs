@@ -1,7 +1,7 @@
 //! From Turns to spans: one for the execution, one for each step, one more for each further round of a call.
 //!
-//! A step that moves on to another round calls under another key, so what is reported of that call belongs below a span
-//! of its own; it stands below the step's. A redriven execution is told again as a whole, with the same ids.
+//! A step that moves on to another round calls under another key, so what a called system reports of that call belongs
+//! below a span of its own, which is below the step's. A redriven execution is exported again as a whole, with the same ids.
 
 use super::span_of;
 use crate::commands::resource;
@@ -17,41 +17,33 @@ use std::sync::Arc;
 const SPANS_MAX: usize = 10_000;
 /// The most events of one span.
 const EVENTS_MAX: usize = 100;
-/// How much of a cause is told, in characters.
+/// The most characters of a cause.
 const CAUSE_MAX: usize = 1_000;
 
 /// Something that took time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    /// Its trace: its execution.
+    /// The execution.
     pub trace: ExecutionId,
     pub id: [u8; 8],
-    /// Below which one it stands; absent: it is the execution's own.
+    /// The parent span; the execution's own has none.
     pub parent: Option<[u8; 8]>,
-    /// For people.
     pub name: Arc<str>,
-    /// It calls somebody.
+    /// It is a call.
     pub is_call: bool,
-    /// From.
     pub started_at: Timestamp,
-    /// To.
     pub ended_at: Timestamp,
-    /// What is known of it.
     pub attributes: Vec<(&'static str, Attribute)>,
-    /// What happened meanwhile.
     pub events: Vec<SpanEvent>,
-    /// What caused it from another trace.
+    /// The span of another trace that caused it.
     pub link: Option<Link>,
-    /// How it ended.
     pub outcome: Outcome,
 }
 
 /// A value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Attribute {
-    /// A text.
     Text(Arc<str>),
-    /// A number.
     Number(i64),
 }
 
@@ -67,16 +59,13 @@ pub struct Link {
 pub struct SpanEvent {
     pub at: Timestamp,
     pub name: Arc<str>,
-    /// What is known of it.
     pub attributes: Vec<(&'static str, Attribute)>,
 }
 
 /// How a span ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Well.
     Well,
-    /// Not well.
     Badly(Arc<str>),
 }
 
@@ -90,11 +79,11 @@ pub struct Spans {
     at: Timestamp,
 }
 
-/// A line of control.
+/// A strand.
 #[derive(Default)]
 struct Line {
     place: String,
-    /// Below which span its steps stand.
+    /// The parent span of its steps.
     around: Option<[u8; 8]>,
     visits: BTreeMap<StateIx, u32>,
     step: Option<Step>,
@@ -105,20 +94,20 @@ struct Step {
     state: StateIx,
     name: Arc<str>,
     visit: u32,
-    /// How often its branches or items began.
+    /// How often its branches or iterations began.
     runs: u32,
     attempts: i64,
     span: Span,
-    /// In which round it called last.
+    /// The round of its last call.
     called_in: Round,
     round: Option<Span>,
     fault: Option<Fault>,
-    /// When the execution ended around it.
+    /// When the execution ended while it was under way.
     left_at: Option<Timestamp>,
 }
 
 impl Spans {
-    /// Of this execution. `caused_by`: the key under which another execution started it.
+    /// `caused_by` is the key under which another execution started this one.
     pub fn new(identity: Identity, caused_by: Option<&EffectKey>) -> Self {
         let id = identity.id;
         let link = caused_by.and_then(|key| Some(Link { trace: key.execution()?, span: span_of(key) }));
@@ -146,7 +135,6 @@ impl Spans {
         Self { identity, root, strands, ended: Vec::new(), left_out: 0, at: Timestamp(0) }
     }
 
-    /// Takes a Turn in.
     pub fn turn(&mut self, turn: &Turn) {
         for record in &turn.records {
             match record {
@@ -156,7 +144,7 @@ impl Spans {
         }
     }
 
-    /// All of them, the execution's own first. What is still open ends with the last that is known.
+    /// All spans, the execution's own first. Open ones end with the last event.
     pub fn finish(mut self) -> Vec<Span> {
         let strands: Vec<StrandId> = self.strands.keys().copied().collect();
         for strand in strands {
@@ -226,7 +214,7 @@ impl Spans {
                 let Some(line) = self.strands.get_mut(strand) else { return };
                 let Some(step) = &mut line.step else { return };
                 step.runs += 1;
-                // As keys count it: each run again is another visit.
+                // As in keys: each run again is another visit.
                 if step.runs > 1 {
                     *line.visits.entry(step.state).or_default() += 1;
                 }
@@ -294,7 +282,7 @@ impl Spans {
         self.strands.insert(strand, Line { place, around, ..Line::default() });
     }
 
-    /// What a Parallel or Map still had running ends, with all that stands below it.
+    /// Ends what a Parallel or Map still had running, with all below it.
     fn drop_branches(&mut self, parent: StrandId) {
         let mut open: Vec<[u8; 8]> = self.step(parent).map(|step| step.span.id).into_iter().collect();
         while let Some(around) = open.pop() {
@@ -334,7 +322,7 @@ impl Spans {
         });
     }
 
-    /// A call leaves. The first round is the step itself; each further one has a span of its own.
+    /// A call begins. The first round is the step's own span; each further one has its own.
     fn sent(&mut self, strand: StrandId, round: Round, called: Attribute) {
         let (id, at) = (self.identity.id, self.at);
         let Some(line) = self.strands.get_mut(&strand) else { return };
@@ -357,7 +345,7 @@ impl Spans {
             return;
         }
         let before = step.round.take();
-        // A step can go back to a round, whose span is told already.
+        // A step can go back to a round that has a span already.
         let told = (round < called_in).then(|| self.ended.iter().rposition(|span| span.id == span_of(&key)));
         step.round = match told.flatten() {
             Some(told) => Some(self.ended.remove(told)),
@@ -375,7 +363,7 @@ impl Spans {
         }
     }
 
-    /// Something happened to a step: told by the span of its round.
+    /// Adds an event to the span of a step's round.
     fn happened(&mut self, strand: StrandId, what: &str, fault: Option<&Fault>) {
         let at = self.at;
         let Some(step) = self.step(strand) else { return };
@@ -388,7 +376,7 @@ impl Spans {
         push(&mut span.events, at, what, fault.map(|fault| told(fault).collect()).unwrap_or_default());
     }
 
-    /// A step is left. Without an outcome it ended with what was last said of it.
+    /// Ends a step. Without an outcome, the last event decides how it ended.
     fn close(&mut self, strand: StrandId, outcome: Option<Outcome>) {
         let Some(step) = self.strands.get_mut(&strand).and_then(|line| line.step.take()) else { return };
         let Step { mut span, round, fault, left_at, attempts, .. } = step;
@@ -423,7 +411,7 @@ impl Spans {
     }
 }
 
-/// A span that follows from a key.
+/// A span id from a key.
 fn keyed(key: &EffectKey, at: Timestamp, parent: Option<[u8; 8]>) -> Span {
     Span {
         trace: key.execution().expect("a step's key begins with its execution"),
@@ -465,7 +453,6 @@ fn cut(text: &str) -> String {
     text.chars().take(CAUSE_MAX).collect()
 }
 
-/// Error and cause on one line.
 fn brief(fault: &Fault) -> Arc<str> {
     let parts = [fault.error.as_deref(), fault.cause.as_deref()];
     cut(&parts.into_iter().flatten().collect::<Vec<_>>().join(": ")).into()

@@ -1,4 +1,4 @@
-//! The side that asks.
+//! The client's side of the socket.
 
 use super::{Answer, LINE_BYTES_MAX, Request, SOCKET};
 use crate::Refusal;
@@ -6,17 +6,17 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// A line to a server.
+/// A connection to a server.
 #[derive(Debug)]
 pub struct Connection {
     stream: BufReader<UnixStream>,
 }
 
-/// Calls the server that holds this data; `None`: there is none.
+/// Connects to the server of a data directory; `None`: there is none.
 pub fn connect(data: &Path) -> io::Result<Option<Connection>> {
     match UnixStream::connect(data.join(SOCKET)) {
         Ok(stream) => Ok(Some(Connection { stream: BufReader::new(stream) })),
-        // A socket that nobody listens on is left over from a process that was killed.
+        // A killed server leaves its socket behind.
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
             Ok(None)
         }
@@ -25,7 +25,6 @@ pub fn connect(data: &Path) -> io::Result<Option<Connection>> {
 }
 
 impl Connection {
-    /// Asks, and waits for the answer.
     pub fn ask(&mut self, request: &Request) -> io::Result<Result<Answer, Refusal>> {
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');

@@ -1,4 +1,4 @@
-//! The side that answers. Each connection is on its own: one that is slow, silent or wrong costs nothing but itself.
+//! The server's side of the socket. A connection that is slow, silent or sends nonsense delays no other.
 
 use super::{Kind, LINE_BYTES_MAX, Request};
 use crate::commands::activities;
@@ -18,19 +18,18 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// The socket's name in the data directory.
 pub const SOCKET: &str = "control.sock";
-/// How many may be connected at the same time; more wait. Most of them are workers that wait for a task.
+/// How many clients are connected at once; more wait. Most are workers that wait for a task.
 const CLIENTS_MAX: usize = 1_024;
-/// How much of a line is read before it needs a place among long ones.
+/// A line longer than this takes one of [`LONG_MAX`] permits.
 const LONG: usize = 1 << 20;
-/// How many long lines are in hand at the same time.
+/// How many long lines are read at once.
 const LONG_MAX: usize = 2;
-/// A connection on which nothing moves for so long is closed.
+/// A connection without traffic for so long is closed.
 const SILENCE_MAX: Duration = Duration::from_mins(1);
 
-/// Threads that may wait, by purpose. A start may wait for room in memory, and whatever makes room must not wait behind
-/// it; nor must a question wait behind either.
+/// Blocking threads, by purpose. A start may wait for room in memory. A stop, which makes room, must not wait behind
+/// it, and a read must not wait behind either.
 struct Threads {
     parsing: Pool,
     reading: Pool,
@@ -62,7 +61,7 @@ impl Threads {
     }
 }
 
-/// A socket that is listened on; it goes with this value.
+/// The listening socket. It is removed when this is dropped.
 #[derive(Debug)]
 pub struct Listener {
     listener: UnixListener,
@@ -70,9 +69,9 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Opens the socket, in place of one that is left over. To be called by the one process that holds the data.
+    /// Opens the socket and replaces a stale one. Only the process that holds the data may call this.
     pub fn open(data: &Path) -> io::Result<Self> {
-        // It is made where nobody else can reach it, and moved when its mode is right.
+        // Created in a private folder and moved once its mode is set, so that no other user can connect in between.
         let folder = data.join(".control");
         let _ = fs::remove_dir_all(&folder);
         DirBuilder::new().mode(0o700).create(&folder)?;
@@ -85,7 +84,7 @@ impl Listener {
         Ok(Self { listener, path })
     }
 
-    /// Answers until it is dropped.
+    /// Serves until the future is dropped.
     pub async fn serve(&self, data: Served) {
         static LINE: Seldom = Seldom::new();
         let places = Arc::new(Semaphore::new(CLIENTS_MAX));
@@ -144,7 +143,7 @@ async fn attend(mut stream: UnixStream, data: Served, threads: &Threads) -> io::
             Ok(Request::Poll { activity, worker }) => {
                 tokio::select! {
                     biased;
-                    // Whoever hangs up, or says something else, wants no task any more.
+                    // A worker that hangs up or sends something else no longer wants a task.
                     _ = reader.fill_buf() => return Ok(()),
                     told = activities::poll(&data, &activity, worker) => write(&told),
                 }
@@ -154,7 +153,7 @@ async fn attend(mut stream: UnixStream, data: Served, threads: &Threads) -> io::
         };
         told.push(b'\n');
         timeout(SILENCE_MAX, writer.write_all(&told)).await??;
-        // Too long, or the other side has ended: what follows is no request.
+        // The line was too long or the client is gone: the bytes after it are no request.
         if is_cut_off {
             return Ok(());
         }
@@ -163,12 +162,11 @@ async fn attend(mut stream: UnixStream, data: Served, threads: &Threads) -> io::
 
 fn read(line: &[u8]) -> Result<Request, Refusal> {
     serde_json::from_slice(line).map_err(|error| {
-        Refusal::invalid(format!("this is no request: {error}"))
+        Refusal::invalid(format!("the request cannot be read: {error}"))
             .but("use the perdura command of the same version as the server")
     })
 }
 
-/// A thread that may wait does it.
 async fn answer(request: Request, mut data: Served, threads: &Threads) -> Vec<u8> {
     let done = threads.of(request.kind()).run(move || write(&handle(&mut data, request))).await;
     done.unwrap_or_else(|not_done| write(&Err(refusal(&not_done))))
@@ -179,7 +177,7 @@ fn refusal(not_done: &NotDone) -> Refusal {
         NotDone::Crowded(crowded) => Refusal::new(RefusalKind::Unavailable, crowded.to_string()),
         NotDone::Panicked(panic) => {
             tracing::error!(%panic, "a request could not be answered");
-            Refusal::conflict("answering failed by a mistake in perdura; the server's log says more")
+            Refusal::conflict("the request failed by a bug in perdura; see the server's log")
         }
     }
 }

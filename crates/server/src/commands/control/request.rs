@@ -1,4 +1,4 @@
-//! What can be asked.
+//! The requests of the command line.
 
 use super::answer::Cursor;
 use perdura_engine::asl::json::Payload;
@@ -6,46 +6,39 @@ use perdura_engine::asl::machine::MachineType;
 use perdura_engine::{Certainty, LedgerStatus, Status};
 use serde::{Deserialize, Serialize};
 
-/// One question, or one thing to do. An execution is named by its id, its ARN, `machine/name`, or a name that only
-/// one has.
+/// A request. An execution is named by its id, its ARN, `machine/name`, or a name that only one execution has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
 pub enum Request {
-    /// Who answers here?
     Who,
-    /// Keep a definition.
+    /// Store a definition.
     Deploy {
         machine: String,
-        /// Standard or Express.
         kind: MachineType,
-        /// The definition, in JSON.
+        /// JSON.
         definition: String,
-        /// The role that it has on AWS, where somebody names one.
+        /// The ARN of its role on AWS.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         role: Option<String>,
     },
-    /// Start an execution.
     Start {
         machine: String,
-        /// Its name; none: its id.
+        /// `None`: its id is its name.
         name: Option<String>,
         input: Payload,
-        /// Hold to AWS's limits.
+        /// AWS's limits hold.
         strict: bool,
     },
     /// Executions, the newest first.
     List {
-        /// Of this machine only.
         machine: Option<String>,
-        /// With this status only.
         status: Option<Status>,
-        /// After this one.
         after: Option<Cursor>,
-        /// So many at most.
         most: u32,
     },
-    /// One execution.
-    Show { execution: String },
+    Show {
+        execution: String,
+    },
     /// A page of an execution's events.
     History {
         execution: String,
@@ -55,87 +48,82 @@ pub enum Request {
     /// A page of an execution's Turns.
     Turns {
         execution: String,
-        /// From this one on; 1 is the first.
+        /// From this Turn on; 1 is the first.
         from: u64,
     },
     /// The story of a key, a token or an execution.
     Trace {
-        /// As people read it, as it went over the wire, a task token, a `traceparent`, or an execution.
+        /// A readable key, a wire key, a task token, a `traceparent`, or an execution.
         key: String,
     },
-    /// What was done under which key.
     Ledger(LedgerQuestion),
-    /// Say how a call went of which nobody knows.
+    /// Resolve a call in doubt.
     Resolve(Resolving),
-    /// Activities.
     Activities,
-    /// Keep an activity; one that is there already stays as it is.
-    PutActivity { name: String },
+    /// Create an activity; one that exists stays as it is.
+    PutActivity {
+        name: String,
+    },
     /// Wait for a task of an activity, up to a minute.
     Poll {
-        /// Its name or ARN.
+        /// The name or the ARN.
         activity: String,
-        /// Who asks.
         worker: Option<String>,
     },
-    /// A task is done.
     Succeed {
         token: String,
-        /// Its result.
         output: Payload,
     },
-    /// A task failed.
     Fail {
         token: String,
-        /// Why, as a name.
         error: Option<String>,
-        /// Why, as a sentence.
         cause: Option<String>,
-        /// What that says of the deed.
+        /// Whether the task may have been performed.
         certainty: Certainty,
     },
-    /// A task is still worked on.
-    Heartbeat { token: String },
-    /// Keep a connection, in the place of one of this name.
+    Heartbeat {
+        token: String,
+    },
+    /// Store a connection, or replace it.
     PutConnection {
         name: String,
-        /// What it says, sealed.
+        /// Encrypted.
         #[serde(with = "super::hex")]
         sealed: Vec<u8>,
     },
-    /// Connections, as they are kept.
     Connections,
-    /// Forget a connection.
-    DeleteConnection { name: String },
-    /// How much there is.
+    DeleteConnection {
+        name: String,
+    },
     Stats,
-    /// End an execution.
     Stop {
         execution: String,
-        /// Why, as a name.
         error: Option<String>,
-        /// Why, as a sentence.
         cause: Option<String>,
     },
     /// Run the unsuccessful part of an ended execution again.
-    Redrive { execution: String },
-    /// Show what is left of an execution that cannot be read.
+    Redrive {
+        execution: String,
+    },
+    /// Show the stored Turns of an execution that cannot be read.
     Left {
         execution: String,
         /// From this Turn on.
         from: u64,
     },
-    /// Give an execution up that was set aside: nothing of it is kept.
-    GiveUp { execution: String },
-    /// Give free room back to the disk.
+    /// Delete an execution that cannot be read.
+    GiveUp {
+        execution: String,
+    },
+    /// Give free pages back to the disk.
     Compact,
-    /// Take away what is too old.
+    /// Delete what is too old.
     Cleanup {
-        /// Executions that ended longer ago than this, in milliseconds.
+        /// Executions that ended longer ago than this go.
         ended_for_ms: i64,
-        /// Ledger rows of executions that ended longer ago than this.
+        /// Ledger rows of executions that ended longer ago than this go.
         ledger_for_ms: i64,
-        /// The most bytes that the data may have.
+        /// The most bytes of the data.
         bytes_max: Option<u64>,
         /// Only count.
         dry_run: bool,
@@ -145,37 +133,35 @@ pub enum Request {
 /// What a request does to the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It only looks, so that nobody has to hold the data for it.
+    /// It only reads, so that no lock on the data is needed.
     Looks,
-    /// It keeps something, and the data is made where there is none.
+    /// It stores something, and creates the data directory where there is none.
     Keeps,
     /// It starts an execution, and may have to wait for room in memory.
     Starts,
-    /// It changes what is there.
+    /// It changes what exists.
     Changes,
 }
 
-/// Which rows of the ledger are asked for.
+/// Which rows of the ledger to show.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LedgerQuestion {
-    /// With this status only.
     pub status: Option<LedgerStatus>,
-    /// Pending for long, without an attempt under way.
+    /// Only rows that are pending for long without an attempt under way.
     pub stuck: bool,
-    /// Of this execution: all of them, those that are done included.
+    /// All rows of this execution, completed ones included.
     pub execution: Option<String>,
-    /// The one with this key, as people read it or as it goes over the wire.
+    /// A readable key or a wire key.
     pub key: Option<String>,
-    /// So many at most.
     pub most: u32,
 }
 
-/// How a call went, as somebody says who knows.
+/// A person's word on a call in doubt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Resolving {
-    /// Under which key it was made, as people read it.
+    /// The readable key.
     pub key: String,
     /// It was performed, with this result.
     pub completed: Option<Payload>,
@@ -183,6 +169,6 @@ pub struct Resolving {
     pub failed: Option<(String, Option<String>)>,
     /// It is to be called again under the same key.
     pub again: bool,
-    /// How they know.
+    /// How the person knows.
     pub reason: String,
 }

@@ -1,4 +1,4 @@
-//! The data as it is on disk, looked at without holding it: nobody is kept from writing, and nothing is written.
+//! The data on disk, read without a lock: writers go on, and nothing is written here.
 
 use super::Data;
 use crate::Refusal;
@@ -12,7 +12,7 @@ use perdura_store::{
 };
 use std::sync::Arc;
 
-/// A reader beside everybody else.
+/// A reader without a lock.
 pub struct Beside {
     reader: Box<dyn Reader>,
     clock: RealClock,
@@ -20,7 +20,6 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Reads with this.
     pub fn new(reader: Box<dyn Reader>) -> Self {
         Self { reader, clock: RealClock::default(), arns: Arns::default() }
     }

@@ -1,6 +1,6 @@
-//! The data, held for a moment to leave something there.
+//! The data, locked for a moment by a command that leaves an input there.
 //!
-//! What is left is decided and committed as in a server, but nothing is performed: the calls that follow are on
+//! The input is decided and committed as in a server, but nothing is performed: the calls that follow are on
 //! record, and the next process that runs makes them, as after a crash.
 
 use super::{Data, check_machines, too_many_activities};
@@ -21,9 +21,9 @@ use perdura_store::{
 };
 use std::sync::{Arc, mpsc};
 
-/// For how long the Shards are taken: longer than any command holds them.
+/// Longer than any command holds the Shards.
 const LEASE_FOR_MS: i64 = 60_000;
-/// Whatever was under way stays so: the next process that runs decides, by the policies that it knows.
+/// Calls under way stay as they are: the next process that runs decides, by its own policies.
 struct Stay;
 
 impl Destinations for Stay {
@@ -43,7 +43,6 @@ pub struct Deposit {
 }
 
 impl Deposit {
-    /// Over a store that this process holds.
     pub fn new(store: Box<dyn Store>) -> Result<Self, Failure> {
         let (reader, core) = (store.reader()?, Core::new(LEASE_FOR_MS, Live::default()));
         Ok(Self {
@@ -70,8 +69,8 @@ impl Deposit {
         self
     }
 
-    /// Gives the node a message and goes on until it is answered. The node is opened for those who need it: a definition can
-    /// be kept without.
+    /// Gives the node a message and drives it until it answers. Only messages open the node: a definition is stored
+    /// without one.
     fn ask<T: Send + 'static>(&mut self, message: impl FnOnce(Reply<T>) -> Message) -> Result<T, Refusal> {
         while self.core.open().is_none() {
             self.go_on()?;
@@ -83,20 +82,22 @@ impl Deposit {
         let told = loop {
             match answer.try_recv() {
                 Ok(told) => break told,
-                // The last step may have answered: what changes nothing is not committed.
+                // The last step may have answered: an input that changes nothing is not committed.
                 Err(mpsc::TryRecvError::Empty) if goes_on => goes_on = self.go_on()?,
-                // So many run that there is no room for one more.
+                // So many executions run that none can be loaded.
                 Err(mpsc::TryRecvError::Empty) => {
                     return Err(Refusal::conflict(
                         "too many executions run here; a server takes it in when there is room",
                     ));
                 }
                 Err(mpsc::TryRecvError::Disconnected) => {
-                    return Err(Refusal::conflict("nothing came of it").but("see what `perdura check` says"));
+                    return Err(
+                        Refusal::conflict("the input was not taken").but("see what `perdura check` says")
+                    );
                 }
             }
         };
-        // Those who read the tables see it.
+        // Rows for readers of the tables.
         if let Some(prepared) = self.core.show_all(&self.clock.moment()) {
             let committed = prepared.write(&mut *self.store)?;
             self.core.take(Event::Committed(Ok(committed)), &self.clock.moment());
@@ -104,11 +105,11 @@ impl Deposit {
         Ok(told)
     }
 
-    /// Does what is next, and performs nothing. `false`: there is nothing to do now.
+    /// Takes one step of the loop, and performs nothing. `false`: there is nothing to do now.
     fn go_on(&mut self) -> Result<bool, CommitError> {
         let clock = &self.clock;
         let event = match self.core.next(&mut || clock.moment()) {
-            // It is on record: the next process that runs does it.
+            // The call is on record: the next process that runs makes it.
             Next::Do(_) => return Ok(true),
             Next::Commit(prepared) => Event::Committed(Ok(prepared.write(&mut *self.store)?)),
             Next::See(chore) => Event::Done(chore.see_to(&mut *self.store)),
@@ -144,7 +145,7 @@ impl Drop for Deposit {
     fn drop(&mut self) {
         // Nothing more is decided: the next process that runs goes on.
         self.core.take(Event::Close { grace_ms: -LEASE_FOR_MS }, &self.clock.moment());
-        // A Shard that is not given back can be had by the next one all the same.
+        // If a Shard cannot be released, the next process takes it over all the same.
         while let Ok(true) = self.go_on() {}
     }
 }
@@ -200,7 +201,7 @@ impl Data for Deposit {
         let input = Input::TaskOutcome { by: By::Token(token), outcome };
         match self.input(token.execution, input)? {
             Taken { late: None, ignored: None, .. } => Ok(()),
-            // Whether it is the same answer again is told by a server, which looks into the record.
+            // Only a server looks into the Turns to see whether it is the same answer again.
             Taken { .. } => Err(TokenError::TimedOut.into()),
         }
     }
@@ -248,7 +249,7 @@ impl Data for Deposit {
         let swept = if self.core.open().is_some() {
             self.ask(|reply| Message::Sweep { slice, reply })?.map_err(InputError::Unavailable)?
         } else {
-            // Nobody has anything in memory: this process holds the data, and has not opened it.
+            // No execution is in memory: this process holds the data, and has not opened the node.
             self.store.sweep(&slice.going, slice.ledger_before, slice.ledger_most)?
         };
         *place = found.next;

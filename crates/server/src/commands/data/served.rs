@@ -1,4 +1,4 @@
-//! The data of this process, which runs.
+//! The data of a running server.
 
 use super::{Data, check_machines, too_many_activities};
 use crate::Refusal;
@@ -14,7 +14,7 @@ use perdura_store::{
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
-/// A door, for threads that may wait.
+/// The runtime's door, for blocking threads.
 #[derive(Clone)]
 pub struct Served {
     door: Door,
@@ -26,11 +26,11 @@ pub struct Served {
     doubts: Option<Doubts>,
 }
 
-/// Says what of a machine cannot be run here.
+/// Lists what of a machine this server cannot run.
 pub type Doubts = Arc<dyn Fn(&Machine) -> Vec<Diagnostic> + Send + Sync>;
 
 impl Served {
-    /// Waits on the given runtime, so it is not for one of its own threads.
+    /// Blocks on the given runtime, so it must not be used on one of its threads.
     pub fn new(door: Door, handle: Handle) -> Self {
         Self {
             door,
@@ -43,7 +43,7 @@ impl Served {
         }
     }
 
-    /// The same, with somebody who is told what kind of thing was registered or forgotten.
+    /// `changed` is called when an activity or a connection was stored or deleted.
     #[must_use]
     pub fn telling(mut self, changed: impl Fn(Registry) + Send + Sync + 'static) -> Self {
         self.changed = Arc::new(changed);
@@ -62,13 +62,11 @@ impl Served {
         Self { quotas, ..self }
     }
 
-    /// With somebody who knows what can be run here.
     #[must_use]
     pub fn with_doubts(self, doubts: Doubts) -> Self {
         Self { doubts: Some(doubts), ..self }
     }
 
-    /// The door.
     pub fn door(&self) -> &Door {
         &self.door
     }

@@ -1,4 +1,4 @@
-//! Definitions as they are given, and as they were kept.
+//! Definitions: parsed from a request, or read from the store.
 
 use crate::sfn::Api;
 use crate::sfn::error::{ApiError, Code};
@@ -29,14 +29,14 @@ pub(in crate::sfn) async fn validate(api: &Api, request: Requested<'_>) -> Resul
     .await
 }
 
-/// A definition that AWS would take, or its first mistakes in AWS's words.
+/// Parses a definition; its first mistakes are told in AWS's words.
 pub(super) async fn definition(
     api: &Api,
     text: Arc<str>,
     kind: MachineType,
 ) -> Result<(Arc<str>, Arc<Machine>), ApiError> {
     let options = ReadOptions { machine_type: kind, strict: api.0.is_strict };
-    // What a short one says may take long to check, too.
+    // Even a short definition may take long to check.
     api.parsing(move || {
         let source = Source::new("definition", text.clone());
         let reading = read(&source, &options);
@@ -48,7 +48,7 @@ pub(super) async fn definition(
     .await
 }
 
-/// A definition that was found valid when it was kept.
+/// A stored definition, which was valid when it was stored.
 pub(super) fn kept(record: &MachineRecord) -> Result<Arc<Machine>, ApiError> {
     let machine = read_definition(record).map(Arc::new);
     machine.ok_or_else(|| ApiError::unavailable(format!("the definition of {} cannot be read", record.name)))

@@ -14,15 +14,15 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 use tokio::task::JoinSet;
 
-/// How many executions are stopped between two looks at a list.
+/// How many executions are stopped between two reads of the list.
 const STOPPED_AT_ONCE: u32 = 100;
-/// How many of those that lists do not show yet are asked for.
+/// How many executions without a row are asked for.
 const YOUNG_MAX: u32 = 100_000;
-/// How many machines are looked at between two looks at their list. Their cards can be large.
+/// How many machines are read at once. Their cards can be large.
 const HEADS_AT_ONCE: u32 = 100;
 
-/// Deletes a machine: it takes no more executions, those that run are ended, and then it goes. One that is not there
-/// is gone already.
+/// Deletes a machine: it takes no more starts, its running executions are stopped, and then it goes. Deleting one that
+/// does not exist is no error.
 pub(in crate::sfn) async fn delete(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let arn = request.required("stateMachineArn");
     let name: Arc<str> = MachineArn::plain(&api.0.arns, arn)?.into();
@@ -46,20 +46,20 @@ pub(in crate::sfn) async fn delete(api: &Api, request: Requested<'_>) -> Result<
     Ok(Value::empty_object())
 }
 
-/// Whether a machine takes no executions any more.
+/// Whether a machine is being deleted.
 pub(crate) fn is_deleting(head: &Head) -> bool {
     Card::read(head).is_ok_and(|card| card.deleting)
 }
 
-/// A machine that one task is ending. A second one could go on after the first is done, and end executions of a machine
-/// that was made by the same name since.
+/// A machine that one task is deleting. A second task could go on after the first is done, and stop executions of a
+/// machine that was created with the same name since.
 struct Ending<'a> {
     api: &'a Api,
     name: Arc<str>,
 }
 
 impl<'a> Ending<'a> {
-    /// `None`: somebody is at it.
+    /// `None`: another task is deleting it.
     fn take(api: &'a Api, name: &Arc<str>) -> Option<Self> {
         let mut ending = api.0.ending.lock().unwrap_or_else(PoisonError::into_inner);
         ending.insert(name.clone()).then(|| Self { api, name: name.clone() })
@@ -73,7 +73,7 @@ impl Drop for Ending<'_> {
 }
 
 impl Api {
-    /// Goes on with what was being deleted when the process ended.
+    /// Goes on with deletions that an earlier process did not finish.
     pub async fn go_on_deleting(&self) -> Result<(), ApiError> {
         let mut after: Option<Arc<str>> = None;
         loop {
@@ -83,7 +83,7 @@ impl Api {
             after = Some(last.name.clone());
             for head in heads {
                 if is_deleting(&head) {
-                    // The others go all the same.
+                    // The others are still deleted.
                     if let Err(error) = self.end_machine(head.name.clone()).await {
                         tracing::warn!(machine = %head.name, %error, "still being deleted");
                     }
@@ -92,14 +92,14 @@ impl Api {
         }
     }
 
-    /// Ends what runs of a machine that is being deleted, and then the machine.
+    /// Stops the executions of a machine that is being deleted, and then deletes it.
     async fn end_machine(&self, name: Arc<str>) -> Result<(), ApiError> {
         let Some(_ending) = Ending::take(self, &name) else { return Ok(()) };
         let Some(entry) = self.machine(&name).await?.filter(|entry| entry.card.deleting) else {
             return Ok(());
         };
         let mut stuck = BTreeSet::new();
-        // One that falls asleep, or wakes, while lists are read may be in none of them: until none is left, look again.
+        // An execution that falls asleep or wakes between two reads may be in neither: read again until none is left.
         while self.stop_all(entry.head.machine, &mut stuck).await? > 0 {}
         self.changing(move |api| {
             api.change(&name, |seen| {
@@ -111,8 +111,8 @@ impl Api {
         Ok(())
     }
 
-    /// Stops what can be found running of a machine, and says how many that were. Those that cannot be stopped are
-    /// stuck, and are not tried again.
+    /// Stops the running executions of a machine that it finds, and returns how many. Those that cannot be stopped are
+    /// added to `stuck`, and not tried again.
     async fn stop_all(
         &self,
         machine: MachineId,
@@ -140,7 +140,7 @@ impl Api {
                 match taken {
                     Ok(taken) => stopped += usize::from(taken.ignored.is_none()),
                     Err(error @ (InputError::Parked(_) | InputError::Unknown)) => {
-                        // It does not move any more; the others are ended all the same.
+                        // It is parked or gone; the others are still stopped.
                         tracing::warn!(%execution, %error, "not stopped");
                         stuck.insert(execution);
                     }
