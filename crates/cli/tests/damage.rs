@@ -6,32 +6,32 @@ use common::Scene;
 use common::server::Server;
 use perdura_engine::{ExecutionId, Timestamp};
 use perdura_store::record::JournalWriter;
-use perdura_store::{Group, Part, Row, SqliteOptions, SqliteStore, Store};
+use perdura_store::{Claim, Group, Row, SqliteOptions, SqliteStore, Store};
 
 const PASS: &str = r#"{"StartAt": "P", "States": {"P": {"Type": "Pass", "End": true}}}"#;
+
+/// All there is, for a moment.
+fn claim() -> Claim {
+    Claim { holder: "test".into(), most: u16::MAX, now: Timestamp(0), expires_at: Timestamp(1) }
+}
 
 /// Adds two executions to the journal: one whose only Turn this version cannot read, and one whose first Turn is missing.
 fn spoil(scene: &Scene) -> [String; 2] {
     let mut store =
         SqliteStore::open(&scene.path("data"), SqliteOptions::default()).expect("nobody holds it");
-    let lease = store.acquire(&"test".into(), Timestamp(0), Timestamp(1)).expect("it is free").remove(0);
+    let lease = store.acquire(&claim()).expect("it is free");
     let recovery = store.recover(&lease).expect("it can be read");
     let spoilt = [7, 8].map(ExecutionId::from_random);
     let mut journal = JournalWriter::new(&recovery.totals);
     journal.push(spoilt[0], 1, b"what only a later version reads");
     journal.push(spoilt[1], 2, b"the rest of it");
-    let part = Part {
-        lease,
+    let group = Group {
         position: Some(recovery.next),
         journal: journal.seal(),
         keep_from: recovery.next,
-        rows: Vec::new(),
-        segments: Vec::new(),
-        ledger: Vec::new(),
-        map_runs: Vec::new(),
-        totals: None,
+        ..Group::under(lease)
     };
-    store.commit(&Group { parts: vec![part] }).expect("it can be written");
+    store.commit(&group).expect("it can be written");
     spoilt.map(|id| id.to_string())
 }
 
@@ -89,20 +89,10 @@ fn a_name_that_leads_to_an_execution_of_another_name_is_told_by_check() {
         SqliteStore::open(&scene.path("data"), SqliteOptions::default()).expect("nobody holds it");
     let (row, _) =
         store.reader().and_then(|mut reader| reader.row(id)).expect("it can be read").expect("a row");
-    let lease = store.acquire(&"test".into(), Timestamp(0), Timestamp(1)).expect("it is free").remove(0);
+    let lease = store.acquire(&claim()).expect("it is free");
     let keep_from = store.recover(&lease).expect("it can be read").next;
-    let part = Part {
-        lease,
-        position: None,
-        journal: Vec::new(),
-        keep_from,
-        rows: vec![Row { name: Some("theirs".into()), ..row }],
-        segments: Vec::new(),
-        ledger: Vec::new(),
-        map_runs: Vec::new(),
-        totals: None,
-    };
-    store.commit(&Group { parts: vec![part] }).expect("it can be written");
+    let rows = vec![Row { name: Some("theirs".into()), ..row }];
+    store.commit(&Group { keep_from, rows, ..Group::under(lease) }).expect("it can be written");
     drop(store);
     let checked = scene.on_data(&["check"]);
     assert_eq!(checked.code, Some(1), "{checked:?}");

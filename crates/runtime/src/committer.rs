@@ -11,9 +11,7 @@ use draft::Draft;
 use perdura_engine::asl::resource::Target;
 use perdura_engine::{Decision, Effect, ExecutionId, Lateness, Moment, Note, Timestamp, Wake};
 use perdura_store::record::{self, Begun, JournalWriter};
-use perdura_store::{
-    CommitError, Group, Lease, MapRunRow, Position, Recovered, Recovery, Shard, Store, Totals,
-};
+use perdura_store::{CommitError, Group, Lease, MapRunRow, Position, Recovered, Recovery, Store, Totals};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -71,7 +69,7 @@ pub(crate) struct Done {
 pub struct Prepared {
     /// Journals, tails and states are sealed while it is written.
     group: Group,
-    journals: Vec<JournalWriter>,
+    journal: JournalWriter,
     committed: Committed,
 }
 
@@ -103,19 +101,18 @@ pub struct Committed {
 /// Gathers for the Shards that this node holds.
 #[derive(Debug)]
 pub struct Committer {
-    shards: BTreeMap<Shard, Held>,
-    count: u16,
-    drafts: BTreeMap<Shard, Draft>,
+    lease: Lease,
+    journal: Journal,
+    /// The next group.
+    draft: Draft,
     done: Vec<Done>,
-    /// How many Map Runs there are in the drafts, and who waits for them.
-    map_runs: usize,
+    /// Who waits for the Map Runs in it.
     told: Vec<Reply<Result<(), AdjustError>>>,
 }
 
-/// One Shard, as its writer knows it.
+/// The journal, as its writer knows it.
 #[derive(Debug)]
-struct Held {
-    lease: Lease,
+struct Journal {
     next: Position,
     totals: Totals,
     /// Which journal row each running execution needs first.
@@ -125,24 +122,18 @@ struct Held {
     row_bytes: u64,
     /// Bytes of journal less bytes of snapshots: what old runners may cost.
     credit: i64,
-    /// How large the last group's Turns were: the next one's will hardly be larger.
-    last_bytes: u64,
     /// See [`Committer::read_back`].
     reads_back: bool,
 }
 
 impl Committer {
-    pub(crate) fn new(count: u16) -> Self {
-        let (shards, drafts) = (BTreeMap::new(), BTreeMap::new());
-        Self { shards, count, drafts, done: Vec::new(), map_runs: 0, told: Vec::new() }
-    }
-
-    pub(crate) fn hold(&mut self, lease: Lease, recovery: &Recovery) {
+    /// For who goes on after what was recovered.
+    pub(crate) fn new(lease: Lease, recovery: &Recovery) -> Self {
         let mut rows: BTreeMap<Position, u64> = BTreeMap::new();
         for (position, turn) in recovery.executions.iter().flat_map(|execution| &execution.turns) {
             *rows.entry(*position).or_default() += turn.body.len() as u64;
         }
-        let held = Held {
+        let journal = Journal {
             next: recovery.next,
             totals: recovery.totals,
             // Until all are rebuilt, whatever is committed must not take from the journal what one of them needs.
@@ -150,111 +141,79 @@ impl Committer {
             row_bytes: rows.values().sum(),
             rows: rows.into_iter().collect(),
             credit: 0,
-            last_bytes: 0,
             reads_back: cfg!(debug_assertions),
-            lease,
         };
-        self.shards.insert(held.lease.shard(), held);
+        Self { lease, journal, draft: Draft::default(), done: Vec::new(), told: Vec::new() }
     }
 
     /// These need the journal no more: what it has of them is kept elsewhere.
-    pub(crate) fn unpin(&mut self, shard: Shard, unreadable: &[(Position, ExecutionId)]) {
-        if let Some(held) = self.shards.get_mut(&shard) {
-            held.bases.retain(|base| !unreadable.contains(base));
-        }
+    pub(crate) fn unpin(&mut self, unreadable: &[(Position, ExecutionId)]) {
+        self.journal.bases.retain(|base| !unreadable.contains(base));
     }
 
     /// A rebuilt execution needs the journal from its base on.
     pub(crate) fn rest_on_journal(&mut self, running: &Running) {
-        let shard = Shard::of(running.id(), self.count);
-        if let (Some(held), Some(base)) = (self.shards.get_mut(&shard), running.base) {
-            held.bases.insert((base, running.id()));
+        if let Some(base) = running.base {
+            self.journal.bases.insert((base, running.id()));
         }
     }
 
     /// From now on each Turn is read back before it is committed, as a debug build does: a Turn that cannot be read again
     /// is a mistake of ours, and is found where it is made. It costs as much as writing.
     pub fn read_back(&mut self) {
-        for held in self.shards.values_mut() {
-            held.reads_back = true;
-        }
+        self.journal.reads_back = true;
     }
 
-    /// The lease under which an execution is written.
-    pub fn lease_of(&self, execution: ExecutionId) -> Option<&Lease> {
-        self.shards.get(&Shard::of(execution, self.count)).map(|held| &held.lease)
+    /// The right under which it writes.
+    pub fn lease(&self) -> &Lease {
+        &self.lease
     }
 
-    /// These are held for longer now.
-    pub(crate) fn renewed(&mut self, leases: Vec<Lease>) {
-        for lease in leases {
-            if let Some(held) = self.shards.get_mut(&lease.shard()) {
-                held.lease = lease;
-            }
-        }
+    /// It is held for longer now.
+    pub(crate) fn renewed(&mut self, lease: Lease) {
+        self.lease = lease;
     }
 
-    /// The leases, for renewing and releasing them.
-    pub fn leases(&mut self) -> impl Iterator<Item = &mut Lease> {
-        self.shards.values_mut().map(|held| &mut held.lease)
-    }
-
-    /// What has happened on all Shards, those Turns included that are being written.
+    /// What has happened, those Turns included that are being written.
     pub fn totals(&self) -> Totals {
-        let mut sum = Totals::default().values();
-        for held in self.shards.values() {
-            for (sum, value) in sum.iter_mut().zip(held.totals.values()) {
-                *sum += value;
-            }
-        }
-        Totals::from_values(&sum)
+        self.journal.totals
     }
 
     /// Applies a decision and encodes it, for the next group.
     pub fn add(&mut self, item: Item) {
-        let shard = Shard::of(item.running.id(), self.count);
-        let held = self.shards.get_mut(&shard).expect("Turns are decided only on Shards that are held");
-        let draft = self.drafts.entry(shard).or_insert_with(|| Draft::with_room(held.last_bytes));
-        self.done.push(draft.add(item, held));
+        self.done.push(self.draft.add(item, &mut self.journal));
     }
 
     /// Writes Map Runs with the next group.
     pub fn add_map_runs(&mut self, news: Vec<MapRunNews>) {
         for MapRunNews { row, told } in news {
             self.told.extend(told);
-            let shard = Shard::of(row.execution, self.count);
-            self.map_runs += 1;
-            self.drafts.entry(shard).or_default().map_runs.push(row);
+            self.draft.map_runs.push(row);
         }
     }
 
     /// How many executions and Map Runs the next group has so far.
     pub fn gathered(&self) -> usize {
-        self.done.len() + self.map_runs
+        self.done.len() + self.draft.map_runs.len()
     }
 
     /// How large the next group is so far, before it is compressed.
     pub fn gathered_bytes(&self) -> u64 {
-        self.drafts.values().map(|draft| draft.bytes + draft.content_bytes).sum()
+        self.draft.bytes + self.draft.content_bytes
     }
 
     /// The next group, if there is one.
-    pub fn hand_over(&mut self) -> Option<Prepared> {
+    pub fn hand_over(&mut self) -> Option<Box<Prepared>> {
         if self.gathered() == 0 {
             return None;
         }
-        self.map_runs = 0;
-        let mut group = Group::default();
-        let mut journals = Vec::new();
-        for (shard, draft) in std::mem::take(&mut self.drafts) {
-            let held = self.shards.get_mut(&shard).expect("its draft was made for it");
-            let (part, journal) = draft.finish(held);
-            group.parts.push(part);
-            journals.push(journal);
-        }
+        // The next one's Turns will hardly be larger.
+        let next = Draft::with_room(self.draft.bytes);
+        let draft = std::mem::replace(&mut self.draft, next);
+        let (group, journal) = draft.finish(self.lease.clone(), &mut self.journal);
         let (done, told) = (std::mem::take(&mut self.done), std::mem::take(&mut self.told));
-        let stale = self.shards.values().flat_map(Held::stale).collect();
-        Some(Prepared { group, journals, committed: Committed { done, told, stale } })
+        let stale = self.journal.stale();
+        Some(Box::new(Prepared { group, journal, committed: Committed { done, told, stale } }))
     }
 
     /// All at once, for those who have one thread.
@@ -282,35 +241,49 @@ impl Prepared {
 
     /// Writes it. On an error the executions are gone with it: what is true is on disk.
     pub fn write(mut self, store: &mut dyn Store) -> Result<Committed, CommitError> {
-        for (part, journal) in self.group.parts.iter_mut().zip(self.journals) {
-            if part.position.is_some() {
-                part.journal = journal.seal();
-            }
-            for content in part.rows.iter_mut().filter_map(|row| row.content.as_mut()) {
-                content.tail = record::seal(&content.tail);
-                if let Some(state) = &mut content.state {
-                    state.bytes = record::seal(&state.bytes);
-                }
-            }
-            for segment in &mut part.segments {
-                segment.bytes = record::seal(&segment.bytes);
+        let group = &mut self.group;
+        if group.position.is_some() {
+            group.journal = self.journal.seal();
+        }
+        for content in group.rows.iter_mut().filter_map(|row| row.content.as_mut()) {
+            content.tail = record::seal(&content.tail);
+            if let Some(state) = &mut content.state {
+                state.bytes = record::seal(&state.bytes);
             }
         }
-        loop {
-            match store.commit(&self.group) {
-                Ok(()) => return Ok(self.committed),
-                Err(CommitError::Busy) => std::thread::yield_now(),
-                Err(error @ (CommitError::Fenced { .. } | CommitError::Lost(_))) => {
-                    let why = AdjustError::Unavailable(Unavailable::Store(error.to_string().into()));
-                    self.committed.told.into_iter().for_each(|reply| reply.send(Err(why.clone())));
-                    return Err(error);
-                }
+        for segment in &mut group.segments {
+            segment.bytes = record::seal(&segment.bytes);
+        }
+        match offer(store, group) {
+            Ok(()) => Ok(self.committed),
+            Err(error) => {
+                let why = AdjustError::Unavailable(Unavailable::Store(error.to_string().into()));
+                self.committed.told.into_iter().for_each(|reply| reply.send(Err(why.clone())));
+                Err(error)
             }
         }
     }
 }
 
-impl Held {
+/// Offers a group until it is taken or refused. An answer that was lost is looked for: if the group is there it was taken,
+/// and if it is not it is offered once more.
+fn offer(store: &mut dyn Store, group: &Group) -> Result<(), CommitError> {
+    let mut was_lost = false;
+    loop {
+        match store.commit(group) {
+            Ok(()) => return Ok(()),
+            Err(CommitError::Busy) => std::thread::yield_now(),
+            Err(error @ CommitError::Fenced { .. }) => return Err(error),
+            Err(lost @ CommitError::Lost(_)) => match store.newest(&group.lease) {
+                Ok(newest) if group.position == Some(newest) => return Ok(()),
+                Ok(_) if !was_lost => was_lost = true,
+                Ok(_) | Err(_) => return Err(lost),
+            },
+        }
+    }
+}
+
+impl Journal {
     /// The oldest runners, if the journal keeps more for them than it should.
     fn stale(&self) -> Vec<ExecutionId> {
         let is_long = self.row_bytes > JOURNAL_BYTES_MAX || self.rows.len() > JOURNAL_ROWS_MAX;

@@ -41,7 +41,7 @@ pub enum Event {
 /// What is to be done next.
 pub enum Next {
     /// Write this. Until that is done nothing else is handed over, and the next group gathers.
-    Commit(Prepared),
+    Commit(Box<Prepared>),
     /// Do this outside: its Turn is on disk.
     Do(Deed),
     /// See to this in the store, before anything else is taken in.
@@ -50,15 +50,15 @@ pub enum Next {
     Open(Live, Option<Anchor>),
     /// There is nothing to do until something happens, or until then. A time that has come says: look at what arrived.
     Sleep(Wake),
-    /// It is over: these are to be given back.
-    Closed(Vec<Lease>),
+    /// It is over: this is to be given back, if there is one.
+    Closed(Option<Lease>),
 }
 
 /// Something to see to in the store while nothing is being written.
 #[derive(Debug)]
 pub enum Chore {
     /// Hold the Shards for longer.
-    Renew(Vec<Lease>, Renewal),
+    Renew(Lease, Renewal),
     /// Take away what has ended.
     Sweep(Slice, Reply<Result<Swept, Unavailable>>),
     /// Forget one that cannot be read.
@@ -68,8 +68,8 @@ pub enum Chore {
 /// What came of a chore.
 #[derive(Debug)]
 pub enum Done {
-    /// The leases as they are now.
-    Renewed(Result<Vec<Lease>, CommitError>),
+    /// The lease as it is now.
+    Renewed(Result<Lease, CommitError>),
     /// Whoever asked was told.
     Swept,
     /// Nothing is left of it, or it could not be done; who asked is told when memory follows.
@@ -80,20 +80,11 @@ impl Chore {
     /// Does it.
     pub fn see_to(self, store: &mut dyn Store) -> Done {
         match self {
-            Self::Renew(mut leases, renewal) => {
-                let mut renewed = Ok(());
-                for lease in &mut leases {
-                    match store.renew(lease, renewal) {
-                        // Somebody else writes for a moment: there is time until the next try.
-                        Ok(()) | Err(CommitError::Busy) => {}
-                        Err(error @ (CommitError::Fenced { .. } | CommitError::Lost(_))) => {
-                            renewed = Err(error);
-                            break;
-                        }
-                    }
-                }
-                Done::Renewed(renewed.map(|()| leases))
-            }
+            Self::Renew(mut lease, renewal) => Done::Renewed(match store.renew(&mut lease, renewal) {
+                // Somebody else writes for a moment: there is time until the next try.
+                Ok(()) | Err(CommitError::Busy) => Ok(lease),
+                Err(error @ (CommitError::Fenced { .. } | CommitError::Lost(_))) => Err(error),
+            }),
             Self::Sweep(Slice { going, ledger_before, ledger_most }, reply) => {
                 let swept = store.sweep(&going, ledger_before, ledger_most);
                 reply.send(swept.map_err(|error| Unavailable::Store(error.to_string().into())));
@@ -147,7 +138,7 @@ struct Shut {
 }
 
 impl Core {
-    /// One that begins by opening the store, with Leases that are good for so long. A process that makes calls already
+    /// One that begins by opening the store, with a Lease that is good for so long. A process that makes calls already
     /// says which.
     pub fn new(lease_for_ms: i64, live: Live) -> Self {
         let shut = Shut {
@@ -190,7 +181,7 @@ impl Core {
 
     /// Rows for all that run, so that whoever reads the tables sees them now: to be written next, if there are any and
     /// nothing else is being written.
-    pub fn show_all(&mut self, moment: &Moment) -> Option<Prepared> {
+    pub fn show_all(&mut self, moment: &Moment) -> Option<Box<Prepared>> {
         let State::Open(open) = &mut self.state else { return None };
         if open.is_busy {
             return None;
@@ -250,7 +241,7 @@ impl Core {
         let State::Open(open) = &mut self.state else { return };
         open.is_busy = false;
         match done {
-            Done::Renewed(Ok(leases)) => open.committer.renewed(leases),
+            Done::Renewed(Ok(lease)) => open.committer.renewed(lease),
             Done::Renewed(Err(error)) => self.fail(&error.to_string(), moment),
             Done::Swept => {}
             Done::GivenUp(execution, result, reply) => {
@@ -321,13 +312,13 @@ impl Core {
         }
         let moment = clock();
         match &mut self.state {
-            State::Over => Next::Closed(Vec::new()),
+            State::Over => Next::Closed(None),
             State::Shut(shut) if self.closing.is_some_and(|by| moment.steady >= by || shut.is_idle()) => {
                 if !shut.is_idle() {
                     tracing::error!("ends although answers are not written: their calls are in doubt");
                 }
                 self.state = State::Over;
-                Next::Closed(Vec::new())
+                Next::Closed(None)
             }
             State::Shut(shut) if shut.is_opening => Next::Sleep(Wake::default()),
             State::Shut(shut) if moment.steady < shut.opens_at => {
@@ -358,14 +349,14 @@ impl Core {
 
     fn close(&mut self) -> Next {
         let State::Open(open) = std::mem::replace(&mut self.state, State::Over) else {
-            return Next::Closed(Vec::new());
+            return Next::Closed(None);
         };
-        let Open { node, mut committer, chores, .. } = *open;
+        let Open { node, committer, chores, .. } = *open;
         for chore in chores {
             chore.refuse(&Unavailable::Closing);
         }
         node.abandon(&Unavailable::Closing);
-        Next::Closed(committer.leases().map(|lease| lease.clone()).collect())
+        Next::Closed(Some(committer.lease().clone()))
     }
 }
 
@@ -395,9 +386,7 @@ impl Open {
     }
 
     fn may_give_up(&mut self, execution: ExecutionId, moment: &Moment) -> Result<Option<Lease>, InputError> {
-        let elsewhere = InputError::Unavailable(Unavailable::Elsewhere);
-        let lease = self.committer.lease_of(execution).cloned().ok_or(elsewhere)?;
-        Ok(self.node.may_give_up(execution, moment)?.then_some(lease))
+        Ok(self.node.may_give_up(execution, moment)?.then(|| self.committer.lease().clone()))
     }
 
     /// Decides while there is room, and for no longer than others can wait.
@@ -435,7 +424,7 @@ impl Open {
         let next = if moment.steady >= self.renews_at {
             self.renews_at = moment.steady.after_ms(lease_for_ms / 2);
             let renewal = self.node.renewal(moment, lease_for_ms);
-            Next::See(Chore::Renew(self.committer.leases().map(|lease| lease.clone()).collect(), renewal))
+            Next::See(Chore::Renew(self.committer.lease().clone(), renewal))
         } else if let Some(chore) = self.chores.pop_front() {
             Next::See(match chore {
                 // Nothing is being written, and what was decided since is in memory.

@@ -65,7 +65,7 @@ impl Shared {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = why;
     }
 
-    pub(crate) fn commit(&self, prepared: Prepared) -> Result<Committed, CommitError> {
+    pub(crate) fn commit(&self, prepared: Box<Prepared>) -> Result<Committed, CommitError> {
         let began = Instant::now();
         let turns = prepared.len() as u64;
         let result = catch_unwind(AssertUnwindSafe(|| match self.store().as_deref_mut() {
@@ -115,7 +115,7 @@ impl Runtime {
     /// Opens the store, rebuilds what ran, and goes on with it.
     pub fn open(mut opener: Opener, world: Arc<dyn World>, options: &Options) -> Result<Self, Failure> {
         let (events, inbox) = mpsc::channel();
-        let (groups, taken) = mpsc::channel::<Prepared>();
+        let (groups, taken) = mpsc::channel::<Box<Prepared>>();
         let (fetches, wanted) = mpsc::channel::<Fetch>();
         let shared = Arc::new(Shared {
             store: Mutex::new(Some(opener()?)),

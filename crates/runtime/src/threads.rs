@@ -29,7 +29,7 @@ pub(crate) struct Decider {
     pub(crate) core: Core,
     pub(crate) inbox: Receiver<Event>,
     pub(crate) events: Sender<Event>,
-    pub(crate) groups: Sender<Prepared>,
+    pub(crate) groups: Sender<Box<Prepared>>,
     pub(crate) fetches: Sender<Fetch>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) world: Arc<dyn World>,
@@ -70,7 +70,7 @@ impl Decider {
                         self.take(Event::Opened(opened));
                     }
                     Next::Sleep(wake) => break Some(wake),
-                    Next::Closed(leases) => return self.close(&leases),
+                    Next::Closed(lease) => return self.close(lease.as_ref()),
                 }
             };
         }
@@ -188,13 +188,11 @@ impl Decider {
     }
 
     /// The Shards are given back, and nobody is left to wait.
-    fn close(&mut self, leases: &[Lease]) {
-        if let Some(mut store) = self.shared.store().take() {
-            for lease in leases {
-                if let Err(error) = store.release(lease) {
-                    tracing::warn!(%error, "a shard could not be given back");
-                }
-            }
+    fn close(&mut self, lease: Option<&Lease>) {
+        if let (Some(mut store), Some(lease)) = (self.shared.store().take(), lease)
+            && let Err(error) = store.release(lease)
+        {
+            tracing::warn!(%error, "the shards could not be given back");
         }
         while let Ok(event) = self.inbox.try_recv() {
             self.core.take(event, &self.world.moment());

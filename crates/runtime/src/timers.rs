@@ -140,9 +140,7 @@ impl Line {
 mod tests {
     use super::*;
     use perdura_engine::Status;
-    use perdura_store::{
-        Content, Group, MachineId, MemoryStore, Part, Position, RevisionId, Row, Store, Totals,
-    };
+    use perdura_store::{Claim, Content, Group, MachineId, MemoryStore, RevisionId, Row, Store};
 
     fn at(ms: i64) -> Moment {
         Moment { now: Timestamp(ms), steady: Timestamp(ms), entropy: 0 }
@@ -151,7 +149,9 @@ mod tests {
     /// A store in which these sleep until then.
     fn asleep(sleepers: &[(u128, i64)]) -> MemoryStore {
         let mut store = MemoryStore::new(1);
-        let lease = store.acquire(&"test".into(), Timestamp(0), Timestamp(1)).unwrap().remove(0);
+        let (now, expires_at) = (Timestamp(0), Timestamp(1));
+        let claim = Claim { holder: "test".into(), most: 1, now, expires_at };
+        let lease = store.acquire(&claim).unwrap();
         let row = |(id, wake): &(u128, i64)| Row {
             execution: ExecutionId::from_random(*id),
             machine: MachineId(1),
@@ -170,18 +170,8 @@ mod tests {
             child: None,
             content: Some(Content { turns: 1, events: 1, state: None, tail_from: 1, tail: Vec::new() }),
         };
-        let part = Part {
-            lease,
-            position: None,
-            journal: Vec::new(),
-            keep_from: Position(1),
-            rows: sleepers.iter().map(row).collect(),
-            segments: Vec::new(),
-            ledger: Vec::new(),
-            map_runs: Vec::new(),
-            totals: None::<Totals>,
-        };
-        store.commit(&Group { parts: vec![part] }).unwrap();
+        let rows = sleepers.iter().map(row).collect();
+        store.commit(&Group { rows, ..Group::under(lease) }).unwrap();
         store
     }
 

@@ -95,7 +95,7 @@ impl Scene {
     }
 
     /// Decides on at most so many, and gathers them.
-    fn gather(&mut self, most: usize) -> Option<perdura_runtime::Prepared> {
+    fn gather(&mut self, most: usize) -> Option<Box<perdura_runtime::Prepared>> {
         let moment = self.moment();
         let mut drawn = self.drawn;
         let (node, committer) = self.node.as_mut().unwrap();
@@ -113,7 +113,7 @@ impl Scene {
         prepared
     }
 
-    fn settle(&mut self, prepared: perdura_runtime::Prepared) -> Vec<Deed> {
+    fn settle(&mut self, prepared: Box<perdura_runtime::Prepared>) -> Vec<Deed> {
         let committed = prepared.write(&mut self.store).unwrap();
         self.node().settle(committed)
     }

@@ -66,7 +66,7 @@ fn deploy_as(name: &str, store: &mut MemoryStore, definition: &str) -> RevisionI
 }
 
 /// The next group, not written yet.
-fn gather(node: &mut Node, committer: &mut Committer) -> Prepared {
+fn gather(node: &mut Node, committer: &mut Committer) -> Box<Prepared> {
     for item in node.decide(10, &mut moment) {
         committer.add(item);
     }

@@ -6,7 +6,7 @@ use perdura_engine::asl::json::Payload;
 use perdura_engine::{ExecutionId, Policy, Status, Timestamp};
 use perdura_runtime::{StartError, StepError, Steps};
 use perdura_store::record::JournalWriter;
-use perdura_store::{Group, Part, Position, Store, Totals};
+use perdura_store::{Claim, Group, Position, Store, Totals};
 use stage::{Stage, start};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -92,22 +92,13 @@ fn what_was_under_way_goes_on_after_a_restart_and_a_completed_step_does_not_run_
 fn what_cannot_be_read_stays_in_the_journal_for_a_version_that_can() {
     let stage = Stage::new();
     let mut store = stage.store.clone();
-    let lease = store.acquire(&"local".into(), Timestamp(0), Timestamp(1)).unwrap().remove(0);
+    let claim = Claim { holder: "local".into(), most: 1, now: Timestamp(0), expires_at: Timestamp(1) };
+    let lease = store.acquire(&claim).unwrap();
     let unreadable = ExecutionId::from_random(7);
     let mut journal = JournalWriter::new(&Totals::default());
     journal.push(unreadable, 1, b"what only a later version reads");
-    let part = Part {
-        lease,
-        position: Some(Position(1)),
-        journal: journal.seal(),
-        keep_from: Position(1),
-        rows: Vec::new(),
-        segments: Vec::new(),
-        ledger: Vec::new(),
-        map_runs: Vec::new(),
-        totals: None,
-    };
-    store.commit(&Group { parts: vec![part] }).unwrap();
+    let position = Some(Position::before(lease.incarnation()).next());
+    store.commit(&Group { position, journal: journal.seal(), ..Group::under(lease) }).unwrap();
     let runtime = stage.open(add());
     let revision = Stage::deploy(&runtime, TWO_STEPS);
     for _ in 0..3 {

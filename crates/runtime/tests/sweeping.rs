@@ -82,14 +82,14 @@ impl Stage {
         (stage, first)
     }
 
-    fn gather(&mut self) -> Prepared {
+    fn gather(&mut self) -> Box<Prepared> {
         for item in self.node.decide(10, &mut moment) {
             self.committer.add(item);
         }
         self.committer.hand_over().expect("there is something to write")
     }
 
-    fn settle(&mut self, group: Prepared) -> Vec<Deed> {
+    fn settle(&mut self, group: Box<Prepared>) -> Vec<Deed> {
         let committed = group.write(&mut self.store).unwrap();
         self.node.settle(committed)
     }

@@ -3,7 +3,7 @@
 use crate::dice::hash;
 use perdura_engine::{EffectKey, EventKind, ExecutionId, LedgerStatus, Note, Record, StrandId, Turn};
 use perdura_store::record::{self, TurnBody};
-use perdura_store::{Epoch, Group, Shard};
+use perdura_store::{Group, Incarnation, Shard};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One life of one process.
@@ -53,8 +53,8 @@ pub(crate) struct Observed {
     running: BTreeSet<ExecutionId>,
     /// How often each line of control has scheduled a task.
     pub(crate) scheduled: BTreeMap<(ExecutionId, StrandId), u32>,
-    /// The newest Epoch under which each Shard was written.
-    pub(crate) epochs: BTreeMap<Shard, Epoch>,
+    /// The newest incarnation that wrote on each Shard.
+    pub(crate) incarnations: BTreeMap<Shard, Incarnation>,
     /// Successful commits.
     pub(crate) commits: u64,
     /// Parts of long histories.
@@ -73,35 +73,34 @@ impl Observed {
     /// A group was promised to be on disk.
     pub(crate) fn see(&mut self, group: &Group, by: Life, at: i64) {
         self.commits += 1;
-        for part in &group.parts {
-            let epoch = self.epochs.entry(part.lease.shard()).or_default();
-            if part.lease.epoch() < *epoch {
+        let by_now = group.lease.incarnation();
+        for shard in group.lease.shards() {
+            let newest = self.incarnations.entry(*shard).or_default();
+            if by_now < *newest {
                 self.complaints.push(format!(
-                    "a commit under epoch {} of {} was taken after epoch {epoch}",
-                    part.lease.epoch(),
-                    part.lease.shard()
+                    "a commit of incarnation {by_now} on {shard} was taken after one of {newest}"
                 ));
             }
-            *epoch = part.lease.epoch().max(*epoch);
-            self.segments += part.segments.len() as u64;
-            for row in &part.rows {
-                let Some(content) = &row.content else { continue };
-                self.snapshots += u64::from(content.state.is_some());
-                self.sleepers += u64::from(!row.awake && row.ended_at.is_none());
-                self.taken_down += u64::from(row.awake);
+            *newest = by_now.max(*newest);
+        }
+        self.segments += group.segments.len() as u64;
+        for row in &group.rows {
+            let Some(content) = &row.content else { continue };
+            self.snapshots += u64::from(content.state.is_some());
+            self.sleepers += u64::from(!row.awake && row.ended_at.is_none());
+            self.taken_down += u64::from(row.awake);
+        }
+        if group.position.is_none() {
+            return;
+        }
+        let (_, turns) = record::read_journal(&group.journal).expect("what is committed can be read");
+        for (execution, turn) in turns {
+            let seen = SeenTurn { hash: hash(&turn.body), commit: self.commits, by, at };
+            let body = TurnBody::read(&turn.body).expect("what is committed can be read");
+            if self.turns.insert((execution, turn.number), seen).is_some() {
+                self.complaints.push(format!("Turn {} of {execution} was committed twice", turn.number));
             }
-            if part.position.is_none() {
-                continue;
-            }
-            let (_, turns) = record::read_journal(&part.journal).expect("what is committed can be read");
-            for (execution, turn) in turns {
-                let seen = SeenTurn { hash: hash(&turn.body), commit: self.commits, by, at };
-                let body = TurnBody::read(&turn.body).expect("what is committed can be read");
-                if self.turns.insert((execution, turn.number), seen).is_some() {
-                    self.complaints.push(format!("Turn {} of {execution} was committed twice", turn.number));
-                }
-                self.see_turn(execution, &body.turn, by, at);
-            }
+            self.see_turn(execution, &body.turn, by, at);
         }
     }
 

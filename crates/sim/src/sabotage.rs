@@ -3,7 +3,7 @@
 /// Which safeguard is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sabotage {
-    /// The store takes commits under an old Epoch.
+    /// The store takes commits of an incarnation that has ended.
     NoFence,
     /// Effects leave before their Turn is on disk; replies wait for it.
     EffectsFirst,
@@ -53,11 +53,13 @@ pub enum Sabotage {
     ListsOfRows,
     /// A process takes its steady time from the wall, whatever is on record.
     SteadyForgotten,
+    /// A commit whose answer was lost counts as one that never happened.
+    LostMeansNever,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::NoFence,
         Self::EffectsFirst,
         Self::RepliesFirst,
@@ -83,6 +85,7 @@ impl Sabotage {
         Self::SweepsBlindly,
         Self::ListsOfRows,
         Self::SteadyForgotten,
+        Self::LostMeansNever,
     ];
 }
 

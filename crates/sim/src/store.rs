@@ -8,8 +8,8 @@ use crate::observed::{Life, Observed};
 use crate::sabotage::Sabotage;
 use perdura_engine::{ExecutionId, Timestamp};
 use perdura_store::{
-    After, Aside, ChildStatus, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Head, Lease,
-    LedgerFilter, LedgerRow, Left, MachineChange, MachineId, MachineRecord, MapRunRow, NewMachine, Part,
+    After, Aside, ChildStatus, Claim, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Head,
+    Lease, LedgerFilter, LedgerRow, Left, MachineChange, MachineId, MachineRecord, MapRunRow, NewMachine,
     Position, Reader, Recovered, Recovery, Registered, Registry, Renewal, Retention, Revised, RevisionId,
     Row, Shard, Stats, Store, StoredTurn, Summary, SweepPlace, Sweepable, Swept, Unlisted,
 };
@@ -48,7 +48,7 @@ pub(crate) struct Disk {
     lazy: Vec<Group>,
     dice: Dice,
     sabotage: Option<Sabotage>,
-    newest: BTreeMap<Shard, (Lease, Position)>,
+    newest: Option<(Lease, Position)>,
 }
 
 impl Disk {
@@ -64,7 +64,7 @@ impl Disk {
             lazy: Vec::new(),
             dice: Dice::new(seed, "disk"),
             sabotage,
-            newest: BTreeMap::new(),
+            newest: None,
         }
     }
 
@@ -132,71 +132,52 @@ impl SimStore {
     fn write(&mut self, group: &Group) -> Result<(), CommitError> {
         let sabotage = self.disk().sabotage;
         let Some(sabotage) = sabotage else { return self.inner.commit(group) };
-        let mut spoiled = Group { parts: group.parts.iter().map(copy).collect() };
-        for part in &mut spoiled.parts {
-            match sabotage {
-                Sabotage::NoFence => {
-                    if let Some((lease, last)) = self.disk().newest.get(&part.lease.shard()) {
-                        part.lease = lease.clone();
-                        part.position = part.position.map(|_| last.next());
-                        part.keep_from = part.keep_from.min(last.next());
-                    }
+        let mut spoiled = group.clone();
+        match sabotage {
+            Sabotage::NoFence => {
+                if let Some((lease, last)) = &self.disk().newest {
+                    spoiled.lease = lease.clone();
+                    spoiled.position = spoiled.position.map(|_| last.next());
+                    spoiled.keep_from = spoiled.keep_from.min(last.next());
                 }
-                Sabotage::JournalDropped => part.keep_from = part.position.unwrap_or(part.keep_from),
-                Sabotage::RowsForgotten => part.rows.retain(|row| row.ended_at.is_some()),
-                Sabotage::LedgerForgotten => part.ledger.clear(),
-                Sabotage::SweepsBlindly => {
-                    part.rows.retain(|row| row.redrives == 0 || row.content.is_some());
-                }
-                Sabotage::EffectsFirst
-                | Sabotage::RepliesFirst
-                | Sabotage::NewKeyOnRepeat
-                | Sabotage::NewBytesOnRepeat
-                | Sabotage::ResumeForgotten
-                | Sabotage::SleepersForgotten
-                | Sabotage::ClockAhead
-                | Sabotage::WokenLate
-                | Sabotage::CalledAfterwards
-                | Sabotage::KeysIgnored
-                | Sabotage::ChildrenForgotten
-                | Sabotage::MapRunsForgotten
-                | Sabotage::WaitingForgotten
-                | Sabotage::UnreachableRefuses
-                | Sabotage::RedirectsRefuse
-                | Sabotage::ExitsRefuse
-                | Sabotage::OldFailuresCount
-                | Sabotage::RunsForgetKeys
-                | Sabotage::ListsOfRows
-                | Sabotage::SteadyForgotten => {}
             }
+            Sabotage::JournalDropped => spoiled.keep_from = spoiled.position.unwrap_or(spoiled.keep_from),
+            Sabotage::RowsForgotten => spoiled.rows.retain(|row| row.ended_at.is_some()),
+            Sabotage::LedgerForgotten => spoiled.ledger.clear(),
+            Sabotage::SweepsBlindly => {
+                spoiled.rows.retain(|row| row.redrives == 0 || row.content.is_some());
+            }
+            Sabotage::EffectsFirst
+            | Sabotage::RepliesFirst
+            | Sabotage::NewKeyOnRepeat
+            | Sabotage::NewBytesOnRepeat
+            | Sabotage::ResumeForgotten
+            | Sabotage::SleepersForgotten
+            | Sabotage::ClockAhead
+            | Sabotage::WokenLate
+            | Sabotage::CalledAfterwards
+            | Sabotage::KeysIgnored
+            | Sabotage::ChildrenForgotten
+            | Sabotage::MapRunsForgotten
+            | Sabotage::WaitingForgotten
+            | Sabotage::UnreachableRefuses
+            | Sabotage::RedirectsRefuse
+            | Sabotage::ExitsRefuse
+            | Sabotage::OldFailuresCount
+            | Sabotage::RunsForgetKeys
+            | Sabotage::ListsOfRows
+            | Sabotage::LostMeansNever
+            | Sabotage::SteadyForgotten => {}
         }
         if self.disk().is_lazy() {
             self.disk().lazy.push(spoiled);
             return Ok(());
         }
         self.inner.commit(&spoiled)?;
-        for part in &spoiled.parts {
-            if let Some(position) = part.position
-                && let Some((_, last)) = self.disk().newest.get_mut(&part.lease.shard())
-            {
-                *last = position;
-            }
+        if let (Some(position), Some((_, last))) = (spoiled.position, &mut self.disk().newest) {
+            *last = position;
         }
         Ok(())
-    }
-}
-
-fn copy(part: &Part) -> Part {
-    Part {
-        lease: part.lease.clone(),
-        position: part.position,
-        journal: part.journal.clone(),
-        keep_from: part.keep_from,
-        rows: part.rows.clone(),
-        segments: part.segments.clone(),
-        ledger: part.ledger.clone(),
-        map_runs: part.map_runs.clone(),
-        totals: part.totals,
     }
 }
 
@@ -213,29 +194,20 @@ impl Store for SimStore {
         self.inner.shards()
     }
 
-    fn acquire(
-        &mut self,
-        holder: &Arc<str>,
-        now: Timestamp,
-        expires_at: Timestamp,
-    ) -> Result<Vec<Lease>, CommitError> {
+    fn acquire(&mut self, claim: &Claim) -> Result<Lease, CommitError> {
         if self.disk().is_full() {
             return Err(CommitError::Lost(failure("taking the shards", FailureKind::DiskFull)));
         }
-        let leases = self.inner.acquire(holder, now, expires_at)?;
+        let lease = self.inner.acquire(claim)?;
         if self.disk().sabotage == Some(Sabotage::NoFence) {
-            for lease in &leases {
-                let recovery = self.inner.recover(lease)?;
-                let last = Position(recovery.next.0 - 1);
-                self.disk().newest.insert(lease.shard(), (lease.clone(), last));
-            }
+            self.disk().newest = Some((lease.clone(), Position::before(lease.incarnation())));
         }
         let mut disk = self.disk();
         let rate = disk.rates.fails_after;
         if disk.strikes(rate, "the shards were taken and nobody was told") {
             return Err(CommitError::Lost(failure("taking the shards", FailureKind::Io)));
         }
-        Ok(leases)
+        Ok(lease)
     }
 
     fn renew(&mut self, lease: &mut Lease, renewal: Renewal) -> Result<(), CommitError> {
@@ -251,6 +223,20 @@ impl Store for SimStore {
 
     fn recover(&mut self, lease: &Lease) -> Result<Recovery, CommitError> {
         self.inner.recover(lease)
+    }
+
+    /// Some stores can be asked again after an error, others have to be opened again.
+    fn newest(&mut self, lease: &Lease) -> Result<Position, CommitError> {
+        let newest = self.inner.newest(lease)?;
+        let mut disk = self.disk();
+        if disk.is_full() || disk.is_lazy() || disk.dice.in_thousand(500) {
+            return Err(CommitError::Lost(failure("asking", FailureKind::Io)));
+        }
+        disk.fault("a lost answer was looked for");
+        Ok(match disk.sabotage {
+            Some(Sabotage::LostMeansNever) => Position::before(lease.incarnation()),
+            _ => newest,
+        })
     }
 
     fn commit(&mut self, group: &Group) -> Result<(), CommitError> {

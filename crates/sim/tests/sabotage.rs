@@ -17,8 +17,8 @@ fn check(sabotage: Sabotage, broken: Promise) {
 }
 
 /// With the safeguard missing, somebody complains in these words.
-fn objects(sabotage: Sabotage, trouble: Trouble, words: &str) {
-    let setting = Setting { sabotage: Some(sabotage), trouble: Some(trouble), ..Setting::default() };
+fn objects(sabotage: Sabotage, trouble: impl Into<Option<Trouble>>, words: &str) {
+    let setting = Setting { sabotage: Some(sabotage), trouble: trouble.into(), ..Setting::default() };
     let complains =
         |seed: &u64| judge(*seed, setting).complaints.iter().any(|(_, what)| what.contains(words));
     match (0..SEEDS).find(complains) {
@@ -200,4 +200,9 @@ fn every_sabotage_is_known_by_its_name() {
 fn a_process_that_forgets_the_time_on_record_ends_timeouts_early() {
     let words = "the whole execution's timeout until";
     objects(Sabotage::SteadyForgotten, Trouble::Clocks, words);
+}
+
+#[test]
+fn a_commit_whose_answer_was_lost_is_not_made_twice() {
+    objects(Sabotage::LostMeansNever, None, "the store refused a commit");
 }

@@ -9,7 +9,7 @@
 use perdura_engine::{ExecutionId, Status, Timestamp, Wake};
 use perdura_store::record::{JournalWriter, push_turn, seal};
 use perdura_store::{
-    Content, Group, Lease, MachineId, Part, Position, RevisionId, Row, SqliteOptions, SqliteStore, Store,
+    Claim, Content, Group, Lease, MachineId, Position, RevisionId, Row, SqliteOptions, SqliteStore, Store,
     Totals,
 };
 use std::fmt::Write;
@@ -58,8 +58,16 @@ struct Load {
 impl Load {
     fn new(folder: &Path) -> Self {
         let mut store = SqliteStore::open(folder, SqliteOptions::default()).unwrap();
-        let lease = store.acquire(&"bench".into(), Timestamp(0), Timestamp(i64::MAX)).unwrap().remove(0);
-        Self { store, lease, position: Position(0), dice: Dice(42), totals: Totals::default(), now: 0 }
+        let lease = store
+            .acquire(&Claim {
+                holder: "bench".into(),
+                most: u16::MAX,
+                now: Timestamp(0),
+                expires_at: Timestamp(i64::MAX),
+            })
+            .unwrap();
+        let position = Position::before(lease.incarnation());
+        Self { store, lease, position, dice: Dice(42), totals: Totals::default(), now: 0 }
     }
 
     fn ended(&mut self) -> Row {
@@ -105,17 +113,11 @@ impl Load {
             writer.push(execution, number, &self.dice.turn());
         }
         Group {
-            parts: vec![Part {
-                lease: self.lease.clone(),
-                position: Some(self.position),
-                journal: writer.seal(),
-                keep_from: Position(self.position.0.saturating_sub(20)),
-                rows: (0..=turns / TURNS_PER_EXECUTION).map(|_| self.ended()).collect(),
-                segments: Vec::new(),
-                ledger: Vec::new(),
-                map_runs: Vec::new(),
-                totals: None,
-            }],
+            position: Some(self.position),
+            journal: writer.seal(),
+            keep_from: Position { number: self.position.number.saturating_sub(20), ..self.position },
+            rows: (0..=turns / TURNS_PER_EXECUTION).map(|_| self.ended()).collect(),
+            ..Group::under(self.lease.clone())
         }
     }
 
@@ -126,7 +128,7 @@ impl Load {
             let mut group = self.group(1);
             let more: Vec<Row> = (0..2_000).map(|_| self.small()).collect();
             stored += more.len() as u64;
-            group.parts[0].rows.extend(more);
+            group.rows.extend(more);
             self.store.commit(&group).unwrap();
         }
     }

@@ -13,12 +13,11 @@ pub mod reading;
 pub mod retention;
 pub mod rows;
 
-use crate::group::{Content, Group, MachineId, Part, RevisionId, Row, Totals};
-use crate::lease::{Lease, Position, Shard};
+use crate::group::{Content, Group, MachineId, RevisionId, Row, Totals};
+use crate::lease::{Claim, Lease, Position, Shard};
 use crate::record::{self, JournalWriter};
 use crate::store::{CommitError, Reader, Recovery, Retention, Store, StoredTurn, SweepPlace, Swept};
 use perdura_engine::{ExecutionId, Status, Timestamp, Wake};
-use std::sync::Arc;
 
 /// Data that handles are opened on.
 pub trait Home {
@@ -38,18 +37,22 @@ pub type Make<'m> = &'m mut dyn FnMut(u16) -> Box<dyn Home>;
 macro_rules! store_conformance {
     ($make:expr) => {
         $crate::store_conformance! { @each $make;
-            leases: acquiring_again_raises_the_epoch, a_lease_tells_the_steady_time_of_its_last_holder,
+            leases: acquiring_again_begins_a_higher_incarnation, a_lease_tells_the_steady_time_of_those_before,
                 a_lease_that_has_not_run_out_is_not_taken,
-                a_lease_that_ran_out_is_taken, an_old_epoch_can_neither_renew_nor_release_nor_recover,
-                a_released_shard_is_free_at_once, a_renewed_lease_holds_for_longer, epochs_outlive_a_restart,
-                every_shard_has_its_own_lease;
-            journal: a_commit_is_all_or_nothing, a_commit_under_an_old_epoch_is_refused,
-                a_gap_or_a_repeat_in_the_journal_is_refused, an_empty_shard_begins_at_one,
-                turns_come_back_in_order, totals_come_back_with_the_last_row,
+                a_lease_that_ran_out_is_taken, who_has_ended_can_neither_renew_nor_release_nor_recover_nor_ask,
+                released_shards_are_free_at_once, a_renewed_lease_holds_for_longer,
+                incarnations_outlive_a_restart, several_nodes_hold_some_shards_each,
+                a_dead_nodes_shards_go_to_several;
+            journal: a_commit_is_all_or_nothing, a_commit_of_one_who_has_ended_is_refused,
+                a_gap_or_a_repeat_in_the_journal_is_refused, an_empty_journal_begins_at_one,
+                the_newest_row_tells_whether_a_commit_happened,
+                turns_come_back_in_order, turns_come_back_in_order_over_several_lives,
+                totals_come_back_with_the_last_row, totals_of_all_lives_are_counted_once,
+                an_old_journal_stays_until_all_who_need_it_went_on,
                 journal_rows_go_but_never_the_newest, a_damaged_journal_row_hides_nothing_else,
                 an_execution_with_a_hole_is_damaged,
                 what_was_set_aside_is_there_when_the_journal_has_gone_on, what_was_set_aside_and_is_spoilt_makes_nobody_whole,
-                what_was_given_up_is_gone, two_shards_in_one_commit_do_not_mix;
+                what_was_given_up_is_gone;
             rows: ended_executions_are_not_recovered, sleepers_are_not_recovered, awake_rows_are_recovered,
                 a_sleeper_with_newer_turns_is_recovered, turns_that_a_row_covers_are_not_given_again,
                 a_listed_row_is_recovered_from_the_journal, a_listed_row_leaves_content_in_place,
@@ -181,7 +184,7 @@ pub(crate) fn asleep(execution: ExecutionId, turns: u64, wake_at: i64) -> Row {
     }
 }
 
-/// A node that holds one Shard and writes on it.
+/// A node that holds Shards and writes on them.
 pub(crate) struct Node {
     pub(crate) store: Box<dyn Store>,
     pub(crate) lease: Lease,
@@ -191,36 +194,32 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// Takes the only Shard.
+    /// Takes all Shards.
     pub(crate) fn on(home: &mut dyn Home) -> Self {
-        Self::of(home, Shard(0))
+        Self::named(home, "tester", u16::MAX)
     }
 
-    /// Takes all Shards, and writes on this one.
-    pub(crate) fn of(home: &mut dyn Home, shard: Shard) -> Self {
+    /// Takes some Shards.
+    pub(crate) fn named(home: &mut dyn Home, holder: &str, most: u16) -> Self {
         let mut store = home.handle();
-        let leases = store.acquire(&Arc::from("tester"), at(0), at(1_000_000)).unwrap();
-        let lease = leases.into_iter().find(|lease| lease.shard() == shard).expect("the Shard is free");
-        Self { store, lease, next: Position(1), keep_from: Position(1), totals: Totals::default() }
+        let claim = Claim { holder: holder.into(), most, now: at(0), expires_at: at(1_000_000) };
+        let lease = store.acquire(&claim).unwrap();
+        let next = Position::before(lease.incarnation()).next();
+        Self { store, lease, next, keep_from: Position::default(), totals: Totals::default() }
+    }
+
+    /// A row of its journal.
+    pub(crate) fn position(&self, number: u64) -> Position {
+        Position { number, ..self.next }
     }
 
     /// Nothing to write yet.
-    pub(crate) fn part(&self) -> Part {
-        Part {
-            lease: self.lease.clone(),
-            position: None,
-            journal: Vec::new(),
-            keep_from: self.keep_from,
-            rows: Vec::new(),
-            segments: Vec::new(),
-            ledger: Vec::new(),
-            map_runs: Vec::new(),
-            totals: None,
-        }
+    pub(crate) fn group(&self) -> Group {
+        Group { keep_from: self.keep_from, ..Group::under(self.lease.clone()) }
     }
 
     /// These Turns, in one journal row.
-    pub(crate) fn turns(&mut self, turns: &[(ExecutionId, u64)]) -> Part {
+    pub(crate) fn turns(&mut self, turns: &[(ExecutionId, u64)]) -> Group {
         self.totals.turns += turns.len() as u64;
         let mut writer = JournalWriter::new(&self.totals);
         for (execution, number) in turns {
@@ -228,30 +227,30 @@ impl Node {
         }
         let position = self.next;
         self.next = position.next();
-        Part { position: Some(position), journal: writer.seal(), ..self.part() }
+        Group { position: Some(position), journal: writer.seal(), ..self.group() }
     }
 
-    pub(crate) fn try_commit(&mut self, part: Part) -> Result<(), CommitError> {
-        self.store.commit(&Group { parts: vec![part] })
+    pub(crate) fn try_commit(&mut self, group: &Group) -> Result<(), CommitError> {
+        self.store.commit(group)
     }
 
     #[track_caller]
-    pub(crate) fn commit(&mut self, part: Part) {
-        self.try_commit(part).unwrap();
+    pub(crate) fn commit(&mut self, group: &Group) {
+        self.try_commit(group).unwrap();
     }
 
     /// Rows in a commit of their own.
     #[track_caller]
     pub(crate) fn rows(&mut self, rows: Vec<Row>) {
-        self.commit(Part { rows, ..self.part() });
+        self.commit(&Group { rows, ..self.group() });
     }
 
     /// A commit after which the journal holds nothing of what was before.
     #[track_caller]
     pub(crate) fn move_on(&mut self) {
-        let part = self.turns(&[]);
-        self.keep_from = part.position.expect("it has Turns");
-        self.commit(Part { keep_from: self.keep_from, ..part });
+        let group = self.turns(&[]);
+        self.keep_from = group.position.expect("it has Turns");
+        self.commit(&Group { keep_from: self.keep_from, ..group });
     }
 
     pub(crate) fn recover(&mut self) -> Recovery {

@@ -4,13 +4,14 @@
 //! execution that was rebuilt from half of its Turns would be believed.
 
 use crate::group::{Row, Totals};
-use crate::lease::Position;
+use crate::lease::{Lease, Position, Shard};
 use crate::record::{self, Damage};
 use crate::store::{Aside, Recovered, Recovery, StoredTurn};
 use perdura_engine::ExecutionId;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// What a store says of an execution while its Shard is recovered.
+/// What a store says of an execution while it is recovered.
 pub(crate) struct Standing {
     /// How many Turns its row covers; 0 without a row, or where all of them are in the journal.
     pub(crate) covered: u64,
@@ -18,9 +19,37 @@ pub(crate) struct Standing {
     pub(crate) awake: bool,
 }
 
-/// Collects the Turns of a Shard's journal, row by row.
-#[derive(Default)]
+/// Which executions are recovered.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    shards: Arc<[Shard]>,
+    count: u16,
+}
+
+impl Held {
+    /// Those of a Lease, in an installation with this many Shards.
+    pub(crate) fn by(lease: &Lease, count: u16) -> Self {
+        Self { shards: lease.shards.clone(), count }
+    }
+
+    /// All that there are.
+    pub(crate) fn all(count: u16) -> Self {
+        Self { shards: (0..count).map(Shard).collect(), count }
+    }
+
+    pub(crate) fn shards(&self) -> &[Shard] {
+        &self.shards
+    }
+
+    pub(crate) fn has(&self, execution: ExecutionId) -> bool {
+        self.shards.len() == usize::from(self.count)
+            || self.shards.binary_search(&Shard::of(execution, self.count)).is_ok()
+    }
+}
+
+/// Collects Turns from the journals, row by row.
 pub(crate) struct Journal {
+    held: Held,
     recovery: Recovery,
     /// Turns beyond the row of each execution.
     found: BTreeMap<ExecutionId, Found>,
@@ -50,6 +79,10 @@ impl Found {
 }
 
 impl Journal {
+    pub(crate) fn of(held: Held) -> Self {
+        Self { held, recovery: Recovery::default(), found: BTreeMap::new() }
+    }
+
     /// An execution that is to be loaded even if the journal has nothing of it.
     pub(crate) fn awake(&mut self, execution: ExecutionId, covered: u64) {
         self.found.insert(execution, Found::new(Standing { covered, awake: true }));
@@ -60,11 +93,6 @@ impl Journal {
         self.recovery.damaged.push((execution, what));
     }
 
-    /// A row of the journal that cannot be read.
-    pub(crate) fn skip(&mut self, position: Position) {
-        self.recovery.next = position.next();
-    }
-
     /// One more row of the journal; they come in order. `standing` tells of executions not seen before.
     pub(crate) fn read<E>(
         &mut self,
@@ -72,18 +100,19 @@ impl Journal {
         sealed: &[u8],
         mut standing: impl FnMut(ExecutionId) -> Result<Standing, E>,
     ) -> Result<(), E> {
-        self.recovery.next = position.next();
-        let (totals, turns) = match record::read_journal(sealed) {
+        let (_, turns) = match record::read_journal(sealed) {
             Ok(read) => read,
             Err(damage) => {
-                self.damaged(None, format!("journal row {}: {damage}", position.0));
+                self.damaged(None, format!("journal row {position}: {damage}"));
                 let turns = sealed.to_vec();
                 self.recovery.aside.push(Aside { execution: None, position, turns });
                 return Ok(());
             }
         };
-        self.recovery.totals = totals;
         for (execution, turn) in turns {
+            if !self.held.has(execution) {
+                continue;
+            }
             self.found(execution, &mut standing)?.take(position, turn);
         }
         Ok(())
@@ -97,6 +126,9 @@ impl Journal {
         sealed: &[u8],
         mut standing: impl FnMut(ExecutionId) -> Result<Standing, E>,
     ) -> Result<(), E> {
+        if !self.held.has(execution) {
+            return Ok(());
+        }
         let found = self.found(execution, &mut standing)?;
         // It is told, whatever is left of it.
         (found.is_aside, found.standing.awake) = (true, true);
@@ -104,7 +136,7 @@ impl Journal {
             Ok((_, turns)) => turns.into_iter().for_each(|(_, turn)| found.take(position, turn)),
             Err(damage) => {
                 found.damage =
-                    Some(Damage(format!("what was set aside of journal row {}: {damage}", position.0)));
+                    Some(Damage(format!("what was set aside of journal row {position}: {damage}")));
             }
         }
         Ok(())
@@ -127,14 +159,14 @@ impl Journal {
         }
     }
 
-    /// All of it. `load` gives the row and the first Turn that no segment holds.
+    /// All of it, for whoever goes on at this position with these totals. `load` gives the row and the first Turn that no
+    /// segment holds.
     pub(crate) fn finish<E>(
         mut self,
+        (next, totals): (Position, Totals),
         mut load: impl FnMut(ExecutionId) -> Result<Result<(Option<Row>, u64), Damage>, E>,
     ) -> Result<Recovery, E> {
-        if self.recovery.next == Position(0) {
-            self.recovery.next = Position(1);
-        }
+        (self.recovery.next, self.recovery.totals) = (next, totals);
         for (execution, found) in self.found {
             if !found.standing.awake && found.turns.is_empty() {
                 continue;
@@ -197,8 +229,8 @@ pub(crate) fn dense(covered: u64, turns: &[(Position, StoredTurn)]) -> Result<()
     for ((position, turn), expected) in turns.iter().zip(covered + 1..) {
         if turn.number != expected {
             return Err(Damage(format!(
-                "journal row {} has its Turn {} where Turn {expected} belongs",
-                position.0, turn.number
+                "journal row {position} has its Turn {} where Turn {expected} belongs",
+                turn.number
             )));
         }
     }
@@ -298,7 +330,7 @@ fn missing(from: u64, to: u64) -> Damage {
     Damage(format!("its Turns {from} to {to} are missing"))
 }
 
-/// The sum of the totals of several Shards.
+/// The sum of what several have counted.
 pub(crate) fn sum(totals: impl IntoIterator<Item = Totals>) -> Totals {
     let mut sum = [0u64; Totals::NAMES.len()];
     for one in totals {

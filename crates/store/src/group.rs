@@ -21,22 +21,16 @@ pub struct MachineId(pub u64);
 pub struct RevisionId(pub u64);
 
 /// One transaction: all of it or nothing.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Group {
-    /// At most one for each Shard.
-    pub parts: Vec<Part>,
-}
-
-/// What one Shard writes.
-#[derive(Debug)]
-pub struct Part {
-    /// The right to do so.
+    /// The right to write it.
     pub lease: Lease,
-    /// Where its journal row goes: the one after the last. `None`: no Turns, only rows.
+    /// Where its journal row goes: the one after the last of this incarnation. `None`: no Turns, only rows.
     pub position: Option<Position>,
     /// The row, as [`crate::record::JournalWriter`] makes it.
     pub journal: Vec<u8>,
-    /// Journal rows before this one are no longer needed. The newest row always stays: it holds the totals.
+    /// Journal rows before this one, of this incarnation and those before it, are no longer needed for its Shards. Its newest
+    /// row always stays: it holds the totals.
     pub keep_from: Position,
     /// Executions that leave memory, or are to be seen by readers.
     pub rows: Vec<Row>,
@@ -46,8 +40,25 @@ pub struct Part {
     pub ledger: Vec<LedgerChange>,
     /// Map Runs as they stand now.
     pub map_runs: Vec<MapRunRow>,
-    /// The totals of this Shard, if the table for readers is to follow them now.
+    /// The totals of this incarnation, if the table for readers is to follow them now.
     pub totals: Option<Totals>,
+}
+
+impl Group {
+    /// Nothing yet.
+    pub fn under(lease: Lease) -> Self {
+        Self {
+            lease,
+            position: None,
+            journal: Vec::new(),
+            keep_from: Position::default(),
+            rows: Vec::new(),
+            segments: Vec::new(),
+            ledger: Vec::new(),
+            map_runs: Vec::new(),
+            totals: None,
+        }
+    }
 }
 
 /// An execution as its row says it.
@@ -233,7 +244,8 @@ impl LedgerRow {
     }
 }
 
-/// What has happened on a Shard since it was made. Each journal row holds the newest.
+/// What has happened since the data was made, as one incarnation and those that it followed counted it. Each journal row
+/// holds the newest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Executions that began.

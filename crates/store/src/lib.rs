@@ -2,7 +2,7 @@
 //!
 //! A [`Store`] keeps what a node commits: one journal row for each group of Turns, and rows for the executions that
 //! ended or fell asleep in it. It knows nothing of why a Turn was decided. A node may write on the Shards that it
-//! holds a [`Lease`] for, and a commit under an older [`Epoch`] is refused.
+//! holds a [`Lease`] for, and a commit under an [`Incarnation`] that somebody ended is refused.
 
 pub mod conformance;
 mod gather;
@@ -16,10 +16,10 @@ mod store;
 mod words;
 
 pub use group::{
-    ChildOf, Content, Group, LedgerChange, LedgerRow, MachineId, MapRunRow, Nesting, Part, RevisionId, Row,
+    ChildOf, Content, Group, LedgerChange, LedgerRow, MachineId, MapRunRow, Nesting, RevisionId, Row,
     Segment, Snapshot, Totals,
 };
-pub use lease::{Epoch, Lease, Position, Renewal, Shard};
+pub use lease::{Claim, Incarnation, Lease, Position, Renewal, Shard};
 pub use machine::{
     Head, MachineChange, MachineRecord, NewMachine, NewRevision, Registered, Registry, Revised,
 };

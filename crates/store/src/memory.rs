@@ -7,10 +7,11 @@ mod keep;
 mod machines;
 mod view;
 
-use crate::gather::{Journal, Standing};
+use crate::gather::{self, Held, Journal, Standing};
 use crate::group::{Group, LedgerRow, MachineId, MapRunRow, RevisionId, Row, Segment, Totals};
-use crate::lease::{Epoch, Lease, Position, Renewal, Shard};
+use crate::lease::{Claim, Incarnation, Lease, Position, Renewal, Shard};
 use crate::machine::{MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
+use crate::record;
 use crate::store::{Aside, CommitError, Failure, FailureKind, Reader, Recovery, Store, Swept};
 use perdura_engine::{ExecutionId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,15 +30,17 @@ pub struct MemoryStore {
 /// What is kept.
 #[derive(Debug, Default)]
 struct Memory {
-    leases: Vec<Granted>,
-    journal: BTreeMap<(Shard, Position), Vec<u8>>,
+    shards: Vec<Owned>,
+    /// Those that live, and those that were given back and that nobody follows yet.
+    lives: BTreeMap<Incarnation, Life>,
+    latest: Incarnation,
+    journal: BTreeMap<Position, Vec<u8>>,
     machines: BTreeMap<Arc<str>, machines::Known>,
     revisions: BTreeMap<RevisionId, MachineRecord>,
     rows: BTreeMap<ExecutionId, Kept>,
     names: BTreeMap<(MachineId, Arc<str>), ExecutionId>,
     segments: BTreeMap<(ExecutionId, u64), Segment>,
     ledger: BTreeMap<Arc<str>, (LedgerRow, Option<Timestamp>)>,
-    counters: BTreeMap<Shard, Totals>,
     map_runs: BTreeMap<Uuid, MapRunRow>,
     /// The children of Map Runs.
     children: BTreeMap<(Uuid, u32), ExecutionId>,
@@ -45,7 +48,7 @@ struct Memory {
     orphaned: BTreeSet<Uuid>,
     registry: BTreeMap<(Registry, Arc<str>), Registered>,
     /// What is kept of executions that cannot be read; without Turns: it was given up.
-    aside: BTreeMap<(Shard, Position, Option<ExecutionId>), Option<Vec<u8>>>,
+    aside: BTreeMap<(Position, Option<ExecutionId>), Option<Vec<u8>>>,
     secret: Secret,
 }
 
@@ -69,19 +72,28 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The newest grant of a Shard.
+/// A Shard.
 #[derive(Clone, Debug, Default)]
-struct Granted {
-    epoch: Epoch,
+struct Owned {
+    by: Option<Incarnation>,
+    /// Nothing before this is needed for it.
+    keep_from: Position,
+}
+
+/// An incarnation.
+#[derive(Clone, Debug)]
+struct Life {
+    /// `None`: it was given back.
     holder: Option<Arc<str>>,
     expires_at: Timestamp,
     steady_at: Option<Timestamp>,
+    /// What was counted when it began, or was told to readers last.
+    totals: Totals,
 }
 
-/// A row, and where it is kept.
+/// A row.
 #[derive(Clone, Debug)]
 struct Kept {
-    shard: Shard,
     row: Row,
     /// The newest journal row when its content was written: no Turn that it covers stands in a later one.
     covered_at: Position,
@@ -90,8 +102,8 @@ struct Kept {
 impl MemoryStore {
     /// Empty, divided into this many Shards.
     pub fn new(shards: u16) -> Self {
-        let leases = vec![Granted::default(); usize::from(shards.max(1))];
-        Self { memory: Arc::new(Mutex::new(Memory { leases, ..Memory::default() })) }
+        let shards = vec![Owned::default(); usize::from(shards.max(1))];
+        Self { memory: Arc::new(Mutex::new(Memory { shards, ..Memory::default() })) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Memory> {
@@ -110,26 +122,34 @@ fn refuse(what: &str, why: String) -> CommitError {
 }
 
 impl Memory {
-    fn shards(&self) -> u16 {
-        self.leases.len() as u16
+    fn shard_count(&self) -> u16 {
+        self.shards.len() as u16
     }
 
     fn fence(&self, lease: &Lease) -> Result<(), CommitError> {
-        let newest = self.leases.get(usize::from(lease.shard.0)).map_or(Epoch(0), |granted| granted.epoch);
-        if newest == lease.epoch {
-            return Ok(());
+        match self.lives.get(&lease.incarnation) {
+            Some(Life { holder: Some(_), .. }) => Ok(()),
+            _ => Err(CommitError::Fenced { held: lease.incarnation, newest: self.latest }),
         }
-        Err(CommitError::Fenced { shard: lease.shard, held: lease.epoch, newest })
     }
 
-    fn journal_of(&self, shard: Shard) -> impl DoubleEndedIterator<Item = (Position, &Vec<u8>)> {
-        self.journal
-            .range((shard, Position(0))..=(shard, Position(u64::MAX)))
-            .map(|((_, position), sealed)| (*position, sealed))
+    fn journal_of(&self, incarnation: Incarnation) -> impl DoubleEndedIterator<Item = (Position, &Vec<u8>)> {
+        let first = Position::before(incarnation);
+        let all = self.journal.range(first..=Position { number: u64::MAX, ..first });
+        all.map(|(position, sealed)| (*position, sealed))
     }
 
-    fn newest(&self, shard: Shard) -> Position {
-        self.journal_of(shard).next_back().map_or(Position(0), |(position, _)| position)
+    /// The last journal row of an incarnation, or the place before its first.
+    fn newest(&self, incarnation: Incarnation) -> Position {
+        let newest = self.journal_of(incarnation).next_back();
+        newest.map_or(Position::before(incarnation), |(position, _)| position)
+    }
+
+    /// What an incarnation and those that it followed have counted.
+    fn totals(&self, incarnation: Incarnation) -> Totals {
+        let mut rows = self.journal_of(incarnation).rev();
+        let newest = rows.find_map(|(_, sealed)| record::read_journal(sealed).ok());
+        newest.map_or_else(|| self.lives[&incarnation].totals, |(totals, _)| totals)
     }
 
     /// The first Turn of an execution that no segment holds.
@@ -161,38 +181,42 @@ impl Memory {
 
 impl Store for MemoryStore {
     fn shards(&self) -> u16 {
-        self.lock().shards()
+        self.lock().shard_count()
     }
 
-    fn acquire(
-        &mut self,
-        holder: &Arc<str>,
-        now: Timestamp,
-        expires_at: Timestamp,
-    ) -> Result<Vec<Lease>, CommitError> {
-        let mut granted = Vec::new();
-        for (shard, lease) in self.lock().leases.iter_mut().enumerate() {
-            if lease.holder.as_ref().is_some_and(|other| other != holder) && now <= lease.expires_at {
-                continue;
+    fn acquire(&mut self, claim: &Claim) -> Result<Lease, CommitError> {
+        let mut memory = self.lock();
+        let memory = &mut *memory;
+        let incarnation = Incarnation(memory.latest.0 + 1);
+        let is_over = |life: &Life| match &life.holder {
+            Some(holder) => *holder == claim.holder || life.expires_at < claim.now,
+            None => true,
+        };
+        let ended: Vec<Incarnation> =
+            memory.lives.iter().filter(|(_, life)| is_over(life)).map(|(number, _)| *number).collect();
+        let totals = gather::sum(ended.iter().map(|number| memory.totals(*number)));
+        let steady_at = memory.lives.values().filter_map(|life| life.steady_at).max();
+        memory.lives.retain(|number, _| !ended.contains(number));
+        let mut shards = Vec::new();
+        for (shard, owned) in memory.shards.iter_mut().enumerate() {
+            owned.by = owned.by.filter(|by| memory.lives.contains_key(by));
+            if owned.by.is_none() && shards.len() < usize::from(claim.most) {
+                owned.by = Some(incarnation);
+                shards.push(Shard(shard as u16));
             }
-            let (epoch, steady_at) = (Epoch(lease.epoch.0 + 1), lease.steady_at);
-            *lease = Granted { epoch, holder: Some(holder.clone()), expires_at, steady_at };
-            granted.push(Lease {
-                shard: Shard(shard as u16),
-                epoch: lease.epoch,
-                holder: holder.clone(),
-                expires_at,
-                steady_at,
-            });
         }
-        Ok(granted)
+        memory.latest = incarnation;
+        let (holder, expires_at) = (claim.holder.clone(), claim.expires_at);
+        let life = Life { holder: Some(holder.clone()), expires_at, steady_at, totals };
+        memory.lives.insert(incarnation, life);
+        Ok(Lease { incarnation, shards: shards.into(), holder, expires_at, steady_at })
     }
 
     fn renew(&mut self, lease: &mut Lease, renewal: Renewal) -> Result<(), CommitError> {
         let mut memory = self.lock();
         memory.fence(lease)?;
-        let granted = &mut memory.leases[usize::from(lease.shard.0)];
-        (granted.expires_at, granted.steady_at) = (renewal.expires_at, Some(renewal.steady_at));
+        let life = memory.lives.get_mut(&lease.incarnation).expect("it lives");
+        (life.expires_at, life.steady_at) = (renewal.expires_at, Some(renewal.steady_at));
         lease.expires_at = renewal.expires_at;
         Ok(())
     }
@@ -200,40 +224,46 @@ impl Store for MemoryStore {
     fn release(&mut self, lease: &Lease) -> Result<(), CommitError> {
         let mut memory = self.lock();
         memory.fence(lease)?;
-        let granted = &mut memory.leases[usize::from(lease.shard.0)];
-        granted.epoch = Epoch(granted.epoch.0 + 1);
-        granted.holder = None;
+        memory.lives.get_mut(&lease.incarnation).expect("it lives").holder = None;
         Ok(())
     }
 
     fn recover(&mut self, lease: &Lease) -> Result<Recovery, CommitError> {
         let memory = self.lock();
         memory.fence(lease)?;
-        let mut journal = Journal::default();
+        let held = Held::by(lease, memory.shard_count());
+        let mut journal = Journal::of(held.clone());
         for (execution, kept) in &memory.rows {
-            if kept.shard == lease.shard && kept.row.awake {
+            if held.has(*execution) && kept.row.awake {
                 journal.awake(*execution, memory.covered(*execution));
             }
         }
         let standing =
             |execution| Ok::<_, Infallible>(Standing { covered: memory.covered(execution), awake: false });
-        for ((shard, position, execution), sealed) in &memory.aside {
+        for ((position, execution), sealed) in &memory.aside {
             match (execution, sealed) {
                 (Some(execution), None) => journal.given_up(*execution),
-                (Some(execution), Some(sealed)) if *shard == lease.shard => {
+                (Some(execution), Some(sealed)) => {
                     let Ok(()) = journal.take_back(*execution, *position, sealed, standing);
                 }
-                _ => {}
+                (None, _) => {}
             }
         }
-        for (position, sealed) in memory.journal_of(lease.shard) {
-            let Ok(()) = journal.read(position, sealed, standing);
+        for (position, sealed) in &memory.journal {
+            let Ok(()) = journal.read(*position, sealed, standing);
         }
-        let Ok(recovery) = journal.finish(|execution| {
+        let (next, totals) = (memory.newest(lease.incarnation).next(), memory.totals(lease.incarnation));
+        let Ok(recovery) = journal.finish((next, totals), |execution| {
             let row = memory.rows.get(&execution).map(|kept| kept.row.clone());
             Ok::<_, Infallible>(Ok((row, memory.unsegmented_from(execution))))
         });
         Ok(recovery)
+    }
+
+    fn newest(&mut self, lease: &Lease) -> Result<Position, CommitError> {
+        let memory = self.lock();
+        memory.fence(lease)?;
+        Ok(memory.newest(lease.incarnation))
     }
 
     fn commit(&mut self, group: &Group) -> Result<(), CommitError> {
@@ -247,7 +277,7 @@ impl Store for MemoryStore {
         let mut memory = self.lock();
         memory.fence(lease)?;
         for Aside { execution, position, turns } in aside {
-            memory.aside.entry((lease.shard, *position, *execution)).or_insert_with(|| Some(turns.clone()));
+            memory.aside.entry((*position, *execution)).or_insert_with(|| Some(turns.clone()));
         }
         Ok(())
     }
@@ -255,7 +285,7 @@ impl Store for MemoryStore {
     fn give_up(&mut self, lease: &Lease, execution: ExecutionId) -> Result<bool, CommitError> {
         let mut memory = self.lock();
         memory.fence(lease)?;
-        Ok(memory.give_up(lease.shard, execution))
+        Ok(memory.give_up(lease.incarnation, execution))
     }
 
     fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError> {

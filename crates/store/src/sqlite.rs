@@ -31,7 +31,7 @@ pub use read::SqliteReader;
 pub use restore::{Restored, restore};
 
 use crate::group::Group;
-use crate::lease::{Lease, Renewal, Shard};
+use crate::lease::{Claim, Lease, Position, Renewal};
 use crate::machine::{MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
 use crate::store::{Aside, CommitError, Failure, FailureKind, Reader, Recovery, Room, Store, Swept};
 use checkpoint::Checkpointer;
@@ -100,9 +100,9 @@ impl SqliteStore {
         let lock = Lock::take(&files)?;
         let connection = connect(&files, &options)?;
         schema::migrate(&connection, &files, options.shards)?;
-        // Who held a lease before is gone: the lock says so, and there is no need to wait for the clock.
+        // Who lived before is gone: the lock says so, and there is no need to wait for the clock.
         connection
-            .execute("UPDATE lease SET holder = NULL WHERE holder IS NOT NULL", [])
+            .execute("UPDATE incarnation SET holder = NULL WHERE holder IS NOT NULL", [])
             .map_err(|error| files.failure("preparing", error.into()))?;
         sync_folder(folder)?;
         let pages = (options.log_bytes / PAGE_BYTES) as i32;
@@ -298,20 +298,8 @@ impl Store for SqliteStore {
         self.shards
     }
 
-    fn acquire(
-        &mut self,
-        holder: &Arc<str>,
-        now: Timestamp,
-        expires_at: Timestamp,
-    ) -> Result<Vec<Lease>, CommitError> {
-        let shards = self.shards;
-        self.transact("taking leases in", |connection| {
-            let mut granted = Vec::new();
-            for shard in (0..shards).map(Shard) {
-                granted.extend(commit::acquire(connection, shard, holder, (now, expires_at))?);
-            }
-            Ok(granted)
-        })
+    fn acquire(&mut self, claim: &Claim) -> Result<Lease, CommitError> {
+        self.transact("taking a lease in", |connection| commit::acquire(connection, claim))
     }
 
     fn renew(&mut self, lease: &mut Lease, renewal: Renewal) -> Result<(), CommitError> {
@@ -325,27 +313,36 @@ impl Store for SqliteStore {
     }
 
     fn recover(&mut self, lease: &Lease) -> Result<Recovery, CommitError> {
+        let shards = self.shards;
         self.look("recovering from", |connection| {
             commit::fence(connection, lease)?;
-            Ok(recover::recover(connection, lease.shard)?)
+            Ok(recover::recover(connection, lease, shards)?)
+        })
+    }
+
+    fn newest(&mut self, lease: &Lease) -> Result<Position, CommitError> {
+        self.transact("reading", |connection| {
+            commit::fence(connection, lease)?;
+            Ok(commit::newest(connection, lease.incarnation)?)
         })
     }
 
     fn commit(&mut self, group: &Group) -> Result<(), CommitError> {
-        self.transact("writing to", |connection| commit::commit(connection, group))
+        let shards = self.shards;
+        self.transact("writing to", |connection| commit::commit(connection, group, shards))
     }
 
     fn set_aside(&mut self, lease: &Lease, aside: &[Aside]) -> Result<(), CommitError> {
         self.transact("setting aside in", |connection| {
             commit::fence(connection, lease)?;
-            aside::set(connection, lease.shard, aside)
+            aside::set(connection, aside)
         })
     }
 
     fn give_up(&mut self, lease: &Lease, execution: ExecutionId) -> Result<bool, CommitError> {
         self.transact("giving up in", |connection| {
             commit::fence(connection, lease)?;
-            aside::give_up(connection, lease.shard, execution)
+            aside::give_up(connection, lease.incarnation, execution)
         })
     }
 
@@ -425,20 +422,24 @@ mod tests {
     fn after_a_copy_that_failed_nothing_more_is_written() {
         let folder = std::env::temp_dir().join(format!("perdura-store-unit-{}", std::process::id()));
         let mut store = SqliteStore::open(&folder, SqliteOptions::default()).unwrap();
-        store.commit(&Group::default()).unwrap();
+        let claim = Claim { holder: "a".into(), most: 1, now: Timestamp(0), expires_at: Timestamp(i64::MAX) };
+        let lease = store.acquire(&claim).unwrap();
+        store.commit(&Group::under(lease.clone())).unwrap();
         let error = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR_FSYNC);
         let trouble = Trouble::from(rusqlite::Error::SqliteFailure(error, None));
         store.shared.checkpointer.desk.fail(store.files.failure("checkpointing", trouble));
         let mut beside = store.beside().unwrap();
         for handle in [&mut store, &mut beside] {
-            let result = handle.commit(&Group::default());
+            let result = handle.commit(&Group::under(lease.clone()));
             assert!(
                 matches!(&result, Err(CommitError::Lost(lost)) if lost.kind == FailureKind::Io),
                 "{result:?}"
             );
         }
         drop((store, beside));
-        SqliteStore::open(&folder, SqliteOptions::default()).unwrap().commit(&Group::default()).unwrap();
+        let mut store = SqliteStore::open(&folder, SqliteOptions::default()).unwrap();
+        let lease = store.acquire(&claim).unwrap();
+        store.commit(&Group::under(lease)).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -1,12 +1,12 @@
 //! The door to durable memory: verbs shaped like a Turn, and a read side beside them.
 //!
 //! No rule of the product lives behind this door. A Store keeps what it is given, all of a commit or nothing,
-//! refuses what comes under an old Epoch, and gives back what it kept.
+//! refuses what comes of an incarnation that was ended, and gives back what it kept.
 
 mod reader;
 
 use crate::group::{Group, Row, Totals};
-use crate::lease::{Epoch, Lease, Position, Renewal, Shard};
+use crate::lease::{Claim, Incarnation, Lease, Position, Renewal};
 use crate::machine::{MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
 use crate::record::JournalWriter;
 use perdura_engine::{ExecutionId, Status, Timestamp};
@@ -15,24 +15,23 @@ pub use reader::{
     complete_list, complete_name,
 };
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Why a commit did not happen.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// A newer Lease exists. Drop the Turns; nothing of them was ever visible.
-    #[error("the lease on {shard} is superseded: held epoch {held}, newest {newest}")]
+    /// Somebody ended this incarnation, and has its Shards. Drop the Turns; nothing of them was ever visible.
+    #[error("the lease is superseded: incarnation {held} has ended, the newest is {newest}")]
     Fenced {
-        shard: Shard,
         /// Ours.
-        held: Epoch,
+        held: Incarnation,
         /// Somebody's.
-        newest: Epoch,
+        newest: Incarnation,
     },
     /// Offer the same commit again after a pause.
     #[error("the store is busy")]
     Busy,
-    /// Whether it is on disk is not known. Drop this handle, open the store again, and read what is there.
+    /// Whether it is on disk is not known. [`Store::newest`] may tell; if it cannot, drop this handle, open the store again,
+    /// and read what is there.
     #[error("{0}")]
     Lost(#[from] Failure),
 }
@@ -66,12 +65,12 @@ pub enum FailureKind {
     Io,
 }
 
-/// What ran on a Shard when it was last held.
+/// What ran on the Shards of a Lease when they were last held.
 #[derive(Debug, Default)]
 pub struct Recovery {
     /// Where the next journal row goes.
     pub next: Position,
-    /// The totals after the last row.
+    /// The totals so far, of this incarnation and those that it follows.
     pub totals: Totals,
     /// Each execution that was awake, or has Turns in the journal that its row does not cover.
     pub executions: Vec<Recovered>,
@@ -196,22 +195,22 @@ pub trait Store: Send {
     /// Into how many Shards this installation is divided; fixed when it was made.
     fn shards(&self) -> u16;
 
-    /// Takes every Shard that nobody holds, whose Lease ran out, or that this holder has; each under a new Epoch.
-    fn acquire(
-        &mut self,
-        holder: &Arc<str>,
-        now: Timestamp,
-        expires_at: Timestamp,
-    ) -> Result<Vec<Lease>, CommitError>;
+    /// Begins an incarnation. All that ran out are ended, and those of this holder; it gets Shards that nobody holds then, as
+    /// many as it wants at most, and maybe none.
+    fn acquire(&mut self, claim: &Claim) -> Result<Lease, CommitError>;
 
-    /// Holds a Shard for longer.
+    /// Holds the Shards for longer.
     fn renew(&mut self, lease: &mut Lease, renewal: Renewal) -> Result<(), CommitError>;
 
-    /// Gives a Shard back.
+    /// Ends the incarnation: its Shards are nobody's.
     fn release(&mut self, lease: &Lease) -> Result<(), CommitError>;
 
-    /// What ran on a Shard, for the one who holds it now.
+    /// What ran on the Shards, for the one who holds them now.
     fn recover(&mut self, lease: &Lease) -> Result<Recovery, CommitError>;
+
+    /// The newest journal row of this incarnation, read under the lock that its commits take: whoever lost the answer to a
+    /// commit learns here whether it happened.
+    fn newest(&mut self, lease: &Lease) -> Result<Position, CommitError>;
 
     /// Keeps what the journal has of executions that cannot be read, until a person has decided. What is kept already stays
     /// as it is.

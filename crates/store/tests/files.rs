@@ -4,12 +4,10 @@ mod folder;
 mod stage;
 
 use folder::TempFolder;
-use perdura_engine::Timestamp;
 use perdura_store::{
-    CommitError, FailureKind, Filter, Group, Part, Reader, Row, SqliteOptions, SqliteReader, SqliteStore,
-    Store,
+    CommitError, FailureKind, Filter, Group, Reader, Row, SqliteOptions, SqliteReader, SqliteStore, Store,
 };
-use stage::{Stage, who};
+use stage::{Stage, claim, who};
 use std::fs;
 use std::path::Path;
 
@@ -38,8 +36,8 @@ fn commits(stage: &mut Stage, count: u128) -> Vec<u64> {
     (0..count)
         .map(|number| {
             let rows: Vec<Row> = [2 * number + 1, 2 * number + 2].map(|number| stage.ended(number)).to_vec();
-            let part = stage.turns(&[]);
-            stage.commit(Part { rows, ..part });
+            let group = stage.turns(&[]);
+            stage.commit(&Group { rows, ..group });
             fs::metadata(&log).unwrap().len()
         })
         .collect()
@@ -62,7 +60,7 @@ fn a_torn_log_costs_whole_commits_from_its_end_and_nothing_else() {
         let Stage { store, folder, machine, .. } = stage;
         drop(store);
         let mut store = open(folder.path());
-        let lease = store.acquire(&"tester".into(), Timestamp(0), Timestamp(1_000)).unwrap().remove(0);
+        let lease = store.acquire(&claim("tester", 0)).unwrap();
         let next = store.recover(&lease).unwrap().next;
         Stage { store, lease, machine, next, folder }
     };
@@ -71,8 +69,8 @@ fn a_torn_log_costs_whole_commits_from_its_end_and_nothing_else() {
     let mut lengths = vec![];
     for number in 4..=8 {
         let rows = [2 * number - 1, 2 * number].map(|number| stage.ended(number)).to_vec();
-        let part = stage.turns(&[]);
-        stage.commit(Part { rows, ..part });
+        let group = stage.turns(&[]);
+        stage.commit(&Group { rows, ..group });
         lengths.push(fs::metadata(&log).unwrap().len());
     }
     let end = *lengths.last().unwrap();
@@ -119,8 +117,8 @@ fn a_spoilt_page_costs_what_stood_on_it_and_nothing_else() {
         perdura_store::record::push_turn(&mut history, noise.as_bytes());
         content.turns = 1;
         content.tail = perdura_store::record::seal(&history);
-        let part = stage.part();
-        stage.commit(Part { rows: vec![Row { content: Some(content), ..row }], ..part });
+        let group = stage.group();
+        stage.commit(&Group { rows: vec![Row { content: Some(content), ..row }], ..group });
     }
     let Stage { store, folder, .. } = stage;
     drop(store);
@@ -132,7 +130,7 @@ fn a_spoilt_page_costs_what_stood_on_it_and_nothing_else() {
     }
     fs::write(&file, bytes).unwrap();
     let mut store = open(folder.path());
-    let lease = store.acquire(&"tester".into(), Timestamp(2_000), Timestamp(3_000)).unwrap().remove(0);
+    let lease = store.acquire(&claim("tester", 2_000)).unwrap();
     let recovery = store.recover(&lease).unwrap();
     assert!(!recovery.damaged.is_empty(), "the damage is told");
     assert!(
@@ -143,18 +141,13 @@ fn a_spoilt_page_costs_what_stood_on_it_and_nothing_else() {
     );
     assert_eq!(recovery.executions.len() + recovery.damaged.len(), 40, "and nobody is forgotten");
     // The rest goes on.
-    let part = Part {
-        lease,
+    let group = Group {
         position: Some(recovery.next),
         journal: perdura_store::record::JournalWriter::new(&recovery.totals).seal(),
         keep_from: recovery.next,
-        rows: Vec::new(),
-        segments: Vec::new(),
-        ledger: Vec::new(),
-        map_runs: Vec::new(),
-        totals: None,
+        ..Group::under(lease)
     };
-    store.commit(&Group { parts: vec![part] }).unwrap();
+    store.commit(&group).unwrap();
 }
 
 #[test]
@@ -175,9 +168,9 @@ fn the_leases_of_a_process_that_is_gone_are_free_at_once() {
     let stage = Stage::new();
     let Stage { store, folder, lease, .. } = stage;
     drop(store);
-    let taken = open(folder.path()).acquire(&"another".into(), Timestamp(1), Timestamp(2_000)).unwrap();
-    assert_eq!(taken.len(), 1, "though it would have lasted until {}", lease.expires_at());
-    assert!(taken[0].epoch() > lease.epoch());
+    let taken = open(folder.path()).acquire(&claim("another", 1)).unwrap();
+    assert_eq!(taken.shards().len(), 1, "though it would have lasted until {}", lease.expires_at());
+    assert!(taken.incarnation() > lease.incarnation());
 }
 
 #[test]
@@ -220,8 +213,8 @@ fn a_full_disk_is_told_and_the_handle_does_nothing_more() {
     let mut stored = 0;
     let failure = loop {
         let rows = (0..20).map(|number| stage.ended(stored * 20 + number + 1)).collect();
-        let part = stage.turns(&[]);
-        match stage.store.commit(&Group { parts: vec![Part { rows, ..part }] }) {
+        let group = stage.turns(&[]);
+        match stage.store.commit(&Group { rows, ..group }) {
             Ok(()) => stored += 1,
             Err(CommitError::Lost(failure)) => break failure,
             Err(other) => panic!("{other}"),
@@ -229,8 +222,8 @@ fn a_full_disk_is_told_and_the_handle_does_nothing_more() {
     };
     assert_eq!(failure.kind, FailureKind::DiskFull, "{failure}");
     assert!(failure.to_string().contains("perdura.db") && failure.why.contains("make room"), "{failure}");
-    let part = stage.part();
-    let again = stage.store.commit(&Group { parts: vec![part] });
+    let group = stage.group();
+    let again = stage.store.commit(&group);
     assert!(
         matches!(&again, Err(CommitError::Lost(lost)) if lost.kind == FailureKind::DiskFull),
         "{again:?}"
@@ -250,13 +243,13 @@ fn another_program_that_writes_makes_us_busy_and_harms_nothing() {
     let mut stage = Stage::new();
     let other = rusqlite::Connection::open(stage.folder.path().join("perdura.db")).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let part = stage.turns(&[]);
-    let result = stage.store.commit(&Group { parts: vec![part] });
+    let group = stage.turns(&[]);
+    let result = stage.store.commit(&group);
     assert!(matches!(result, Err(CommitError::Busy)), "{result:?}");
     other.execute_batch("ROLLBACK").unwrap();
-    stage.next = perdura_store::Position(1);
-    let part = stage.turns(&[]);
-    stage.commit(part);
+    stage.next = perdura_store::Position { number: 1, ..stage.next };
+    let group = stage.turns(&[]);
+    stage.commit(&group);
 }
 
 #[test]
@@ -266,9 +259,9 @@ fn the_log_stays_small_under_endless_load() {
     let mut largest = 0;
     for round in 0..300 {
         let rows = (0..8).map(|number| stage.ended(round * 8 + number + 1)).collect();
-        let mut part = stage.turns(&[]);
-        part.keep_from = stage.next;
-        stage.commit(Part { rows, ..part });
+        let mut group = stage.turns(&[]);
+        group.keep_from = stage.next;
+        stage.commit(&Group { rows, ..group });
         largest = largest.max(fs::metadata(stage.folder.path().join("perdura.db-wal")).unwrap().len());
     }
     let file = fs::metadata(stage.folder.path().join("perdura.db")).unwrap().len();
@@ -289,9 +282,10 @@ fn files_of_earlier_versions_open() {
         let folder = TempFolder::new();
         rusqlite::Connection::open(folder.path().join("perdura.db")).unwrap().execute_batch(text).unwrap();
         let mut store = open(folder.path());
-        assert_eq!(store.shards(), 2, "version {}", index + 1);
-        let lease = store.acquire(&"new".into(), Timestamp(9_000), Timestamp(9_900)).unwrap().remove(1);
-        assert_eq!(lease.epoch().0, 5);
+        assert_eq!(store.shards(), 1, "version {}: ids did not tell their Shard", index + 1);
+        let lease = store.acquire(&claim("new", 9_000)).unwrap();
+        let recovery = store.recover(&lease).unwrap();
+        assert_eq!((recovery.executions.len(), recovery.damaged.len()), (0, 0), "{recovery:?}");
         let mut reader = store.reader().unwrap();
         let newest = reader.machines().unwrap().remove(0);
         assert_eq!((&*newest.name, newest.revision.0), ("payments", if index < 2 { 1 } else { 2 }));

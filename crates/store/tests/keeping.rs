@@ -7,10 +7,10 @@ use folder::TempFolder;
 use perdura_engine::{LedgerStatus, Timestamp};
 use perdura_store::sqlite::{Checked, Finding, News, backup, check, restore};
 use perdura_store::{
-    FailureKind, LedgerChange, LedgerFilter, LedgerRow, Part, Reader, Retention, Row, SqliteOptions,
+    FailureKind, Group, LedgerChange, LedgerFilter, LedgerRow, Reader, Retention, Row, SqliteOptions,
     SqliteReader, SqliteStore, Store,
 };
-use stage::{Stage, ends, key, pays, who};
+use stage::{Stage, claim, ends, key, pays, who};
 use std::path::Path;
 
 /// A payment in the ledger table.
@@ -45,11 +45,11 @@ fn busy() -> Stage {
         Row { status, ended_at: None, content: Some(content), ..stage.ended(2) }
     };
     let turns = [1, 2, 3, 4].map(|number| (who(number), 1, stage.begins(who(number))));
-    let part = stage.turns(&turns);
-    stage.commit(Part { ledger: vec![entry(2, LedgerStatus::Pending)], rows: vec![asleep], ..part });
-    let part = stage.turns(&[(who(1), 2, pays(who(1))), (who(4), 2, pays(who(4))), (who(1), 3, ends(3))]);
+    let group = stage.turns(&turns);
+    stage.commit(&Group { ledger: vec![entry(2, LedgerStatus::Pending)], rows: vec![asleep], ..group });
+    let group = stage.turns(&[(who(1), 2, pays(who(1))), (who(4), 2, pays(who(4))), (who(1), 3, ends(3))]);
     let ended = stage.ended(1);
-    stage.commit(Part { rows: vec![ended], ..part });
+    stage.commit(&Group { rows: vec![ended], ..group });
     stage
 }
 
@@ -77,7 +77,7 @@ fn what_holds_together_is_found_so() {
 #[test]
 fn a_name_that_leads_to_an_execution_of_another_name_is_found() {
     let mut stage = busy();
-    let part = stage.turns(&[(who(9), 1, stage.begins(who(9)))]);
+    let group = stage.turns(&[(who(9), 1, stage.begins(who(9)))]);
     let (theirs, none) = (Some("theirs".into()), None);
     let machine = perdura_store::MachineId(77);
     // One that has ended, and one that runs, whose row has no content yet.
@@ -85,7 +85,7 @@ fn a_name_that_leads_to_an_execution_of_another_name_is_found() {
         Row { name: theirs, ..stage.ended(1) },
         Row { name: none, machine, awake: true, content: None, ..stage.ended(9) },
     ];
-    stage.commit(Part { rows, ..part });
+    stage.commit(&Group { rows, ..group });
     let (_, found) = findings(stage.folder.path());
     let of = |number| -> Vec<&str> {
         let of_one = found.iter().filter(|finding| finding.execution == Some(who(number)));
@@ -110,8 +110,8 @@ fn a_backup_is_complete_and_opens_while_the_original_goes_on() {
     let elsewhere = TempFolder::new();
     let file = elsewhere.path().join("backup of today.db");
     backup(stage.folder.path(), &file).unwrap();
-    let part = stage.turns(&[(who(9), 1, stage.begins(who(9)))]);
-    stage.commit(part);
+    let group = stage.turns(&[(who(9), 1, stage.begins(who(9)))]);
+    stage.commit(&group);
     let again = backup(stage.folder.path(), &file).unwrap_err();
     assert!(again.why.contains("not overwritten"), "{again}");
     let names: Vec<_> =
@@ -152,8 +152,8 @@ fn what_was_under_way_in_a_backup_is_uncertain_after_it_is_restored() {
     assert_eq!(store.reader().unwrap().ledger(&pending, 10).unwrap(), []);
     let all = store.reader().unwrap().ledger(&LedgerFilter::default(), 10).unwrap();
     assert_eq!(all.len(), 2);
-    let lease = store.acquire(&"new".into(), Timestamp(60), Timestamp(70)).unwrap().remove(0);
-    assert!(lease.epoch().0 > stage.lease.epoch().0 + 1_000_000, "nobody else came this far");
+    let lease = store.acquire(&claim("new", 60)).unwrap();
+    assert!(lease.incarnation().0 > stage.lease.incarnation().0 + 60_000, "nobody else came this far");
 }
 
 #[test]
@@ -212,8 +212,8 @@ fn what_does_not_hold_together_is_found() {
         ("UPDATE execution SET ended_at = 4 WHERE ended_at", "execution", "times"),
         ("UPDATE execution SET turns = 4 WHERE ended_at", "execution", "its tail ends at 3"),
         ("UPDATE execution SET tail = substr(tail, 1, 20) WHERE ended_at", "execution", "checksum"),
-        ("UPDATE journal SET turns = zeroblob(90) WHERE id = 1", "journal", "row 1"),
-        ("UPDATE journal SET id = 3 WHERE id = 2", "journal", "rows 2 to 2"),
+        ("UPDATE journal SET turns = zeroblob(90) WHERE id & 255 = 1", "journal", "row 1/1"),
+        ("UPDATE journal SET id = id + 1 WHERE id & 255 = 2", "journal", "rows 2 to 2"),
         ("UPDATE ledger SET status = 'failed'", "ledger", "is Failed here and Pending in its Turns"),
         ("UPDATE ledger SET key = 'other'", "ledger", "no Turn tells of the key other"),
         ("DELETE FROM revision", "revision", "revision 1"),
@@ -230,8 +230,8 @@ fn what_does_not_hold_together_is_found() {
 #[test]
 fn a_turn_that_does_not_follow_is_found() {
     let mut stage = Stage::new();
-    let part = stage.turns(&[(who(1), 1, stage.begins(who(1))), (who(1), 2, stage.begins(who(1)))]);
-    stage.commit(part);
+    let group = stage.turns(&[(who(1), 1, stage.begins(who(1))), (who(1), 2, stage.begins(who(1)))]);
+    stage.commit(&group);
     let (_, found) = findings(stage.folder.path());
     assert_eq!(found.len(), 1);
     assert!(found[0].what.contains("has event 1 where 2 belongs"), "{found:?}");
@@ -256,9 +256,9 @@ fn what_only_the_journal_knows_of_is_told() {
 #[test]
 fn what_may_go_is_counted_while_somebody_writes() {
     let mut stage = busy();
-    let part = stage.turns(&[]);
-    let keep_from = part.position.unwrap();
-    stage.commit(Part { keep_from, ..part });
+    let group = stage.turns(&[]);
+    let keep_from = group.position.unwrap();
+    stage.commit(&Group { keep_from, ..group });
     let writer = rusqlite::Connection::open(stage.folder.path().join("perdura.db")).unwrap();
     writer.execute_batch("BEGIN IMMEDIATE").unwrap();
     let retention =

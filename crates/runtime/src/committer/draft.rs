@@ -1,10 +1,10 @@
-//! One Shard's part of a group in the making: its journal, its rows, and its marks for the Ledger.
+//! A group in the making: its journal row, its rows, and its marks for the Ledger.
 
-use super::{Done, Held, Item, JOURNAL_BYTES_MAX, rests};
+use super::{Done, Item, JOURNAL_BYTES_MAX, Journal, rests};
 use crate::running::{Running, SEEN_AFTER_MS, Told};
 use perdura_engine::{Effect, EventKind, LedgerStatus, Mark, Note, Record, Status, Timestamp, Turn, Wake};
 use perdura_store::record::{self, Begun, JournalWriter};
-use perdura_store::{Content, LedgerChange, LedgerRow, MapRunRow, Part, Segment, Totals};
+use perdura_store::{Content, Group, Lease, LedgerChange, LedgerRow, MapRunRow, Segment, Totals};
 use std::sync::Arc;
 
 /// How much room the Turns of the next group are given in advance at most.
@@ -13,7 +13,7 @@ const ROOM_MAX: u64 = 1024 * 1024;
 /// A history longer than this is cut into segments.
 const SEGMENT_BYTES: usize = 256 * 1024;
 
-/// A Part in the making.
+/// A group in the making.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub(super) journal: JournalWriter,
@@ -36,7 +36,7 @@ impl Draft {
         Self { journal, ..Self::default() }
     }
 
-    pub(super) fn add(&mut self, item: Item, held: &mut Held) -> Done {
+    pub(super) fn add(&mut self, item: Item, journal: &mut Journal) -> Done {
         let Item { running, decision, begun, is_idle, is_stale, is_put_off, moment } = item;
         let mut done = Done {
             running,
@@ -49,16 +49,17 @@ impl Draft {
         let running = &mut *done.running;
         if let Some(mut decision) = decision {
             let turn = std::mem::take(&mut decision.turn);
-            self.write_turn(running, begun.as_deref(), &turn, held);
-            done.ignored = read_notes(&turn, running, &mut self.ledger, &mut held.totals, &mut done.remarks);
+            self.write_turn(running, begun.as_deref(), &turn, journal);
+            done.ignored =
+                read_notes(&turn, running, &mut self.ledger, &mut journal.totals, &mut done.remarks);
             done.effects = running.execution.commit(decision);
             done.late = done.remarks.iter().find_map(|note| match note {
                 Note::LateOutcome { lateness, .. } => Some(*lateness),
                 _ => None,
             });
-            held.totals.started += u64::from(begun.is_some());
+            journal.totals.started += u64::from(begun.is_some());
         }
-        count_status(&done.effects, &mut held.totals);
+        count_status(&done.effects, &mut journal.totals);
         let is_ended = running.execution.is_ended();
         let sleeps = is_idle && rests(&done.effects, running.execution.next_wake(), &moment);
         if is_ended || sleeps || is_put_off {
@@ -77,17 +78,17 @@ impl Draft {
             }
             running.told = if is_ended { Told::Ended } else { Told::Asleep };
             running.since = moment.now;
-            free(running, held);
+            free(running, journal);
             done.may_leave = true;
         } else if is_stale {
             let mut row = running.row();
             let content = running.content();
             self.content_bytes += size(&content);
-            held.credit -= size(&content) as i64;
+            journal.credit -= size(&content) as i64;
             row.content = Some(content);
             self.rows.push(row);
             running.told = Told::Awake;
-            free(running, held);
+            free(running, journal);
         }
         // It was redriven: from this commit on nobody may take it for one that has ended.
         if !done.may_leave && running.told == Told::Ended {
@@ -110,14 +111,14 @@ impl Draft {
         running: &mut Running,
         begun: Option<&Begun>,
         turn: &Turn,
-        held: &mut Held,
+        journal: &mut Journal,
     ) {
         running.turns += 1;
-        held.totals.turns += 1;
+        journal.totals.turns += 1;
         self.turns += 1;
         self.body.clear();
         record::write_turn(&mut self.body, begun, turn);
-        if held.reads_back
+        if journal.reads_back
             && let Err(damage) = record::comes_back(&self.body, begun, turn)
         {
             let doors: Vec<String> = turn.events().map(perdura_engine::Event::type_name).collect();
@@ -128,8 +129,8 @@ impl Draft {
         self.journal.push(running.id(), running.turns, &self.body);
         record::push_turn(&mut running.tail.bytes, &self.body);
         if running.base.is_none() {
-            running.base = Some(held.next);
-            held.bases.insert((held.next, running.id()));
+            running.base = Some(journal.next);
+            journal.bases.insert((journal.next, running.id()));
         }
         if running.tail.bytes.len() > SEGMENT_BYTES {
             let first = running.tail.first;
@@ -143,34 +144,33 @@ impl Draft {
         }
     }
 
-    pub(super) fn finish(mut self, held: &mut Held) -> (Part, JournalWriter) {
-        held.last_bytes = self.bytes;
-        let position = (self.turns > 0).then_some(held.next);
+    pub(super) fn finish(mut self, lease: Lease, journal: &mut Journal) -> (Group, JournalWriter) {
+        let position = (self.turns > 0).then_some(journal.next);
         if let Some(position) = position {
-            self.journal.set_totals(&held.totals);
-            held.next = position.next();
-            held.rows.push_back((position, self.bytes));
-            held.row_bytes += self.bytes;
-            held.credit = (held.credit + self.bytes as i64).min(JOURNAL_BYTES_MAX as i64);
+            self.journal.set_totals(&journal.totals);
+            journal.next = position.next();
+            journal.rows.push_back((position, self.bytes));
+            journal.row_bytes += self.bytes;
+            journal.credit = (journal.credit + self.bytes as i64).min(JOURNAL_BYTES_MAX as i64);
         }
-        let keep_from = held.keep_from();
-        while let Some((_, bytes)) = held.rows.front().copied().filter(|(position, _)| *position < keep_from)
+        let keep_from = journal.keep_from();
+        while let Some((_, bytes)) =
+            journal.rows.front().copied().filter(|(position, _)| *position < keep_from)
         {
-            held.rows.pop_front();
-            held.row_bytes -= bytes;
+            journal.rows.pop_front();
+            journal.row_bytes -= bytes;
         }
-        let part = Part {
-            lease: held.lease.clone(),
+        let group = Group {
             position,
-            journal: Vec::new(),
             keep_from,
             rows: self.rows,
             segments: self.segments,
             ledger: self.ledger,
             map_runs: self.map_runs,
-            totals: self.publishes.then_some(held.totals),
+            totals: self.publishes.then_some(journal.totals),
+            ..Group::under(lease)
         };
-        (part, self.journal)
+        (group, self.journal)
     }
 }
 
@@ -179,9 +179,9 @@ pub(super) fn size(content: &Content) -> u64 {
 }
 
 /// Its row is enough: the journal is not needed for it.
-pub(super) fn free(running: &mut Running, held: &mut Held) {
+pub(super) fn free(running: &mut Running, journal: &mut Journal) {
     if let Some(base) = running.base.take() {
-        held.bases.remove(&(base, running.id()));
+        journal.bases.remove(&(base, running.id()));
     }
 }
 

@@ -16,7 +16,7 @@ use perdura_engine::asl::resource::Resource;
 use perdura_engine::{
     Attempt, By, Destinations, EffectKey, ExecutionId, Input, Moment, Outcome, Policy, StrandId, Timestamp,
 };
-use perdura_store::{Aside, CommitError, Failure, Shard, Store};
+use perdura_store::{Aside, Claim, CommitError, Failure, Shard, Store};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -59,7 +59,7 @@ pub struct Opening<'a> {
     pub destinations: Arc<dyn Destinations>,
     /// Now.
     pub moment: Moment,
-    /// Until when the Leases are good.
+    /// Until when the Lease is good.
     pub expires_at: Timestamp,
     /// Where it reads and writes.
     pub store: &'a mut dyn Store,
@@ -78,12 +78,13 @@ impl Node {
     pub fn open(opening: Opening<'_>) -> Result<(Self, Committer), CommitError> {
         let Opening { holder, destinations, moment, expires_at, store, mut live, performs, .. } = opening;
         let (bounds, anchor) = (opening.bounds, opening.anchor);
-        let leases = store.acquire(&holder, moment.now, expires_at)?;
+        let claim = Claim { holder, most: u16::MAX, now: moment.now, expires_at };
+        let lease = store.acquire(&claim)?;
         let lease_for_ms = expires_at.0.saturating_sub(moment.now.0);
-        let mut newest = leases.iter().filter_map(perdura_store::Lease::steady_at).max();
+        let mut newest = lease.steady_at();
         // Whoever held them went on for no longer without saying so.
         let newest_max = newest.map(|at| at.after_ms(lease_for_ms));
-        let shards: Vec<Shard> = leases.iter().map(perdura_store::Lease::shard).collect();
+        let shards: Vec<Shard> = lease.shards().to_vec();
         let destinations = match store.restored_at() {
             Some(at) => Arc::new(Restored { inner: destinations, at }),
             None => destinations,
@@ -128,48 +129,45 @@ impl Node {
                 }
             }
         }
-        let mut committer = Committer::new(node.shard_count);
-        for lease in leases {
-            let mut recovery = store.recover(&lease)?;
-            // Before the journal goes on without them.
-            if !recovery.aside.is_empty() {
-                store.set_aside(&lease, &std::mem::take(&mut recovery.aside))?;
-            }
-            let (mut aside, mut unreadable) = (Vec::new(), Vec::new());
-            node.room.running += recovery.totals.running();
-            let shard = lease.shard();
-            committer.hold(lease.clone(), &recovery);
-            for (execution, what) in &recovery.damaged {
-                tracing::error!(execution = execution.map(tracing::field::display), what, "damaged");
-                if let Some(execution) = execution {
-                    node.park_unreadable(*execution, what.as_str().into());
-                }
-            }
-            let mut is_put_off = false;
-            for stored in recovery.executions {
-                let (id, base) = (stored.execution, base_of(&stored));
-                let left = node.recover(stored, &mut committer, (&mut live, &moment))?;
-                unreadable.extend(base.filter(|_| !left.is_empty()));
-                aside.extend(left);
-                let running = node.slots.get(&id).and_then(|slot| slot.running.as_ref());
-                // Histories are told by the wall, which may have been wrong.
-                let last_at = running.map(|running| running.execution.last_at());
-                let is_plausible = |at: &Timestamp| newest_max.is_none_or(|most| *at <= most);
-                newest = newest.max(last_at.filter(is_plausible));
-                is_put_off |= committer.gathered() > 0;
-                if committer.gathered_bytes() > PUT_OFF_BYTES {
-                    Self::put_off(&mut committer, store)?;
-                }
-            }
-            if !aside.is_empty() {
-                store.set_aside(&lease, &aside)?;
-                committer.unpin(shard, &unreadable);
-            }
-            Self::put_off(&mut committer, store)?;
-            if is_put_off && node.resuming.iter().all(|(of, _)| *of != shard) {
-                node.resuming.push((shard, None));
+        let mut recovery = store.recover(&lease)?;
+        // Before the journal goes on without them.
+        if !recovery.aside.is_empty() {
+            store.set_aside(&lease, &std::mem::take(&mut recovery.aside))?;
+        }
+        let (mut aside, mut unreadable) = (Vec::new(), Vec::new());
+        node.room.running += recovery.totals.running();
+        let mut committer = Committer::new(lease.clone(), &recovery);
+        for (execution, what) in &recovery.damaged {
+            tracing::error!(execution = execution.map(tracing::field::display), what, "damaged");
+            if let Some(execution) = execution {
+                node.park_unreadable(*execution, what.as_str().into());
             }
         }
+        let mut put_off = BTreeSet::new();
+        for stored in recovery.executions {
+            let (id, base) = (stored.execution, base_of(&stored));
+            let left = node.recover(stored, &mut committer, (&mut live, &moment))?;
+            unreadable.extend(base.filter(|_| !left.is_empty()));
+            aside.extend(left);
+            let running = node.slots.get(&id).and_then(|slot| slot.running.as_ref());
+            // Histories are told by the wall, which may have been wrong.
+            let last_at = running.map(|running| running.execution.last_at());
+            let is_plausible = |at: &Timestamp| newest_max.is_none_or(|most| *at <= most);
+            newest = newest.max(last_at.filter(is_plausible));
+            if committer.gathered() > 0 {
+                put_off.insert(Shard::of(id, node.shard_count));
+            }
+            if committer.gathered_bytes() > PUT_OFF_BYTES {
+                Self::put_off(&mut committer, store)?;
+            }
+        }
+        if !aside.is_empty() {
+            store.set_aside(&lease, &aside)?;
+            committer.unpin(&unreadable);
+        }
+        Self::put_off(&mut committer, store)?;
+        let known: BTreeSet<Shard> = node.resuming.iter().map(|(shard, _)| *shard).collect();
+        node.resuming.extend(put_off.difference(&known).map(|shard| (*shard, None)));
         node.anchor = anchor.unwrap_or_else(|| Anchor::begin(&moment, newest));
         node.shows_at = node.shows_at.after_ms(node.anchor.ahead_ms());
         Ok((node, committer))

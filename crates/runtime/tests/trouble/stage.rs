@@ -7,10 +7,10 @@ use perdura_engine::asl::source::Source;
 use perdura_engine::{ExecutionId, Timestamp};
 use perdura_runtime::{Nowhere, Options, RealWorld, Runtime, Start, Steps};
 use perdura_store::{
-    After, Aside, ChildStatus, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Head, Lease,
-    LedgerFilter, LedgerRow, Left, MachineChange, MachineId, MachineRecord, MapRunRow, MemoryStore,
-    NewMachine, Reader, Recovered, Recovery, Registered, Registry, Renewal, Retention, Revised, RevisionId,
-    Row, Shard, Stats, Store, StoredTurn, Summary, SweepPlace, Sweepable, Swept, Unlisted,
+    After, Aside, ChildStatus, Claim, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Head,
+    Lease, LedgerFilter, LedgerRow, Left, MachineChange, MachineId, MachineRecord, MapRunRow, MemoryStore,
+    NewMachine, Position, Reader, Recovered, Recovery, Registered, Registry, Renewal, Retention, Revised,
+    RevisionId, Row, Shard, Stats, Store, StoredTurn, Summary, SweepPlace, Sweepable, Swept, Unlisted,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -50,13 +50,8 @@ impl Store for Faulty {
         self.inner.shards()
     }
 
-    fn acquire(
-        &mut self,
-        holder: &Arc<str>,
-        now: Timestamp,
-        expires_at: Timestamp,
-    ) -> Result<Vec<Lease>, CommitError> {
-        self.inner.acquire(holder, now, expires_at)
+    fn acquire(&mut self, claim: &Claim) -> Result<Lease, CommitError> {
+        self.inner.acquire(claim)
     }
 
     fn renew(&mut self, lease: &mut Lease, renewal: Renewal) -> Result<(), CommitError> {
@@ -72,10 +67,14 @@ impl Store for Faulty {
         self.inner.recover(lease)
     }
 
+    /// As SQLite's handle after an error: it answers nothing any more.
+    fn newest(&mut self, _lease: &Lease) -> Result<Position, CommitError> {
+        Err(CommitError::Busy)
+    }
+
     fn commit(&mut self, group: &Group) -> Result<(), CommitError> {
         fails(&self.faults.commits)?;
-        let longest = group.parts.iter().map(|part| part.journal.len()).max().unwrap_or(0);
-        self.faults.longest.fetch_max(longest, Ordering::SeqCst);
+        self.faults.longest.fetch_max(group.journal.len(), Ordering::SeqCst);
         self.inner.commit(group)
     }
 

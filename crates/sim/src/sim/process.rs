@@ -41,7 +41,7 @@ pub(super) struct Up {
     pub(super) core: Core,
     /// There while the loop has its node.
     pub(super) store: Option<SimStore>,
-    writing: Option<Prepared>,
+    writing: Option<Box<Prepared>>,
     reported: Option<Result<Committed, CommitError>>,
     /// The next step that is queued.
     steps_at: Option<i64>,
@@ -157,13 +157,13 @@ impl Sim {
             self.say(|| format!("{life:?} cannot open the store: {error}"));
             held(&error.to_string())
         })?;
-        if committer.leases().count() < usize::from(self.plan.shards) {
+        if committer.lease().shards().len() < usize::from(self.plan.shards) {
             self.facts.count("standbys");
             return Err(held("another process holds some of the shards"));
         }
         committer.read_back();
-        let epoch = committer.leases().next().map(|lease| lease.epoch());
-        self.say(|| format!("{life:?} opened under epoch {epoch:?} with {} in memory", node.in_memory()));
+        let number = committer.lease().incarnation();
+        self.say(|| format!("{life:?} opened as incarnation {number} with {} in memory", node.in_memory()));
         self.list_soon(500);
         Ok((store, Box::new((node, committer))))
     }
@@ -262,7 +262,7 @@ impl Sim {
                     goes_on_at = self.goes_on_at(life, wake);
                     break None;
                 }
-                Next::Closed(leases) => break Some(leases),
+                Next::Closed(lease) => break Some(lease),
             }
         };
         if let Some((node, _)) = up.core.open() {
@@ -270,8 +270,8 @@ impl Sim {
             self.facts.followed(life, node.new_ahead_ms());
         }
         let has_lost = up.core.open().is_none() && up.store.take().is_some();
-        if let Some(leases) = ended {
-            return self.end(life, up.store, &leases);
+        if let Some(lease) = ended {
+            return self.end(life, up.store, lease.as_ref());
         }
         self.processes[life.process].state = State::Up(up);
         if has_lost {
@@ -371,12 +371,10 @@ impl Sim {
     }
 
     /// It was asked to end, and is begun again.
-    fn end(&mut self, life: Life, store: Option<SimStore>, leases: &[Lease]) {
-        if let Some(mut store) = store {
-            for lease in leases {
-                // One that was fenced has nothing to give back.
-                let _ = store.release(lease);
-            }
+    fn end(&mut self, life: Life, store: Option<SimStore>, lease: Option<&Lease>) {
+        if let (Some(mut store), Some(lease)) = (store, lease) {
+            // One that was fenced has nothing to give back.
+            let _ = store.release(lease);
         }
         self.processes[life.process].lose();
         self.say(|| format!("{life:?} ended as it was asked to"));

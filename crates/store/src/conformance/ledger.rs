@@ -3,7 +3,7 @@
 #![allow(missing_docs, reason = "the name is the promise")]
 
 use super::{Make, Node, at, only};
-use crate::group::{LedgerChange, LedgerRow, Part};
+use crate::group::{Group, LedgerChange, LedgerRow};
 use crate::store::{LedgerFilter, Retention};
 use perdura_engine::{ExecutionId, LedgerStatus, Timestamp};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) fn put(row: &LedgerRow) -> LedgerChange {
 }
 
 fn change(node: &mut Node, ledger: Vec<LedgerChange>) {
-    node.commit(Part { ledger, ..node.part() });
+    node.commit(&Group { ledger, ..node.group() });
 }
 
 fn all(node: &Node) -> Vec<LedgerRow> {

@@ -3,7 +3,7 @@
 #![allow(missing_docs, reason = "the name is the promise")]
 
 use super::{Make, Node, at, ended, only, row};
-use crate::group::{ChildOf, MapRunRow, Part, Row};
+use crate::group::{ChildOf, Group, MapRunRow, Row};
 use crate::store::{ChildStatus, Filter, Retention, Swept};
 use perdura_engine::{ExecutionId, MapRunBounds, MapRunCounts, Status, Tally, Timestamp};
 use uuid::Uuid;
@@ -35,8 +35,8 @@ fn child(run: Uuid, index: u32, execution: ExecutionId) -> Row {
 /// Rows and runs in one commit, and then nothing of them in the journal.
 fn settled(node: &mut Node, rows: Vec<Row>, map_runs: Vec<MapRunRow>) {
     let turns: Vec<_> = rows.iter().map(|row| (row.execution, 1)).collect();
-    let part = node.turns(&turns);
-    node.commit(Part { rows, map_runs, ..part });
+    let group = node.turns(&turns);
+    node.commit(&Group { rows, map_runs, ..group });
     node.move_on();
 }
 
@@ -75,9 +75,9 @@ pub fn a_map_run_comes_back_as_it_was(make: Make<'_>) {
     };
     let mut home = make(1);
     let mut node = Node::on(&mut *home);
-    node.commit(Part { map_runs: vec![map_run(RUN, only(1))], ..node.part() });
+    node.commit(&Group { map_runs: vec![map_run(RUN, only(1))], ..node.group() });
     assert_eq!(node.reader().map_run(RUN).unwrap(), Some(map_run(RUN, only(1))));
-    node.commit(Part { map_runs: vec![full.clone()], ..node.part() });
+    node.commit(&Group { map_runs: vec![full.clone()], ..node.group() });
     drop(node);
     home.restart();
     let mut reader = Node::on(&mut *home).reader();
@@ -90,8 +90,8 @@ pub fn map_runs_that_have_not_ended_are_found(make: Make<'_>) {
     let over = |number: u128| MapRunRow { status: Status::Aborted, ended_at: Some(at(400)), ..run(number) };
     let mut home = make(1);
     let mut node = Node::on(&mut *home);
-    node.commit(Part { map_runs: (1..=5).map(run).collect(), ..node.part() });
-    node.commit(Part { map_runs: vec![over(2), over(5)], ..node.part() });
+    node.commit(&Group { map_runs: (1..=5).map(run).collect(), ..node.group() });
+    node.commit(&Group { map_runs: vec![over(2), over(5)], ..node.group() });
     let ids = |after: Option<u128>, most: u32| -> Vec<u128> {
         let runs = node.reader().running_map_runs(after.map(Uuid::from_u128), most).unwrap();
         runs.into_iter().map(|run| run.id.as_u128()).collect()
@@ -100,7 +100,7 @@ pub fn map_runs_that_have_not_ended_are_found(make: Make<'_>) {
     assert_eq!(ids(None, 2), [1, 3]);
     assert_eq!(ids(Some(3), 2), [4]);
     assert_eq!(node.reader().running_map_runs(None, 1).unwrap(), [run(1)], "whole rows");
-    node.commit(Part { map_runs: vec![run(2)], ..node.part() });
+    node.commit(&Group { map_runs: vec![run(2)], ..node.group() });
     let again = node.reader().running_map_runs(Some(Uuid::from_u128(1)), 1).unwrap();
     assert_eq!(again, [run(2)], "one that was taken up again runs again");
 }
@@ -171,7 +171,7 @@ pub fn the_runs_of_an_execution_are_told_in_order(make: Make<'_>) {
         ..map_run(Uuid::from_u128(id), only(whose))
     };
     let map_runs = vec![run(1, 30, 1), run(2, 10, 1), run(3, 20, 2), run(4, 20, 1)];
-    node.commit(Part { map_runs, ..node.part() });
+    node.commit(&Group { map_runs, ..node.group() });
     let found = node.reader().map_runs(only(1)).unwrap();
     assert_eq!(found, [run(2, 10, 1), run(4, 20, 1), run(1, 30, 1)]);
 }

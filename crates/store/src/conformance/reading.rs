@@ -3,8 +3,8 @@
 #![allow(missing_docs, reason = "the name is the promise")]
 
 use super::{Make, Node, asleep, at, ended, execution, history, only, row, turn};
-use crate::group::{Content, MachineId, Part, Row, Segment};
-use crate::lease::{Position, Shard};
+use crate::group::{Content, Group, MachineId, Row, Segment};
+use crate::lease::Shard;
 use crate::store::{Clock, Due, Filter, Reader, StoredTurn, Summary};
 use perdura_engine::{ExecutionId, Status, Wake};
 
@@ -192,7 +192,7 @@ pub fn due_gives_sleepers_in_order_and_by_page(make: Make<'_>) {
 
 pub fn due_follows_each_clock_and_shard(make: Make<'_>) {
     let mut home = make(2);
-    let mut node = Node::of(&mut *home, Shard(1));
+    let mut node = Node::on(&mut *home);
     let (one, two) = (execution(1, Shard(1), 2), execution(2, Shard(1), 2));
     let both = Wake { steady: Some(at(5)), wall: Some(at(7)) };
     let wall = Wake { steady: None, wall: Some(at(6)) };
@@ -208,7 +208,7 @@ pub fn due_follows_each_clock_and_shard(make: Make<'_>) {
 
 pub fn those_that_wait_are_listed_by_shard_and_page(make: Make<'_>) {
     let mut home = make(2);
-    let mut node = Node::of(&mut *home, Shard(1));
+    let mut node = Node::on(&mut *home);
     let mut ids: Vec<ExecutionId> = (1..=5).map(|n| execution(n, Shard(1), 2)).collect();
     ids.sort_unstable();
     let waiting = |id: &ExecutionId| Row { waits: true, ..asleep(*id, 1, 5) };
@@ -230,15 +230,15 @@ fn spread_out(node: &mut Node, who: ExecutionId) {
     let segment =
         |first, to| Segment { execution: who, first, turns: to - first + 1, bytes: history(who, first, to) };
     let content = Content { turns: 6, events: 6, state: None, tail_from: 5, tail: history(who, 5, 6) };
-    let part = node.turns(&[(who, 5), (only(8), 1), (who, 6)]);
-    node.commit(Part {
+    let group = node.turns(&[(who, 5), (only(8), 1), (who, 6)]);
+    node.commit(&Group {
         rows: vec![Row { content: Some(content), ..row(who) }],
         segments: vec![segment(1, 2), segment(3, 4)],
-        ..part
+        ..group
     });
     for turns in [vec![(who, 7), (only(8), 2)], vec![(only(8), 3)], vec![(who, 8), (who, 9)]] {
-        let part = node.turns(&turns);
-        node.commit(part);
+        let group = node.turns(&turns);
+        node.commit(&group);
     }
 }
 
@@ -322,20 +322,20 @@ pub fn an_execution_is_seen_with_its_newest_turns(make: Make<'_>) {
     let mut node = Node::on(&mut *home);
     let mut reader = node.reader();
     assert!(reader.execution(only(1)).unwrap().is_none());
-    let part = node.turns(&[(only(1), 1), (only(8), 1)]);
-    node.commit(part);
+    let group = node.turns(&[(only(1), 1), (only(8), 1)]);
+    node.commit(&group);
     let seen = reader.execution(only(1)).unwrap().expect("it is in the journal");
     assert!(seen.row.is_none());
-    assert_eq!(seen.turns, [(Position(1), turn(only(1), 1))]);
-    let part = node.turns(&[(only(1), 2)]);
-    node.commit(Part { rows: vec![asleep(only(1), 2, 9)], ..part });
+    assert_eq!(seen.turns, [(node.position(1), turn(only(1), 1))]);
+    let group = node.turns(&[(only(1), 2)]);
+    node.commit(&Group { rows: vec![asleep(only(1), 2, 9)], ..group });
     let seen = reader.execution(only(1)).unwrap().unwrap();
     assert_eq!((seen.row, seen.turns), (Some(asleep(only(1), 2, 9)), vec![]));
-    let part = node.turns(&[(only(1), 3)]);
-    node.commit(part);
+    let group = node.turns(&[(only(1), 3)]);
+    node.commit(&group);
     let seen = reader.execution(only(1)).unwrap().unwrap();
     assert_eq!(seen.row, Some(asleep(only(1), 2, 9)));
-    assert_eq!(seen.turns, [(Position(3), turn(only(1), 3))]);
+    assert_eq!(seen.turns, [(node.position(3), turn(only(1), 3))]);
 }
 
 pub fn readers_see_what_was_committed_before(make: Make<'_>) {
@@ -343,8 +343,8 @@ pub fn readers_see_what_was_committed_before(make: Make<'_>) {
     let mut node = Node::on(&mut *home);
     let (mut here, mut there) = (node.reader(), home.handle().reader().unwrap());
     for number in 1..=5 {
-        let part = node.turns(&[(only(1), number)]);
-        node.commit(Part { rows: vec![ended(only(1), number, 9)], ..part });
+        let group = node.turns(&[(only(1), number)]);
+        node.commit(&Group { rows: vec![ended(only(1), number, 9)], ..group });
         for reader in [&mut here, &mut there] {
             let (row, _) = reader.row(only(1)).unwrap().expect("it was committed");
             assert_eq!(row.content.unwrap().turns, number);
@@ -358,8 +358,8 @@ pub fn stats_count_what_is_there(make: Make<'_>) {
     let mut node = Node::on(&mut *home);
     let empty = node.reader().stats().unwrap();
     assert!(empty.executions.is_empty() && empty.ledger.is_empty() && empty.oldest_pending.is_none());
-    let part = node.turns(&[(only(1), 1)]);
-    node.commit(Part { rows: vec![ended(only(1), 1, 2), row(only(2)), row(only(3))], ..part });
+    let group = node.turns(&[(only(1), 1)]);
+    node.commit(&Group { rows: vec![ended(only(1), 1, 2), row(only(2)), row(only(3))], ..group });
     let stats = node.reader().stats().unwrap();
     assert_eq!(stats.executions, [(Status::Running, 2), (Status::Succeeded, 1)]);
     assert_eq!(stats.totals, node.totals);

@@ -4,7 +4,7 @@
 
 use super::ledger::{attempt, put};
 use super::{Make, Node, asleep, at, ended, history, ids, only, row};
-use crate::group::{Content, LedgerChange, MachineId, Part, Row, Segment};
+use crate::group::{Content, Group, LedgerChange, MachineId, Row, Segment};
 use crate::record;
 use crate::store::{Filter, LedgerFilter, Retention, Swept};
 use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
@@ -30,8 +30,8 @@ fn left(node: &Node) -> Vec<ExecutionId> {
 /// These executions, each with one Turn that the journal no longer has.
 fn settled(node: &mut Node, rows: Vec<Row>) {
     let turns: Vec<_> = rows.iter().map(|row| (row.execution, 1)).collect();
-    let part = node.turns(&turns);
-    node.commit(Part { rows, ..part });
+    let group = node.turns(&turns);
+    node.commit(&Group { rows, ..group });
     node.move_on();
 }
 
@@ -69,7 +69,7 @@ pub fn segments_and_ledger_rows_go_along(make: Make<'_>) {
     let content = |who| Content { turns: 2, events: 2, state: None, tail_from: 2, tail: history(who, 2, 2) };
     let rows = [only(1), only(2)]
         .map(|who| Row { content: Some(content(who)), ..ended(who, 2, 10 + i64::from(who == only(2)) * 90) });
-    node.commit(Part {
+    node.commit(&Group {
         rows: rows.to_vec(),
         segments: vec![segment(only(1)), segment(only(2))],
         ledger: [only(1), only(2)]
@@ -79,7 +79,7 @@ pub fn segments_and_ledger_rows_go_along(make: Make<'_>) {
                 [row, LedgerChange::Ended { execution: *who, at: at(10) }]
             })
             .collect(),
-        ..node.part()
+        ..node.group()
     });
     node.move_on();
     let swept = node.sweep(&before(50), 10);
@@ -98,7 +98,7 @@ pub fn a_dry_run_counts_and_takes_nothing(make: Make<'_>) {
     let mut node = Node::on(&mut *home);
     settled(&mut node, (0..5).map(|n| ended(only(n), 1, 10)).collect());
     let row = put(&attempt(only(1), LedgerStatus::Failed, 1));
-    node.commit(Part { ledger: vec![row], ..node.part() });
+    node.commit(&Group { ledger: vec![row], ..node.group() });
     let would = node.would_go(&before(50), 2);
     assert_eq!(would, Swept { executions: 5, ledger: 1, more: false }, "all of it, whatever a slice is");
     assert_eq!(left(&node).len(), 5);
@@ -137,8 +137,8 @@ pub fn too_much_data_sends_the_first_to_end_away(make: Make<'_>) {
 pub fn what_the_journal_would_bring_back_stays(make: Make<'_>) {
     let mut home = make(1);
     let mut node = Node::on(&mut *home);
-    let part = node.turns(&[(only(1), 1), (only(2), 1)]);
-    node.commit(Part { rows: vec![ended(only(1), 1, 10)], ..part });
+    let group = node.turns(&[(only(1), 1), (only(2), 1)]);
+    node.commit(&Group { rows: vec![ended(only(1), 1, 10)], ..group });
     assert_eq!(node.sweep(&before(100), 10), Swept::default());
     assert_eq!(ids(&node.recover()), [only(2)], "an execution that went would run again");
     node.move_on();
@@ -150,8 +150,8 @@ pub fn what_the_journal_goes_on_with_stays_whatever_its_row_says(make: Make<'_>)
     let mut node = Node::on(&mut *home);
     settled(&mut node, vec![ended(only(1), 1, 10), ended(only(2), 1, 11)]);
     // Its next Turn is on disk, and its row was not changed with it.
-    let part = node.turns(&[(only(1), 2)]);
-    node.commit(part);
+    let group = node.turns(&[(only(1), 2)]);
+    node.commit(&group);
     assert_eq!(node.would_go(&before(100), 10).executions, 1);
     assert_eq!(node.sweep(&before(100), 10).executions, 1);
     assert_eq!(ids(&node.recover()), [only(1)]);
@@ -166,8 +166,8 @@ pub fn what_was_redriven_after_it_was_seen_stays(make: Make<'_>) {
     let seen = node.reader().sweepable(&before(100), None, 10).unwrap();
     assert_eq!(seen.going.len(), 3);
     // One runs again, and one has run and ended again.
-    let part = node.turns(&[(only(1), 2), (only(2), 2)]);
-    node.commit(Part { rows: vec![row(only(1)), ended(only(2), 2, 90)], ..part });
+    let group = node.turns(&[(only(1), 2), (only(2), 2)]);
+    node.commit(&Group { rows: vec![row(only(1)), ended(only(2), 2, 90)], ..group });
     node.move_on();
     assert_eq!(node.store.sweep(&seen.going, NEVER, 10).unwrap().executions, 1);
     assert_eq!(left(&node), super::sorted([only(1), only(2)]));

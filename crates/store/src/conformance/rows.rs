@@ -3,8 +3,7 @@
 #![allow(missing_docs, reason = "the name is the promise")]
 
 use super::{Make, Node, asleep, at, content, ended, history, ids, only, row, sorted, turn};
-use crate::group::{Content, MachineId, Part, RevisionId, Row, Segment, Snapshot};
-use crate::lease::Position;
+use crate::group::{Content, Group, MachineId, RevisionId, Row, Segment, Snapshot};
 use crate::record;
 use crate::store::CommitError;
 use perdura_engine::{ExecutionId, Status, Wake};
@@ -13,8 +12,8 @@ use perdura_engine::{ExecutionId, Status, Wake};
 fn after(make: Make<'_>, turns: &[(ExecutionId, u64)], rows: Vec<Row>) -> crate::store::Recovery {
     let mut home = make(1);
     let mut node = Node::on(&mut *home);
-    let part = node.turns(turns);
-    node.commit(Part { rows, ..part });
+    let group = node.turns(turns);
+    node.commit(&Group { rows, ..group });
     drop(node);
     home.restart();
     Node::on(&mut *home).recover()
@@ -44,7 +43,8 @@ pub fn a_sleeper_with_newer_turns_is_recovered(make: Make<'_>) {
     let recovery = after(make, &turns, vec![asleep(only(1), 1, 50), ended(only(2), 1, 60)]);
     assert_eq!(ids(&recovery), sorted([only(1), only(2)]));
     for recovered in &recovery.executions {
-        assert_eq!(recovered.turns, [(Position(1), turn(recovered.execution, 2))]);
+        let numbers: Vec<_> = recovered.turns.iter().map(|(at, turn)| (at.number, turn.clone())).collect();
+        assert_eq!(numbers, [(1, turn(recovered.execution, 2))]);
         assert_eq!(recovered.row.as_ref().unwrap().content.as_ref().unwrap().turns, 1);
     }
 }
@@ -53,12 +53,12 @@ pub fn turns_that_a_row_covers_are_not_given_again(make: Make<'_>) {
     let mut home = make(1);
     let mut node = Node::on(&mut *home);
     for number in 1..=5 {
-        let part = node.turns(&[(only(1), number)]);
-        node.commit(part);
+        let group = node.turns(&[(only(1), number)]);
+        node.commit(&group);
     }
     node.rows(vec![Row { content: Some(content(only(1), 3)), ..row(only(1)) }]);
     let recovery = node.recover();
-    let expected = [(Position(4), turn(only(1), 4)), (Position(5), turn(only(1), 5))];
+    let expected = [(node.position(4), turn(only(1), 4)), (node.position(5), turn(only(1), 5))];
     assert_eq!(recovery.executions[0].turns, expected);
 }
 
@@ -71,14 +71,14 @@ pub fn a_listed_row_is_recovered_from_the_journal(make: Make<'_>) {
 pub fn a_listed_row_leaves_content_in_place(make: Make<'_>) {
     let mut home = make(1);
     let mut node = Node::on(&mut *home);
-    let part = node.turns(&[(only(1), 1), (only(1), 2)]);
-    node.commit(Part { rows: vec![asleep(only(1), 2, 50)], ..part });
-    let part = node.turns(&[(only(1), 3)]);
-    node.commit(Part { rows: vec![row(only(1))], ..part });
+    let group = node.turns(&[(only(1), 1), (only(1), 2)]);
+    node.commit(&Group { rows: vec![asleep(only(1), 2, 50)], ..group });
+    let group = node.turns(&[(only(1), 3)]);
+    node.commit(&Group { rows: vec![row(only(1))], ..group });
     let recovery = node.recover();
     let expected = Row { content: Some(content(only(1), 2)), ..row(only(1)) };
     assert_eq!(recovery.executions[0].row, Some(expected), "awake again, and its timer is gone");
-    assert_eq!(recovery.executions[0].turns, [(Position(2), turn(only(1), 3))]);
+    assert_eq!(recovery.executions[0].turns, [(node.position(2), turn(only(1), 3))]);
 }
 
 pub fn a_row_comes_back_as_it_was(make: Make<'_>) {
@@ -137,8 +137,8 @@ pub fn segments_say_where_the_rest_begins(make: Make<'_>) {
     };
     let content = Content { turns: 9, events: 9, state: None, tail_from: 8, tail: history(who, 8, 9) };
     let row = Row { content: Some(content), ..row(who) };
-    node.commit(Part { segments: vec![segment(1, 4)], ..node.part() });
-    node.commit(Part { segments: vec![segment(5, 7)], rows: vec![row.clone()], ..node.part() });
+    node.commit(&Group { segments: vec![segment(1, 4)], ..node.group() });
+    node.commit(&Group { segments: vec![segment(5, 7)], rows: vec![row.clone()], ..node.group() });
     assert_eq!(node.recover().executions[0].unsegmented_from, 8);
     assert_eq!(node.reader().row(who).unwrap(), Some((row, 8)));
     assert_eq!(node.reader().execution(who).unwrap().unwrap().unsegmented_from, 8);
@@ -173,7 +173,7 @@ pub fn a_name_belongs_to_one_execution(make: Make<'_>) {
     let mut node = Node::on(&mut *home);
     node.rows(vec![named(only(1))]);
     node.rows(vec![named(only(1))]);
-    let result = node.try_commit(Part { rows: vec![row(only(3)), named(only(2))], ..node.part() });
+    let result = node.try_commit(&Group { rows: vec![row(only(3)), named(only(2))], ..node.group() });
     assert!(matches!(result, Err(CommitError::Lost(_))), "{result:?}");
     drop(node);
     let mut reader = Node::on(&mut *home).reader();

@@ -1,8 +1,8 @@
 //! Writing: each change is checked as a whole before its first part is made.
 
 use super::{Kept, Memory, refuse};
-use crate::group::{Group, LedgerChange, Part, Row};
-use crate::lease::{Position, Shard};
+use crate::group::{Group, LedgerChange, Row};
+use crate::lease::{Incarnation, Position};
 use crate::record;
 use crate::store::{CommitError, Retention, SweepPlace, Sweepable, Swept};
 use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
@@ -12,70 +12,64 @@ use uuid::Uuid;
 
 impl Memory {
     pub(super) fn check(&self, group: &Group) -> Result<(), CommitError> {
-        let mut shards = BTreeSet::new();
+        self.fence(&group.lease)?;
+        let next = self.newest(group.lease.incarnation).next();
+        if let Some(position) = group.position.filter(|position| *position != next) {
+            return Err(refuse("writing", format!("journal row {position}, where row {next} belongs")));
+        }
         let mut names = BTreeMap::new();
-        for part in &group.parts {
-            let shard = part.lease.shard;
-            self.fence(&part.lease)?;
-            if !shards.insert(shard) {
-                return Err(refuse("writing", format!("{shard} comes twice in one commit")));
-            }
-            let next = self.newest(shard).next();
-            if let Some(position) = part.position.filter(|position| *position != next) {
-                return Err(refuse(
-                    "writing",
-                    format!("journal row {} of {shard}, where row {} belongs", position.0, next.0),
-                ));
-            }
-            for row in &part.rows {
-                let Some(name) = &row.name else { continue };
-                let key = (row.machine, name.clone());
-                let owner = *names.entry(key.clone()).or_insert(row.execution);
-                let kept = self.names.get(&key).copied().unwrap_or(owner);
-                if owner != row.execution || kept != row.execution {
-                    return Err(refuse("writing", format!("the name {name} is taken")));
-                }
+        for row in &group.rows {
+            let Some(name) = &row.name else { continue };
+            let key = (row.machine, name.clone());
+            let owner = *names.entry(key.clone()).or_insert(row.execution);
+            let kept = self.names.get(&key).copied().unwrap_or(owner);
+            if owner != row.execution || kept != row.execution {
+                return Err(refuse("writing", format!("the name {name} is taken")));
             }
         }
         Ok(())
     }
 
     pub(super) fn keep(&mut self, group: &Group) {
-        for part in &group.parts {
-            self.keep_part(part);
+        if let Some(position) = group.position {
+            self.journal.insert(position, group.journal.clone());
         }
-    }
-
-    fn keep_part(&mut self, part: &Part) {
-        let shard = part.lease.shard;
-        if let Some(position) = part.position {
-            self.journal.insert((shard, position), part.journal.clone());
-        }
-        let newest = self.newest(shard);
-        let keep_from = part.keep_from.min(newest);
-        let old: Vec<_> =
-            self.journal.range((shard, Position(0))..(shard, keep_from)).map(|(key, _)| *key).collect();
-        for key in old {
-            self.journal.remove(&key);
-        }
-        for segment in &part.segments {
+        let newest = self.newest(group.lease.incarnation);
+        self.forget_journal(group, newest);
+        for segment in &group.segments {
             self.segments.insert((segment.execution, segment.first), segment.clone());
         }
-        for row in &part.rows {
-            self.keep_row(shard, newest, row);
+        for row in &group.rows {
+            self.keep_row(newest, row);
         }
-        for change in &part.ledger {
+        for change in &group.ledger {
             self.keep_ledger(change);
         }
-        for map_run in &part.map_runs {
+        for map_run in &group.map_runs {
             self.map_runs.insert(map_run.id, map_run.clone());
         }
-        if let Some(totals) = part.totals {
-            self.counters.insert(shard, totals);
+        if let (Some(totals), Some(life)) = (group.totals, self.lives.get_mut(&group.lease.incarnation)) {
+            life.totals = totals;
         }
     }
 
-    fn keep_row(&mut self, shard: Shard, newest: Position, row: &Row) {
+    /// Rows that nobody needs: of this incarnation, and of those that were before all Shards went on.
+    fn forget_journal(&mut self, group: &Group, newest: Position) {
+        let by = group.lease.incarnation;
+        for owned in self.shards.iter_mut().filter(|owned| owned.by == Some(by)) {
+            owned.keep_from = owned.keep_from.max(group.keep_from);
+        }
+        let all_from = self.shards.iter().map(|owned| owned.keep_from).min().unwrap_or_default();
+        let own =
+            self.journal.range(Position::before(by)..group.keep_from.min(newest).max(Position::before(by)));
+        let old = self.journal.range(..all_from).filter(|(at, _)| !self.lives.contains_key(&at.incarnation));
+        let gone: Vec<Position> = own.chain(old).map(|(position, _)| *position).collect();
+        for position in gone {
+            self.journal.remove(&position);
+        }
+    }
+
+    fn keep_row(&mut self, newest: Position, row: &Row) {
         let before = self.rows.remove(&row.execution);
         let mut row = row.clone();
         if row.status == Status::Created {
@@ -95,12 +89,12 @@ impl Memory {
             self.names.insert((row.machine, name.clone()), row.execution);
         }
         if row.content.is_some() && !self.aside.is_empty() {
-            self.aside.retain(|(_, _, whose), _| *whose != Some(row.execution));
+            self.aside.retain(|(_, whose), _| *whose != Some(row.execution));
         }
         if let Some(child) = row.child {
             self.children.insert((child.run, child.index), row.execution);
         }
-        self.rows.insert(row.execution, Kept { shard, row, covered_at });
+        self.rows.insert(row.execution, Kept { row, covered_at });
     }
 
     fn keep_ledger(&mut self, change: &LedgerChange) {
@@ -125,12 +119,15 @@ impl Memory {
 
     /// It has ended, and no Turn in the journal would bring it back.
     fn may_go(&self, kept: &Kept) -> bool {
-        let oldest = self.journal_of(kept.shard).next().map_or(Position(0), |(position, _)| position);
+        // What it covers stands in the journal of the incarnation that wrote it, or of one that has ended.
+        let by = kept.covered_at.incarnation;
+        let may_have = |at: &Position| at.incarnation == by || !self.lives.contains_key(&at.incarnation);
+        let stands = self.journal.range(..=kept.covered_at).any(|(position, _)| may_have(position));
         let parent_is_gone = kept.row.child.is_none_or(|child| self.orphaned.contains(&child.run));
         !kept.row.awake
             && kept.row.content.is_some()
             && kept.row.ended_at.is_some()
-            && kept.covered_at < oldest
+            && !stands
             && parent_is_gone
     }
 
@@ -245,13 +242,13 @@ impl Memory {
         swept
     }
 
-    pub(super) fn give_up(&mut self, shard: Shard, execution: ExecutionId) -> bool {
+    pub(super) fn give_up(&mut self, by: Incarnation, execution: ExecutionId) -> bool {
         let before = self.aside.len() + self.rows.len();
         self.ledger.retain(|_, (row, _)| row.execution != execution);
-        self.aside.retain(|(_, _, whose), _| *whose != Some(execution));
+        self.aside.retain(|(_, whose), _| *whose != Some(execution));
         self.forget(execution);
         let is_gone = self.aside.len() + self.rows.len() < before;
-        self.aside.insert((shard, self.newest(shard), Some(execution)), None);
+        self.aside.insert((self.newest(by), Some(execution)), None);
         is_gone
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Kept, Memory, lock};
 use crate::gather::{self, Retreat, Stretch};
-use crate::group::{LedgerRow, MachineId, MapRunRow, RevisionId, Row, Totals};
+use crate::group::{LedgerRow, MachineId, MapRunRow, RevisionId, Row};
 use crate::lease::{Position, Shard};
 use crate::machine::{Head, MachineRecord, Registered, Registry};
 use crate::record::{self, Damage};
@@ -43,20 +43,20 @@ impl Memory {
     fn beyond(&self, execution: ExecutionId) -> Result<Vec<(Position, StoredTurn)>, Damage> {
         let covered = self.covered(execution);
         let mut turns = Vec::new();
-        for ((_, position, whose), sealed) in &self.aside {
+        for ((position, whose), sealed) in &self.aside {
             if let (true, Some(sealed)) = (*whose == Some(execution), sealed) {
                 let (_, found) = record::read_journal(sealed)?;
                 turns.extend(found.into_iter().map(|(_, turn)| (*position, turn)));
             }
         }
         turns.retain(|(_, turn): &(Position, StoredTurn)| turn.number > covered);
-        for (position, sealed) in self.journal_of(Shard::of(execution, self.shards())) {
+        for (position, sealed) in &self.journal {
             // A damaged row is told by recovery; here it must not hide the executions beside it.
             let Ok((_, found)) = record::read_journal(sealed) else { continue };
             let last = turns.last().map_or(covered, |(_, turn)| turn.number);
             let wanted =
                 |(whose, turn): &(ExecutionId, StoredTurn)| *whose == execution && turn.number > last;
-            turns.extend(found.into_iter().filter(wanted).map(|(_, turn)| (position, turn)));
+            turns.extend(found.into_iter().filter(wanted).map(|(_, turn)| (*position, turn)));
         }
         gather::dense(covered, &turns)?;
         Ok(turns)
@@ -177,7 +177,8 @@ impl Reader for MemoryReader {
         most: u32,
     ) -> Result<Vec<Due>, Failure> {
         let memory = self.lock();
-        let sleepers = memory.rows.values().filter(|kept| kept.shard == shard && !kept.row.awake);
+        let is_here = |kept: &&Kept| Shard::of(kept.row.execution, memory.shard_count()) == shard;
+        let sleepers = memory.rows.values().filter(is_here).filter(|kept| !kept.row.awake);
         let due = sleepers.filter_map(|kept| {
             let at = match clock {
                 Clock::Steady => kept.row.wake.steady,
@@ -199,7 +200,8 @@ impl Reader for MemoryReader {
         most: u32,
     ) -> Result<Vec<ExecutionId>, Failure> {
         let memory = self.lock();
-        let waits = |kept: &&Kept| kept.shard == shard && kept.row.waits && !kept.row.awake;
+        let is_here = |kept: &Kept| Shard::of(kept.row.execution, memory.shard_count()) == shard;
+        let waits = |kept: &&Kept| kept.row.waits && !kept.row.awake && is_here(kept);
         let mut ids: Vec<ExecutionId> =
             memory.rows.values().filter(waits).map(|kept| kept.row.execution).collect();
         ids.retain(|id| after.is_none_or(|after| *id > after));
@@ -344,10 +346,7 @@ impl Reader for MemoryReader {
 
     fn stats(&mut self) -> Result<Stats, Failure> {
         let memory = self.lock();
-        let newest = |shard| memory.journal_of(Shard(shard)).next_back();
-        let totals = (0..memory.shards())
-            .filter_map(newest)
-            .map(|(_, sealed)| record::read_journal(sealed).map_or(Totals::default(), |(totals, _)| totals));
+        let totals = memory.lives.keys().map(|incarnation| memory.totals(*incarnation));
         let count = |status| memory.rows.values().filter(|kept| kept.row.status == status).count() as u64;
         let executions = words::STATUSES.map(|status| (status, count(status)));
         let count =
@@ -364,7 +363,7 @@ impl Reader for MemoryReader {
                 ("journal".to_owned(), memory.journal.len() as u64, 0),
                 ("history".to_owned(), memory.segments.len() as u64, 0),
                 ("ledger".to_owned(), memory.ledger.len() as u64, 0),
-                ("counter".to_owned(), memory.counters.len() as u64, 0),
+                ("counter".to_owned(), memory.lives.len() as u64, 0),
                 ("map_run".to_owned(), memory.map_runs.len() as u64, 0),
             ],
             bytes: memory.bytes(),

@@ -4,40 +4,40 @@
 //! copied here before the journal goes on, and stay until a newer perdura can read them, or a person gives it up.
 
 use super::Refused;
+use super::commit;
 use super::fault::Trouble;
 use super::map_runs;
-use super::rows::{execution_of, id_of, journal_range, position_of, row_of};
+use super::rows::{execution_of, id_of, journal_id, position_of, row_of};
 use crate::gather::{Journal, Standing};
-use crate::lease::{Position, Shard};
+use crate::lease::{Incarnation, Position};
 use crate::record;
 use crate::store::{Aside, Left, StoredTurn};
 use perdura_engine::ExecutionId;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
 
-pub(super) fn set(connection: &Connection, shard: Shard, aside: &[Aside]) -> Result<(), Refused> {
+pub(super) fn set(connection: &Connection, aside: &[Aside]) -> Result<(), Refused> {
     let mut statement = connection.prepare_cached(
-        "INSERT INTO aside (shard, position, execution, turns) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
+        "INSERT INTO aside (position, execution, turns) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
     )?;
     for Aside { execution, position, turns } in aside {
-        statement.execute(params![shard.0, position.0 as i64, execution.map(id_of), turns])?;
+        statement.execute(params![journal_id(*position), execution.map(id_of), turns])?;
     }
     Ok(())
 }
 
-/// Everything that was set aside on a Shard, and who was given up.
+/// Everything that was set aside, and who was given up.
 pub(super) fn read<'j>(
     connection: &Connection,
-    shard: Shard,
     journal: &'j mut Journal,
     mut standing: impl FnMut(ExecutionId) -> Result<Standing, Trouble>,
 ) -> Result<&'j mut Journal, Trouble> {
     let mut statement = connection.prepare_cached(
-        "SELECT position, execution, turns FROM aside WHERE shard = ?1 AND execution IS NOT NULL ORDER BY position",
+        "SELECT position, execution, turns FROM aside WHERE execution IS NOT NULL ORDER BY position",
     )?;
-    let mut rows = statement.query([shard.0])?;
+    let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let (position, execution) = (Position(row.get::<_, i64>(0)? as u64), execution_of(row.get(1)?));
+        let (position, execution) = (position_of(row.get(0)?), execution_of(row.get(1)?));
         match row.get::<_, Option<Vec<u8>>>(2)? {
             Some(turns) => journal.take_back(execution, position, &turns, &mut standing)?,
             None => journal.given_up(execution),
@@ -54,13 +54,12 @@ pub(super) fn of(
     let mut statement = connection.prepare_cached(
         "SELECT position, turns FROM aside WHERE execution = ?1 AND turns IS NOT NULL ORDER BY position",
     )?;
-    let rows = statement
-        .query_map([id_of(execution)], |row| Ok((Position(row.get::<_, i64>(0)? as u64), row.get(1)?)))?;
+    let rows = statement.query_map([id_of(execution)], |row| Ok((position_of(row.get(0)?), row.get(1)?)))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
 /// What is left of an execution, whether or not it fits together. What cannot be read is passed over.
-pub(super) fn left(connection: &Connection, shard: Shard, execution: ExecutionId) -> Result<Left, Trouble> {
+pub(super) fn left(connection: &Connection, execution: ExecutionId) -> Result<Left, Trouble> {
     let id = id_of(execution);
     let mut found: BTreeMap<u64, StoredTurn> = BTreeMap::new();
     let mut take = |turns: Vec<StoredTurn>| found.extend(turns.into_iter().map(|turn| (turn.number, turn)));
@@ -78,10 +77,9 @@ pub(super) fn left(connection: &Connection, shard: Shard, execution: ExecutionId
     if let Some(content) = row.as_ref().and_then(|row| row.content.as_ref()) {
         take(record::read_history(&content.tail, content.tail_from).unwrap_or_default());
     }
-    let (first, last) = journal_range(shard);
-    let mut journal = connection.prepare_cached("SELECT turns FROM journal WHERE id >= ?1 AND id <= ?2")?;
+    let mut journal = connection.prepare_cached("SELECT turns FROM journal")?;
     let mut sealed: Vec<Vec<u8>> = of(connection, execution)?.into_iter().map(|(_, turns)| turns).collect();
-    for turns in journal.query_map([first, last], |row| row.get(0))? {
+    for turns in journal.query_map([], |row| row.get(0))? {
         match turns.map_err(Trouble::from) {
             Err(trouble) if trouble.is_damage() => {}
             turns => sealed.push(turns?),
@@ -109,7 +107,7 @@ pub(super) fn take_back(connection: &Connection, execution: ExecutionId) -> Resu
 
 pub(super) fn give_up(
     connection: &Connection,
-    shard: Shard,
+    by: Incarnation,
     execution: ExecutionId,
 ) -> Result<bool, Refused> {
     let id = id_of(execution);
@@ -123,22 +121,16 @@ pub(super) fn give_up(
     }
     connection.prepare_cached("DELETE FROM ledger WHERE execution = ?1")?.execute([execution.to_string()])?;
     map_runs::orphan(connection, execution)?;
-    let (first, last) = journal_range(shard);
-    let newest: Option<i64> = connection
-        .prepare_cached("SELECT id FROM journal WHERE id >= ?1 AND id <= ?2 ORDER BY id DESC LIMIT 1")?
-        .query_row([first, last], |row| row.get(0))
-        .optional()?;
-    let newest = newest.map_or(0, |id| position_of(id).0 as i64);
     connection
-        .prepare_cached("INSERT INTO aside (shard, position, execution) VALUES (?1, ?2, ?3)")?
-        .execute(params![shard.0, newest, id])?;
+        .prepare_cached("INSERT INTO aside (position, execution) VALUES (?1, ?2)")?
+        .execute(params![journal_id(commit::newest(connection, by)?), id])?;
     Ok(gone > 0)
 }
 
 /// What the journal had of those that were given up is gone: there is nothing to remember.
-pub(super) fn forget(connection: &Connection, shard: Shard, oldest: Position) -> Result<(), Trouble> {
+pub(super) fn forget(connection: &Connection, oldest: Position) -> Result<(), Trouble> {
     connection
-        .prepare_cached("DELETE FROM aside WHERE shard = ?1 AND turns IS NULL AND position < ?2")?
-        .execute(params![shard.0, oldest.0 as i64])?;
+        .prepare_cached("DELETE FROM aside WHERE turns IS NULL AND position < ?1")?
+        .execute([journal_id(oldest)])?;
     Ok(())
 }

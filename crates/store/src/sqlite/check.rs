@@ -4,10 +4,9 @@
 use super::fault::{Files, Trouble};
 use super::read::SqliteReader;
 use super::restore::{Marks, mark_turn};
-use super::rows::{LEDGER, execution_of, journal_range, ledger_row, position_of, row_of};
+use super::rows::{LEDGER, execution_of, ledger_row, position_of, row_of};
 use crate::gather;
 use crate::group::{LedgerRow, MachineId, RevisionId, Row};
-use crate::lease::Shard;
 use crate::record::{self, TurnBody};
 use crate::store::{Failure, Reader};
 use perdura_engine::asl::machine::Machine;
@@ -124,24 +123,21 @@ impl Check<'_> {
     /// The journal opens and has no gaps; who stands in it.
     fn journal(&mut self) -> BTreeSet<ExecutionId> {
         let mut who = BTreeSet::new();
-        for shard in (0..self.reader.shards()).map(Shard) {
-            let ids = journal_ids(&self.connection, shard);
-            let ids = self.spared("journal", None, ids).unwrap_or_default();
-            for pair in ids.windows(2) {
-                if pair[1] != pair[0] + 1 {
-                    let (from, to) = (position_of(pair[0]).0 + 1, position_of(pair[1]).0 - 1);
-                    self.found("journal", None, format!("rows {from} to {to} of {shard} are missing"));
-                }
+        let ids = journal_ids(&self.connection);
+        let ids = self.spared("journal", None, ids).unwrap_or_default();
+        for pair in ids.windows(2) {
+            let (one, other) = (position_of(pair[0]), position_of(pair[1]));
+            if one.incarnation == other.incarnation && other != one.next() {
+                let (from, to) = (one.number + 1, other.number - 1);
+                let what = format!("rows {from} to {to} of incarnation {} are missing", one.incarnation);
+                self.found("journal", None, what);
             }
-            for id in ids {
-                let turns = journal_row(&self.connection, id).and_then(|row| Ok(record::read_journal(&row)?));
-                match turns {
-                    Ok((_, turns)) => who.extend(turns.into_iter().map(|(execution, _)| execution)),
-                    Err(trouble) => {
-                        let position = position_of(id).0;
-                        self.found("journal", None, format!("row {position} of {shard}: {trouble}"));
-                    }
-                }
+        }
+        for id in ids {
+            let turns = journal_row(&self.connection, id).and_then(|row| Ok(record::read_journal(&row)?));
+            match turns {
+                Ok((_, turns)) => who.extend(turns.into_iter().map(|(execution, _)| execution)),
+                Err(trouble) => self.found("journal", None, format!("row {}: {trouble}", position_of(id))),
             }
         }
         let aside = aside(&self.connection);
@@ -346,11 +342,9 @@ fn count(connection: &Connection) -> Result<u64, Trouble> {
     Ok(count as u64)
 }
 
-fn journal_ids(connection: &Connection, shard: Shard) -> Result<Vec<i64>, Trouble> {
-    let (first, last) = journal_range(shard);
-    let mut statement =
-        connection.prepare("SELECT id FROM journal WHERE id >= ?1 AND id <= ?2 ORDER BY id")?;
-    Ok(statement.query_map([first, last], |row| row.get(0))?.collect::<Result<_, _>>()?)
+fn journal_ids(connection: &Connection) -> Result<Vec<i64>, Trouble> {
+    let mut statement = connection.prepare("SELECT id FROM journal ORDER BY id")?;
+    Ok(statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
 }
 
 fn journal_row(connection: &Connection, id: i64) -> Result<Vec<u8>, Trouble> {

@@ -1,122 +1,191 @@
 //! What is written, and the right to write it. Each function is called within a transaction.
 
 use super::Refused;
-use super::rows::{id_of, journal_id, journal_range, position_of};
-use crate::group::{Group, LedgerChange, LedgerRow, Part, Row, Segment, Totals};
-use crate::lease::{Epoch, Lease, Position, Renewal, Shard};
+use super::fault::Trouble;
+use super::rows::{NUMBER_BITS, id_of, journal_id, journal_range, position_of};
+use crate::gather;
+use crate::group::{Group, LedgerChange, LedgerRow, Row, Segment, Totals};
+use crate::lease::{Claim, Incarnation, Lease, Position, Renewal, Shard};
+use crate::record;
 use crate::store::CommitError;
 use crate::words;
 use perdura_engine::{ExecutionId, LedgerStatus, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Statement, params};
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-/// The Epoch of a lease is the newest, or it counts for nothing.
+/// Nobody has ended the incarnation of a lease, or it counts for nothing.
 pub(super) fn fence(connection: &Connection, lease: &Lease) -> Result<(), Refused> {
-    let mut statement = connection.prepare_cached("SELECT epoch FROM lease WHERE shard = ?1")?;
-    let newest: Option<i64> = statement.query_row([lease.shard.0], |row| row.get(0)).optional()?;
-    let newest = Epoch(newest.unwrap_or(0) as u64);
-    if newest == lease.epoch {
+    let number = lease.incarnation.0 as i64;
+    let lives = connection
+        .prepare_cached("SELECT 1 FROM incarnation WHERE number = ?1 AND holder IS NOT NULL")?
+        .exists([number])?;
+    if lives {
         return Ok(());
     }
-    Err(Refused::Fenced(CommitError::Fenced { shard: lease.shard, held: lease.epoch, newest }))
+    Err(Refused::Fenced(CommitError::Fenced { held: lease.incarnation, newest: latest(connection)? }))
 }
 
-/// Takes a Shard if it may be taken.
-pub(super) fn acquire(
-    connection: &Connection,
-    shard: Shard,
-    holder: &Arc<str>,
-    (now, expires_at): (Timestamp, Timestamp),
-) -> Result<Option<Lease>, Refused> {
-    let steady_at = connection
-        .prepare_cached("SELECT steady_at FROM lease WHERE shard = ?1 AND steady_at IS NOT NULL")?
-        .query_row([shard.0], |row| Ok(Timestamp(row.get(0)?)))
-        .optional()?;
-    let mut statement = connection.prepare_cached(
-        "UPDATE lease SET epoch = epoch + 1, holder = ?2, expires_at = ?4
-         WHERE shard = ?1 AND (holder IS NULL OR holder = ?2 OR expires_at < ?3)
-         RETURNING epoch",
+fn latest(connection: &Connection) -> Result<Incarnation, Trouble> {
+    let number: i64 =
+        connection.query_row("SELECT coalesce(max(number), 0) FROM incarnation", [], |row| row.get(0))?;
+    Ok(Incarnation(number as u64))
+}
+
+/// Begins an incarnation, which follows all that are over.
+pub(super) fn acquire(connection: &Connection, claim: &Claim) -> Result<Lease, Refused> {
+    let incarnation = Incarnation(latest(connection)?.0 + 1);
+    let steady_at: Option<i64> =
+        connection.query_row("SELECT max(steady_at) FROM incarnation", [], |row| row.get(0))?;
+    let mut over = connection.prepare_cached(
+        "SELECT number FROM incarnation WHERE holder IS NULL OR holder = ?1 OR expires_at < ?2",
     )?;
-    let epoch: Option<i64> =
-        statement.query_row(params![shard.0, &**holder, now.0, expires_at.0], |row| row.get(0)).optional()?;
-    let (holder, epoch) = (holder.clone(), epoch.map(|epoch| Epoch(epoch as u64)));
-    Ok(epoch.map(|epoch| Lease { shard, epoch, holder, expires_at, steady_at }))
+    let over: Vec<i64> =
+        over.query_map(params![&*claim.holder, claim.now.0], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let mut counted = Vec::new();
+    for number in over {
+        counted.push(totals(connection, Incarnation(number as u64))?);
+        for sql in [
+            "DELETE FROM incarnation WHERE number = ?1",
+            "DELETE FROM counter WHERE incarnation = ?1",
+            "UPDATE shard SET incarnation = NULL WHERE incarnation = ?1",
+        ] {
+            connection.prepare_cached(sql)?.execute([number])?;
+        }
+    }
+    connection
+        .prepare_cached(
+            "INSERT INTO incarnation (number, holder, expires_at, steady_at) VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute(params![incarnation.0 as i64, &*claim.holder, claim.expires_at.0, steady_at])?;
+    write_totals(connection, incarnation, &gather::sum(counted))?;
+    let shards = connection
+        .prepare_cached(
+            "UPDATE shard SET incarnation = ?1 WHERE number IN
+                 (SELECT number FROM shard WHERE incarnation IS NULL ORDER BY number LIMIT ?2)
+             RETURNING number",
+        )?
+        .query_map(params![incarnation.0 as i64, claim.most], |row| row.get(0).map(Shard))?
+        .collect::<Result<BTreeSet<_>, _>>()?;
+    Ok(Lease {
+        incarnation,
+        shards: shards.into_iter().collect(),
+        holder: claim.holder.clone(),
+        expires_at: claim.expires_at,
+        steady_at: steady_at.map(Timestamp),
+    })
 }
 
 pub(super) fn renew(connection: &Connection, lease: &Lease, renewal: Renewal) -> Result<(), Refused> {
     fence(connection, lease)?;
-    let mut statement =
-        connection.prepare_cached("UPDATE lease SET expires_at = ?2, steady_at = ?3 WHERE shard = ?1")?;
-    statement.execute(params![lease.shard.0, renewal.expires_at.0, renewal.steady_at.0])?;
+    connection
+        .prepare_cached("UPDATE incarnation SET expires_at = ?2, steady_at = ?3 WHERE number = ?1")?
+        .execute(params![lease.incarnation.0 as i64, renewal.expires_at.0, renewal.steady_at.0])?;
     Ok(())
 }
 
-/// A lease that was given back is old: nothing more can be written under it.
+/// Nothing more can be written under it.
 pub(super) fn release(connection: &Connection, lease: &Lease) -> Result<(), Refused> {
     fence(connection, lease)?;
-    let mut statement =
-        connection.prepare_cached("UPDATE lease SET epoch = epoch + 1, holder = NULL WHERE shard = ?1")?;
-    statement.execute([lease.shard.0])?;
+    connection
+        .prepare_cached("UPDATE incarnation SET holder = NULL WHERE number = ?1")?
+        .execute([lease.incarnation.0 as i64])?;
     Ok(())
 }
 
-pub(super) fn commit(connection: &Connection, group: &Group) -> Result<(), Refused> {
-    let mut shards = BTreeSet::new();
-    for part in &group.parts {
-        if !shards.insert(part.lease.shard) {
-            return Err(Refused::Wrong(format!("{} comes twice in one commit", part.lease.shard)));
-        }
-        fence(connection, &part.lease)?;
-        write(connection, part)?;
-    }
-    Ok(())
-}
-
-fn write(connection: &Connection, part: &Part) -> Result<(), Refused> {
-    let shard = part.lease.shard;
-    let mut newest = newest(connection, shard)?;
-    if let Some(position) = part.position {
+pub(super) fn commit(connection: &Connection, group: &Group, shards: u16) -> Result<(), Refused> {
+    fence(connection, &group.lease)?;
+    let incarnation = group.lease.incarnation;
+    let mut newest = newest(connection, incarnation)?;
+    if let Some(position) = group.position {
         let next = newest.next();
         if position != next {
-            return Err(Refused::Wrong(format!(
-                "journal row {} of {shard}, where row {} belongs",
-                position.0, next.0
-            )));
+            return Err(Refused::Wrong(format!("journal row {position}, where row {next} belongs")));
         }
-        let mut statement =
-            connection.prepare_cached("INSERT INTO journal (id, epoch, turns) VALUES (?1, ?2, ?3)")?;
-        statement.execute(params![journal_id(shard, position), part.lease.epoch.0 as i64, part.journal])?;
+        connection
+            .prepare_cached("INSERT INTO journal (id, turns) VALUES (?1, ?2)")?
+            .execute(params![journal_id(position), group.journal])?;
         newest = position;
     }
-    let (first, _) = journal_range(shard);
-    let keep_from = journal_id(shard, part.keep_from.min(newest));
+    forget_journal(connection, group, newest)?;
+    for segment in &group.segments {
+        write_segment(connection, segment)?;
+    }
+    write_rows(connection, shards, newest, &group.rows)?;
+    for change in &group.ledger {
+        write_ledger(connection, change)?;
+    }
+    for map_run in &group.map_runs {
+        super::map_runs::write(connection, map_run)?;
+    }
+    if let Some(totals) = &group.totals {
+        write_totals(connection, incarnation, totals)?;
+    }
+    Ok(())
+}
+
+/// Rows that nobody needs: of this incarnation, and of those that were before all Shards went on.
+fn forget_journal(connection: &Connection, group: &Group, newest: Position) -> Result<(), Refused> {
+    let (first, keep_from) =
+        (journal_range(group.lease.incarnation).0, journal_id(group.keep_from.min(newest)));
     connection
         .prepare_cached("DELETE FROM journal WHERE id >= ?1 AND id < ?2")?
         .execute([first, keep_from])?;
-    for segment in &part.segments {
-        write_segment(connection, segment)?;
-    }
-    write_rows(connection, shard, newest, &part.rows)?;
-    for change in &part.ledger {
-        write_ledger(connection, change)?;
-    }
-    for map_run in &part.map_runs {
-        super::map_runs::write(connection, map_run)?;
-    }
-    if let Some(totals) = &part.totals {
-        write_totals(connection, shard, totals)?;
+    let mut oldest = connection.prepare_cached("SELECT id FROM journal ORDER BY id LIMIT 1")?;
+    let oldest: Option<i64> = oldest.query_row([], |row| row.get(0)).optional()?;
+    let keep_from = journal_id(group.keep_from);
+    if oldest.is_some_and(|oldest| oldest < first && oldest < keep_from) {
+        connection
+            .prepare_cached("UPDATE shard SET keep_from = max(keep_from, ?2) WHERE incarnation = ?1")?
+            .execute([group.lease.incarnation.0 as i64, keep_from])?;
+        connection
+            .prepare_cached(
+                "DELETE FROM journal WHERE id < (SELECT min(keep_from) FROM shard)
+                     AND (id >> ?1) NOT IN (SELECT number FROM incarnation)",
+            )?
+            .execute([NUMBER_BITS])?;
     }
     Ok(())
 }
 
-/// The last journal row of a Shard; 0 without any.
-fn newest(connection: &Connection, shard: Shard) -> Result<Position, Refused> {
-    let (first, last) = journal_range(shard);
+/// The last journal row of an incarnation, or the place before its first.
+pub(super) fn newest(connection: &Connection, incarnation: Incarnation) -> Result<Position, Trouble> {
+    let (first, last) = journal_range(incarnation);
     let mut statement = connection
         .prepare_cached("SELECT id FROM journal WHERE id >= ?1 AND id <= ?2 ORDER BY id DESC LIMIT 1")?;
     let id: Option<i64> = statement.query_row([first, last], |row| row.get(0)).optional()?;
-    Ok(id.map_or(Position(0), position_of))
+    Ok(id.map_or(Position::before(incarnation), position_of))
+}
+
+/// What an incarnation and those that it followed have counted: the newest row that can be read says it, or what was
+/// counted when it began.
+pub(super) fn totals(connection: &Connection, incarnation: Incarnation) -> Result<Totals, Trouble> {
+    let (first, last) = journal_range(incarnation);
+    let mut statement = connection
+        .prepare_cached("SELECT turns FROM journal WHERE id >= ?1 AND id <= ?2 ORDER BY id DESC")?;
+    let mut rows = statement.query([first, last])?;
+    loop {
+        let turns = rows.next().and_then(|row| row.map(|row| row.get::<_, Vec<u8>>(0)).transpose());
+        match turns.map_err(Trouble::from) {
+            Ok(Some(turns)) => {
+                if let Ok((totals, _)) = record::read_journal(&turns) {
+                    return Ok(totals);
+                }
+            }
+            Ok(None) => break,
+            // A spoilt page hides what stands behind it; recovery tells.
+            Err(trouble) if trouble.is_damage() => break,
+            Err(trouble) => return Err(trouble),
+        }
+    }
+    let mut counter =
+        connection.prepare_cached("SELECT value FROM counter WHERE incarnation = ?1 AND name = ?2")?;
+    let mut values = [0; Totals::NAMES.len()];
+    for (value, name) in values.iter_mut().zip(Totals::NAMES) {
+        let said: Option<i64> =
+            counter.query_row(params![incarnation.0 as i64, name], |row| row.get(0)).optional()?;
+        *value = said.unwrap_or(0) as u64;
+    }
+    Ok(Totals::from_values(&values))
 }
 
 fn write_segment(connection: &Connection, segment: &Segment) -> Result<(), Refused> {
@@ -148,7 +217,7 @@ const WRITE_ROW: &str = "
         version = ?14, alias = ?15, map_run = ?16, child = ?17, items = ?18, covered_at = ?19, turns = ?20,
         events = ?21, tail_from = ?22, state_turn = ?23, tail = ?24, state = ?25, waits = ?26";
 
-fn write_rows(connection: &Connection, shard: Shard, newest: Position, rows: &[Row]) -> Result<(), Refused> {
+fn write_rows(connection: &Connection, shards: u16, newest: Position, rows: &[Row]) -> Result<(), Refused> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -158,7 +227,7 @@ fn write_rows(connection: &Connection, shard: Shard, newest: Position, rows: &[R
     let is_aside = super::aside::is_any(connection)?;
     for row in rows {
         let statement = if row.content.is_some() { &mut whole } else { &mut listed };
-        write_row(statement, shard, newest, row)?;
+        write_row(statement, Shard::of(row.execution, shards), newest, row)?;
         if is_aside && row.content.is_some() {
             super::aside::take_back(connection, row.execution)?;
         }
@@ -196,7 +265,7 @@ fn write_row(
     bind(&row.child.map(|child| child.index))?;
     bind(&row.child.map(|child| child.items))?;
     if let Some(content) = &row.content {
-        bind(&(newest.0 as i64))?;
+        bind(&journal_id(newest))?;
         bind(&(content.turns as i64))?;
         bind(&(content.events as i64))?;
         bind(&(content.tail_from as i64))?;
@@ -251,13 +320,13 @@ fn ended(connection: &Connection, execution: ExecutionId, at: Timestamp) -> Resu
     Ok(())
 }
 
-fn write_totals(connection: &Connection, shard: Shard, totals: &Totals) -> Result<(), Refused> {
+fn write_totals(connection: &Connection, incarnation: Incarnation, totals: &Totals) -> Result<(), Refused> {
     let mut statement = connection.prepare_cached(
-        "INSERT INTO counter (shard, name, value) VALUES (?1, ?2, ?3)
-         ON CONFLICT (shard, name) DO UPDATE SET value = ?3",
+        "INSERT INTO counter (incarnation, name, value) VALUES (?1, ?2, ?3)
+         ON CONFLICT (incarnation, name) DO UPDATE SET value = ?3",
     )?;
     for (name, value) in Totals::NAMES.into_iter().zip(totals.values()) {
-        statement.execute(params![shard.0, name, value as i64])?;
+        statement.execute(params![incarnation.0 as i64, name, value as i64])?;
     }
     Ok(())
 }

@@ -6,12 +6,11 @@ pub(super) mod list;
 
 use super::fault::{Files, Trouble};
 use super::rows::{self, execution_of, id_of, ledger_row, row_of, unsegmented_from};
-use super::{aside, machines, map_runs, registry, schema, sweep};
+use super::{aside, commit, machines, map_runs, registry, schema, sweep};
 use crate::gather;
-use crate::group::{LedgerRow, MachineId, MapRunRow, RevisionId, Row, Totals};
-use crate::lease::Shard;
+use crate::group::{LedgerRow, MachineId, MapRunRow, RevisionId, Row};
+use crate::lease::{Incarnation, Shard};
 use crate::machine::{Head, MachineRecord, Registered, Registry};
-use crate::record;
 use crate::store::{
     After, ChildStatus, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, Left, Reader, Recovered,
     Retention, Stats, StoredTurn, Summary, SweepPlace, Sweepable, Unlisted,
@@ -27,8 +26,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// The tables that are counted.
-const TABLES: [&str; 9] =
-    ["execution", "history", "journal", "ledger", "machine", "map_run", "revision", "lease", "counter"];
+const TABLES: [&str; 8] =
+    ["execution", "history", "journal", "ledger", "machine", "map_run", "revision", "counter"];
 
 /// Reads the data in a folder, whether or not somebody writes there.
 #[derive(Debug)]
@@ -85,10 +84,6 @@ impl SqliteReader {
     /// Into how many Shards the installation is divided.
     pub fn shards(&self) -> u16 {
         self.shards
-    }
-
-    fn shard(&self, execution: ExecutionId) -> Shard {
-        Shard::of(execution, self.shards)
     }
 }
 
@@ -206,16 +201,11 @@ fn counts<S>(
     Ok(counted.filter(|(_, count)| *count > 0).collect())
 }
 
-fn stats(connection: &Connection, shards: u16, files: &Files) -> Result<Stats, Trouble> {
+fn stats(connection: &Connection, files: &Files) -> Result<Stats, Trouble> {
     let mut totals = Vec::new();
-    for shard in (0..shards).map(Shard) {
-        let (first, last) = rows::journal_range(shard);
-        let newest: Option<Vec<u8>> = connection
-            .prepare_cached("SELECT turns FROM journal WHERE id >= ?1 AND id <= ?2 ORDER BY id DESC LIMIT 1")?
-            .query_row([first, last], |row| row.get(0))
-            .optional()?;
-        totals
-            .push(newest.map_or(Ok(Totals::default()), |row| record::read_journal(&row).map(|read| read.0))?);
+    let mut lives = connection.prepare_cached("SELECT number FROM incarnation")?;
+    for number in lives.query_map([], |row| row.get::<_, i64>(0))? {
+        totals.push(commit::totals(connection, Incarnation(number? as u64))?);
     }
     // Each half has an index that tells it all.
     let executions = "SELECT status, count(*) FROM (SELECT status FROM execution WHERE map_run IS NULL
@@ -300,12 +290,11 @@ impl Reader for SqliteReader {
     }
 
     fn execution(&mut self, execution: ExecutionId) -> Result<Option<Recovered>, Failure> {
-        let shard = self.shard(execution);
         self.ask(|connection, beyond| {
             let row = row_of(connection, execution)?;
             let covered =
                 row.as_ref().and_then(|row| row.content.as_ref()).map_or(0, |content| content.turns);
-            let turns = beyond.turns(connection, (shard, execution), covered)?;
+            let turns = beyond.turns(connection, execution, covered)?;
             if row.is_none() && turns.is_empty() {
                 return Ok(None);
             }
@@ -366,14 +355,7 @@ impl Reader for SqliteReader {
     }
 
     fn unlisted(&mut self) -> Result<Vec<Unlisted>, Failure> {
-        let shards = self.shards;
-        self.ask(|connection, beyond| {
-            let mut unlisted = Vec::new();
-            for shard in (0..shards).map(Shard) {
-                unlisted.extend(beyond.unlisted(connection, shard)?);
-            }
-            Ok(unlisted)
-        })
+        self.ask(|connection, beyond| beyond.unlisted(connection))
     }
 
     fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
@@ -386,8 +368,7 @@ impl Reader for SqliteReader {
         from: u64,
         bytes_max: usize,
     ) -> Result<Vec<StoredTurn>, Failure> {
-        let who = (self.shard(execution), execution);
-        self.ask(|connection, beyond| history::turns(connection, beyond, who, from, bytes_max))
+        self.ask(|connection, beyond| history::turns(connection, beyond, execution, from, bytes_max))
     }
 
     fn turns_before(
@@ -396,8 +377,7 @@ impl Reader for SqliteReader {
         before: Option<u64>,
         bytes_max: usize,
     ) -> Result<Vec<StoredTurn>, Failure> {
-        let who = (self.shard(execution), execution);
-        self.ask(|connection, beyond| history::turns_before(connection, beyond, who, before, bytes_max))
+        self.ask(|connection, beyond| history::turns_before(connection, beyond, execution, before, bytes_max))
     }
 
     fn child_statuses(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<ChildStatus>, Failure> {
@@ -421,8 +401,7 @@ impl Reader for SqliteReader {
     }
 
     fn left(&mut self, execution: ExecutionId) -> Result<Left, Failure> {
-        let shard = self.shard(execution);
-        self.ask(|connection, _| aside::left(connection, shard, execution))
+        self.ask(|connection, _| aside::left(connection, execution))
     }
 
     fn ledger(&mut self, filter: &LedgerFilter, most: u32) -> Result<Vec<LedgerRow>, Failure> {
@@ -435,8 +414,7 @@ impl Reader for SqliteReader {
         after: Option<SweepPlace>,
         most: u32,
     ) -> Result<Sweepable, Failure> {
-        let shards = self.shards;
-        self.ask(|connection, beyond| sweep::sweepable(connection, (beyond, shards), retention, after, most))
+        self.ask(|connection, beyond| sweep::sweepable(connection, beyond, retention, after, most))
     }
 
     fn old_ledger(&mut self, before: Timestamp) -> Result<u64, Failure> {
@@ -444,8 +422,8 @@ impl Reader for SqliteReader {
     }
 
     fn stats(&mut self) -> Result<Stats, Failure> {
-        let (shards, files) = (self.shards, self.files.clone());
-        self.ask(|connection, _| stats(connection, shards, &files))
+        let files = self.files.clone();
+        self.ask(|connection, _| stats(connection, &files))
     }
 
     fn secret(&mut self) -> Result<[u8; 32], Failure> {

@@ -2,67 +2,96 @@
 //! cannot be read is told.
 
 use super::aside;
+use super::commit;
 use super::fault::Trouble;
 use super::rows::{execution_of, id_of, journal_range, position_of, row_of, unsegmented_from};
-use crate::gather::{Journal, Standing};
-use crate::lease::Shard;
+use crate::gather::{Held, Journal, Standing};
+use crate::group::Totals;
+use crate::lease::{Lease, Position, Shard};
 use crate::record::Damage;
 use crate::store::Recovery;
 use perdura_engine::ExecutionId;
 use rusqlite::{Connection, OptionalExtension};
 
-pub(super) fn recover(connection: &Connection, shard: Shard) -> Result<Recovery, Trouble> {
-    let mut journal = Journal::default();
-    let awake = awake(connection, shard);
-    for row in spared(awake, &mut journal, "the list of those awake")?.unwrap_or_default() {
-        let found = awake_row(connection, row);
-        if let Some((execution, covered)) = spared(found, &mut journal, &format!("row {row} of execution"))? {
-            journal.awake(execution, covered);
+pub(super) fn recover(connection: &Connection, lease: &Lease, shards: u16) -> Result<Recovery, Trouble> {
+    let journal = gather(connection, &Held::by(lease, shards))?;
+    let totals = commit::totals(connection, lease.incarnation)?;
+    finish(connection, journal, (commit::newest(connection, lease.incarnation)?.next(), totals))
+}
+
+/// All that the journals have of these executions.
+pub(super) fn gather(connection: &Connection, held: &Held) -> Result<Journal, Trouble> {
+    let mut journal = Journal::of(held.clone());
+    for shard in held.shards() {
+        let awake = awake(connection, *shard);
+        for row in spared(awake, &mut journal, "the list of those awake")?.unwrap_or_default() {
+            let found = awake_row(connection, row);
+            let what = format!("row {row} of execution");
+            if let Some((execution, covered)) = spared(found, &mut journal, &what)? {
+                journal.awake(execution, covered);
+            }
         }
     }
-    let taken = aside::read(connection, shard, &mut journal, |who| standing(connection, who)).map(|_| ());
+    let taken = aside::read(connection, &mut journal, |who| standing(connection, who)).map(|_| ());
     spared(taken, &mut journal, "what was set aside")?;
-    for id in journal_ids(connection, shard, &mut journal)? {
+    for id in journal_ids(connection, &mut journal)? {
         let turns = connection
             .prepare_cached("SELECT turns FROM journal WHERE id = ?1")?
             .query_row([id], |row| row.get::<_, Vec<u8>>(0))
             .optional()
             .map_err(Trouble::from);
         let position = position_of(id);
-        match spared(turns, &mut journal, &format!("journal row {}", position.0))? {
-            Some(Some(turns)) => journal.read(position, &turns, |who| standing(connection, who))?,
-            Some(None) => {}
-            None => journal.skip(position),
+        if let Some(Some(turns)) = spared(turns, &mut journal, &format!("journal row {position}"))? {
+            journal.read(position, &turns, |who| standing(connection, who))?;
         }
     }
-    journal.finish(|execution| match load(connection, execution) {
+    Ok(journal)
+}
+
+/// With the rows of those executions.
+pub(super) fn finish(
+    connection: &Connection,
+    journal: Journal,
+    from: (Position, Totals),
+) -> Result<Recovery, Trouble> {
+    journal.finish(from, |execution| match load(connection, execution) {
         Ok(loaded) => Ok(Ok(loaded)),
         Err(trouble) if trouble.is_damage() => Ok(Err(Damage(trouble.to_string()))),
         Err(trouble) => Err(trouble),
     })
 }
 
-/// The journal rows of a Shard in order. Where their list is spoilt, every number up to the last is tried.
-fn journal_ids(connection: &Connection, shard: Shard, journal: &mut Journal) -> Result<Vec<i64>, Trouble> {
-    let (first, last) = journal_range(shard);
+/// The journal rows in order. Where their list is spoilt, every number of each incarnation up to its last is tried.
+fn journal_ids(connection: &Connection, journal: &mut Journal) -> Result<Vec<i64>, Trouble> {
     let listed = connection
-        .prepare_cached("SELECT id FROM journal WHERE id >= ?1 AND id <= ?2 ORDER BY id")?
-        .query_map([first, last], |row| row.get(0))
+        .prepare_cached("SELECT id FROM journal ORDER BY id")?
+        .query_map([], |row| row.get(0))
         .and_then(Iterator::collect)
         .map_err(Trouble::from);
     if let Some(ids) = spared(listed, journal, "the journal")? {
         return Ok(ids);
     }
-    let end = |order| {
+    let end = |order: &str, (first, last): (i64, i64)| {
         connection
             .prepare_cached(&format!(
                 "SELECT id FROM journal WHERE id >= ?1 AND id <= ?2 ORDER BY id {order} LIMIT 1"
             ))?
             .query_row([first, last], |row| row.get::<_, i64>(0))
+            .optional()
             .map_err(Trouble::from)
     };
-    let newest = end("DESC")?;
-    Ok((end("ASC").unwrap_or(first)..=newest).collect())
+    let mut ids = Vec::new();
+    let mut before = i64::MAX;
+    // From the newest to the oldest, as far as can be seen.
+    while let Some(newest) = spared(end("DESC", (0, before)), journal, "the journal")?.flatten() {
+        let incarnation = position_of(newest).incarnation;
+        let (first, _) = journal_range(incarnation);
+        let oldest = spared(end("ASC", (first, newest)), journal, "the journal")?.flatten();
+        ids.extend((oldest.unwrap_or(first + 1)..=newest).rev());
+        before = first - 1;
+    }
+    ids.reverse();
+    Ok(ids)
 }
 
 /// What was read, or nothing where the file is damaged; any other trouble stays trouble.

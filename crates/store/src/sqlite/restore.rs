@@ -2,7 +2,7 @@
 //!
 //! What was under way when the backup was made may have been done meanwhile, and nobody here knows. So each such
 //! attempt is marked as uncertain and told, and the data remembers when it was restored: whoever resumes an
-//! execution holds what was sent before that moment. All Epochs jump, so that a node that still works with what was
+//! execution holds what was sent before that moment. The numbers of incarnations jump, so that a node that still works with what was
 //! there before can write nothing.
 
 use super::fault::{Files, Trouble, io};
@@ -10,8 +10,9 @@ use super::lock::Lock;
 use super::read::SqliteReader;
 use super::rows::{LEDGER, ledger_row};
 use super::{SqliteOptions, connect, mode, recover, schema, sync_folder};
-use crate::group::LedgerRow;
-use crate::lease::Shard;
+use crate::gather::Held;
+use crate::group::{LedgerRow, Totals};
+use crate::lease::Position;
 use crate::record::{Damage, TurnBody};
 use crate::store::{Failure, FailureKind, Reader};
 use crate::words;
@@ -23,7 +24,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 /// Further than any node can have come since the backup.
-const EPOCH_JUMP: i64 = 1 << 32;
+const INCARNATION_JUMP: i64 = 1 << 16;
 /// How much of a history is read at once.
 const SLICE_BYTES: usize = 1 << 20;
 
@@ -107,15 +108,14 @@ type Damaged = Vec<(Option<ExecutionId>, String)>;
 fn under_way(connection: &Connection, part: &Files) -> Result<(Vec<LedgerRow>, Damaged), Failure> {
     let mut reader = SqliteReader::on(part.clone())?;
     let (mut found, mut damaged) = (Vec::new(), Vec::new());
-    for shard in (0..reader.shards()).map(Shard) {
-        let recovery =
-            recover::recover(connection, shard).map_err(|trouble| part.failure("restoring", trouble))?;
-        damaged.extend(recovery.damaged);
-        for execution in recovery.executions.iter().map(|recovered| recovered.execution) {
-            match marks(&mut reader, execution)? {
-                Ok(marks) => found.extend(pending(execution, &marks)),
-                Err(damage) => damaged.push((Some(execution), damage.0)),
-            }
+    let recovery = recover::gather(connection, &Held::all(reader.shards()))
+        .and_then(|journal| recover::finish(connection, journal, (Position::default(), Totals::default())))
+        .map_err(|trouble| part.failure("restoring", trouble))?;
+    damaged.extend(recovery.damaged);
+    for execution in recovery.executions.iter().map(|recovered| recovered.execution) {
+        match marks(&mut reader, execution)? {
+            Ok(marks) => found.extend(pending(execution, &marks)),
+            Err(damage) => damaged.push((Some(execution), damage.0)),
         }
     }
     Ok((found, damaged))
@@ -186,7 +186,11 @@ fn mark(connection: &Connection, under_way: &[LedgerRow], at: Timestamp) -> Resu
         uncertain.push(ledger_row(row)?);
     }
     uncertain.sort_by(|a, b| (a.started_at, &a.key).cmp(&(b.started_at, &b.key)));
-    connection.execute("UPDATE lease SET epoch = epoch + ?1, holder = NULL, expires_at = 0", [EPOCH_JUMP])?;
+    connection.execute("UPDATE incarnation SET holder = NULL", [])?;
+    connection.execute(
+        "INSERT INTO incarnation (number, expires_at) SELECT max(number) + ?1, 0 FROM incarnation",
+        [INCARNATION_JUMP],
+    )?;
     connection.execute(
         "INSERT INTO meta (key, value) VALUES ('restored_at', ?1) ON CONFLICT (key) DO UPDATE SET value = ?1",
         [at.0],

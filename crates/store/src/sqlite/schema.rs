@@ -19,6 +19,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("0005_aside.sql"),
     include_str!("0006_steady.sql"),
     include_str!("0007_map_runs.sql"),
+    include_str!("0008_incarnations.sql"),
 ];
 
 /// Makes the tables, or brings them up to date.
@@ -48,7 +49,7 @@ fn apply(connection: &Connection, files: &Files, shards: u16) -> Result<(), Fail
         let shards = i64::from(shards.max(1));
         connection.execute("INSERT INTO meta (key, value) VALUES ('shards', ?1)", [shards]).map_err(fail)?;
         for shard in 0..shards {
-            connection.execute("INSERT INTO lease (shard, epoch) VALUES (?1, 0)", [shard]).map_err(fail)?;
+            connection.execute("INSERT INTO shard (number) VALUES (?1)", [shard]).map_err(fail)?;
         }
     }
     Ok(())

@@ -11,8 +11,8 @@ use super::aside;
 use super::fault::Trouble;
 use super::map_runs;
 use super::read::Beyond;
-use super::rows::{execution_of, id_of, journal_range, position_of};
-use crate::lease::{Position, Shard};
+use super::rows::{NUMBER_BITS, execution_of, id_of, position_of};
+use crate::lease::Position;
 use crate::store::{Retention, SweepPlace, Sweepable, Swept};
 use perdura_engine::{ExecutionId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -23,14 +23,12 @@ const LOOKS_PER_ONE: u32 = 8;
 /// A slice of what may go.
 pub(super) fn sweepable(
     connection: &Connection,
-    (beyond, shards): (&mut Beyond, u16),
+    beyond: &mut Beyond,
     retention: &Retention,
     after: Option<SweepPlace>,
     most: u32,
 ) -> Result<Sweepable, Trouble> {
-    for shard in (0..shards).map(Shard) {
-        beyond.learn(connection, shard)?;
-    }
+    beyond.learn(connection)?;
     if after.is_none() {
         let going = orphans(connection, beyond, most)?;
         if !going.is_empty() {
@@ -118,9 +116,9 @@ pub(super) fn sweep(
     ledger_most: u32,
 ) -> Result<Swept, Trouble> {
     let mut swept = Swept::default();
-    let mut oldest = None;
+    aside::forget(connection, oldest_of(connection)?)?;
     for (execution, ended_at) in going {
-        if let Some(row) = may_go(connection, *execution, *ended_at, &mut oldest)? {
+        if let Some(row) = may_go(connection, *execution, *ended_at)? {
             swept.executions += 1;
             swept.ledger += take(connection, row, *execution)?;
             swept.more |= map_runs::orphan(connection, *execution)?;
@@ -145,37 +143,33 @@ fn may_go(
     connection: &Connection,
     execution: ExecutionId,
     ended_at: Timestamp,
-    oldest: &mut Option<(Shard, Position)>,
 ) -> Result<Option<i64>, Trouble> {
-    let seen: Option<(i64, u16, i64)> = connection
+    let seen: Option<(i64, i64)> = connection
         .prepare_cached(
-            "SELECT row, shard, covered_at FROM execution e
+            "SELECT row, covered_at FROM execution e
              WHERE id = ?1 AND ended_at = ?2 AND NOT awake AND tail IS NOT NULL
                  AND (map_run IS NULL OR EXISTS (SELECT 1 FROM map_run m WHERE m.id = e.map_run AND m.orphaned))",
         )?
-        .query_row(params![id_of(execution), ended_at.0], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .query_row(params![id_of(execution), ended_at.0], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    let Some((row, shard, covered_at)) = seen else { return Ok(None) };
-    let shard = Shard(shard);
-    let oldest = match oldest {
-        Some((known, oldest)) if *known == shard => *oldest,
-        _ => {
-            let first = oldest_of(connection, shard)?;
-            aside::forget(connection, shard, first)?;
-            oldest.insert((shard, first)).1
-        }
-    };
-    Ok(Some(row).filter(|_| (covered_at as u64) < oldest.0))
+    let Some((row, covered_at)) = seen else { return Ok(None) };
+    // What it covers stands in the journal of the incarnation that wrote it, or of one that has ended.
+    let stands = connection
+        .prepare_cached(
+            "SELECT 1 FROM journal WHERE id <= ?1
+                 AND (id >> ?2 = ?1 >> ?2 OR id >> ?2 NOT IN (SELECT number FROM incarnation)) LIMIT 1",
+        )?
+        .exists([covered_at, i64::from(NUMBER_BITS)])?;
+    Ok(Some(row).filter(|_| !stands))
 }
 
-/// The oldest journal row of a Shard: what an earlier one held is gone.
-fn oldest_of(connection: &Connection, shard: Shard) -> Result<Position, Trouble> {
-    let (first, last) = journal_range(shard);
+/// The oldest journal row: what an earlier one held is gone.
+fn oldest_of(connection: &Connection) -> Result<Position, Trouble> {
     let id: Option<i64> = connection
-        .prepare_cached("SELECT id FROM journal WHERE id >= ?1 AND id <= ?2 ORDER BY id LIMIT 1")?
-        .query_row([first, last], |row| row.get(0))
+        .prepare_cached("SELECT id FROM journal ORDER BY id LIMIT 1")?
+        .query_row([], |row| row.get(0))
         .optional()?;
-    Ok(id.map_or(Position(0), position_of))
+    Ok(id.map_or(Position::default(), position_of))
 }
 
 /// How much of the file is in use.

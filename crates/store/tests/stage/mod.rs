@@ -5,8 +5,8 @@ use perdura_engine::asl::machine::MachineType;
 use perdura_engine::{EffectKey, ExecutionId, Status, Timestamp, Wake};
 use perdura_store::record::{JournalWriter, TurnBody, push_turn, seal};
 use perdura_store::{
-    Content, Group, Lease, MachineRecord, NewMachine, Part, Position, Row, SqliteOptions, SqliteStore, Store,
-    Totals,
+    Claim, Content, Group, Lease, MachineRecord, NewMachine, Position, Row, SqliteOptions, SqliteStore,
+    Store, Totals,
 };
 use serde_json::{Value, json};
 
@@ -23,6 +23,11 @@ pub(crate) struct Stage {
     pub(crate) folder: TempFolder,
 }
 
+/// For a second.
+pub(crate) fn claim(holder: &str, now: i64) -> Claim {
+    Claim { holder: holder.into(), most: u16::MAX, now: Timestamp(now), expires_at: Timestamp(now + 1_000) }
+}
+
 impl Stage {
     pub(crate) fn new() -> Self {
         Self::with(SqliteOptions::default())
@@ -31,7 +36,7 @@ impl Stage {
     pub(crate) fn with(options: SqliteOptions) -> Self {
         let folder = TempFolder::new();
         let mut store = SqliteStore::open(folder.path(), options).unwrap();
-        let lease = store.acquire(&"tester".into(), Timestamp(0), Timestamp(1_000)).unwrap().remove(0);
+        let lease = store.acquire(&claim("tester", 0)).unwrap();
         let machine = NewMachine {
             name: "payments".into(),
             kind: MachineType::Standard,
@@ -41,36 +46,27 @@ impl Stage {
             at: Timestamp(1),
         };
         let machine = store.deploy(&machine).unwrap();
-        Self { store, lease, machine, next: Position(1), folder }
+        let next = Position::before(lease.incarnation()).next();
+        Self { store, lease, machine, next, folder }
     }
 
-    pub(crate) fn part(&self) -> Part {
-        Part {
-            lease: self.lease.clone(),
-            position: None,
-            journal: Vec::new(),
-            keep_from: Position(1),
-            rows: Vec::new(),
-            segments: Vec::new(),
-            ledger: Vec::new(),
-            map_runs: Vec::new(),
-            totals: None,
-        }
+    pub(crate) fn group(&self) -> Group {
+        Group::under(self.lease.clone())
     }
 
     /// These Turns in one journal row.
-    pub(crate) fn turns(&mut self, turns: &[(ExecutionId, u64, Vec<u8>)]) -> Part {
-        let mut writer = JournalWriter::new(&Totals { turns: self.next.0, ..Totals::default() });
+    pub(crate) fn turns(&mut self, turns: &[(ExecutionId, u64, Vec<u8>)]) -> Group {
+        let mut writer = JournalWriter::new(&Totals { turns: self.next.number, ..Totals::default() });
         for (execution, number, body) in turns {
             writer.push(*execution, *number, body);
         }
         let position = self.next;
         self.next = position.next();
-        Part { position: Some(position), journal: writer.seal(), ..self.part() }
+        Group { position: Some(position), journal: writer.seal(), ..self.group() }
     }
 
-    pub(crate) fn commit(&mut self, part: Part) {
-        self.store.commit(&Group { parts: vec![part] }).unwrap();
+    pub(crate) fn commit(&mut self, group: &Group) {
+        self.store.commit(group).unwrap();
     }
 
     /// One that has ended, its Turns in its row.

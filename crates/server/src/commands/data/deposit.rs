@@ -129,8 +129,8 @@ impl Deposit {
                 Event::Opened(Ok(Box::new(Node::open(opening)?)))
             }
             Next::Sleep(wake) => return Ok(wake.is_due(&clock.moment())),
-            Next::Closed(leases) => {
-                for lease in &leases {
+            Next::Closed(lease) => {
+                if let Some(lease) = &lease {
                     self.store.release(lease)?;
                 }
                 return Ok(false);

@@ -4,11 +4,11 @@
 //! opened. A reader remembers who stands in which journal row, so that each row is opened once; rows never change.
 
 use crate::gather::dense;
-use crate::lease::{Position, Shard};
+use crate::lease::Position;
 use crate::record;
 use crate::sqlite::aside;
 use crate::sqlite::fault::Trouble;
-use crate::sqlite::rows::{id_of, journal_range, position_of};
+use crate::sqlite::rows::{id_of, position_of};
 use crate::store::{StoredTurn, Unlisted};
 use perdura_engine::ExecutionId;
 use rusqlite::{Connection, OptionalExtension};
@@ -27,11 +27,11 @@ pub(in crate::sqlite) struct Beyond {
 }
 
 impl Beyond {
-    /// The Turns of an execution in its Shard's journal that are not covered by its row.
+    /// The Turns of an execution in the journals that are not covered by its row.
     pub(super) fn turns(
         &mut self,
         connection: &Connection,
-        (shard, execution): (Shard, ExecutionId),
+        execution: ExecutionId,
         covered: u64,
     ) -> Result<Vec<(Position, StoredTurn)>, Trouble> {
         let mut turns = Vec::new();
@@ -40,7 +40,7 @@ impl Beyond {
             turns.extend(found.into_iter().map(|(_, turn)| (position, turn)));
         }
         turns.retain(|(_, turn): &(Position, StoredTurn)| turn.number > covered);
-        for id in self.learn(connection, shard)? {
+        for id in self.learn(connection)? {
             if self.rows.get(&id).is_none_or(|ids| ids.binary_search(&execution).is_err()) {
                 continue;
             }
@@ -55,12 +55,8 @@ impl Beyond {
     }
 
     /// The first Turns of executions that have no row.
-    pub(super) fn unlisted(
-        &mut self,
-        connection: &Connection,
-        shard: Shard,
-    ) -> Result<Vec<Unlisted>, Trouble> {
-        let ids = self.learn(connection, shard)?;
+    pub(super) fn unlisted(&mut self, connection: &Connection) -> Result<Vec<Unlisted>, Trouble> {
+        let ids = self.learn(connection)?;
         self.begun.retain(|id, _| self.rows.contains_key(id));
         let mut has_row = connection.prepare_cached("SELECT 1 FROM execution WHERE id = ?1")?;
         let mut unlisted = Vec::new();
@@ -90,18 +86,13 @@ impl Beyond {
     }
 
     /// Opens the rows that are new, forgets those that are gone, and tells which there are.
-    pub(in crate::sqlite) fn learn(
-        &mut self,
-        connection: &Connection,
-        shard: Shard,
-    ) -> Result<Vec<i64>, Trouble> {
-        let (first, last) = journal_range(shard);
+    pub(in crate::sqlite) fn learn(&mut self, connection: &Connection) -> Result<Vec<i64>, Trouble> {
         let ids = connection
-            .prepare_cached("SELECT id FROM journal WHERE id >= ?1 AND id <= ?2 ORDER BY id")?
-            .query_map([first, last], |row| row.get(0))?
+            .prepare_cached("SELECT id FROM journal ORDER BY id")?
+            .query_map([], |row| row.get(0))?
             .collect::<Result<Vec<i64>, _>>()?;
-        let oldest = ids.first().copied().unwrap_or(last);
-        let gone: Vec<i64> = self.rows.range(first..oldest).map(|(id, _)| *id).collect();
+        let is_gone = |id: &&i64| ids.binary_search(id).is_err();
+        let gone: Vec<i64> = self.rows.keys().filter(is_gone).copied().collect();
         for execution in gone.iter().filter_map(|id| self.rows.remove(id)).flatten() {
             if let Entry::Occupied(mut rows) = self.standing.entry(execution) {
                 *rows.get_mut() -= 1;

@@ -2,7 +2,6 @@
 
 use super::beyond::Beyond;
 use crate::gather::{Retreat, Stretch};
-use crate::lease::Shard;
 use crate::record;
 use crate::sqlite::fault::Trouble;
 use crate::sqlite::rows::id_of;
@@ -30,12 +29,12 @@ fn tail(connection: &Connection, execution: ExecutionId, first: u64) -> Result<V
 pub(super) fn turns(
     connection: &Connection,
     beyond: &mut Beyond,
-    (shard, execution): (Shard, ExecutionId),
+    execution: ExecutionId,
     from: u64,
     bytes_max: usize,
 ) -> Result<Vec<StoredTurn>, Trouble> {
     let (covered, tail_from) = row(connection, execution)?;
-    let newest = beyond.turns(connection, (shard, execution), covered)?;
+    let newest = beyond.turns(connection, execution, covered)?;
     let mut stretch = Stretch::new(from, bytes_max);
     let mut segments = connection.prepare_cached(
         "SELECT first, bytes FROM history WHERE execution = ?1 AND first + turns > ?2 ORDER BY first",
@@ -57,14 +56,14 @@ pub(super) fn turns(
 pub(super) fn turns_before(
     connection: &Connection,
     beyond: &mut Beyond,
-    (shard, execution): (Shard, ExecutionId),
+    execution: ExecutionId,
     before: Option<u64>,
     bytes_max: usize,
 ) -> Result<Vec<StoredTurn>, Trouble> {
     let (covered, tail_from) = row(connection, execution)?;
     let mut newest = Vec::new();
     if before.is_none_or(|before| before > covered + 1) {
-        newest = beyond.turns(connection, (shard, execution), covered)?;
+        newest = beyond.turns(connection, execution, covered)?;
     }
     let end = newest.last().map_or(covered, |(_, turn)| turn.number);
     let mut retreat = Retreat::new(before, end, bytes_max);
