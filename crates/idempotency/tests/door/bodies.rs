@@ -1,13 +1,19 @@
 //! The content: all of it is read before anything runs, it is bounded, and what is only packed differently is the same.
 
 use crate::asks::{Ask, key};
-use crate::grounds::on_each_store;
+use crate::grounds::{memory, on_each_store};
 use crate::shop::{Plan, Shop};
 use crate::wire::Wire;
+use axum::body::Body;
+use bytes::Bytes;
 use flate2::{Compression, GzBuilder};
-use http_body_util::BodyExt;
+use http_body::Frame;
+use http_body_util::{BodyExt, Full};
 use perdura_idempotency::{Hashing, Policy};
+use std::convert::Infallible;
 use std::io::Write;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 fn gzip(bytes: &[u8], level: u32, made_at: u32) -> Vec<u8> {
     let mut coded = GzBuilder::new().mtime(made_at).write(Vec::new(), Compression::new(level));
@@ -156,4 +162,44 @@ on_each_store! {
         shop.ask(&turned).await.is_refused(409, "CONFLICTING_IDEMPOTENT_REQUEST");
         shop.ask(&Ask::pay(&key(2)).body("not json")).await.is_payment(2);
     }
+}
+
+/// Content that may not be asked for again once it has ended, as most streams may not.
+struct Once(Vec<&'static str>, bool);
+
+impl http_body::Body for Once {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        assert!(!self.1, "it was asked again after its end");
+        let piece = self.0.pop();
+        self.1 = piece.is_none();
+        Poll::Ready(piece.map(|piece| Ok(Frame::data(Bytes::from_static(piece.as_bytes())))))
+    }
+}
+
+/// Whoever collects an answer outside of the layer asks until nothing comes any more.
+#[tokio::test]
+async fn content_that_has_ended_is_not_asked_again() {
+    for policy in [Policy::default().streaming(), Policy::default().answer_bytes_max(7)] {
+        let plan = Plan::of(policy, |_| async { Body::new(Once(vec!["world", "hello "], false)) });
+        let told = Shop::open(&memory(), plan).await.ask(&Ask::pay(&key(1))).await;
+        assert_eq!(told.body, "hello world");
+        assert!(told.trailers.contains_key("content-digest"), "{told:?}");
+    }
+}
+
+/// With a new key it would be done twice: the first request with this one may have been whole.
+#[tokio::test]
+async fn who_was_cut_off_is_not_told_to_use_a_new_key() {
+    let shop = Shop::open(&memory(), Plan::pays(Policy::default())).await;
+    let cut_off = std::future::ready(Some(Err(std::io::Error::other("on purpose"))));
+    let begun = Full::new(Bytes::from_static(b"{")).map_err(|never| match never {});
+    let told = shop.ask_with(&Ask::pay(&key(1)), Body::new(begun.with_trailers(cut_off))).await;
+    told.is_refused(400, "CONTENT_MALFORMED");
+    assert_eq!(told.member("next").as_deref(), Some("same_key"));
 }

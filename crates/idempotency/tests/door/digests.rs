@@ -1,10 +1,12 @@
 //! `Content-Digest`: what comes in is held to it, and what goes out carries one that is right.
 
 use crate::asks::{Ask, key};
-use crate::grounds::on_each_store;
+use crate::grounds::{memory, on_each_store};
 use crate::shop::{Plan, Shop};
 use crate::wire::Wire;
-use http::{StatusCode, header};
+use axum::body::Body;
+use http::{HeaderMap, HeaderName, StatusCode, header};
+use http_body_util::{BodyExt, Full};
 use perdura_idempotency::Policy;
 use perdura_idempotency::content_digest;
 
@@ -120,4 +122,25 @@ on_each_store! {
         }
         assert_eq!(heard.matches("content-digest").count(), 1);
     }
+}
+
+/// RFC 9530 lets a digest come behind the content that it describes.
+#[tokio::test]
+async fn a_digest_behind_the_content_is_verified_too() {
+    let shop = Shop::open(&memory(), Plan::pays(Policy::default())).await;
+    let (right, wrong) = (digest_of(b"10"), digest_of(b"9"));
+    for (n, name, value, reason) in [
+        (1, "content-digest", right.as_str(), ""),
+        (2, "content-digest", &wrong, "CONTENT_DIGEST_MISMATCHED"),
+        (3, "repr-digest", &wrong, "CONTENT_DIGEST_MISMATCHED"),
+        (4, "content-digest", "sha-256=:AAAA:", "CONTENT_DIGEST_MALFORMED"),
+        (5, "content-digest", "md5=:AAAA:", "CONTENT_DIGEST_UNSUPPORTED"),
+        (6, "x-other", &wrong, ""),
+    ] {
+        let behind = HeaderMap::from_iter([(HeaderName::from_static(name), value.parse().unwrap())]);
+        let content = Full::from("10").with_trailers(std::future::ready(Some(Ok(behind))));
+        let told = shop.ask_with(&Ask::pay(&key(n)), Body::new(content)).await;
+        assert_eq!(told.reason(), reason, "{n}: {name}");
+    }
+    assert_eq!(shop.till.runs(), 2);
 }

@@ -9,6 +9,7 @@ use perdura_idempotency::{Attached, IdempotencyContext, Policy};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::Instant;
+use tower::ServiceExt;
 
 const IN_PROGRESS: &str = "IDEMPOTENT_REQUEST_IN_PROGRESS";
 
@@ -260,4 +261,39 @@ async fn who_waited_in_vain_is_not_told_to_come_again_when_all_others_do() {
     assert!(told_to_come.len() > 1, "{told_to_come:?}");
     assert!(told_to_come.iter().all(|seconds| (20..=30).contains(seconds)), "{told_to_come:?}");
     second.await.unwrap().is_payment(2);
+}
+
+/// How somebody lets go of a request that runs.
+#[derive(Clone, Copy, Debug)]
+enum Leaves {
+    /// A layer further out panics, and all that it waits for is dropped while the thread unwinds.
+    Panicking,
+    /// What served the request is dropped by a thread that knows no runtime.
+    OnAnotherThread,
+}
+
+#[tokio::test]
+async fn what_runs_is_recorded_however_its_caller_is_dropped() {
+    for leaves in [Leaves::Panicking, Leaves::OnAnotherThread] {
+        let shop = Shop::open(&memory(), Plan::waits(Policy::default())).await;
+        let ask = Ask::pay(&key(1));
+        let mut asked = Box::pin(shop.app.clone().oneshot(ask.request()));
+        tokio::select! {
+            biased;
+            told = &mut asked => panic!("it waits: {told:?}"),
+            () = shop.till.began(1) => {}
+        }
+        match leaves {
+            Leaves::Panicking => {
+                let panics = tokio::spawn(async move {
+                    let _asked = asked;
+                    panic!("on purpose");
+                });
+                assert!(panics.await.is_err(), "it panicked");
+            }
+            Leaves::OnAnotherThread => std::thread::spawn(move || drop(asked)).join().unwrap(),
+        }
+        shop.till.open(1);
+        assert!(shop.ask(&ask).await.is_payment(1).is_replayed(), "{leaves:?}");
+    }
 }

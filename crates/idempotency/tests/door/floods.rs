@@ -1,11 +1,12 @@
 //! What one caller may cost: budgets end in 429 for it alone, and somebody who guesses is noticed.
 
 use crate::asks::{Ask, Told, key};
-use crate::grounds::on_each_store;
+use crate::grounds::{memory, on_each_store};
 use crate::shop::{Plan, Shop};
-use http::header;
+use http::{StatusCode, header};
 use perdura_idempotency::observe::What;
 use perdura_idempotency::{Budgets, Policy};
+use std::time::Duration;
 
 fn within(plan: Plan, budgets: Budgets) -> Plan {
     plan.set_up(move |layer| layer.budgets(budgets))
@@ -97,4 +98,51 @@ on_each_store! {
         assert_eq!(anomalies(), 1);
         assert_eq!(shop.events.count(|what| *what == What::ReplayAnomaly { requests: 4 }), 1);
     }
+}
+
+/// Nobody claims a lease that ran out as long as its caller may run nothing, and asking again at once changes nothing.
+#[tokio::test]
+async fn who_may_run_nothing_does_not_spin_on_a_lease_that_ran_out() {
+    let ground = memory();
+    let plan = Plan::of(Policy::default(), |_| std::future::pending::<StatusCode>());
+    let shop = Shop::open(&ground, within(plan, Budgets { running: 1, ..Budgets::default() })).await;
+    let hangs = shop.send(&Ask::pay(&key(1)));
+    shop.till.began(1).await;
+    ground.pass(Duration::from_hours(1)).await;
+    assert_too_many(&shop.ask(&Ask::pay(&key(1))).await);
+    hangs.abort();
+}
+
+/// Two callers, of whom one has as many running operations and waiting requests as it may.
+#[tokio::test]
+async fn one_caller_does_not_take_all_places_to_wait_in() {
+    let plan = Plan::waits(Policy::default()).set_up(|layer| layer.waiting_max(8, 64));
+    let shop = Shop::open(&memory(), plan).await;
+    let waiting = || shop.events.count(|what| *what == What::Waiting);
+    let greedy: Vec<_> = (0..16 * 9).map(|n| shop.send(&Ask::pay(&key(n % 16)))).collect();
+    // All of the greedy one's requests wait at the gate, wait for the first, or were told to come again.
+    while greedy.iter().filter(|sent| sent.is_finished()).count() + waiting() + 16 < greedy.len() {
+        tokio::task::yield_now().await;
+    }
+    let before = waiting();
+    assert!(before >= 32, "alone, it may have most of the places: {before}");
+    let modest = Ask::pay(&key(1)).by("acme/bob");
+    let modest = [shop.send(&modest), shop.send(&modest)];
+    shop.events.until(before + 1, |what| *what == What::Waiting).await;
+    shop.till.open(100);
+    for told in modest {
+        assert_eq!(told.await.unwrap().status, 201);
+    }
+}
+
+#[tokio::test]
+async fn outcomes_that_are_not_known_are_stored_and_count_as_such() {
+    let plan = Plan::of(Policy::default(), |_| async { StatusCode::INTERNAL_SERVER_ERROR });
+    let plan = within(plan, Budgets { stored_bytes: 1_000, ..Budgets::default() });
+    let shop = Shop::open(&memory(), plan).await;
+    let mut refused = 0;
+    for n in 0..100 {
+        refused += u32::from(shop.ask(&Ask::pay(&key(n))).await.status == 429);
+    }
+    assert!(refused > 90, "{refused} of 100 were refused");
 }

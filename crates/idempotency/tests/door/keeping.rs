@@ -1,14 +1,19 @@
 //! How long it is remembered: from the end on, never while it runs, and whoever sweeps changes no answer.
 
 use crate::asks::{Ask, key};
-use crate::grounds::on_each_store;
+use crate::grounds::{memory, on_each_store};
 use crate::shop::{Plan, Shop};
+use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use perdura_idempotency::observe::What;
-use perdura_idempotency::record::Keep;
+use perdura_idempotency::record::{
+    Claim, Claimed, Completion, Ending, Keep, OperationId, RequestTag, ScopeTag, Takeover,
+};
 use perdura_idempotency::store::Store;
 use perdura_idempotency::{Builder, Policy};
+use std::collections::BTreeSet;
 use std::time::Duration;
+use uuid::Uuid;
 
 /// How long a sweep keeps what it finds to have lapsed.
 const KEEP: Keep = Keep { answer_for: hours(2), tombstone_for: Duration::ZERO };
@@ -21,6 +26,11 @@ const fn hours(hours: u64) -> Duration {
 fn made_at(moment: Timestamp) -> String {
     let millis = format!("{:012x}", moment.as_millisecond());
     format!("{}-{}-7000-8000-000000000001", &millis[..8], &millis[8..])
+}
+
+/// A key from long ago.
+fn old() -> Ask {
+    Ask::pay(&made_at("2022-02-22T19:22:22Z".parse().unwrap()))
 }
 
 on_each_store! {
@@ -93,14 +103,13 @@ on_each_store! {
     }
 
     async fn a_key_that_is_older_than_any_record_is_refused_by_choice(ground) {
-        let old = made_at("2022-02-22T19:22:22Z".parse().unwrap());
         let shop = Shop::open(&ground, Plan::pays(Policy::default())).await;
-        shop.ask(&Ask::pay(&old)).await.is_payment(1);
+        shop.ask(&old()).await.is_payment(1);
         let plan = Plan::pays(Policy::default()).set_up(Builder::refuse_stale_keys);
         let strict = Shop::open(&ground, plan).await;
-        assert!(strict.ask(&Ask::pay(&old)).await.is_payment(1).is_replayed(), "there is a record of it");
+        assert!(strict.ask(&old()).await.is_payment(1).is_replayed(), "there is a record of it");
         ground.pass(hours(25)).await;
-        let told = strict.ask(&Ask::pay(&old)).await;
+        let told = strict.ask(&old()).await;
         told.is_refused(412, "STALE_IDEMPOTENCY_KEY");
         assert_eq!(told.member("next").as_deref(), Some("stop"));
         let now = Timestamp::now();
@@ -111,4 +120,58 @@ on_each_store! {
             assert_eq!(strict.ask(&Ask::pay(&key)).await.status, 201, "{key}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_tombstone_that_stays_for_ever_goes_with_the_refusal_of_stale_keys() {
+    let plan = Plan::pays(Policy::default().tombstone_for(Duration::MAX)).set_up(Builder::refuse_stale_keys);
+    Shop::open(&memory(), plan).await.ask(&old()).await.is_payment(1); // No key is older than for ever.
+}
+
+/// A record that is there when the key's age is looked at, and gone when it is claimed.
+#[tokio::test]
+async fn a_stale_key_is_refused_also_where_its_record_expires_in_between() {
+    let ground = memory();
+    Shop::open(&ground, Plan::pays(Policy::default())).await.ask(&old()).await.is_payment(1);
+    let plan = Plan::pays(Policy::default()).set_up(Builder::refuse_stale_keys);
+    let strict = Shop::open(&ground, plan).await;
+    strict.store.after_looks(move || {
+        let ground = ground.clone();
+        Box::pin(async move { ground.pass(hours(25)).await })
+    });
+    for _ in 0..2 {
+        strict.ask(&old()).await.is_refused(412, "STALE_IDEMPOTENCY_KEY");
+    }
+    assert_eq!(strict.till.runs(), 0);
+}
+
+/// A store that answers at once never lets go of the thread by itself.
+#[tokio::test(start_paused = true)]
+async fn a_large_sweep_lets_others_have_the_thread() {
+    const RECORDS: u64 = 10_000;
+    let ground = memory();
+    for n in 0..RECORDS {
+        let operation = OperationId::parse(&format!("00000000-0000-8000-8000-{n:012x}")).unwrap();
+        let (scope, request) = (ScopeTag([0; 16]), RequestTag([0; 32]));
+        let (claimant, lease_for, takeover) = (Uuid::nil(), Duration::from_secs(30), Takeover::Never);
+        let claim = Claim { operation, scope, request, claimant, lease_for, takeover, keep: KEEP };
+        let Ok(Claimed::Granted(grant)) = ground.store().claim(&claim).await else { panic!("it is granted") };
+        let ending = Ending::Answered(Bytes::from_static(b"done"));
+        let completion = Completion { operation, epoch: grant.epoch, ending, keep: KEEP };
+        ground.store().complete(&completion).await.unwrap();
+    }
+    ground.pass(hours(3)).await;
+    let plan = Plan::pays(Policy::default()).set_up(|layer| layer.sweep_every(Duration::from_secs(1)));
+    let shop = Shop::open(&ground, plan).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let mut seen = BTreeSet::new();
+    while seen.last() != Some(&RECORDS) {
+        let swept = shop.events.all().into_iter().map(|happening| match happening.what {
+            What::Swept(batch) => batch.records,
+            _ => 0,
+        });
+        seen.insert(swept.sum());
+        tokio::task::yield_now().await;
+    }
+    assert!(seen.len() > 5, "others had their turn after {seen:?}");
 }

@@ -163,3 +163,20 @@ async fn an_answer_does_not_wait_for_a_renewal_that_gets_none() {
         assert_eq!(began.elapsed().as_secs(), 10, "when the renewal was asked for");
     }
 }
+
+/// Another instance has taken the work over, and its hook says that it goes on: a retry is attached to it.
+#[tokio::test(start_paused = true)]
+async fn who_lost_the_lease_of_work_that_goes_on_is_told_to_come_again() {
+    let ground = memory();
+    let policy = Policy::durable(|_: IdempotencyContext| async { Attached::StillRunning });
+    let here = Shop::open(&ground, endless(policy).0).await;
+    let there = here.beside().await;
+    here.store.fail(Verb::Renew, Fault::Stuck);
+    let asked = here.send(&Ask::pay(&key(1)));
+    here.till.began(1).await;
+    ground.pass(Duration::from_secs(31)).await;
+    for told in [there.ask(&Ask::pay(&key(1))).await, asked.await.unwrap()] {
+        told.is_refused(409, "IDEMPOTENT_REQUEST_IN_PROGRESS");
+        assert_eq!(told.member("next").as_deref(), Some("same_key"));
+    }
+}

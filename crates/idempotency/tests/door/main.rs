@@ -38,6 +38,7 @@ mod ready;
 mod redis_server;
 mod replays;
 mod rights;
+mod routing;
 mod secrets;
 mod shop;
 mod spans;

@@ -170,3 +170,14 @@ async fn what_changes_contents_on_the_outside_is_told() {
     let bare = guarded.layer(middleware::from_fn(drop_digest)).layer(middleware::from_fn(authenticate));
     assert_eq!(layer.self_test(bare, sign_in).await, Err(Misplaced::ContentChanged));
 }
+
+/// It has no path that a probe could be sent to.
+#[tokio::test]
+async fn a_fallback_is_not_taken_for_a_route() {
+    let layer = builder().anonymous(Scope::new("acme", "anybody"));
+    let layer =
+        layer.route(&Method::POST, "*", Policy::default()).route(&Method::POST, "/pay", Policy::default());
+    let layer = layer.build().await.unwrap();
+    let app = Router::new().route("/pay", routing::post(|| async {})).layer(layer.clone());
+    assert_eq!(layer.self_test(app, |_| {}).await, Ok(()));
+}

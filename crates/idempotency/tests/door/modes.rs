@@ -2,12 +2,13 @@
 
 use crate::asks::{Ask, key};
 use crate::faulty::{Fault, Verb};
-use crate::grounds::{Ground, act, on_each_store, postgres};
+use crate::grounds::{Ground, act, memory, on_each_store, postgres, sqlite};
 use crate::shop::{Plan, Shop, paid};
 use axum::response::IntoResponse;
 use http::{StatusCode, header};
 use perdura_idempotency::observe::What;
 use perdura_idempotency::store::postgres::Transaction;
+use perdura_idempotency::store::sqlite;
 use perdura_idempotency::{Attached, IdempotencyContext, NotApplied, Policy};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -285,5 +286,54 @@ on_each_store! {
         here.till.open(1);
         assert!(paused.await.unwrap().is_payment(2).is_replayed());
         assert!(here.ask(&ask).await.is_payment(2).is_replayed());
+    }
+}
+
+/// A statement that fails may roll the whole transaction back, and then SQLite commits each further one by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_run_after_sqlite_rolled_back_is_not_committed_apart_from_its_record() {
+    let ground = sqlite();
+    let plan = Plan::of(Policy::transactional(), |call| async move {
+        let transaction = call.request.extensions().get::<sqlite::Transaction>().unwrap();
+        let ran = transaction.run(move |file| {
+            if call.nth == 1 {
+                file.execute("INSERT OR ROLLBACK INTO effect VALUES (NULL)", [])
+                    .expect_err("it is never null");
+            }
+            file.execute("INSERT INTO effect VALUES (1)", [])
+        });
+        if ran.await.is_ok() { Ok(paid(call.nth)) } else { Err(StatusCode::INTERNAL_SERVER_ERROR) }
+    });
+    let shop = Shop::open(&ground, plan).await;
+    assert_eq!(shop.ask(&Ask::pay(&key(1))).await.status, 500);
+    shop.ask(&Ask::pay(&key(1))).await.is_payment(2);
+    assert_eq!(ground.effects().await, 1, "of two runs, one was undone");
+}
+
+/// What a hook says of work that a handler began, which then broke.
+async fn broken(attached: fn() -> Attached) -> Shop {
+    let policy = Policy::durable(move |_: IdempotencyContext| async move { attached() });
+    let plan = Plan::of(policy, |_| async { StatusCode::INTERNAL_SERVER_ERROR });
+    let shop = Shop::open(&memory(), plan).await;
+    assert_eq!(shop.ask(&Ask::pay(&key(1))).await.status, 500);
+    shop
+}
+
+/// A handler that answers 429 did nothing. Work that has ended with it did.
+#[tokio::test]
+async fn work_that_has_ended_is_not_begun_again_whatever_it_ended_with() {
+    let shop = broken(|| Attached::Answer(StatusCode::TOO_MANY_REQUESTS.into_response())).await;
+    for replayed in [false, true, true] {
+        let told = shop.ask(&Ask::pay(&key(1))).await;
+        assert_eq!((told.status.as_u16(), told.is_replayed(), shop.till.runs()), (429, replayed, 1));
+    }
+}
+
+#[tokio::test]
+async fn the_hook_can_say_that_nothing_was_done_and_the_work_is_begun_again() {
+    let shop = broken(|| Attached::Answer(NotApplied(StatusCode::TOO_MANY_REQUESTS).into_response())).await;
+    for (status, runs) in [(429, 1), (500, 2)] {
+        let told = shop.ask(&Ask::pay(&key(1))).await;
+        assert_eq!((told.status.as_u16(), shop.till.runs()), (status, runs));
     }
 }

@@ -3,11 +3,12 @@
 use crate::asks::{Ask, key};
 use crate::faulty::{Fault, Verb};
 use crate::grounds::{memory, on_each_store};
-use crate::shop::{Plan, Shop};
+use crate::shop::{Plan, Shop, paid};
 use http::{StatusCode, header};
 use perdura_idempotency::observe::What;
-use perdura_idempotency::{Budgets, Policy};
+use perdura_idempotency::{Attached, Budgets, IdempotencyContext, Policy};
 use std::time::Duration;
+use tokio::time::{Instant, sleep, timeout};
 
 const UNAVAILABLE: &str = "IDEMPOTENCY_STORE_UNAVAILABLE";
 
@@ -183,4 +184,76 @@ async fn who_did_nothing_is_told_so_even_if_the_store_learns_it_later() {
     shop.layer.drain().await;
     assert_eq!(shop.ask(&Ask::pay(&key(1))).await.status, 429);
     assert_eq!(shop.till.runs(), 2, "the key was not used up");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_takeover_that_is_given_back_does_not_forget_that_work_was_begun() {
+    let policy = Policy::durable(|_: IdempotencyContext| async { Attached::Answer(paid(77)) });
+    let plan = Plan::of(policy, |_| async { StatusCode::INTERNAL_SERVER_ERROR });
+    let shop = Shop::open(&memory(), plan).await;
+    let ask = Ask::pay(&key(1));
+    assert_eq!(shop.ask(&ask).await.status, 500);
+    shop.store.fail(Verb::Claim, Fault::Mute);
+    shop.ask(&ask).await.is_refused(503, UNAVAILABLE);
+    shop.store.mend();
+    shop.layer.drain().await;
+    assert!(!shop.ask(&ask).await.is_payment(77).is_replayed(), "the work is asked for");
+    assert_eq!(shop.till.runs(), 1, "and not begun again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_run_without_protection_is_not_given_back() {
+    let shop = Shop::open(&memory(), Plan::pays(Policy::default().fail_open())).await;
+    shop.store.fail(Verb::Claim, Fault::Mute);
+    shop.ask(&Ask::pay(&key(1))).await.is_payment(1);
+    shop.store.mend();
+    shop.layer.drain().await;
+    shop.ask(&Ask::pay(&key(1))).await.is_refused(409, "IDEMPOTENT_REQUEST_IN_PROGRESS");
+    assert_eq!(shop.till.runs(), 1);
+}
+
+/// Who was told that nothing was done comes again after the outage, however long that took.
+#[tokio::test(start_paused = true)]
+async fn a_claim_is_given_back_also_after_an_outage_that_outlasts_its_lease() {
+    const OUTAGE: Duration = Duration::from_mins(10);
+    let ground = memory();
+    let shop = Shop::open(&ground, Plan::pays(Policy::default())).await;
+    shop.store.fail(Verb::Claim, Fault::Mute);
+    shop.ask(&Ask::pay(&key(1))).await.is_refused(503, UNAVAILABLE);
+    shop.store.go_down();
+    let drained = timeout(Duration::from_mins(1), shop.layer.drain()).await;
+    assert!(drained.is_ok(), "a program that ends does not wait for the store because of what was never run");
+    sleep(OUTAGE).await;
+    ground.pass(OUTAGE).await;
+    shop.store.mend();
+    sleep(Duration::from_secs(2)).await;
+    shop.ask(&Ask::pay(&key(1))).await.is_payment(1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_that_wait_to_be_given_back_are_bounded_for_each_caller() {
+    let shop = Shop::open(&memory(), Plan::pays(Policy::default())).await;
+    shop.store.go_down();
+    for n in 0..200 {
+        shop.ask(&Ask::pay(&key(n))).await.is_refused(503, UNAVAILABLE);
+    }
+    shop.store.take_asked_for();
+    sleep(Duration::from_millis(1_100)).await;
+    let waiting = shop.store.take_asked_for().len();
+    assert!((1..=64).contains(&waiting), "{waiting} claims are offered again every second");
+    shop.store.mend();
+    shop.layer.drain().await;
+    shop.ask(&Ask::pay(&key(0))).await.is_payment(1);
+}
+
+/// Nothing that is tried again makes a damaged record whole.
+#[tokio::test(start_paused = true)]
+async fn a_damaged_record_holds_up_neither_its_caller_nor_the_end_of_the_program() {
+    let shop = Shop::open(&memory(), Plan::pays(Policy::default())).await;
+    shop.store.fail(Verb::Complete, Fault::Damaged);
+    let began = Instant::now();
+    shop.ask(&Ask::pay(&key(1))).await.is_refused(500, "IDEMPOTENCY_RECORD_DAMAGED");
+    let drained = timeout(Duration::from_mins(1), shop.layer.drain()).await;
+    assert!(drained.is_ok(), "its end is offered again and again");
+    assert!(began.elapsed() < Duration::from_secs(1), "{:?}", began.elapsed());
 }

@@ -2,13 +2,14 @@
 
 use crate::asks::{Ask, Told, key};
 use crate::faulty::{Fault, Verb};
-use crate::grounds::on_each_store;
+use crate::grounds::{memory, on_each_store};
 use crate::logs;
 use crate::shop::{Plan, Shop};
-use http::StatusCode;
+use http::{StatusCode, header};
 use perdura_idempotency::record::Standing;
 use perdura_idempotency::store::{Pending, Store};
-use perdura_idempotency::{Audit, AuditFailed, DerivedKeys, Policy, ResultRead, Secret};
+use perdura_idempotency::vault::{DataKey, KeyId};
+use perdura_idempotency::{Audit, AuditFailed, DataKeys, DerivedKeys, Policy, ResultRead, Secret};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -195,8 +196,60 @@ on_each_store! {
         book.is_full.store(true, Ordering::Relaxed);
         let told = shop.ask(&ask).await;
         told.is_refused(503, "IDEMPOTENCY_STORE_UNAVAILABLE");
+        assert!(told.headers.contains_key(header::RETRY_AFTER), "{told:?}");
         assert!(!holds(&told.body, "payment\":1"));
         shop.till.open(1);
         shop.ask(&Ask::pay(&key(2))).await.is_payment(2);
     }
+}
+
+/// Data keys that panic while a test says so.
+#[derive(Clone, Default)]
+struct Fickle(Arc<AtomicBool>);
+
+impl Fickle {
+    async fn shop(&self) -> Shop {
+        let keys = self.clone();
+        let plan = Plan::pays(Policy::default()).set_up(move |layer| layer.encrypt_with(keys.clone()));
+        Shop::open(&memory(), plan).await
+    }
+
+    fn panics(&self, panics: bool) {
+        self.0.store(panics, Ordering::SeqCst);
+    }
+}
+
+impl DataKeys for Fickle {
+    fn newest(&self, tenant: &str) -> Option<(KeyId, DataKey)> {
+        let id = KeyId([1; 8]);
+        self.by_id(tenant, id).map(|key| (id, key))
+    }
+
+    fn by_id(&self, _: &str, _: KeyId) -> Option<DataKey> {
+        assert!(!self.0.load(Ordering::SeqCst), "on purpose");
+        Some(DataKey::new([7; 32]))
+    }
+}
+
+#[tokio::test]
+async fn data_keys_that_panic_cost_the_stored_answer_and_not_the_outcome() {
+    let keys = Fickle::default();
+    let shop = keys.shop().await;
+    keys.panics(true);
+    shop.ask(&Ask::pay(&key(1))).await.is_payment(1);
+    shop.ask(&Ask::pay(&key(1))).await.is_refused(409, "RESULT_NOT_RETAINED");
+    assert_eq!(shop.till.runs(), 1);
+}
+
+#[tokio::test]
+async fn who_asks_while_the_data_keys_panic_is_told_to_come_again() {
+    let keys = Fickle::default();
+    let shop = keys.shop().await;
+    shop.ask(&Ask::pay(&key(1))).await.is_payment(1);
+    keys.panics(true);
+    let told = shop.ask(&Ask::pay(&key(1))).await;
+    assert_eq!((told.status.as_u16(), told.member("next").as_deref()), (503, Some("same_key")));
+    assert!(told.headers.contains_key(header::RETRY_AFTER), "{told:?}");
+    keys.panics(false);
+    assert!(shop.ask(&Ask::pay(&key(1))).await.is_payment(1).is_replayed());
 }

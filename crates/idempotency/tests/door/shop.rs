@@ -4,6 +4,7 @@ use crate::asks::{Ask, Told};
 use crate::faulty::Faulty;
 use crate::grounds::Ground;
 use axum::Router;
+use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use http::request::Parts;
@@ -258,12 +259,18 @@ impl Shop {
 
     /// What a caller is told.
     pub(crate) async fn ask(&self, ask: &Ask) -> Told {
-        ask_of(self.app.clone(), ask.clone()).await
+        ask_of(&self.app, ask).await
+    }
+
+    /// What a caller is told whose content comes in an unusual way.
+    pub(crate) async fn ask_with(&self, ask: &Ask, content: Body) -> Told {
+        answer_of(&self.app, ask.request().map(|_| content)).await
     }
 
     /// Asks on a task of its own.
     pub(crate) fn send(&self, ask: &Ask) -> JoinHandle<Told> {
-        tokio::spawn(ask_of(self.app.clone(), ask.clone()))
+        let (app, ask) = (self.app.clone(), ask.clone());
+        tokio::spawn(async move { ask_of(&app, &ask).await })
     }
 
     /// The program behind a socket; where it listens.
@@ -276,10 +283,16 @@ impl Shop {
     }
 }
 
-async fn ask_of(app: Router, ask: Ask) -> Told {
+/// What a program tells.
+pub(crate) async fn ask_of(app: &Router, ask: &Ask) -> Told {
+    answer_of(app, ask.request()).await
+}
+
+async fn answer_of(app: &Router, request: Request) -> Told {
+    let asked = format!("{request:?}");
     let answered = async {
-        let response = app.oneshot(ask.request()).await.expect("a router always answers");
+        let response = app.clone().oneshot(request).await.expect("a router always answers");
         Told::read(response).await
     };
-    tokio::time::timeout(PATIENCE, answered).await.unwrap_or_else(|_| panic!("no answer to {ask:?}"))
+    tokio::time::timeout(PATIENCE, answered).await.unwrap_or_else(|_| panic!("no answer to {asked}"))
 }

@@ -1,27 +1,19 @@
 //! What does not fit is found before the first request, and every route is listed with what it promises.
 
-use crate::asks::{Ask, Told, key};
+use crate::asks::{Ask, key};
 use crate::faulty::{Fault, Faulty, Verb};
 use crate::grounds::{memory, on_each_store, sqlite};
 use crate::logs;
-use crate::shop::{Plan, Shop, paid, signed_in};
-use axum::Router;
+use crate::shop::{Plan, Shop, ask_of, signed_in};
 use http::{Method, StatusCode, header};
 use perdura_idempotency::routes::{get, post, put};
 use perdura_idempotency::{
     Attached, IdempotencyContext, IdempotencyLayer, Metrics, Policy, Routes, Scope, Secret, StartError,
 };
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
-use tower::ServiceExt;
 
 fn secret(byte: u8) -> Secret {
     Secret::new([byte; 32]).unwrap()
-}
-
-async fn told(app: &Router, ask: &Ask) -> Told {
-    Told::read(app.clone().oneshot(ask.request()).await.unwrap()).await
 }
 
 on_each_store! {
@@ -62,8 +54,8 @@ on_each_store! {
         let (store, metrics) = (Faulty::new(ground.another()), Metrics::new());
         let outer = Plan::pays(Policy::default()).builder(store.clone()).observe(metrics.clone());
         let app = shop.app.clone().layer(outer.build().await.unwrap());
-        assert!(!told(&app, &Ask::pay(&key(1))).await.is_payment(1).is_replayed());
-        assert!(told(&app, &Ask::pay(&key(1))).await.is_payment(1).is_replayed());
+        assert!(!ask_of(&app, &Ask::pay(&key(1))).await.is_payment(1).is_replayed());
+        assert!(ask_of(&app, &Ask::pay(&key(1))).await.is_payment(1).is_replayed());
         assert_eq!((shop.till.runs(), store.asked(Verb::Complete)), (1, 1));
         assert!(metrics.render().contains("arrived_total{route=\"POST /payments\"} 2\n"));
         assert_eq!(shop.store.verbs(), [Verb::Agree], "the inner one stands back");
@@ -179,85 +171,30 @@ async fn the_list_is_logged_when_the_routes_are_put_under_the_layer() {
     assert_eq!(listed, lines.concat());
 }
 
-/// A layer, and routes that count their runs.
-async fn counted() -> (IdempotencyLayer, Routes, Arc<AtomicU32>) {
-    let runs = Arc::new(AtomicU32::new(0));
-    let layer =
-        IdempotencyLayer::builder(memory().store(), secret(1)).scope(signed_in).build().await.unwrap();
-    let counting = runs.clone();
-    let handler = move || {
-        let nth = counting.fetch_add(1, Ordering::Relaxed) + 1;
-        async move { paid(nth) }
-    };
-    let routes = Routes::new().route("/", post(handler.clone())).route("/payments", post(handler));
-    (layer, routes, runs)
-}
-
 #[tokio::test]
-async fn routes_are_guarded_wherever_they_are_nested() {
-    let (layer, routes, _) = counted().await;
-    let own = Routes::new().nest("/v1", routes).guarded_by(&layer).unwrap();
-    let (layer, routes, _) = counted().await;
-    let by_axum = Router::new().nest("/v1", routes.guarded_by(&layer).unwrap());
-    let (layer, routes, _) = counted().await;
-    let deeper = Router::new().nest("/v1", Routes::new().nest("/in", routes).guarded_by(&layer).unwrap());
-    let deeper = Router::new().nest("/out", deeper);
-    let (layer, routes, _) = counted().await;
-    let as_service = Router::new().nest_service("/v1", routes.guarded_by(&layer).unwrap());
-    let (layer, routes, _) = counted().await;
-    let as_service_again = Router::new().nest_service("/v1", routes.guarded_by(&layer).unwrap());
-    for (what, app, paths) in [
-        ("as declared", own, ["/v1", "/v1/payments"]),
-        ("by the router", by_axum, ["/v1", "/v1/payments"]),
-        ("several times", deeper, ["/out/v1/in", "/out/v1/in/payments"]),
-        ("as a service", as_service, ["/v1", "/v1/payments"]),
-        ("as a service, with a slash", as_service_again, ["/v1/", "/v1/payments"]),
+async fn a_time_without_end_is_refused_at_the_start_and_not_with_each_request() {
+    for (what, policy) in [
+        ("a lease", Policy::default().lease_for(Duration::MAX)),
+        ("a run", Policy::default().run_for_max(Duration::MAX)),
+        ("a wait", Policy::default().wait_for_max(Duration::MAX)),
     ] {
-        for (nth, path) in (1..).zip(paths) {
-            let without = told(&app, &Ask::new(Method::POST, path)).await;
-            assert_eq!(without.reason(), "IDEMPOTENCY_KEY_REQUIRED", "{what}: {path}: {without:?}");
-            let ask = Ask::pay(&key(1)).to(path);
-            assert!(!told(&app, &ask).await.is_payment(nth).is_replayed(), "{what}: {path}");
-            assert!(told(&app, &ask).await.is_payment(nth).is_replayed(), "{what}: {path}");
-        }
+        let Err(refused) = Shop::try_open(&memory(), Plan::pays(policy)).await else {
+            panic!("{what} without end is refused")
+        };
+        assert!(refused.to_string().contains("longer than"), "{what}: {refused}");
     }
 }
 
 #[tokio::test]
-async fn one_router_nested_twice_is_two_routes() {
-    let (layer, routes, runs) = counted().await;
-    let guarded = routes.guarded_by(&layer).unwrap();
-    let app = Router::new().nest("/one", guarded.clone()).nest("/two", guarded);
-    told(&app, &Ask::pay(&key(1)).to("/one/payments")).await.is_payment(1);
-    told(&app, &Ask::pay(&key(1)).to("/two/payments")).await.is_payment(2);
-    assert_eq!(runs.load(Ordering::Relaxed), 2);
-}
-
-#[tokio::test]
-async fn a_route_under_two_layers_is_guarded_once() {
-    let (inner, routes, runs) = counted().await;
-    let (outer, _, _) = counted().await;
-    let app = routes.guarded_by(&inner).unwrap().layer(outer);
-    let ask = Ask::pay(&key(1));
-    assert!(!told(&app, &ask).await.is_payment(1).is_replayed());
-    assert!(told(&app, &ask).await.is_payment(1).is_replayed());
-    assert_eq!(runs.load(Ordering::Relaxed), 1);
-}
-
-#[tokio::test]
-async fn a_route_of_a_plain_router_that_was_not_declared_has_the_layers_policy() {
-    for (policy, second) in [(Policy::default(), 409), (Policy::exempt(), 500)] {
-        let layer = IdempotencyLayer::builder(memory().store(), secret(1)).scope(signed_in);
-        let layer =
-            layer.policy(policy).route(&Method::POST, "/declared", Policy::exempt()).build().await.unwrap();
-        let broken = async || StatusCode::INTERNAL_SERVER_ERROR;
-        let app = Router::new()
-            .route("/undeclared", axum::routing::post(broken))
-            .route("/declared", axum::routing::post(broken))
-            .layer(layer);
-        for (path, expected) in [("/undeclared", [500, second]), ("/declared", [500, 500])] {
-            let ask = Ask::pay(&key(1)).to(path);
-            assert_eq!([told(&app, &ask).await.status, told(&app, &ask).await.status], expected, "{path}");
-        }
+async fn what_only_reads_cannot_be_declared_as_protected() {
+    for method in [Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE] {
+        let declare = |policy| {
+            let layer = IdempotencyLayer::builder(memory().store(), secret(1)).scope(signed_in);
+            layer.route(&method, "/orders", policy).build()
+        };
+        let refused = declare(Policy::default()).await.err();
+        let refused = refused.unwrap_or_else(|| panic!("{method} is never protected"));
+        assert!(refused.to_string().contains("never protected"), "{refused}");
+        assert!(declare(Policy::exempt()).await.is_ok(), "{method}");
     }
 }

@@ -13,7 +13,7 @@ use perdura_idempotency::record::{
 };
 use perdura_idempotency::store::{Pending, Store, StoreError, Swept, Transaction};
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 /// What can be asked of a store, as far as a test breaks it.
@@ -58,29 +58,26 @@ pub(crate) struct Faulty {
     notes: Arc<Mutex<Notes>>,
     defect: Defect,
     /// What happens between a look and whatever follows from it.
-    looked: Option<Box<dyn Fn() + Send + Sync>>,
+    looked: OnceLock<Box<dyn Fn() -> Pending<'static, ()> + Send + Sync>>,
 }
 
 impl Faulty {
     pub(crate) fn new(inner: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self::around(inner))
-    }
-
-    fn around(inner: Arc<dyn Store>) -> Self {
-        Self { inner, notes: Arc::default(), defect: Defect::default(), looked: None }
+        Self::with(inner, Defect::default())
     }
 
     /// It breaks this promise.
     pub(crate) fn defective(inner: Arc<dyn Store>, how: How) -> Arc<Self> {
-        Arc::new(Self { defect: Defect::new(how), ..Self::around(inner) })
+        Self::with(inner, Defect::new(how))
+    }
+
+    fn with(inner: Arc<dyn Store>, defect: Defect) -> Arc<Self> {
+        Arc::new(Self { inner, notes: Arc::default(), defect, looked: OnceLock::new() })
     }
 
     /// After each look at it, something happens.
-    pub(crate) fn after_looks(
-        inner: Arc<dyn Store>,
-        happens: impl Fn() + Send + Sync + 'static,
-    ) -> Arc<Self> {
-        Arc::new(Self { looked: Some(Box::new(happens)), ..Self::around(inner) })
+    pub(crate) fn after_looks(&self, happens: impl Fn() -> Pending<'static, ()> + Send + Sync + 'static) {
+        assert!(self.looked.set(Box::new(happens)).is_ok(), "only one thing happens");
     }
 
     /// From now on, this verb fails so.
@@ -227,8 +224,8 @@ impl Store for Faulty {
     fn look(&self, operation: OperationId) -> Pending<'_, Result<Option<Record>, StoreError>> {
         let looked = async move {
             let found = self.defect.look(&*self.inner, operation).await;
-            if let Some(happens) = &self.looked {
-                happens();
+            if let Some(happens) = self.looked.get() {
+                happens().await;
             }
             found
         };
@@ -238,7 +235,7 @@ impl Store for Faulty {
     fn glance(&self, operation: OperationId) -> Option<Record> {
         let notes = self.notes.lock().unwrap();
         if self.defect.is_one()
-            || self.looked.is_some()
+            || self.looked.get().is_some()
             || [Verb::Look, Verb::Claim].iter().any(|verb| notes.faults.contains_key(verb))
         {
             return None;
