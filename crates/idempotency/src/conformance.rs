@@ -107,7 +107,7 @@ macro_rules! store_conformance {
 }
 
 /// The lease of every claim here.
-const LEASE_FOR: Duration = Duration::from_secs(30);
+pub const LEASE_FOR: Duration = Duration::from_secs(30);
 /// How long answers are kept here.
 const ANSWER_FOR: Duration = Duration::from_hours(2);
 /// How long tombstones are kept where there are some.
@@ -115,10 +115,10 @@ const TOMBSTONE_FOR: Duration = Duration::from_hours(24);
 /// A boundary is looked at from this far on either side: a store's own clock may go on meanwhile.
 const NEAR: Duration = Duration::from_secs(10);
 /// Answers, and nothing after.
-const KEEP: Keep = Keep { answer_for: ANSWER_FOR, tombstone_for: Duration::ZERO };
+pub const KEEP: Keep = Keep { answer_for: ANSWER_FOR, tombstone_for: Duration::ZERO };
 
 /// The n-th operation of a check.
-fn operation(n: u64) -> OperationId {
+pub fn operation(n: u64) -> OperationId {
     OperationId::from_hash((u128::from(n) << 64 | u128::from(!n)).to_be_bytes())
 }
 
@@ -128,7 +128,7 @@ fn request(n: u8) -> RequestTag {
 }
 
 /// The n-th claimant wants the operation, at most once.
-fn claim(operation: OperationId, claimant: u64) -> Claim {
+pub fn claim(operation: OperationId, claimant: u64) -> Claim {
     Claim {
         operation,
         scope: ScopeTag([7; 16]),
@@ -141,17 +141,13 @@ fn claim(operation: OperationId, claimant: u64) -> Claim {
 }
 
 /// The same, and a second run would be safe.
-fn take(operation: OperationId, claimant: u64) -> Claim {
+pub fn take(operation: OperationId, claimant: u64) -> Claim {
     Claim { takeover: Takeover::Allowed, ..claim(operation, claimant) }
 }
 
-fn answered(operation: OperationId, epoch: Epoch, answer: &'static str) -> Completion {
-    Completion {
-        operation,
-        epoch,
-        ending: Ending::Answered(Bytes::from_static(answer.as_bytes())),
-        keep: KEEP,
-    }
+/// It has ended with this answer.
+pub fn answered(operation: OperationId, epoch: Epoch, answer: impl Into<Bytes>) -> Completion {
+    Completion { operation, epoch, ending: Ending::Answered(answer.into()), keep: KEEP }
 }
 
 fn unknown(operation: OperationId, epoch: Epoch) -> Completion {

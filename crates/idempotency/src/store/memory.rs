@@ -235,14 +235,12 @@ impl Store for Memory {
 #[cfg(test)]
 mod tests {
     use super::Memory;
-    use crate::record::{
-        Claim, Claimed, Completion, Ending, Keep, OperationId, RequestTag, ScopeTag, Takeover,
-    };
+    use crate::conformance::{claim, operation, take};
+    use crate::record::{Claimed, Completion, Ending, Keep};
     use crate::store::Store;
     use jiff::Timestamp;
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
-    use uuid::Uuid;
 
     const KEEP: Keep = Keep { answer_for: Duration::from_hours(2), tombstone_for: Duration::from_hours(1) };
 
@@ -254,24 +252,15 @@ mod tests {
         let memory = Memory::with_clock(Arc::new(move || *clock.lock().unwrap()));
         let pass = |hours| *now.lock().unwrap() += Duration::from_hours(hours);
         let kept = || memory.on_shelf(|shelf, _| (shelf.rows.len(), shelf.due.len(), shelf.unknown.len()));
-        let claim = |n, takeover| Claim {
-            operation: OperationId::from_hash([n; 16]),
-            scope: ScopeTag([0; 16]),
-            request: RequestTag([0; 32]),
-            claimant: Uuid::from_bytes([n; 16]),
-            lease_for: Duration::from_secs(30),
-            takeover,
-            keep: KEEP,
-        };
         for n in 0..4 {
-            memory.claim(&claim(n, Takeover::Never)).await.unwrap();
+            memory.claim(&claim(operation(n), 1)).await.unwrap();
         }
         assert_eq!(kept(), (4, 4, 0));
         pass(1);
         assert_eq!(memory.sweep(10, KEEP).await.unwrap().lapsed.len(), 4);
         assert_eq!(kept(), (4, 4, 4));
         for n in 0..3 {
-            let wish = Claim { claimant: Uuid::nil(), ..claim(n, Takeover::Allowed) };
+            let wish = take(operation(n), 2);
             let Claimed::Granted(grant) = memory.claim(&wish).await.unwrap() else { panic!("it lapsed") };
             let (operation, epoch, keep) = (wish.operation, grant.epoch, KEEP);
             let ending = if n == 0 { Ending::Unknown } else { Ending::Answered("done".into()) };

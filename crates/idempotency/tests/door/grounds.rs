@@ -1,13 +1,11 @@
 //! The stores that every promise is tried on, each with a clock that the test moves.
 
-use crate::clock::StandingClock;
-use crate::folder::Folder;
 use crate::redis_server::{self, Server};
-use crate::{at_rest, logs, pg};
+use crate::{at_rest, bench, logs, pg};
 use http::Extensions;
 use perdura_idempotency::conformance::Bench;
-use perdura_idempotency::store::sqlite::{Options, Sqlite};
-use perdura_idempotency::store::{Memory, Store, postgres, sqlite};
+use perdura_idempotency::store::sqlite::Options;
+use perdura_idempotency::store::{Store, postgres, sqlite};
 use rusqlite::Connection;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -123,25 +121,15 @@ pub(crate) use on_each_store;
 
 pub(crate) fn memory() -> Arc<Ground> {
     logs::capture();
-    let clock = StandingClock::new();
-    let memory = Arc::new(Memory::with_clock(clock.clock()));
-    let bench = clock.bench([memory.clone(), memory], true, ());
-    Arc::new(Ground { bench, place: Place::Memory })
+    Arc::new(Ground { bench: bench::memory(), place: Place::Memory })
 }
 
 pub(crate) fn sqlite() -> Arc<Ground> {
     logs::capture();
-    let (folder, clock) = (Folder::new(), StandingClock::new());
-    let file = folder.file();
-    let options = Options {
+    let (bench, file) = bench::sqlite(&Options {
         prepare: |file| file.execute_batch("CREATE TABLE IF NOT EXISTS effect (n INTEGER NOT NULL)"),
         ..Options::default()
-    };
-    let open = || -> Arc<dyn Store> {
-        Arc::new(Sqlite::open_with_clock(&file, &options, clock.clock()).expect("a file to work with"))
-    };
-    let instances = [open(), open()];
-    let bench = clock.bench(instances, false, folder);
+    });
     Arc::new(Ground { bench, place: Place::Sqlite(file) })
 }
 

@@ -3,17 +3,14 @@
 use crate::asks::{Ask, key};
 use crate::grounds::{memory, on_each_store};
 use crate::shop::{Plan, Shop};
-use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
+use perdura_idempotency::conformance::{answered, claim, operation};
 use perdura_idempotency::observe::What;
-use perdura_idempotency::record::{
-    Claim, Claimed, Completion, Ending, Keep, OperationId, RequestTag, ScopeTag, Takeover,
-};
+use perdura_idempotency::record::{Claimed, Keep};
 use perdura_idempotency::store::Store;
 use perdura_idempotency::{Builder, Policy};
 use std::collections::BTreeSet;
 use std::time::Duration;
-use uuid::Uuid;
 
 /// How long a sweep keeps what it finds to have lapsed.
 const KEEP: Keep = Keep { answer_for: hours(2), tombstone_for: Duration::ZERO };
@@ -151,13 +148,10 @@ async fn a_large_sweep_lets_others_have_the_thread() {
     const RECORDS: u64 = 10_000;
     let ground = memory();
     for n in 0..RECORDS {
-        let operation = OperationId::parse(&format!("00000000-0000-8000-8000-{n:012x}")).unwrap();
-        let (scope, request) = (ScopeTag([0; 16]), RequestTag([0; 32]));
-        let (claimant, lease_for, takeover) = (Uuid::nil(), Duration::from_secs(30), Takeover::Never);
-        let claim = Claim { operation, scope, request, claimant, lease_for, takeover, keep: KEEP };
-        let Ok(Claimed::Granted(grant)) = ground.store().claim(&claim).await else { panic!("it is granted") };
-        let ending = Ending::Answered(Bytes::from_static(b"done"));
-        let completion = Completion { operation, epoch: grant.epoch, ending, keep: KEEP };
+        let Ok(Claimed::Granted(grant)) = ground.store().claim(&claim(operation(n), 1)).await else {
+            panic!("it is granted")
+        };
+        let completion = answered(operation(n), grant.epoch, "done");
         ground.store().complete(&completion).await.unwrap();
     }
     ground.pass(hours(3)).await;

@@ -2,9 +2,9 @@
 
 mod asks;
 mod at_rest;
+#[path = "../stores/bench.rs"]
+mod bench;
 mod bodies;
-#[path = "../stores/clock.rs"]
-mod clock;
 mod costs;
 mod digests;
 mod duplicates;
@@ -12,8 +12,6 @@ mod duplicates;
 #[path = "../faulty/mod.rs"]
 mod faulty;
 mod floods;
-#[path = "../stores/folder.rs"]
-mod folder;
 mod grounds;
 mod idempot;
 mod identity;

@@ -4,34 +4,30 @@
 //! The register in `spec` is written apart from the rules that the stores share. The checker has been seen to fail: the
 //! defects in `faulty` each break one promise on purpose, and each is caught.
 
+#[allow(dead_code, reason = "the tests of the stores use the rest")]
+#[path = "../stores/bench.rs"]
+mod bench;
 mod check;
 mod client;
-#[path = "../stores/clock.rs"]
-mod clock;
 #[allow(dead_code, reason = "the tests of the door use the rest")]
 #[path = "../faulty/mod.rs"]
 mod faulty;
-#[cfg(feature = "sqlite")]
-#[path = "../stores/folder.rs"]
-mod folder;
-#[cfg(all(feature = "postgres", feature = "redis"))]
 #[expect(dead_code, reason = "the tests of the servers use the rest")]
 #[path = "../servers/pg.rs"]
 mod pg;
-#[cfg(all(feature = "postgres", feature = "redis"))]
 #[expect(dead_code, reason = "the tests of the servers use the rest")]
 #[path = "../servers/redis_server.rs"]
 mod redis_server;
-#[cfg(all(feature = "postgres", feature = "redis"))]
 mod servers;
 mod spec;
 mod suite;
 mod tape;
 mod world;
 
+use bench::{Folder, StandingClock};
 use check::Looks;
-use clock::StandingClock;
 use faulty::{Faulty, How};
+use perdura_idempotency::store::sqlite::Options;
 use perdura_idempotency::store::{Memory, Store};
 use std::sync::Arc;
 use world::{Plan, World};
@@ -92,27 +88,13 @@ fn every_broken_store_is_caught() {
     }
 }
 
-#[cfg(feature = "sqlite")]
 #[test]
 fn random_histories_of_one_sqlite_file_are_linearizable() {
-    use folder::Folder;
-    use perdura_idempotency::store::sqlite::{Options, Sqlite};
-
     const HISTORIES: u64 = 150;
     for seed in 0..HISTORIES {
         let (folder, clock) = (Folder::new(), StandingClock::new());
-        let open = || -> Arc<dyn Store> {
-            let store = Sqlite::open_with_clock(folder.file(), &Options::default(), clock.clock());
-            Arc::new(store.expect("a file to work with"))
-        };
-        let world = World::shared(
-            [open(), open()],
-            {
-                let clock = clock.clone();
-                move |by| clock.step(by as f64)
-            },
-            0,
-        );
+        let instances = clock.open_twice(&folder.file(), &Options::default());
+        let world = World::shared(instances, move |by| clock.step(by as f64), 0);
         world::run_on_threads(&world, &Plan::at_once(seed));
         if let Err(found) = check::check(&world.tape.take(), Looks::DuringTheCall) {
             panic!("seed {seed}, on threads: {found}");

@@ -1,6 +1,6 @@
 //! The suite that every store must pass objects to the broken ones too, and names the promise that each breaks.
 
-use crate::clock::StandingClock;
+use crate::bench::StandingClock;
 use crate::faulty::{Faulty, How};
 use perdura_idempotency::conformance::CHECKS;
 use perdura_idempotency::store::Memory;

@@ -3,8 +3,8 @@
 //! Interleaved, all clients share a thread and a die decides who goes on, and who is gone in the middle of a call: a
 //! seed is a history. On threads and on tasks, they overlap as the machine lets them.
 
+use crate::bench::StandingClock;
 use crate::client::{self, Habits};
-use crate::clock::StandingClock;
 use crate::tape::Tape;
 use perdura_idempotency::conformance::random::Dice;
 use perdura_idempotency::store::Store;
@@ -101,7 +101,6 @@ pub(crate) fn run_interleaved(world: &Arc<World>, seed: u64) {
 }
 
 /// Each client on a thread of its own.
-#[cfg(feature = "sqlite")]
 pub(crate) fn run_on_threads(world: &Arc<World>, plan: &Plan) {
     let block_on = |future: Pin<Box<dyn Future<Output = ()> + Send>>| {
         tokio::runtime::Builder::new_current_thread().build().expect("a runtime").block_on(future);
@@ -117,7 +116,6 @@ pub(crate) fn run_on_threads(world: &Arc<World>, plan: &Plan) {
 }
 
 /// Each client on a task of its own, for stores whose connections belong to a runtime.
-#[cfg(all(feature = "postgres", feature = "redis"))]
 pub(crate) async fn run_on_tasks(world: &Arc<World>, plan: &Plan) {
     let mut dice = Dice::new(plan.seed);
     let mut clients = tokio::task::JoinSet::new();

@@ -1,15 +1,12 @@
 //! A store that is not empty: with records that expired and wait to be removed, and others that are kept.
 
 use crate::place::{Place, Store};
-use bytes::Bytes;
-use perdura_idempotency::record::{
-    Claim, Claimed, Completion, Ending, Keep, OperationId, RequestTag, ScopeTag, Standing, Takeover,
-};
+use perdura_idempotency::conformance::{answered, claim};
+use perdura_idempotency::record::{Claim, Claimed, Completion, Keep, OperationId, Standing};
 use perdura_idempotency::store;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
-use uuid::Uuid;
 
 /// More than what one batch of a sweep removes.
 pub(crate) const EXPIRED: u64 = 1_200;
@@ -35,18 +32,10 @@ fn fresh_operation() -> OperationId {
 /// Claims and completes one, as an instance does.
 async fn put(store: &dyn store::Store, operation: OperationId, answer_for: Duration) {
     let keep = Keep { answer_for, tombstone_for: Duration::ZERO };
-    let claim = Claim {
-        operation,
-        scope: ScopeTag([1; 16]),
-        request: RequestTag([2; 32]),
-        claimant: Uuid::from_u128(3),
-        lease_for: Duration::from_mins(1),
-        takeover: Takeover::Never,
-        keep,
-    };
+    let claim = Claim { keep, ..claim(operation, 1) };
     let Ok(Claimed::Granted(grant)) = store.claim(&claim).await else { panic!("it is new") };
-    let ending = Ending::Answered(Bytes::copy_from_slice(operation.as_bytes()));
-    let completion = Completion { operation, epoch: grant.epoch, ending, keep };
+    let answer = operation.as_bytes().to_vec();
+    let completion = Completion { keep, ..answered(operation, grant.epoch, answer) };
     store.complete(&completion).await.expect("the store answers");
 }
 

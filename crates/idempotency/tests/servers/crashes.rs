@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 /// What a worker was told, by operation: the epoch it was granted, and whether its end was acknowledged.
-type Acknowledged = Arc<Mutex<BTreeMap<u128, (Epoch, bool)>>>;
+type Acknowledged = Arc<Mutex<BTreeMap<u64, (Epoch, bool)>>>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_is_killed_loses_nothing_that_it_acknowledged() {
@@ -28,7 +28,7 @@ async fn a_postgres_that_is_killed_loses_nothing_that_it_acknowledged() {
 async fn nothing_acknowledged_is_lost(store: Arc<dyn Store>, crash_and_restart: impl Fn()) {
     let acknowledged = Acknowledged::default();
     let (stop, stopped) = tokio::sync::watch::channel(false);
-    let workers: Vec<_> = (0..4_u128)
+    let workers: Vec<_> = (0..4_u64)
         .map(|worker| tokio::spawn(work(store.clone(), worker, Arc::clone(&acknowledged), stopped.clone())))
         .collect();
     let count = || acknowledged.lock().expect("no worker panics").len();
@@ -83,7 +83,7 @@ async fn nothing_acknowledged_is_lost(store: Arc<dyn Store>, crash_and_restart: 
 /// Claims and completes its operations one after the other; what got no answer is left behind.
 async fn work(
     store: Arc<dyn Store>,
-    worker: u128,
+    worker: u64,
     acknowledged: Acknowledged,
     stopped: tokio::sync::watch::Receiver<bool>,
 ) {
@@ -94,7 +94,7 @@ async fn work(
         match store.claim(&take(operation(n), 1)).await {
             Ok(Claimed::Granted(grant)) => {
                 acknowledged.lock().expect("no worker panics").insert(n, (grant.epoch, false));
-                let end = answered(operation(n), grant.epoch, &n.to_string());
+                let end = answered(operation(n), grant.epoch, n.to_string());
                 match store.complete(&end).await {
                     Ok(holding) => {
                         assert_eq!(holding, Holding::Held);
@@ -125,7 +125,7 @@ async fn redis_keeps_what_runs_and_removes_the_rest_by_itself() {
     granted(&store, &take(operation(2), 1)).await;
     let client = redis::Client::open(server.url()).expect("the address is well-formed");
     let mut connection = client.get_connection().expect("it runs");
-    let mut ends_at = |kind: &str, n: u128| {
+    let mut ends_at = |kind: &str, n: u64| {
         let key = format!("{{{prefix}}}:{kind}:{}", operation(n));
         redis::cmd("PEXPIRETIME").arg(key).query::<i64>(&mut connection).expect("it answers")
     };

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// By operation: under which epoch it was carried out, each time, and whether its end was acknowledged.
-type Executions = Arc<Mutex<BTreeMap<u128, (Vec<Epoch>, bool)>>>;
+type Executions = Arc<Mutex<BTreeMap<u64, (Vec<Epoch>, bool)>>>;
 
 /// Offers the same again until the store answers.
 async fn until_answered<'a, T: 'a>(ask: impl Fn() -> Pending<'a, Result<T, StoreError>>) -> T {
@@ -28,15 +28,15 @@ async fn until_answered<'a, T: 'a>(ask: impl Fn() -> Pending<'a, Result<T, Store
 }
 
 /// One of several that want every operation; whoever is granted one carries it out.
-async fn work(store: Postgres, claimant: u128, executions: Executions, stop: Arc<AtomicBool>) {
-    for n in 0_u128.. {
+async fn work(store: Postgres, claimant: u64, executions: Executions, stop: Arc<AtomicBool>) {
+    for n in 0_u64.. {
         if stop.load(Ordering::SeqCst) {
             return;
         }
         let claim = take(operation(n), claimant);
         if let Claimed::Granted(grant) = until_answered(|| store.claim(&claim)).await {
             executions.lock().expect("nobody panics here").entry(n).or_default().0.push(grant.epoch);
-            let end = answered(operation(n), grant.epoch, &n.to_string());
+            let end = answered(operation(n), grant.epoch, n.to_string());
             assert_eq!(until_answered(|| store.complete(&end)).await, Holding::Held, "{n}");
             executions.lock().expect("nobody panics here").entry(n).or_default().1 = true;
         }

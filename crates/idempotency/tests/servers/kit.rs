@@ -1,42 +1,18 @@
 //! What the tests of both servers say to a store.
 
 use bytes::Bytes;
-use perdura_idempotency::record::{
-    Claim, Claimed, Completion, Ending, Epoch, Grant, Holding, Keep, OperationId, Record, RequestTag,
-    ScopeTag, Standing, Takeover,
-};
+use perdura_idempotency::conformance;
+pub(crate) use perdura_idempotency::conformance::{answered, operation};
+use perdura_idempotency::record::{Claim, Claimed, Epoch, Grant, Holding, OperationId, Record, Standing};
 use perdura_idempotency::store::{Store, StoreError};
 use std::time::Duration;
-use uuid::Uuid;
 
 /// No test waits longer for something that has to happen.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
-pub(crate) const KEEP: Keep = Keep { answer_for: Duration::from_hours(2), tombstone_for: Duration::ZERO };
-
-/// The n-th operation of a test. The last 48 bits of such an id are free.
-pub(crate) fn operation(n: u128) -> OperationId {
-    assert!(n < 1 << 48, "{n}");
-    let id = uuid::Builder::from_custom_bytes((0xabcd << 112 | n).to_be_bytes()).into_uuid();
-    OperationId::parse(&id.to_string()).expect("made as operations are")
-}
-
-/// The n-th claimant wants it, and a second run would be safe.
-pub(crate) fn take(operation: OperationId, claimant: u128) -> Claim {
-    Claim {
-        operation,
-        scope: ScopeTag([1; 16]),
-        request: RequestTag([2; 32]),
-        claimant: Uuid::from_u128(claimant),
-        lease_for: Duration::from_mins(1),
-        takeover: Takeover::Allowed,
-        keep: KEEP,
-    }
-}
-
-pub(crate) fn answered(operation: OperationId, epoch: Epoch, answer: &str) -> Completion {
-    let ending = Ending::Answered(Bytes::copy_from_slice(answer.as_bytes()));
-    Completion { operation, epoch, ending, keep: KEEP }
+/// The n-th claimant wants it, for as long as a server may be away, and a second run would be safe.
+pub(crate) fn take(operation: OperationId, claimant: u64) -> Claim {
+    Claim { lease_for: Duration::from_mins(1), ..conformance::take(operation, claimant) }
 }
 
 pub(crate) async fn granted(store: &dyn Store, claim: &Claim) -> Grant {
@@ -57,7 +33,7 @@ pub(crate) async fn complete(
     store: &dyn Store,
     operation: OperationId,
     epoch: Epoch,
-    answer: &str,
+    answer: &'static str,
 ) -> Holding {
     store.complete(&answered(operation, epoch, answer)).await.expect("the store answers")
 }

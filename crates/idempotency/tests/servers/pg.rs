@@ -97,14 +97,14 @@ pub(crate) async fn begin(
 }
 
 /// What a handler does.
-pub(crate) async fn act(transaction: &Transaction, schema: &str, n: u128) {
+pub(crate) async fn act(transaction: &Transaction, schema: &str, n: u64) {
     let client = transaction.client().await.expect("the transaction is open");
     let sql = format!("INSERT INTO {schema}.effect VALUES ({n})");
     client.batch_execute(&sql).await.expect("the table is there");
 }
 
 /// How often it was done, as others see it.
-pub(crate) async fn effects(schema: &str, n: u128) -> i64 {
+pub(crate) async fn effects(schema: &str, n: u64) -> i64 {
     let sql = format!("SELECT count(*) FROM {schema}.effect WHERE n = {n}");
     connection().await.query_one(&sql, &[]).await.expect("the table is there").get(0)
 }

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Barrier;
 
-const KEYS: u128 = 1_000;
+const KEYS: u64 = 1_000;
 /// Pairs that claim at the same time.
-const PAIRS: u128 = 8;
+const PAIRS: u64 = 8;
 
 /// Two instances claim each of a thousand keys at the same moment: new ones, and ones whose lease ran out.
 async fn one_of_two_is_granted(here: Arc<dyn Store>, there: Arc<dyn Store>) {
@@ -23,7 +23,7 @@ async fn one_of_two_is_granted(here: Arc<dyn Store>, there: Arc<dyn Store>) {
     claim_at_once(&here, &there, KEYS).await;
 }
 
-async fn claim_at_once(here: &Arc<dyn Store>, there: &Arc<dyn Store>, from: u128) {
+async fn claim_at_once(here: &Arc<dyn Store>, there: &Arc<dyn Store>, from: u64) {
     let pairs: Vec<_> = (0..PAIRS)
         .map(|pair| {
             let barrier = Arc::new(Barrier::new(2));
@@ -53,7 +53,7 @@ async fn claim_at_once(here: &Arc<dyn Store>, there: &Arc<dyn Store>, from: u128
         grants.extend(in_time("claiming", claimant).await.expect("no claimant panics"));
     }
     grants.sort_unstable();
-    let keys: Vec<u128> = grants.iter().map(|(key, _)| *key).collect();
+    let keys: Vec<u64> = grants.iter().map(|(key, _)| *key).collect();
     assert_eq!(keys, (from..from + KEYS).collect::<Vec<_>>(), "each key was granted once");
     let epochs: BTreeSet<_> = grants.iter().map(|(_, epoch)| *epoch).collect();
     assert_eq!(epochs.len(), grants.len(), "no epoch was given twice");
@@ -75,12 +75,12 @@ async fn of_two_claims_at_once_redis_grants_one() {
 /// Claimed, released and claimed again by many at once: the later grant has the larger epoch, always.
 async fn epochs_grow_under_releases(here: Arc<dyn Store>, there: Arc<dyn Store>) {
     let order = Arc::new(tokio::sync::Mutex::new(Vec::new()));
-    let claimants: Vec<_> = (0..8_u128)
+    let claimants: Vec<_> = (0..8_u64)
         .map(|claimant| {
             let store = Arc::clone(if claimant % 2 == 0 { &here } else { &there });
             let order = Arc::clone(&order);
             tokio::spawn(async move {
-                for round in 0..50_u128 {
+                for round in 0..50_u64 {
                     let claim = take(operation(1), claimant * 1_000 + round);
                     if let Claimed::Granted(grant) = store.claim(&claim).await.expect("the store answers") {
                         order.lock().await.push(grant.epoch);

@@ -1,9 +1,6 @@
 //! Every store keeps the promises of the suite.
 
-mod clock;
-mod folder;
+mod bench;
 mod memory;
-#[cfg(feature = "sqlite")]
 mod sqlite;
-#[cfg(feature = "sqlite")]
 mod transactions;

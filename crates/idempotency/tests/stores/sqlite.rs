@@ -1,71 +1,40 @@
 //! One SQLite file: the suite, and what is about files.
 
-use crate::clock::StandingClock;
-use crate::folder::Folder;
+use crate::bench::{self, Folder, StandingClock};
+use bytes::Bytes;
 use jiff::Timestamp;
-use perdura_idempotency::conformance::Bench;
-use perdura_idempotency::record::{
-    Claim, Claimed, Completion, Ending, Grant, Holding, Keep, OperationId, RequestTag, ScopeTag, Standing,
-    Takeover,
-};
+use perdura_idempotency::conformance::{self, KEEP, operation};
+use perdura_idempotency::record::{Claim, Claimed, Completion, Grant, Holding, Keep, Standing};
 use perdura_idempotency::store::sqlite::{Options, Sqlite};
 use perdura_idempotency::store::{Store, StoreError, Swept};
 use rusqlite::Connection;
-use std::future::{Ready, ready};
-use std::sync::Arc;
+use std::future::ready;
 use std::time::Duration;
-use uuid::Uuid;
 
-fn bench() -> Ready<Bench> {
-    let (folder, clock) = (Folder::new(), StandingClock::new());
-    let open = || -> Arc<dyn Store> {
-        let store = Sqlite::open_with_clock(folder.file(), &Options::default(), clock.clock());
-        Arc::new(store.expect("a file to work with"))
-    };
-    let instances = [open(), open()];
-    ready(clock.bench(instances, false, folder))
+perdura_idempotency::store_conformance!(|| ready(bench::sqlite(&Options::default()).0));
+
+pub(crate) fn claim(n: u64) -> Claim {
+    conformance::take(operation(n), 3)
 }
 
-perdura_idempotency::store_conformance!(bench);
-
-/// The n-th operation.
-pub(crate) fn operation(n: u8) -> OperationId {
-    OperationId::parse(&format!("00000000-0000-8000-8000-0000000000{n:02x}")).expect("an id of ours")
+pub(crate) fn answered(n: u64, grant: Grant, answer: impl Into<Bytes>) -> Completion {
+    conformance::answered(operation(n), grant.epoch, answer)
 }
 
-pub(crate) fn claim(n: u8) -> Claim {
-    Claim {
-        operation: operation(n),
-        scope: ScopeTag([1; 16]),
-        request: RequestTag([2; 32]),
-        claimant: Uuid::from_u128(3),
-        lease_for: Duration::from_secs(30),
-        takeover: Takeover::Allowed,
-        keep: KEEP,
-    }
-}
-
-pub(crate) const KEEP: Keep = Keep { answer_for: Duration::from_hours(2), tombstone_for: Duration::ZERO };
-
-pub(crate) fn answered(n: u8, grant: Grant, answer: impl Into<Vec<u8>>) -> Completion {
-    let ending = Ending::Answered(answer.into().into());
-    Completion { operation: operation(n), epoch: grant.epoch, ending, keep: KEEP }
-}
-
-pub(crate) async fn granted(store: &Sqlite, n: u8) -> Grant {
+pub(crate) async fn granted(store: &Sqlite, n: u64) -> Grant {
     match store.claim(&claim(n)).await.expect("claiming") {
         Claimed::Granted(grant) => grant,
         Claimed::Found(record) | Claimed::Lapsed(record) => panic!("should be granted: {record:?}"),
     }
 }
 
-pub(crate) async fn standing(store: &Sqlite, n: u8) -> Option<Standing> {
+pub(crate) async fn standing(store: &Sqlite, n: u64) -> Option<Standing> {
     store.look(operation(n)).await.expect("looking").map(|record| record.standing)
 }
 
-async fn completed(store: &Sqlite, n: u8, answer: &[u8]) -> Grant {
+async fn completed(store: &Sqlite, n: u64, answer: &[u8]) -> Grant {
     let grant = granted(store, n).await;
-    let holding = store.complete(&answered(n, grant, answer)).await.expect("completing");
+    let holding = store.complete(&answered(n, grant, answer.to_vec())).await.expect("completing");
     assert_eq!(holding, Holding::Held);
     grant
 }

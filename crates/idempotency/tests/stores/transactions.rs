@@ -1,11 +1,11 @@
 //! The transaction that a handler shares with its record, on SQLite.
 
-use crate::clock::StandingClock;
-use crate::folder::Folder;
-use crate::sqlite::{answered, claim, granted, operation, standing};
+use crate::bench::{Folder, StandingClock};
+use crate::sqlite::{answered, claim, granted, standing};
 use axum::extract::FromRequestParts;
 use axum::response::IntoResponse;
 use http::{Extensions, Request, StatusCode};
+use perdura_idempotency::conformance::operation;
 use perdura_idempotency::record::{Claim, Claimed, Grant, Holding, Standing};
 use perdura_idempotency::store::sqlite::{Options, Sqlite, Transaction, TransactionError};
 use perdura_idempotency::store::{Store, StoreError, Transaction as Shared};

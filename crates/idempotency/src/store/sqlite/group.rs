@@ -183,27 +183,14 @@ impl<'c> Group<'c> {
 #[cfg(test)]
 mod tests {
     use super::Group;
-    use crate::record::{Claim, Claimed, Grant, Holding, Keep, OperationId, RequestTag, ScopeTag, Takeover};
+    use crate::conformance::{claim, operation};
+    use crate::record::{Claimed, Grant, Holding};
     use crate::store::clock;
     use crate::store::sqlite::schema;
     use rusqlite::Connection;
-    use std::time::Duration;
 
-    fn operation(n: u8) -> OperationId {
-        OperationId::from_hash([n; 16])
-    }
-
-    fn granted(group: &mut Group<'_>, n: u8) -> Grant {
-        let claim = Claim {
-            operation: operation(n),
-            scope: ScopeTag([0; 16]),
-            request: RequestTag([0; 32]),
-            claimant: uuid::Uuid::nil(),
-            lease_for: Duration::from_secs(30),
-            takeover: Takeover::Never,
-            keep: Keep { answer_for: Duration::ZERO, tombstone_for: Duration::ZERO },
-        };
-        match group.claim(&claim).expect("claiming") {
+    fn granted(group: &mut Group<'_>, n: u64) -> Grant {
+        match group.claim(&claim(operation(n), 1)).expect("claiming") {
             Claimed::Granted(grant) => grant,
             found @ (Claimed::Found(_) | Claimed::Lapsed(_)) => panic!("should be granted: {found:?}"),
         }

@@ -225,7 +225,8 @@ impl Desk {
 #[cfg(test)]
 mod tests {
     use super::{Asked, Command, Desk, GROUP_MAX, Group, QUEUE_MAX, Session, Writer};
-    use crate::record::{Claim, Claimed, Keep, OperationId, RequestTag, ScopeTag, Takeover};
+    use crate::conformance::{claim, operation};
+    use crate::record::Claimed;
     use crate::store::StoreError;
     use crate::store::clock;
     use crate::store::sqlite::schema;
@@ -258,15 +259,7 @@ mod tests {
         let (sender, commands) = mpsc::channel(QUEUE_MAX);
         let mut waiting = Vec::new();
         for n in 0..claims {
-            let claim = Claim {
-                operation: OperationId::from_hash((n as u128).to_be_bytes()),
-                scope: ScopeTag([0; 16]),
-                request: RequestTag([0; 32]),
-                claimant: uuid::Uuid::nil(),
-                lease_for: Duration::from_secs(30),
-                takeover: Takeover::Never,
-                keep: Keep { answer_for: Duration::ZERO, tombstone_for: Duration::ZERO },
-            };
+            let claim = claim(operation(n as u64), 1);
             let (reply, told) = oneshot::channel();
             let work = move |group: &mut Group<'_>| group.claim(&claim);
             let errand = Asked { work, done: None, reply };
