@@ -44,7 +44,7 @@ impl fmt::Debug for Kept {
 
 impl Answer {
     /// The stored form.
-    pub fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let body = match &self.body {
             Kept::Body(body) => body.as_ref(),
             Kept::NotRetained => &[],
@@ -66,7 +66,7 @@ impl Answer {
     }
 
     /// Reads the stored form. `None`: it is not one. The body is a part of the bytes, not a copy.
-    pub fn decode(bytes: &Bytes) -> Option<Self> {
+    pub(crate) fn decode(bytes: &Bytes) -> Option<Self> {
         let mut left = bytes.as_ref();
         let [FORMAT] = take::<1>(&mut left)? else { return None };
         let status = StatusCode::from_u16(u16::from_be_bytes(take(&mut left)?)).ok()?;

@@ -67,7 +67,7 @@ pub(crate) fn verify(headers: &HeaderMap, trailers: &HeaderMap, content: &[u8]) 
 }
 
 /// The `Content-Digest` of this content, by sha-256.
-pub fn content_digest(content: &[u8]) -> HeaderValue {
+pub(crate) fn content_digest(content: &[u8]) -> HeaderValue {
     field_value(&Sha256::digest(content).into())
 }
 

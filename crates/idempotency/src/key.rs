@@ -39,12 +39,12 @@ impl Versions {
     }
 
     /// Whether keys of this version are taken.
-    pub const fn allow(self, version: u8) -> bool {
+    const fn allow(self, version: u8) -> bool {
         1 <= version && version <= 8 && self.0 & (1 << version) != 0
     }
 
     /// The versions, in order.
-    pub fn iter(self) -> impl Iterator<Item = u8> {
+    pub(crate) fn iter(self) -> impl Iterator<Item = u8> {
         (1..=8).filter(move |version| self.allow(*version))
     }
 }

@@ -41,7 +41,6 @@ pub use asked::{
 };
 pub use budget::Budgets;
 pub use context::IdempotencyContext;
-pub use digest::content_digest;
 pub use ending::NotApplied;
 pub use fingerprint::{Fingerprint, Hashing};
 pub use key::Versions;
@@ -49,7 +48,7 @@ pub use layer::{Builder, IdempotencyLayer, StartError};
 pub use metrics::Metrics;
 pub use operations::Operations;
 pub use policy::{Attach, Attached, Mode, Policy};
-pub use problem::{Next, Problem, Profile, Reason};
+pub use problem::Profile;
 pub use routes::Routes;
 pub use scope::{Audit, AuditFailed, Authorise, Denied, ResultRead, Scope};
 pub use self_test::Misplaced;

@@ -1,7 +1,7 @@
 //! What callers may rely on, for programs to read: the policy as it is set, and the parts that an OpenAPI description
 //! refers to.
 //!
-//! Both are made from the settings and from [`Reason::ALL`], the tables that the layer itself answers by, so they
+//! Both are made from the settings and from the table of reasons, the tables that the layer itself answers by, so they
 //! cannot say something else than it does.
 
 use crate::budget::Budgets;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The shortest and the longest time that a result may be kept.
-pub const RETENTION: (Duration, Duration) = (Duration::from_hours(2), Duration::from_hours(24));
+pub(crate) const RETENTION: (Duration, Duration) = (Duration::from_hours(2), Duration::from_hours(24));
 /// Below this a lease could not be renewed in time.
 const LEASE_MIN: Duration = Duration::from_millis(300);
 

@@ -18,58 +18,86 @@ pub enum Profile {
     Ietf,
 }
 
-/// Why a request was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
-    /// The header is missing.
-    KeyRequired,
-    /// The header is there, and is not one UUID.
-    KeyMalformed,
-    /// The key says that it was made longer ago than records are kept.
-    KeyStale,
-    /// Nobody was authenticated.
-    ScopeMissing,
-    /// The caller may not do this, also not see what it did before.
-    NotAuthorised,
-    /// `Content-Digest` is there and cannot be read, or has the wrong length.
-    DigestInvalid,
-    /// The content is not what `Content-Digest` says.
-    DigestMismatched,
-    /// `Content-Digest` names no algorithm that is accepted.
-    DigestUnsupported,
-    /// The content is not what its media type says, so that it cannot be compared.
-    ContentMalformed,
-    /// The content is larger than the route takes.
-    ContentTooLarge,
-    /// The content is in a charset that cannot be read.
-    CharsetUnsupported,
-    /// The key was used for another request.
-    Conflict,
-    /// The first request with this key has not ended.
-    InProgress,
-    /// The first request began, and what came of it is not known.
-    OutcomeUnknown,
-    /// The first request has ended while this one waited for it, and nothing of it was done.
-    NotApplied,
-    /// The first request has ended; its answer was too large, or of a kind that is not kept.
-    ResultNotRetained,
-    /// The first request ended so long ago that its answer is no longer kept.
-    ResultExpired,
+/// Makes the reasons from their table: status, `code`, `reason`, what next, and what is the matter.
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident: $status:literal, $code:expr, $reason:literal, $next:ident, $title:literal;)+) => {
+        /// Why a request was refused.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub(crate) enum Reason {
+            $($(#[$doc])* $name),+
+        }
+
+        impl Reason {
+            pub(crate) const ALL: [Self; [$($status),+].len()] = [$(Self::$name),+];
+
+            const fn line(self) -> (u16, &'static str, &'static str, Next, &'static str) {
+                match self {
+                    $(Self::$name => ($status, $code, $reason, Next::$next, $title)),+
+                }
+            }
+        }
+    };
+}
+
+const HEADER: &str = "ERR400_MISSING_OR_MALFORMED_HEADER";
+const CONFLICT: &str = "ERR409_SERVER_STATE_CONFLICT";
+
+reasons! {
+    KeyRequired: 400, HEADER, "IDEMPOTENCY_KEY_REQUIRED", NewKey,
+        "This request needs an Idempotency-Key header";
+    KeyMalformed: 400, HEADER, "IDEMPOTENCY_KEY_MALFORMED", NewKey,
+        "The Idempotency-Key is not one hyphenated UUID";
+    KeyStale: 412, "ERR412_PRECONDITION_FAILED", "STALE_IDEMPOTENCY_KEY", Stop,
+        "The Idempotency-Key is older than records are kept, so it cannot be told whether it was used";
+    ScopeMissing: 401, "ERR401_NOT_AUTHENTICATED", "IDEMPOTENCY_SCOPE_MISSING", SameKey,
+        "The caller is not known";
+    NotAuthorised: 403, "ERR403_NOT_AUTHORISED", "NOT_AUTHORISED", Stop,
+        "The caller may not do this, nor see what came of it before";
+    DigestInvalid: 400, HEADER, "CONTENT_DIGEST_MALFORMED", SameKey,
+        "The Content-Digest cannot be read";
+    DigestMismatched: 400, HEADER, "CONTENT_DIGEST_MISMATCHED", SameKey,
+        "The content that arrived is not the content that Content-Digest describes";
+    DigestUnsupported: 400, HEADER, "CONTENT_DIGEST_UNSUPPORTED", SameKey,
+        "The Content-Digest uses no algorithm that is accepted here: sha-256 and sha-512 are";
+    ContentMalformed: 400, "ERR400_MALFORMED_CONTENT", "CONTENT_MALFORMED", NewKey,
+        "The content is not what its media type says";
+    ContentTooLarge: 413, "ERR413_CONTENT_TOO_LARGE", "CONTENT_TOO_LARGE", NewKey,
+        "The content is too large";
+    CharsetUnsupported: 415, "ERR415_UNSUPPORTED_MEDIA_TYPE", "CHARSET_UNSUPPORTED", NewKey,
+        "JSON is read as UTF-8 only";
+    Conflict: 409, CONFLICT, "CONFLICTING_IDEMPOTENT_REQUEST", NewKey,
+        "This Idempotency-Key was used for a different request";
+    InProgress: 409, CONFLICT, "IDEMPOTENT_REQUEST_IN_PROGRESS", SameKey,
+        "The first request with this Idempotency-Key has not ended yet";
+    OutcomeUnknown: 409, CONFLICT, "OUTCOME_UNKNOWN", Stop,
+        "The first request with this Idempotency-Key began, and it is not known what came of it; it is not run again";
+    /// It ended while this request waited for it.
+    NotApplied: 409, CONFLICT, "NOT_APPLIED", SameKey,
+        "The first request with this Idempotency-Key has ended, and nothing of it was done";
+    /// It was too large, or of a kind that is not kept.
+    ResultNotRetained: 409, CONFLICT, "RESULT_NOT_RETAINED", Stop,
+        "The first request with this Idempotency-Key has ended; its answer was not kept";
+    ResultExpired: 409, CONFLICT, "RESULT_EXPIRED", Stop,
+        "The first request with this Idempotency-Key ended long ago; its answer is no longer kept";
     /// Too many replays, conflicts, running operations or stored bytes for one caller.
-    TooMany,
-    /// The store of records cannot be reached; nothing was done, or it is not known yet that it was.
-    StoreUnavailable,
-    /// The record of this key is damaged.
-    RecordDamaged,
-    /// The handler failed, and what it did was undone.
-    HandlerFailed,
-    /// The operation that was asked for never was, is no longer kept, or is somebody else's.
-    OperationNotFound,
+    TooMany: 429, "ERR429_TOO_MANY_REQUESTS", "IDEMPOTENCY_BUDGET_EXCEEDED", SameKey,
+        "Too many of these requests";
+    /// Nothing was done, or it is not known yet that it was.
+    StoreUnavailable: 503, "ERR503_SERVICE_UNAVAILABLE", "IDEMPOTENCY_STORE_UNAVAILABLE", SameKey,
+        "It cannot be recorded now what is done under this Idempotency-Key";
+    RecordDamaged: 500, "ERR500_INTERNAL", "IDEMPOTENCY_RECORD_DAMAGED", Stop,
+        "The record of this Idempotency-Key cannot be read; it is not run again";
+    /// What it did was undone.
+    HandlerFailed: 500, "ERR500_INTERNAL", "HANDLER_FAILED", SameKey,
+        "The request failed, and nothing of it was done";
+    /// It never was, is no longer kept, or is somebody else's.
+    OperationNotFound: 404, "ERR404_NOT_FOUND", "OPERATION_NOT_FOUND", Stop,
+        "There is no such operation, or it is no longer kept";
 }
 
 /// What the caller should do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub(crate) enum Next {
     /// Send the same request with the same key again, after `Retry-After` where there is one.
     SameKey,
     /// Correct the request, and send it with a new key.
@@ -79,198 +107,13 @@ pub enum Next {
 }
 
 impl Reason {
-    /// All of them.
-    pub const ALL: [Self; 22] = [
-        Self::KeyRequired,
-        Self::KeyMalformed,
-        Self::KeyStale,
-        Self::ScopeMissing,
-        Self::NotAuthorised,
-        Self::DigestInvalid,
-        Self::DigestMismatched,
-        Self::DigestUnsupported,
-        Self::ContentMalformed,
-        Self::ContentTooLarge,
-        Self::CharsetUnsupported,
-        Self::Conflict,
-        Self::InProgress,
-        Self::OutcomeUnknown,
-        Self::NotApplied,
-        Self::ResultNotRetained,
-        Self::ResultExpired,
-        Self::TooMany,
-        Self::StoreUnavailable,
-        Self::RecordDamaged,
-        Self::HandlerFailed,
-        Self::OperationNotFound,
-    ];
-
-    /// The line of the table: status, `code`, `reason`, what next, and what is the matter.
-    const fn line(self) -> (u16, &'static str, &'static str, Next, &'static str) {
-        const HEADER: &str = "ERR400_MISSING_OR_MALFORMED_HEADER";
-        const CONTENT: &str = "ERR400_MALFORMED_CONTENT";
-        const CONFLICT: &str = "ERR409_SERVER_STATE_CONFLICT";
-        match self {
-            Self::KeyRequired => (
-                400,
-                HEADER,
-                "IDEMPOTENCY_KEY_REQUIRED",
-                Next::NewKey,
-                "This request needs an Idempotency-Key header",
-            ),
-            Self::KeyMalformed => (
-                400,
-                HEADER,
-                "IDEMPOTENCY_KEY_MALFORMED",
-                Next::NewKey,
-                "The Idempotency-Key is not one hyphenated UUID",
-            ),
-            Self::KeyStale => (
-                412,
-                "ERR412_PRECONDITION_FAILED",
-                "STALE_IDEMPOTENCY_KEY",
-                Next::Stop,
-                "The Idempotency-Key is older than records are kept, so it cannot be told whether it was used",
-            ),
-            Self::ScopeMissing => (
-                401,
-                "ERR401_NOT_AUTHENTICATED",
-                "IDEMPOTENCY_SCOPE_MISSING",
-                Next::SameKey,
-                "The caller is not known",
-            ),
-            Self::NotAuthorised => (
-                403,
-                "ERR403_NOT_AUTHORISED",
-                "NOT_AUTHORISED",
-                Next::Stop,
-                "The caller may not do this, nor see what came of it before",
-            ),
-            Self::DigestInvalid => {
-                (400, HEADER, "CONTENT_DIGEST_MALFORMED", Next::SameKey, "The Content-Digest cannot be read")
-            }
-            Self::DigestMismatched => (
-                400,
-                HEADER,
-                "CONTENT_DIGEST_MISMATCHED",
-                Next::SameKey,
-                "The content that arrived is not the content that Content-Digest describes",
-            ),
-            Self::DigestUnsupported => (
-                400,
-                HEADER,
-                "CONTENT_DIGEST_UNSUPPORTED",
-                Next::SameKey,
-                "The Content-Digest uses no algorithm that is accepted here: sha-256 and sha-512 are",
-            ),
-            Self::ContentMalformed => (
-                400,
-                CONTENT,
-                "CONTENT_MALFORMED",
-                Next::NewKey,
-                "The content is not what its media type says",
-            ),
-            Self::ContentTooLarge => (
-                413,
-                "ERR413_CONTENT_TOO_LARGE",
-                "CONTENT_TOO_LARGE",
-                Next::NewKey,
-                "The content is too large",
-            ),
-            Self::CharsetUnsupported => (
-                415,
-                "ERR415_UNSUPPORTED_MEDIA_TYPE",
-                "CHARSET_UNSUPPORTED",
-                Next::NewKey,
-                "JSON is read as UTF-8 only",
-            ),
-            Self::Conflict => (
-                409,
-                CONFLICT,
-                "CONFLICTING_IDEMPOTENT_REQUEST",
-                Next::NewKey,
-                "This Idempotency-Key was used for a different request",
-            ),
-            Self::InProgress => (
-                409,
-                CONFLICT,
-                "IDEMPOTENT_REQUEST_IN_PROGRESS",
-                Next::SameKey,
-                "The first request with this Idempotency-Key has not ended yet",
-            ),
-            Self::OutcomeUnknown => (
-                409,
-                CONFLICT,
-                "OUTCOME_UNKNOWN",
-                Next::Stop,
-                "The first request with this Idempotency-Key began, and it is not known what came of it; it is not run again",
-            ),
-            Self::NotApplied => (
-                409,
-                CONFLICT,
-                "NOT_APPLIED",
-                Next::SameKey,
-                "The first request with this Idempotency-Key has ended, and nothing of it was done",
-            ),
-            Self::ResultNotRetained => (
-                409,
-                CONFLICT,
-                "RESULT_NOT_RETAINED",
-                Next::Stop,
-                "The first request with this Idempotency-Key has ended; its answer was not kept",
-            ),
-            Self::ResultExpired => (
-                409,
-                CONFLICT,
-                "RESULT_EXPIRED",
-                Next::Stop,
-                "The first request with this Idempotency-Key ended long ago; its answer is no longer kept",
-            ),
-            Self::TooMany => (
-                429,
-                "ERR429_TOO_MANY_REQUESTS",
-                "IDEMPOTENCY_BUDGET_EXCEEDED",
-                Next::SameKey,
-                "Too many of these requests",
-            ),
-            Self::StoreUnavailable => (
-                503,
-                "ERR503_SERVICE_UNAVAILABLE",
-                "IDEMPOTENCY_STORE_UNAVAILABLE",
-                Next::SameKey,
-                "It cannot be recorded now what is done under this Idempotency-Key",
-            ),
-            Self::RecordDamaged => (
-                500,
-                "ERR500_INTERNAL",
-                "IDEMPOTENCY_RECORD_DAMAGED",
-                Next::Stop,
-                "The record of this Idempotency-Key cannot be read; it is not run again",
-            ),
-            Self::OperationNotFound => (
-                404,
-                "ERR404_NOT_FOUND",
-                "OPERATION_NOT_FOUND",
-                Next::Stop,
-                "There is no such operation, or it is no longer kept",
-            ),
-            Self::HandlerFailed => (
-                500,
-                "ERR500_INTERNAL",
-                "HANDLER_FAILED",
-                Next::SameKey,
-                "The request failed, and nothing of it was done",
-            ),
-        }
-    }
-
     /// The name that the caller is given.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         self.line().2
     }
 
     /// The status of the answer.
-    pub fn status(self, profile: Profile) -> StatusCode {
+    pub(crate) fn status(self, profile: Profile) -> StatusCode {
         let status = match (self, profile) {
             (Self::Conflict, Profile::Ietf) => 422,
             (_, Profile::Perdura | Profile::Ietf) => self.line().0,
@@ -279,17 +122,17 @@ impl Reason {
     }
 
     /// What the caller should do.
-    pub const fn next(self) -> Next {
+    pub(crate) const fn next(self) -> Next {
         self.line().3
     }
 
     /// Whether the answer tells when to come again.
-    pub const fn tells_when(self) -> bool {
+    pub(crate) const fn tells_when(self) -> bool {
         matches!(self, Self::InProgress | Self::NotApplied | Self::TooMany | Self::StoreUnavailable)
     }
 
     /// Where the operation stands, as far as the reason tells.
-    pub const fn state(self) -> Option<State> {
+    pub(crate) const fn state(self) -> Option<State> {
         match self {
             Self::InProgress => Some(State::Running),
             Self::OutcomeUnknown => Some(State::Unknown),
@@ -317,17 +160,17 @@ impl Reason {
     }
 
     /// Its `code`: what kind of refusal it is, beside the status.
-    pub const fn code(self) -> &'static str {
+    pub(crate) const fn code(self) -> &'static str {
         self.line().1
     }
 
     /// What is the matter, for a person to read.
-    pub const fn title(self) -> &'static str {
+    pub(crate) const fn title(self) -> &'static str {
         self.line().4
     }
 
     /// The problem's type. The digest problems have registered ones.
-    pub fn uri(self) -> String {
+    pub(crate) fn uri(self) -> String {
         const DIGEST: &str = "https://iana.org/assignments/http-problem-types#digest-";
         match self {
             Self::DigestInvalid => format!("{DIGEST}invalid-values"),
@@ -340,7 +183,7 @@ impl Reason {
 
 impl Next {
     /// The name that the caller is given.
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::SameKey => "same_key",
             Self::NewKey => "new_key",
@@ -351,7 +194,7 @@ impl Next {
 
 /// A refusal, on its way to the caller.
 #[derive(Clone, Debug)]
-pub struct Problem {
+pub(crate) struct Problem {
     reason: Reason,
     detail: Option<String>,
     operation: Option<OperationId>,
@@ -363,7 +206,7 @@ pub struct Problem {
 
 impl Problem {
     /// Refused for this reason.
-    pub fn new(reason: Reason) -> Self {
+    pub(crate) fn new(reason: Reason) -> Self {
         Self {
             reason,
             detail: None,
@@ -376,19 +219,19 @@ impl Problem {
     }
 
     /// What exactly is wrong, for this request. It must hold no secret.
-    pub fn detail(mut self, detail: impl Into<String>) -> Self {
+    pub(crate) fn detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into());
         self
     }
 
     /// The operation that it is about.
-    pub fn about(mut self, operation: OperationId) -> Self {
+    pub(crate) fn about(mut self, operation: OperationId) -> Self {
         self.operation = Some(operation);
         self
     }
 
     /// When to come again.
-    pub fn retry_after(mut self, after: Duration) -> Self {
+    pub(crate) fn retry_after(mut self, after: Duration) -> Self {
         self.retry_after = Some(after);
         self
     }
@@ -413,12 +256,12 @@ impl Problem {
     }
 
     /// Why.
-    pub fn reason(&self) -> Reason {
+    pub(crate) fn reason(&self) -> Reason {
         self.reason
     }
 
     /// The answer: problem details, never cached.
-    pub fn into_response(self, profile: Profile) -> Response<Bytes> {
+    pub(crate) fn into_response(self, profile: Profile) -> Response<Bytes> {
         let (_, code, name, next, title) = self.reason.line();
         let status = self.status.unwrap_or_else(|| self.reason.status(profile));
         let next = self.next.unwrap_or(next);

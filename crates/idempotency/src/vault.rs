@@ -54,7 +54,7 @@ pub enum SealError {
 
 /// Why a sealed answer could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum OpenError {
+pub(crate) enum OpenError {
     /// Its data key is not there: no keys are configured, the key was retired, or the tenant was erased.
     #[error("the data key of the stored answer is not there: it was retired, erased or is not configured")]
     NoKey,

@@ -18,7 +18,7 @@ pub struct SecretTooShort {
 
 impl Secret {
     /// The fewest bytes that make a secret.
-    pub const BYTES_MIN: usize = 32;
+    const BYTES_MIN: usize = 32;
 
     /// Takes the bytes over; they are wiped when the secret is dropped, also when they are too few.
     pub fn new(bytes: impl Into<Vec<u8>>) -> Result<Self, SecretTooShort> {

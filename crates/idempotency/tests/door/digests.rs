@@ -1,6 +1,6 @@
 //! `Content-Digest`: what comes in is held to it, and what goes out carries one that is right.
 
-use crate::asks::{Ask, key};
+use crate::asks::{Ask, digest_of, key};
 use crate::grounds::{memory, on_each_store};
 use crate::shop::{Plan, Shop};
 use crate::wire::Wire;
@@ -8,14 +8,9 @@ use axum::body::Body;
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use http_body_util::{BodyExt, Full};
 use perdura_idempotency::Policy;
-use perdura_idempotency::content_digest;
 
 /// The content of every request here.
 const CONTENT: &str = r#"{"cents":100}"#;
-
-fn digest_of(content: &[u8]) -> String {
-    content_digest(content).to_str().expect("ASCII").to_owned()
-}
 
 on_each_store! {
     async fn a_request_is_held_to_its_digest_before_anything_is_run_or_told(ground) {
