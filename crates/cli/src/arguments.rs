@@ -154,7 +154,10 @@ pub(crate) struct RunArguments {
     pub(crate) input: String,
     #[command(flatten)]
     pub(crate) calls: CallArguments,
-    /// Answers for tasks; a test case of Step Functions Local's format may be named.
+    /// Another definition that a task may start as a child, under the name of its file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) machine: Vec<PathBuf>,
+    /// Answers for tasks and for items that are read; a test case of Step Functions Local's format may be named.
     #[arg(long, short, value_name = "FILE[#CASE]")]
     pub(crate) mock: Option<String>,
     /// Let waits, pauses between tries and timeouts pass at once.
@@ -164,7 +167,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     /// Keep everything in this directory, and go on with what is there.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["mock", "skip_time"])]
+    #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// Tell nothing while it runs.
     #[arg(long, short)]

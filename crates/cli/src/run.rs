@@ -3,82 +3,135 @@
 mod clock;
 pub(crate) mod config;
 mod driver;
-mod durable;
 pub(crate) mod input;
 pub(crate) mod lines;
-mod mine;
 mod mock;
 mod outside;
 pub(crate) mod progress;
 pub(crate) mod screen;
 pub(crate) mod story;
+mod telling;
 mod tree;
 
 use crate::arguments::RunArguments;
+use crate::data::{self, open_store};
 use crate::definition::{Definition, plural};
+use crate::serve::{connections, listen_for_signals, opener, threads};
 use crate::settings::{self, Settings};
 use crate::terminal::{self, stderr_paint};
 use crate::{REFUSED, duration};
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use clock::Clock;
 use config::Config;
-use driver::{Driver, Message};
-pub(crate) use driver::{Ending, ExecutionNo};
+use driver::{Driver, Ended};
 use mock::Mocks;
 use outside::Outside;
 use perdura_asl::json::{Map, Payload, Value};
 use perdura_asl::machine::Machine;
-use perdura_engine::{Arns, Execution, ExecutionId, Fault, Identity, Limits, Status};
-use perdura_server::names;
+use perdura_engine::{Arns, Fault, Limits, Status, Timestamp};
+use perdura_runtime::{Opener, Start, Via};
+use perdura_server::{Refusal, names};
+use perdura_store::{Failure, MemoryStore, NewMachine, Registry, Store};
+use perdura_tasks::connection::Connections;
 use progress::Progress;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Sender};
-use std::thread;
+use std::time::Duration;
+use telling::Telling;
 
-/// The exit code of a program that was interrupted twice.
-const INTERRUPTED: i32 = 130;
+/// The exit code of an execution that was left to be gone on with.
+const LEFT: u8 = 4;
+/// How long is waited for calls that were ended with the execution.
+const REST: Duration = Duration::from_millis(500);
+
+/// How an execution ended.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    pub(crate) status: Status,
+    pub(crate) output: Option<Payload>,
+    pub(crate) fault: Fault,
+    /// From its start to its end, by its own clock.
+    pub(crate) took_ms: i64,
+    /// How much of that was skipped.
+    pub(crate) skipped_ms: i64,
+}
 
 /// Runs a machine, prints its output, and gives the exit code of its status.
 pub(crate) fn run(mut arguments: RunArguments) -> Result<ExitCode> {
     settle(&mut arguments)?;
     let arguments = &arguments;
-    if arguments.file == Path::new("-") && arguments.input == "@-" {
-        bail!("stdin can be the definition or the input, not both: give one of them as a file");
+    let (file, folder) = (&*arguments.file, arguments.data.as_deref());
+    match folder {
+        _ if file == Path::new("-") && arguments.input == "@-" => {
+            bail!("stdin can be the definition or the input, not both: give one of them as a file");
+        }
+        Some(_) if file == Path::new("-") => {
+            bail!("a definition from stdin cannot be kept: give it as a file");
+        }
+        _ => {}
     }
-    if let Some(folder) = &arguments.data {
-        return durable::run(arguments, folder);
+    let Some((new, machine)) = definition(file, arguments)? else { return Ok(ExitCode::from(REFUSED)) };
+    let mut children = Vec::new();
+    for file in &arguments.machine {
+        let Some(child) = definition(file, arguments)? else { return Ok(ExitCode::from(REFUSED)) };
+        children.push(child);
     }
-    let Some(machine) = machine(arguments)? else { return Ok(ExitCode::from(REFUSED)) };
     let limits =
         if arguments.reading.strict { Limits::strict(machine.machine_type) } else { Limits::GENEROUS };
-    let name = input::machine_name(&arguments.file);
     let input = input::read(&arguments.input, limits.payload_bytes_max)?;
     if let Some(name) = &arguments.name {
         names::check("an execution", name).map_err(|refusal| anyhow!("--name is wrong: {refusal}"))?;
     }
-    let config = Config::find(&arguments.calls, &arguments.file)?;
+    let config = Config::find(&arguments.calls, file)?;
     let mocks = match &arguments.mock {
-        Some(mock) => Mocks::open(mock, &machine, &name)?,
+        Some(mock) => Mocks::open(mock, &machine, &new.name)?,
         None => Mocks::default(),
     };
-    let identity = identity(&machine, &name, arguments.name.as_deref(), input, limits)?;
-    let id = identity.id;
-    let execution = Execution::new(machine, identity);
-
-    let (sender, inbox) = mpsc::channel();
-    listen(sender.clone())?;
-    let config_file = config.file_name();
-    let outside = Outside::new(config.with_credentials(arguments.reading.strict)?, sender)?;
-    let clock = Clock::start(arguments.skip_time);
-    let progress = Progress::new(arguments.quiet, clock.now());
-    let ending = Driver::new(clock, inbox, outside, mocks, progress, config_file).run(execution)?;
-    let manner = Manner { quiet: arguments.quiet, json: arguments.json };
-    report(id, &ending, manner)
+    let signals = listen_for_signals()?;
+    let tokio = threads()?;
+    let connections = Arc::<Connections>::default();
+    let opener = match folder {
+        Some(folder) => on_disk(folder, arguments, &connections)?,
+        None => in_memory(),
+    };
+    let tasks = config.tasks(arguments.reading.strict, connections, tokio.handle().clone())?;
+    let outside = Outside::new(tasks, &new.name, mocks, (folder.is_some(), config.file_name()));
+    let clock = Clock::new(arguments.skip_time);
+    let telling = Telling::new(Progress::new(arguments.quiet, clock.moment().now));
+    let mut driver = Driver::open(opener, outside, clock, telling)?;
+    for (child, machine) in children {
+        driver.deploy(child, machine)?;
+    }
+    let record = driver.deploy(new, machine)?;
+    let name: Option<Arc<str>> = arguments.name.as_deref().map(Arc::from);
+    if let Some(folder) = folder.filter(|_| arguments.skip_time)
+        && driver.has_others(record.machine, name.as_ref())?
+    {
+        let folder = folder.display();
+        bail!(
+            "other executions run in {folder}, and their time would pass too: give this one another directory"
+        );
+    }
+    let (revision, via) = (record.revision, Via::default());
+    let start = Start { revision, name, shares_name: false, input, limits, arns: Arns::default(), via };
+    let ended = driver.run(start, &signals);
+    driver.close()?;
+    tokio.shutdown_timeout(REST);
+    match ended? {
+        (id, Ended::Yes(ending)) => {
+            report(id, &ending, Manner { quiet: arguments.quiet, json: arguments.json })
+        }
+        (_, Ended::Left) => {
+            terminal::tell(if arguments.name.is_some() {
+                "left where it is; the same command goes on with it"
+            } else {
+                "left where it is; `perdura serve` on this data goes on with it"
+            });
+            Ok(ExitCode::from(LEFT))
+        }
+    }
 }
 
 /// What the flags leave open, environment and file decide.
@@ -89,9 +142,30 @@ fn settle(arguments: &mut RunArguments) -> Result<()> {
     Ok(())
 }
 
-/// The machine, or all that is wrong with it on stderr.
-fn machine(arguments: &RunArguments) -> Result<Option<Arc<Machine>>> {
-    let definition = Definition::open(&arguments.file, arguments.reading)?;
+/// A store that is gone with the process.
+fn in_memory() -> Opener {
+    let store = MemoryStore::new(1);
+    Box::new(move || -> Result<Box<dyn Store>, Failure> { Ok(Box::new(store.clone())) })
+}
+
+/// A directory, with the connections that are kept there.
+fn on_disk(folder: &Path, arguments: &RunArguments, connections: &Arc<Connections>) -> Result<Opener> {
+    if data::server(folder)?.is_some() {
+        bail!(
+            "a server holds {}: use `perdura deploy` and `perdura start`, and it runs there",
+            folder.display()
+        );
+    }
+    let store = open_store(folder).map_err(Refusal::from)?;
+    let key = Settings::load(arguments.calls.flags(), Some(&arguments.file))?.sealing_key()?;
+    let kept = store.reader().and_then(|mut reader| reader.registered(Registry::Connection, None, u32::MAX));
+    connections::open(key.as_ref(), connections, kept.map_err(Refusal::from)?);
+    Ok(opener(folder, store))
+}
+
+/// A definition as it is kept and as it was read, or all that is wrong with it on stderr.
+fn definition(file: &Path, arguments: &RunArguments) -> Result<Option<(NewMachine, Arc<Machine>)>> {
+    let definition = Definition::open(file, arguments.reading)?;
     let counts = definition.counts();
     let mut stderr = io::stderr().lock();
     let paint = stderr_paint();
@@ -105,54 +179,23 @@ fn machine(arguments: &RunArguments) -> Result<Option<Arc<Machine>>> {
             "{} {} in the definition; see `perdura validate {}`",
             paint.bold("hint:"),
             plural(counts.warnings, "warning"),
-            arguments.file.display()
+            file.display()
         );
     }
-    Ok(definition.reading.machine.map(Arc::new))
-}
-
-fn identity(
-    machine: &Machine,
-    machine_name: &str,
-    name: Option<&str>,
-    input: Payload,
-    limits: Limits,
-) -> Result<Identity> {
-    let id = ExecutionId::from_random(driver::entropy()?);
-    let unique = id.to_string();
-    let name = name.unwrap_or(&unique);
-    let arns = Arns::default();
-    Ok(Identity {
-        id,
-        arn: arns.execution(machine_name, name, machine.machine_type, &unique).into(),
-        name: name.into(),
-        machine_arn: arns.machine(machine_name).into(),
-        machine_name: machine_name.into(),
-        role_arn: "arn:aws:iam::123456789012:role/perdura".into(),
-        version_arn: None,
-        alias_arn: None,
-        trace_header: None,
+    if definition.reading.machine.is_none() {
+        return Ok(None);
+    }
+    let text = definition.json()?;
+    let Some(machine) = definition.reading.machine else { return Ok(None) };
+    let new = NewMachine {
+        name: input::machine_name(file).into(),
         kind: machine.machine_type,
-        flow: Machine::TOP,
-        input,
-        limits,
-    })
-}
-
-/// The first signal stops the execution. The second ends the process, should the first not have done it.
-fn listen(inbox: Sender<Message>) -> Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen for signals")?;
-    thread::Builder::new()
-        .name("signals".into())
-        .spawn(move || {
-            for (count, _) in signals.forever().enumerate() {
-                if count > 0 || inbox.send(Message::Interrupted).is_err() {
-                    std::process::exit(INTERRUPTED);
-                }
-            }
-        })
-        .context("cannot start a thread")?;
-    Ok(())
+        definition: text.into(),
+        role_arn: None,
+        settings: None,
+        at: Timestamp::default(),
+    };
+    Ok(Some((new, Arc::new(machine))))
 }
 
 /// How an ending is told.

@@ -179,7 +179,9 @@ fn a_distributed_map_runs_its_children_here() {
         "States": {"D": {"Type": "Pass", "End": true}}}}"#,
     );
     let scene = Scene::new("run-reader").file("m.json", &reader);
-    scene.perdura(&["run", "m.json"]).fails(1, &["States.ItemReaderFailed", "arn:aws:states:::s3:getObject"]);
+    scene
+        .perdura(&["run", "m.json"])
+        .fails(1, &["States.ItemReaderFailed", "The items in S3://b/k cannot be read"]);
 }
 
 #[test]

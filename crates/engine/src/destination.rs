@@ -2,7 +2,9 @@
 //!
 //! Only deciding asks; what follows from the answer is recorded, so a changed policy changes nothing of the past.
 
+use crate::effect::Call;
 use crate::id::Timestamp;
+use crate::identity::Identity;
 use crate::strand::Sent;
 use perdura_asl::json::Payload;
 use perdura_asl::resource::Resource;
@@ -13,6 +15,12 @@ use std::sync::Arc;
 pub trait Destinations: Send + Sync {
     /// The policy for one call.
     fn policy(&self, resource: &Resource, input: &Payload) -> Policy;
+
+    /// Whether somebody outside answers this call of an execution, although a node would see to it: a task for a worker, a
+    /// child. Mocks do.
+    fn stands_in(&self, _: &Identity, _: &Call) -> bool {
+        false
+    }
 
     /// When all of this was restored from a backup: what became of the calls that were under way in it, nobody
     /// knows, so they are held.

@@ -287,6 +287,12 @@ impl EffectKey {
         parts.expect("a key has an execution, a step and a round").0
     }
 
+    /// The name of the state in it: `SendToGov`.
+    pub fn state(&self) -> String {
+        let name = self.step().split(['[', '#']).next().unwrap_or_default();
+        MARKS.iter().rev().fold(name.to_owned(), |name, (mark, written)| name.replace(written, mark))
+    }
+
     /// The round in it.
     pub fn round(&self) -> Round {
         let round = self.0.rsplit_once(':').and_then(|(_, round)| round.parse().ok());
@@ -311,6 +317,10 @@ impl fmt::Display for EffectKey {
     }
 }
 
+/// Marks of ours, as a key has them where they stand in a state's name. The first is in all others: it is written first
+/// and read last.
+const MARKS: [(&str, &str); 5] = [("%", "%25"), ("[", "%5B"), ("]", "%5D"), ("#", "%23"), (":", "%3A")];
+
 /// Where a Step stands: `SendToGov#17`, `Notify[3]#1`.
 #[derive(Clone, Copy, Debug)]
 pub struct StepPlace<'a> {
@@ -329,13 +339,8 @@ impl StepPlace<'_> {
         let mut rest = self.state;
         while let Some(at) = rest.bytes().position(|byte| matches!(byte, b'%' | b'[' | b']' | b'#' | b':')) {
             text.push_str(&rest[..at]);
-            text.push_str(match rest.as_bytes()[at] {
-                b'%' => "%25",
-                b'[' => "%5B",
-                b']' => "%5D",
-                b'#' => "%23",
-                _ => "%3A",
-            });
+            let written = MARKS.iter().find(|(mark, _)| rest[at..].starts_with(mark));
+            text.push_str(written.expect("each mark is in the table").1);
             rest = &rest[at + 1..];
         }
         text.push_str(rest);
@@ -491,6 +496,7 @@ mod tests {
         let key = key("a%b[c]d#e:f", "[10]", u32::MAX, 100);
         let id = ExecutionId::from_random(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
         assert_eq!(key.readable(), format!("{id}:a%25b%5Bc%5Dd%23e%3Af[10]#4294967295:100"));
+        assert_eq!(key.state(), "a%b[c]d#e:f");
     }
 
     #[test]

@@ -9,9 +9,11 @@ use crate::message::{AdjustError, Reply, Unavailable};
 use crate::running::Running;
 use draft::Draft;
 use perdura_engine::asl::resource::Target;
-use perdura_engine::{Decision, Effect, ExecutionId, Lateness, Moment, Note, Timestamp, Wake};
+use perdura_engine::{Decision, Effect, ExecutionId, Lateness, Moment, Note, Timestamp, Turn, Wake};
 use perdura_store::record::{self, Begun, JournalWriter};
-use perdura_store::{CommitError, Group, Lease, MapRunRow, Position, Recovered, Recovery, Store, Totals};
+use perdura_store::{
+    ChildOf, CommitError, Group, Lease, MapRunRow, Position, Recovered, Recovery, Store, Totals,
+};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -54,6 +56,8 @@ impl Item {
 pub(crate) struct Done {
     pub(crate) running: Box<Running>,
     pub(crate) effects: Vec<Effect>,
+    /// The Turn, where somebody tells of all.
+    pub(crate) turn: Option<Turn>,
     /// What a person may want to hear of.
     pub(crate) remarks: Vec<Note>,
     /// Why its input changed nothing.
@@ -98,6 +102,30 @@ pub struct Committed {
     pub(crate) stale: Vec<ExecutionId>,
 }
 
+/// A Turn that is on disk, for those who tell of it.
+#[derive(Debug)]
+pub struct Turned {
+    pub execution: ExecutionId,
+    /// Whose child it is in a Map Run.
+    pub child: Option<ChildOf>,
+    /// Which Turn it is, from 1.
+    pub number: u64,
+    pub turn: Turn,
+    pub has_ended: bool,
+}
+
+impl Committed {
+    /// Its Turns, if they were kept; see [`Committer::keep_turns`].
+    pub fn turned(&mut self) -> Vec<Turned> {
+        let turned = |done: &mut Done| {
+            let (turn, running) = (done.turn.take()?, &done.running);
+            let (execution, has_ended) = (running.id(), running.execution.is_ended());
+            Some(Turned { execution, child: running.child, number: running.turns, turn, has_ended })
+        };
+        self.done.iter_mut().filter_map(turned).collect()
+    }
+}
+
 /// Gathers for the Shards that this node holds.
 #[derive(Debug)]
 pub struct Committer {
@@ -124,6 +152,8 @@ struct Journal {
     credit: i64,
     /// See [`Committer::read_back`].
     reads_back: bool,
+    /// See [`Committer::keep_turns`].
+    keeps_turns: bool,
 }
 
 impl Committer {
@@ -142,6 +172,7 @@ impl Committer {
             rows: rows.into_iter().collect(),
             credit: 0,
             reads_back: cfg!(debug_assertions),
+            keeps_turns: false,
         };
         Self { lease, journal, draft: Draft::default(), done: Vec::new(), told: Vec::new() }
     }
@@ -162,6 +193,11 @@ impl Committer {
     /// is a mistake of ours, and is found where it is made. It costs as much as writing.
     pub fn read_back(&mut self) {
         self.journal.reads_back = true;
+    }
+
+    /// From now on whoever commits gets the Turns as well.
+    pub fn keep_turns(&mut self) {
+        self.journal.keeps_turns = true;
     }
 
     /// The right under which it writes.

@@ -195,6 +195,15 @@ impl Core {
         Some(prepared)
     }
 
+    /// Until when nothing but time can bring anything, for a driver that need not wait for time: the next deadline of all
+    /// executions. `None`: something is under way.
+    pub fn idles_until(&mut self) -> Option<Wake> {
+        match &mut self.state {
+            State::Open(open) if self.deeds.is_empty() && !open.is_busy => open.node.idles_until(),
+            State::Open(_) | State::Shut(_) | State::Over => None,
+        }
+    }
+
     /// Takes in what happened.
     pub fn take(&mut self, event: Event, moment: &Moment) {
         match event {

@@ -9,7 +9,7 @@ use crate::message::{Message, Reply};
 use perdura_engine::asl::error::DATA_LIMIT_EXCEEDED;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::{
-    EventKind, ExecutionId, Fault, Known, MapRunCounts, MapRunOrder, ReaderOrder, Record, Status,
+    EffectKey, EventKind, ExecutionId, Fault, Known, MapRunCounts, MapRunOrder, ReaderOrder, Record, Status,
 };
 use perdura_store::record::{Damage, TurnBody, read_history};
 use perdura_store::{Failure, FailureKind, Filter, MapRunRow, Reader, Row, StoredTurn};
@@ -46,6 +46,9 @@ pub enum FetchKind {
     Children,
     /// Its items.
     Items {
+        /// The name of the machine that has the Map, and the Map's key.
+        machine: Arc<str>,
+        key: EffectKey,
         reader: ReaderOrder,
         /// One permit for each batch that it takes.
         room: Arc<Semaphore>,
@@ -90,6 +93,29 @@ pub enum Fetched {
     Items(Fed),
     /// The state's result.
     Results(Result<Result<Payload, Fault>, Failure>),
+}
+
+impl Fetch {
+    /// Reads what is in the store. Results that are to be written elsewhere go to `write`; `send` is told in the end.
+    pub fn bring(
+        self,
+        reader: Result<Box<dyn Reader>, Failure>,
+        write: impl FnOnce(WriteOrder),
+        send: impl FnOnce(Message) + Send + 'static,
+    ) {
+        let Self { ticket, kind } = self;
+        match (kind, reader) {
+            (FetchKind::Children, reader) => {
+                let found = reader.and_then(|mut reader| recall(&mut *reader, ticket.run));
+                send(ticket.tell(Fetched::Children(found)));
+            }
+            (FetchKind::Results { order, bytes_max }, Ok(reader)) => {
+                bring_results(ticket, reader, (&order, bytes_max), write, send);
+            }
+            (FetchKind::Results { .. }, Err(failure)) => send(ticket.tell(Fetched::Results(Err(failure)))),
+            (FetchKind::Items { .. }, _) => unreachable!("items are read by the world"),
+        }
+    }
 }
 
 impl Ticket {

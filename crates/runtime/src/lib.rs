@@ -21,7 +21,7 @@ mod watch;
 mod world;
 
 pub use clock::RealClock;
-pub use committer::{Committed, Committer, Item, MapRunNews, Prepared};
+pub use committer::{Committed, Committer, Item, MapRunNews, Prepared, Turned};
 pub use core::{Chore, Core, Done, Event, Next};
 pub use door::{Activities, Door};
 pub use fetch::{Fetch, FetchKind, Fetched, Recalled, Ticket, bring_results, recall};

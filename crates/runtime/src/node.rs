@@ -56,6 +56,8 @@ const SHOW_EVERY_MS: i64 = 1_000;
 pub enum Deed {
     /// Make a call.
     Perform { execution: ExecutionId, call: Call },
+    /// The same for one who stands in for a worker, a child, or whoever else is called.
+    StandIn { execution: ExecutionId, call: Call },
     /// Tell those who listen that an execution ended.
     Publish { execution: ExecutionId, status: Status },
     /// Nobody waits for a call any more.
@@ -484,6 +486,17 @@ impl Node {
         // Whoever asks has the process's own clock.
         wake.steady = wake.steady.map(|at| at.after_ms(-self.anchor.ahead_ms()));
         wake
+    }
+
+    /// The next deadline of all executions, if nothing but time can bring anything: nobody was called, and nothing is to be
+    /// decided or read.
+    pub(crate) fn idles_until(&mut self) -> Option<Wake> {
+        let reads = self.map_runs.are_reading() || !self.resuming.is_empty() || !self.unread.is_empty();
+        if self.has_work() || self.live_calls() > 0 || reads || !self.undone.is_empty() {
+            return None;
+        }
+        let wake = self.timers.first(&mut *self.reader).ok()?;
+        Some(Wake { steady: wake.steady.map(|at| at.after_ms(-self.anchor.ahead_ms())), ..wake })
     }
 
     /// How the Leases are renewed at this moment.

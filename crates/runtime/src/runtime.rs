@@ -6,7 +6,7 @@
 use crate::committer::{Committed, Prepared, panic_text};
 use crate::core::{Core, Event};
 use crate::door::Door;
-use crate::fetch::{Fetch, FetchKind, Fetched, bring_results, recall};
+use crate::fetch::{Fetch, FetchKind, Fetched};
 use crate::node::{Bounds, Live};
 use crate::threads::Decider;
 use crate::watch::{Gauges, Pulse};
@@ -226,20 +226,12 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
 
 /// Reads for a Map Run; what came of it is sent to the node.
 fn fetch_from(shared: &Shared, world: &dyn World, fetch: Fetch, events: &Sender<Event>) {
-    let Fetch { ticket, kind } = fetch;
     let reader = shared.store().as_ref().ok_or_else(closed).and_then(|store| store.reader());
     let events = events.clone();
     // If nobody receives it, the node is gone, and asks again when it is opened.
-    let send = move |message| drop(events.send(Event::Message(message)));
-    match (kind, reader) {
-        (FetchKind::Children, Ok(mut reader)) => {
-            send(ticket.tell(Fetched::Children(recall(&mut *reader, ticket.run))));
-        }
-        (FetchKind::Children, Err(failure)) => send(ticket.tell(Fetched::Children(Err(failure)))),
-        (FetchKind::Results { order, bytes_max }, Ok(reader)) => {
-            bring_results(ticket, reader, (&order, bytes_max), |order| world.write(order), send);
-        }
-        (FetchKind::Results { .. }, Err(failure)) => send(ticket.tell(Fetched::Results(Err(failure)))),
-        (FetchKind::Items { .. }, _) => unreachable!("items are read by the world"),
-    }
+    fetch.bring(
+        reader,
+        |order| world.write(order),
+        move |message| drop(events.send(Event::Message(message))),
+    );
 }

@@ -8,7 +8,7 @@ use crate::node::{Anchor, Deed, Live, Node, Opening};
 use crate::runtime::{Opener, Options, Shared, closed};
 use crate::world::{Answer, Order, World};
 use perdura_engine::{Timestamp, Wake};
-use perdura_store::{CommitError, Failure, FailureKind, Lease};
+use perdura_store::{Failure, Lease};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -158,7 +158,7 @@ impl Decider {
         let moment = self.world.moment();
         let mut guard = self.shared.store();
         let store = guard.as_deref_mut().ok_or_else(closed)?;
-        let opening = Opening {
+        Opening {
             holder: self.options.holder.clone(),
             destinations: self.world.destinations(),
             moment,
@@ -168,16 +168,8 @@ impl Decider {
             performs: true,
             bounds: self.options.bounds,
             anchor,
-        };
-        let opened = Node::open(opening).map_err(|error| match error {
-            CommitError::Lost(failure) => failure,
-            CommitError::Fenced { .. } | CommitError::Busy => Failure {
-                what: "the shards cannot be taken".into(),
-                why: error.to_string(),
-                kind: FailureKind::Held,
-            },
-        })?;
-        Ok(Box::new(opened))
+        }
+        .open()
     }
 
     fn open_again(&mut self, live: Live, anchor: Option<Anchor>) -> Result<Box<(Node, Committer)>, Failure> {
@@ -202,7 +194,7 @@ impl Decider {
     /// A panic outside costs the call, whose answer is dropped and says so, not the node.
     fn perform(&self, deed: Deed) {
         let performed = catch_unwind(AssertUnwindSafe(|| match deed {
-            Deed::Perform { execution, call } => {
+            Deed::Perform { execution, call } | Deed::StandIn { execution, call } => {
                 let answer = Answer::new(execution, &call, self.events.clone());
                 self.world.perform(Order { call, answer });
             }
@@ -218,7 +210,7 @@ impl Decider {
     fn fetch(&self, fetch: Fetch) {
         let Fetch { ticket, kind } = fetch;
         match kind {
-            FetchKind::Items { reader, room } => {
+            FetchKind::Items { reader, room, .. } => {
                 let events = Mutex::new(self.events.clone());
                 // If nobody receives them, the node is gone, and the feed is closed with its run.
                 let send = move |message| {

@@ -83,6 +83,11 @@ impl Timers {
         read
     }
 
+    /// The first of all timers, however far ahead.
+    pub(crate) fn first(&self, reader: &mut dyn Reader) -> Result<Wake, Failure> {
+        Ok(Wake { steady: self.steady.first(reader)?, wall: self.wall.first(reader)? })
+    }
+
     /// Takes one whose time has come.
     pub(crate) fn pop_due(&mut self, moment: &Moment) -> Option<ExecutionId> {
         self.steady.pop_due(moment.steady).or_else(|| self.wall.pop_due(moment.now))
@@ -120,6 +125,15 @@ impl Line {
             }
         }
         Ok(())
+    }
+
+    fn first(&self, reader: &mut dyn Reader) -> Result<Option<Timestamp>, Failure> {
+        let mut first = self.near.first().map(|due| due.at);
+        for (shard, read) in &self.read {
+            let asleep = reader.due(*shard, self.clock, Some(*read), Timestamp(i64::MAX), 1)?;
+            first = first.into_iter().chain(asleep.first().map(|due| due.at)).min();
+        }
+        Ok(first)
     }
 
     fn pop_due(&mut self, now: Timestamp) -> Option<ExecutionId> {
@@ -195,6 +209,19 @@ mod tests {
             now = next;
         }
         assert_eq!(now, 5_000);
+    }
+
+    #[test]
+    fn the_first_of_all_is_found_however_far_ahead_it_sleeps() {
+        let store = asleep(&[(1, 90 * HORIZON_MS), (2, 70 * HORIZON_MS)]);
+        let mut reader = store.reader().unwrap();
+        let mut timers = Timers::new(&[Shard(0)]);
+        timers.read_ahead(&at(0), &mut *reader).unwrap();
+        let first = |timers: &Timers, reader: &mut dyn Reader| timers.first(reader).unwrap().steady;
+        assert_eq!(first(&timers, &mut *reader), Some(Timestamp(70 * HORIZON_MS)));
+        let sooner = Wake { steady: Some(Timestamp(5)), wall: None };
+        timers.replace(ExecutionId::from_random(3), Wake::default(), sooner);
+        assert_eq!(first(&timers, &mut *reader), Some(Timestamp(5)));
     }
 
     #[test]

@@ -51,7 +51,8 @@ pub struct Answer {
 }
 
 impl Answer {
-    pub(crate) fn new(execution: ExecutionId, call: &Call, to: Sender<Event>) -> Self {
+    /// To the driver that has the other end.
+    pub fn new(execution: ExecutionId, call: &Call, to: Sender<Event>) -> Self {
         Self { execution, by: call.by(), to: Some(to) }
     }
 

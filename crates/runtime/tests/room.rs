@@ -161,7 +161,7 @@ impl Scene {
 
     fn follow(&mut self, deed: Deed) {
         match deed {
-            Deed::Perform { execution, call } => {
+            Deed::Perform { execution, call } | Deed::StandIn { execution, call } => {
                 self.made += 1;
                 self.calls.insert(execution, call);
             }

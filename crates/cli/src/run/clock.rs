@@ -1,59 +1,64 @@
-//! The time of executions: that of the machine, or one that is moved on instead of waiting.
-//!
-//! It follows the monotonic clock from the moment of its making, so it never goes back, whatever happens to the
-//! wall clock meanwhile.
+//! The time of a run: that of the machine, or one that is moved on instead of waiting.
 
-use perdura_engine::Timestamp;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use perdura_engine::{Moment, Timestamp, Wake};
+use perdura_runtime::RealClock;
 
-/// A clock that may be moved on.
+/// Both clocks of the machine, which may be moved on together.
 #[derive(Debug)]
-pub(crate) struct Clock {
-    began: Instant,
-    began_at: Timestamp,
-    skipped: i64,
+pub(super) struct Clock {
+    real: RealClock,
+    /// Waiting is replaced by [`Clock::skip_to`].
     skips: bool,
+    /// How far ahead of the machine it began.
+    ahead_ms: i64,
+    skipped_ms: i64,
 }
 
 impl Clock {
-    /// From now. `skips`: waiting is replaced by [`Clock::skip_to`].
-    pub(crate) fn start(skips: bool) -> Self {
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let began_at = Timestamp(i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX));
-        Self { began: Instant::now(), began_at, skipped: 0, skips }
+    pub(super) fn new(skips: bool) -> Self {
+        Self { real: RealClock::default(), skips, ahead_ms: 0, skipped_ms: 0 }
     }
 
-    /// Now.
-    pub(crate) fn now(&self) -> Timestamp {
-        let passed = i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX);
-        self.began_at.after_ms(passed).after_ms(self.skipped)
-    }
-
-    /// Whether time may be skipped while nothing else is to be waited for.
-    pub(crate) fn skips(&self) -> bool {
+    pub(super) fn skips(&self) -> bool {
         self.skips
     }
 
-    /// How much was skipped, in milliseconds.
-    pub(crate) fn skipped_ms(&self) -> i64 {
-        self.skipped
+    /// From now on it is waited.
+    pub(super) fn stop_skipping(&mut self) {
+        self.skips = false;
     }
 
-    /// Moves on to a time; never back.
-    pub(crate) fn skip_to(&mut self, at: Timestamp) {
-        let ahead = at.0.saturating_sub(self.now().0).max(0);
-        self.skipped = self.skipped.saturating_add(ahead);
-    }
-
-    /// How long until a time; zero if it has come.
-    pub(crate) fn until(&self, at: Timestamp) -> Duration {
-        // Half a millisecond more: a wait that ends too early would only begin again.
-        let ms = at.0.saturating_sub(self.now().0);
-        if ms <= 0 {
-            Duration::ZERO
-        } else {
-            Duration::from_millis(ms.unsigned_abs()) + Duration::from_micros(500)
+    /// Where time was skipped before, a clock that skips goes on from there: what was recorded last stays in the past.
+    pub(super) fn begin_after(&mut self, newest: Option<Timestamp>) {
+        if self.skips {
+            self.ahead_ms += self.until(Wake { steady: newest, wall: None }).unwrap_or(0);
         }
+    }
+
+    pub(super) fn moment(&self) -> Moment {
+        let moment = self.real.moment();
+        let ahead_ms = self.ahead_ms.saturating_add(self.skipped_ms);
+        let [now, steady] = [moment.now, moment.steady].map(|at| at.after_ms(ahead_ms));
+        Moment { now, steady, ..moment }
+    }
+
+    pub(super) fn skipped_ms(&self) -> i64 {
+        self.skipped_ms
+    }
+
+    /// How many milliseconds until one of the clocks comes to its time; 0 if it has. `None`: neither has one.
+    pub(super) fn until(&self, wake: Wake) -> Option<i64> {
+        let moment = self.moment();
+        let steady = wake.steady.map(|at| at.0.saturating_sub(moment.steady.0));
+        let wall = wake.wall.map(|at| at.0.saturating_sub(moment.now.0));
+        Some(steady.into_iter().chain(wall).min()?.max(0))
+    }
+
+    /// Moves on to the first of these times; never back. Whether there is one.
+    pub(super) fn skip_to(&mut self, wake: Wake) -> bool {
+        let ahead = self.until(wake);
+        self.skipped_ms = self.skipped_ms.saturating_add(ahead.unwrap_or(0));
+        ahead.is_some()
     }
 }
 
@@ -63,16 +68,19 @@ mod tests {
 
     #[test]
     fn a_skipped_clock_moves_on_and_never_back() {
-        let mut clock = Clock::start(true);
-        let before = clock.now();
-        let later = before.after_seconds(45 * 86_400);
-        assert!(clock.until(later) > Duration::from_hours(44 * 24));
-        clock.skip_to(later);
-        assert!(clock.now() >= later);
-        assert_eq!(clock.until(later), Duration::ZERO);
-        clock.skip_to(before);
-        assert!(clock.now() >= later);
-        clock.skip_to(Timestamp(i64::MAX));
-        assert_eq!(clock.now(), Timestamp(i64::MAX));
+        let mut clock = Clock::new(true);
+        clock.begin_after(Some(clock.moment().steady.after_seconds(86_400)));
+        let before = clock.moment();
+        assert_eq!(clock.skipped_ms(), 0);
+        let later = before.steady.after_seconds(45 * 86_400);
+        let wake = |at| Wake { steady: Some(at), wall: None };
+        assert!(clock.until(wake(later)) > Some(44 * 86_400_000));
+        assert!(clock.skip_to(wake(later)));
+        assert!(clock.moment().steady >= later && clock.moment().now > before.now.after_seconds(44 * 86_400));
+        assert_eq!(clock.until(wake(later)), Some(0));
+        assert!(clock.skip_to(wake(before.steady)) && clock.moment().steady >= later);
+        assert!(!clock.skip_to(Wake::default()));
+        clock.skip_to(wake(Timestamp(i64::MAX)));
+        assert_eq!(clock.moment().steady, Timestamp(i64::MAX));
     }
 }

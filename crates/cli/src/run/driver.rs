@@ -1,248 +1,283 @@
-//! The loop: one input after the other is decided, committed to memory, and its effects are performed.
+//! The loop of one run: the engine that serves, on one thread, over a store in memory or on disk.
 //!
-//! Everything that happens comes in by one queue: what is ready, timers that are due, and messages from the
-//! runtime on which calls are made. Nothing else touches an execution. When there is nothing to decide, the loop
-//! waits for the next of them, or moves its clock on where time is to be skipped.
+//! It gives the [`Core`] what happened, does what is next, and tells of every Turn that is on record. When there is
+//! nothing to do it waits for the next thing that happens, or moves its clock on where time is to be skipped.
 
-mod calls;
-mod spread;
-
+use super::Ending;
 use super::clock::Clock;
-use super::mock::Mocks;
 use super::outside::Outside;
-use super::progress::Progress;
-use anyhow::{Context, Result, bail};
-use perdura_engine::asl::json::Payload;
-use perdura_engine::{
-    By, Effect, Execution, Fault, Input, Moment, Outcome, Status, StrandId, Timestamp, decide,
+use super::telling::Telling;
+use anyhow::{Context, Result, anyhow, bail};
+use perdura_asl::machine::Machine;
+use perdura_engine::{ExecutionId, Fault, Input, Status};
+use perdura_runtime::{
+    Anchor, Bounds, Committed, Committer, Core, Deed, Event, InputError, Live, Message, Next, Node, Opener,
+    Opening, Reply, Start, StartError,
 };
-use spread::{ChildOf, Spread};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Instant;
+use perdura_server::Refusal;
+use perdura_server::fold::fold;
+use perdura_store::{
+    Claim, Failure, Filter, MachineId, MachineRecord, NewMachine, Reader, Store, Summary, complete_list,
+};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
+use tokio::sync::watch;
 
-/// Which execution of this process: the one that was asked for, or a child in a Distributed Map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ExecutionNo(pub(crate) u32);
+/// For how long the Shards are taken at a time.
+const LEASE_FOR_MS: i64 = 60_000;
+/// Why nothing can be read or written.
+const CLOSED: &str = "the store is closed";
+/// How many executions that run are looked at.
+const OTHERS_AT_ONCE: u32 = 1_000;
+/// How long nobody looks at the picture and at signals.
+const EVERY: Duration = Duration::from_millis(100);
 
-impl ExecutionNo {
-    /// The one that was asked for.
-    pub(crate) const TOP: Self = Self(0);
+/// A node, its store, and what it has under way.
+pub(super) struct Driver {
+    core: Core,
+    /// `None` while it cannot be opened.
+    store: Option<(Box<dyn Store>, Box<dyn Reader>)>,
+    opener: Opener,
+    inbox: Receiver<Event>,
+    outside: Outside,
+    clock: Clock,
+    telling: Telling,
+    /// What was asked for before it was known which execution is meant.
+    left: Vec<Deed>,
 }
 
-/// What other threads tell the loop.
-#[derive(Debug)]
-pub(crate) enum Message {
-    /// A call ended.
-    Ended { number: u64, outcome: Outcome },
-    /// Somebody wants it all to stop.
-    Interrupted,
-}
-
-/// How an execution ended.
-#[derive(Debug)]
-pub(crate) struct Ending {
-    pub(crate) status: Status,
-    pub(crate) output: Option<Payload>,
-    pub(crate) fault: Fault,
-    /// From its start to its end, by its own clock.
-    pub(crate) took_ms: i64,
-    /// How much of that was skipped.
-    pub(crate) skipped_ms: i64,
-}
-
-/// An execution and all that it has under way.
-pub(crate) struct Driver {
-    pub(crate) clock: Clock,
-    pub(crate) inbox: Receiver<Message>,
-    pub(crate) outside: Outside,
-    pub(crate) mocks: Mocks,
-    pub(crate) progress: Progress,
-    /// Where functions are configured, for a sentence.
-    config_file: String,
-    executions: BTreeMap<ExecutionNo, Running>,
-    map_runs: BTreeMap<(ExecutionNo, StrandId), Spread>,
-    next: ExecutionNo,
-    ready: VecDeque<(ExecutionNo, Input)>,
-    timers: BTreeSet<(Timestamp, ExecutionNo)>,
-}
-
-struct Running {
-    execution: Execution,
-    timer: Option<Timestamp>,
-    child_of: Option<ChildOf>,
+/// What a run comes to.
+pub(super) enum Ended {
+    Yes(Ending),
+    /// It was interrupted, and is gone on with by the next process.
+    Left,
 }
 
 impl Driver {
-    pub(crate) fn new(
+    /// Opens the store and rebuilds what is there.
+    pub(super) fn open(
+        opener: Opener,
+        (outside, inbox): (Outside, Receiver<Event>),
         clock: Clock,
-        inbox: Receiver<Message>,
-        outside: Outside,
-        mocks: Mocks,
-        progress: Progress,
-        config_file: String,
-    ) -> Self {
-        Self {
-            clock,
-            inbox,
-            outside,
-            mocks,
-            progress,
-            config_file,
-            executions: BTreeMap::new(),
-            map_runs: BTreeMap::new(),
-            next: ExecutionNo::TOP,
-            ready: VecDeque::new(),
-            timers: BTreeSet::new(),
+        telling: Telling,
+    ) -> Result<Self> {
+        let core = Core::new(LEASE_FOR_MS, Live::default());
+        let (store, left) = (None, Vec::new());
+        let mut driver = Self { core, store, opener, inbox, outside, clock, telling, left };
+        let opened = driver.open_store(Live::default(), None).map_err(Refusal::from)?;
+        driver.core.take(Event::Opened(Ok(opened)), &driver.clock.moment());
+        Ok(driver)
+    }
+
+    fn open_store(&mut self, live: Live, anchor: Option<Anchor>) -> Result<Box<(Node, Committer)>, Failure> {
+        self.store = None;
+        let store = (self.opener)()?;
+        let reader = store.reader()?;
+        let (store, _) = self.store.insert((store, reader));
+        let holder: Arc<str> = "local".into();
+        if anchor.is_none() {
+            let now = self.clock.moment().now;
+            let (holder, expires_at) = (holder.clone(), now.after_ms(LEASE_FOR_MS));
+            // Whoever cannot take the Shards learns why when it is opened.
+            let lease = store.acquire(&Claim { holder, most: u16::MAX, now, expires_at }).ok();
+            self.clock.begin_after(lease.and_then(|lease| lease.steady_at()));
         }
-    }
-
-    /// Runs an execution to its end.
-    pub(crate) fn run(mut self, execution: Execution) -> Result<Ending> {
-        let top = self.begin(execution, None);
-        loop {
-            while let Ok(message) = self.inbox.try_recv() {
-                self.take(message);
-            }
-            self.ring();
-            self.progress.draw_if_due(self.clock.now());
-            match self.ready.pop_front() {
-                Some((number, input)) => self.turn(number, &input)?,
-                None => self.wait()?,
-            }
-            let execution = &self.executions[&top].execution;
-            if execution.is_ended() {
-                self.outside.end_all();
-                self.progress.finish(self.clock.now());
-                let ended_at = execution.ended_at().unwrap_or(execution.started_at());
-                return Ok(Ending {
-                    status: execution.status(),
-                    output: execution.output().cloned(),
-                    fault: execution.fault().clone(),
-                    took_ms: ended_at.0.saturating_sub(execution.started_at().0),
-                    skipped_ms: self.clock.skipped_ms(),
-                });
-            }
-        }
-    }
-
-    fn begin(&mut self, execution: Execution, child_of: Option<ChildOf>) -> ExecutionNo {
-        let number = self.next;
-        self.next = ExecutionNo(number.0 + 1);
-        let execution = execution.with_destinations(self.outside.destinations());
-        self.executions.insert(number, Running { execution, timer: None, child_of });
-        self.ready.push_back((number, Input::Start));
-        number
-    }
-
-    /// One Turn. There is nothing to commit to but memory.
-    fn turn(&mut self, number: ExecutionNo, input: &Input) -> Result<()> {
-        // What a stopped child had still under way reaches nobody.
-        let Some(running) = self.executions.get_mut(&number) else { return Ok(()) };
-        let moment = Moment::at(self.clock.now(), entropy()?);
-        let decision = decide(&running.execution, input, &moment);
-        self.progress.tell(number, &decision.turn, moment.now);
-        for effect in running.execution.commit(decision) {
-            self.perform(number, effect);
-        }
-        Ok(())
-    }
-
-    fn perform(&mut self, number: ExecutionNo, effect: Effect) {
-        match effect {
-            Effect::CallTask(call) | Effect::AwaitTask(call) => self.call(number, call),
-            Effect::CancelTask { strand, key, .. } => self.outside.cancel(number, strand, &key),
-            Effect::SetTimer { wake } => self.set_timer(number, wake.earliest()),
-            Effect::StartMapRun(order) => self.start_map_run(number, *order),
-            Effect::StopMapRun { strand, .. } => self.drop_map_run(number, strand),
-            Effect::Continue => self.ready.push_back((number, Input::Continue)),
-            Effect::Publish { status } => match status {
-                Status::Created | Status::Running => {}
-                Status::Succeeded | Status::Failed | Status::Aborted | Status::TimedOut => {
-                    self.child_ended(number);
-                }
-            },
-        }
-    }
-
-    fn set_timer(&mut self, number: ExecutionNo, at: Option<Timestamp>) {
-        let Some(running) = self.executions.get_mut(&number) else { return };
-        if let Some(before) = std::mem::replace(&mut running.timer, at) {
-            self.timers.remove(&(before, number));
-        }
-        self.timers.extend(at.map(|at| (at, number)));
-    }
-
-    /// Whatever has waited long enough.
-    fn ring(&mut self) {
-        let now = self.clock.now();
-        while let Some((at, number)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
-            self.timers.remove(&(at, number));
-            if let Some(running) = self.executions.get_mut(&number) {
-                running.timer = None;
-                self.ready.push_back((number, Input::Timer));
-            }
-        }
-    }
-
-    fn settle(&mut self, (number, by, outcome): (ExecutionNo, By, Outcome)) {
-        self.ready.push_back((number, Input::TaskOutcome { by, outcome }));
-    }
-
-    fn take(&mut self, message: Message) {
-        match message {
-            Message::Ended { number, outcome } => {
-                if let Some(settled) = self.outside.ended(number, outcome) {
-                    self.settle(settled);
-                }
-            }
-            Message::Interrupted => {
-                let fault = Fault { error: None, cause: Some("stopped by an interrupt".into()) };
-                let stop = (ExecutionNo::TOP, Input::Stop { fault });
-                // What has not begun cannot be stopped: its start goes first.
-                match self.executions[&ExecutionNo::TOP].execution.status() {
-                    Status::Created => self.ready.push_back(stop),
-                    _ => self.ready.push_front(stop),
-                }
-            }
-        }
-    }
-
-    /// Until something happens.
-    fn wait(&mut self) -> Result<()> {
-        let timer = self.timers.first().map(|(at, _)| *at);
-        if self.outside.are_idle() {
-            match timer {
-                Some(at) if self.clock.skips() => {
-                    self.clock.skip_to(at);
-                    return Ok(());
-                }
-                Some(_) => {}
-                None => bail!("the execution waits for what can never come; this is a mistake in perdura"),
-            }
-        }
-        let now = Instant::now();
-        let until = [
-            timer.map(|at| self.clock.until(at)),
-            self.progress.next_draw().map(|at| at.saturating_duration_since(now)),
-        ];
-        self.progress.draw(self.clock.now());
-        let message = match until.into_iter().flatten().min() {
-            Some(most) => self.inbox.recv_timeout(most),
-            None => self.inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        let moment = self.clock.moment();
+        let opening = Opening {
+            holder,
+            destinations: self.outside.destinations(),
+            moment,
+            expires_at: moment.now.after_ms(LEASE_FOR_MS),
+            store: &mut **store,
+            live,
+            performs: true,
+            bounds: Bounds::default(),
+            anchor,
         };
-        match message {
-            Ok(message) => self.take(message),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => bail!("nobody is left to report how a call ended"),
+        let mut opened = opening.open()?;
+        opened.1.keep_turns();
+        Ok(opened)
+    }
+
+    fn store(&mut self) -> Result<&mut dyn Store> {
+        Ok(&mut *self.store.as_mut().context(CLOSED)?.0)
+    }
+
+    /// Keeps a definition.
+    pub(super) fn deploy(&mut self, new: NewMachine, machine: Arc<Machine>) -> Result<MachineRecord> {
+        let moment = self.clock.moment();
+        let record = self.store()?.deploy(&NewMachine { at: moment.now, ..new }).map_err(Refusal::from)?;
+        let deployed = Message::Deployed { record: record.clone(), machine };
+        self.core.take(Event::Message(deployed), &moment);
+        Ok(record)
+    }
+
+    /// Whether others run here than the execution of this name, and what it has started.
+    pub(super) fn has_others(&mut self, machine: MachineId, name: Option<&Arc<str>>) -> Result<bool> {
+        let (_, reader) = self.store.as_mut().context(CLOSED)?;
+        let filter = Filter { status: Some(Status::Running), ..Filter::default() };
+        let running = complete_list(&mut **reader, &filter, None, OTHERS_AT_ONCE).map_err(Refusal::from)?;
+        let is_own = |one: &&Summary| name.is_some() && (one.machine, one.name.as_ref()) == (machine, name);
+        let own = running.iter().find(is_own).map(|own| own.execution);
+        Ok(running
+            .iter()
+            .any(|one| own.is_none_or(|own| !self.outside.is_of(own, one.execution, &mut **reader))))
+    }
+
+    /// Starts it, or finds the one that has its name and its input, and runs it to its end. Interrupted, one that is kept
+    /// is left where it is, and another one is stopped.
+    pub(super) fn run(
+        &mut self,
+        start: Start,
+        signals: &watch::Receiver<bool>,
+    ) -> Result<(ExecutionId, Ended)> {
+        let (sender, ended) = mpsc::channel();
+        let ending = Some(Reply::new(move |ending| drop(sender.send(ending))));
+        let id = self.begin(start, ending)?;
+        let (_, reader) = self.store.as_mut().context(CLOSED)?;
+        self.telling.begin(id, &mut **reader, &self.clock.moment())?;
+        for deed in std::mem::take(&mut self.left) {
+            self.perform(deed)?;
+        }
+        let mut is_stopping = false;
+        let told = loop {
+            if let Ok(told) = ended.try_recv() {
+                break told;
+            }
+            if *signals.borrow() && !is_stopping {
+                if self.outside.keeps() {
+                    return Ok((id, Ended::Left));
+                }
+                is_stopping = true;
+                let fault = Fault { error: None, cause: Some("stopped by an interrupt".into()) };
+                self.outside.give(id, Input::Stop { fault });
+            }
+            self.go_on()?;
+        };
+        let ended = told.map_err(Refusal::from).context("the execution cannot go on")?;
+        let ending = Ending {
+            status: ended.status,
+            output: ended.output,
+            fault: ended.fault,
+            took_ms: ended.ended_at.0.saturating_sub(ended.started_at.0),
+            skipped_ms: self.clock.skipped_ms(),
+        };
+        Ok((id, Ended::Yes(ending)))
+    }
+
+    fn begin(
+        &mut self,
+        start: Start,
+        ending: Option<Reply<Result<perdura_runtime::Ending, InputError>>>,
+    ) -> Result<ExecutionId> {
+        let (name, input) = (start.name.clone(), start.input.clone());
+        let (sender, started) = mpsc::channel();
+        let reply = Reply::new(move |started| drop(sender.send(started)));
+        let message = Message::Start { start: Box::new(start), reply, ending };
+        self.core.take(Event::Message(message), &self.clock.moment());
+        let started = loop {
+            match started.try_recv() {
+                Ok(started) => break started,
+                Err(mpsc::TryRecvError::Empty) => self.go_on()?,
+                Err(mpsc::TryRecvError::Disconnected) => bail!("nothing came of it"),
+            }
+        };
+        let id = match started {
+            Ok(started) => return Ok(started.execution),
+            Err(StartError::Exists(id)) => id,
+            Err(error) => return Err(Refusal::from(error).into()),
+        };
+        let (_, reader) = self.store.as_mut().context(CLOSED)?;
+        let found = fold(&mut **reader, id)?;
+        if found.is_some_and(|found| found.execution.identity().input.text() == input.text()) {
+            return Ok(id);
+        }
+        let name = name.as_deref().unwrap_or_default();
+        Err(anyhow!(
+            "an execution named {name} has another input: choose another --name, or see `perdura show {id}`"
+        ))
+    }
+
+    /// Takes in what happened, and does what is next.
+    fn go_on(&mut self) -> Result<()> {
+        while let Ok(event) = self.inbox.try_recv() {
+            self.core.take(event, &self.clock.moment());
+        }
+        let clock = &self.clock;
+        let event = match self.core.next(&mut || clock.moment()) {
+            Next::Do(deed) => return self.perform(deed),
+            Next::Commit(prepared) => {
+                let mut committed = prepared.write(self.store()?);
+                let turned = committed.as_mut().map(Committed::turned).unwrap_or_default();
+                let moment = self.clock.moment();
+                self.core.take(Event::Committed(committed), &moment);
+                for turned in &turned {
+                    self.telling.take(turned, &moment);
+                    self.outside.seen(turned);
+                }
+                self.telling.draw_if_due(&moment);
+                return Ok(());
+            }
+            Next::See(chore) => Event::Done(chore.see_to(self.store()?)),
+            Next::Open(live, anchor) => Event::Opened(self.open_store(live, anchor)),
+            Next::Sleep(wake) => {
+                let idle = if self.clock.skips() { self.core.idles_until() } else { None };
+                if !idle.is_some_and(|until| self.clock.skip_to(until)) {
+                    self.telling.draw(&self.clock.moment());
+                    let most =
+                        self.clock.until(wake).map_or(EVERY, |ms| Duration::from_millis(ms.unsigned_abs()));
+                    if let Ok(event) = self.inbox.recv_timeout(most.min(EVERY)) {
+                        self.core.take(event, &self.clock.moment());
+                    }
+                }
+                return Ok(());
+            }
+            Next::Closed(lease) => {
+                let (mut store, _) = self.store.take().context(CLOSED)?;
+                // Shards that are not given back can be had by the next one all the same.
+                let _ = lease.map(|lease| store.release(&lease));
+                return Ok(());
+            }
+        };
+        self.core.take(event, &self.clock.moment());
+        Ok(())
+    }
+
+    fn perform(&mut self, deed: Deed) -> Result<()> {
+        let Some(top) = self.telling.top() else {
+            self.left.push(deed);
+            return Ok(());
+        };
+        let (store, reader) = self.store.as_mut().context(CLOSED)?;
+        match deed {
+            // What others have under way in this data stays as it is on record: this process may not know how to do it.
+            Deed::Perform { execution, .. } | Deed::StandIn { execution, .. }
+                if !self.outside.is_of(top, execution, &mut **reader) => {}
+            Deed::Perform { execution, call } => {
+                if let Some(hint) = self.outside.call(execution, call) {
+                    self.telling.hint(&hint);
+                }
+            }
+            Deed::StandIn { execution, call } => self.outside.stand_in(execution, &call),
+            Deed::Cancel { execution, strand, key } => self.outside.cancel(execution, strand, &key),
+            Deed::Fetch(fetch) => self.outside.fetch(fetch, store.reader()),
+            Deed::Publish { .. } => {}
         }
         Ok(())
     }
-}
 
-/// 128 unguessable bits.
-pub(crate) fn entropy() -> Result<u128> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).context("this system gives no random numbers")?;
-    Ok(u128::from_ne_bytes(bytes))
+    /// Nothing more is told, and all calls end. What is kept is left as it is, with what came of them so far.
+    pub(super) fn close(mut self) -> Result<()> {
+        self.telling.finish(&self.clock.moment());
+        self.outside.end_all();
+        self.clock.stop_skipping();
+        if self.outside.keeps() {
+            self.core.take(Event::Close { grace_ms: 0 }, &self.clock.moment());
+            while self.store.is_some() {
+                self.go_on()?;
+            }
+        }
+        Ok(())
+    }
 }

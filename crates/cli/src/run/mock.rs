@@ -57,6 +57,11 @@ impl Mocks {
         read(&source, &For { machine, machine_name, case }).context("the mock file is wrong")
     }
 
+    /// The states that are mocked.
+    pub(crate) fn states(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.0.keys()
+    }
+
     /// The answer to the next call of a state; `None` if it is not mocked.
     pub(crate) fn answer(&mut self, state: &str) -> Option<Answer> {
         self.0.get_mut(state).map(Sequence::next)
@@ -143,37 +148,48 @@ impl Page<'_> {
             .ok_or_else(|| self.wrong(node.span, format!("{what} is a string, not {}", node.described())))
     }
 
-    /// A name that no Task state has is refused, so that a typing mistake does not pass for a mock.
-    fn task(self, machine: &Machine, name: &str, span: Span) -> Result<()> {
-        let is_task = |name: &str| {
-            machine
-                .states()
-                .find(|(_, state)| &*state.name == name)
-                .map(|(_, state)| matches!(state.kind, Kind::Task(_)))
+    /// A state that can be mocked. A name that none has is refused, so that a typing mistake does not pass for a mock.
+    fn mockable(self, machine: &Machine, name: &Arc<str>, span: Span) -> Result<Mocked> {
+        let wrong = |message| Err(self.wrong(span, message));
+        let Some((_, state)) = machine.states().find(|(_, state)| state.name == *name) else {
+            let tasks = machine.states().filter(|(_, state)| matches!(state.kind, Kind::Task(_)));
+            let names: Vec<String> = tasks.take(10).map(|(_, state)| format!("{:?}", state.name)).collect();
+            let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            return wrong(format!("the machine has no state {name:?}; its Task states are: {known}"));
         };
-        match is_task(name) {
-            Some(true) => Ok(()),
-            Some(false) => {
-                Err(self.wrong(span, format!("{name:?} is no Task state, and only those are mocked")))
+        match &state.kind {
+            Kind::Task(_) => Ok(Mocked { name: name.clone(), span, is_reader: false }),
+            Kind::Map(map) if map.reader.is_some() => {
+                Ok(Mocked { name: name.clone(), span, is_reader: true })
             }
-            None => {
-                let tasks = machine.states().filter(|(_, state)| matches!(state.kind, Kind::Task(_)));
-                let names: Vec<String> =
-                    tasks.take(10).map(|(_, state)| format!("{:?}", state.name)).collect();
-                let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-                Err(self
-                    .wrong(span, format!("the machine has no state {name:?}; its Task states are: {known}")))
-            }
+            _ => wrong(format!("{name:?} is no Task state and reads no items, and only those are mocked")),
         }
+    }
+
+    /// Puts a state's answers in; twice is a mistake.
+    fn put(self, mocks: &mut Mocks, state: Mocked, answers: Vec<(u64, Answer)>) -> Result<()> {
+        let Mocked { name, span, is_reader } = state;
+        let is_list = |answer: &Answer| match answer {
+            Answer::Result(items) => items.value().as_array().is_some(),
+            Answer::Error(_) => true,
+        };
+        if is_reader && !answers.iter().all(|(_, answer)| is_list(answer)) {
+            return Err(self.wrong(span, format!("the items of {name:?} are a list")));
+        }
+        if mocks.0.contains_key(&name) {
+            return Err(anyhow!("the state {name:?} is there twice"));
+        }
+        mocks.0.insert(name, Sequence { answers, calls: 0 });
+        Ok(())
     }
 }
 
-/// Puts a state's answers in; twice is a mistake.
-fn put(mocks: &mut Mocks, state: &Arc<str>, answers: Vec<(u64, Answer)>) -> Result<()> {
-    match mocks.0.insert(state.clone(), Sequence { answers, calls: 0 }) {
-        None => Ok(()),
-        Some(_) => Err(anyhow!("the state {state:?} is there twice")),
-    }
+/// A state of the machine, as a mock file names it.
+struct Mocked {
+    name: Arc<str>,
+    span: Span,
+    /// It is a Map whose items are mocked.
+    is_reader: bool,
 }
 
 #[cfg(test)]

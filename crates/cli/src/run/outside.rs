@@ -1,148 +1,243 @@
-//! Calls that leave this process: each is made on a runtime beside the loop, and what comes of it is told to the loop.
+//! What leaves a run: calls that are made, those that a mock answers, and those of others in the same data, which are
+//! left alone.
 
-use super::driver::{ExecutionNo, Message};
-use anyhow::{Context, Result};
+use super::mock::{self, Mocks};
+use perdura_engine::asl::error::RUNTIME;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::{Pattern, Resource, Target};
 use perdura_engine::{
-    By, Call, Certainty, Destinations, EffectKey, ExecutionId, Fault, Outcome, Policy, StrandId,
+    Call, Destinations, EffectKey, ExecutionId, Fault, Identity, Input, Outcome, Policy, StrandId,
 };
-use perdura_runtime::Performer;
-use perdura_tasks::connection::Connections;
-use perdura_tasks::{Settings, Tasks};
+use perdura_runtime::{
+    Answer, Event, Fed, Fetch, FetchKind, Fetched, Message, Order, Performer, ReadOrder, Reply, Source,
+    Turned,
+};
+use perdura_store::record::TurnBody;
+use perdura_store::{Failure, FailureKind, Reader};
+use perdura_tasks::Tasks;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
-use std::time::Duration;
-use tokio::runtime::Runtime;
-use tokio::task::AbortHandle;
+use std::sync::mpsc::{self, Receiver, Sender};
 
-/// How long is waited for calls that were ended with the execution.
-const REST: Duration = Duration::from_millis(500);
+/// Everything outside of the node.
+pub(super) struct Outside {
+    called: Arc<Called>,
+    mocks: Mocks,
+    events: Sender<Event>,
+    /// Where functions are configured, for a sentence.
+    config_file: String,
+    /// Executions of which it is known whether they belong to the one that is meant.
+    family: BTreeMap<ExecutionId, bool>,
+}
 
-/// All calls under way.
-pub(crate) struct Outside {
+/// Those who are called.
+struct Called {
     tasks: Tasks,
-    /// There until all of it ends.
-    tokio: Option<Runtime>,
-    inbox: Sender<Message>,
-    last: u64,
-    running: BTreeMap<u64, Running>,
+    /// The machine that is mocked, and its states that are.
+    machine: String,
+    mocked: BTreeSet<Arc<str>>,
+    /// Everything is kept, so that somebody can answer later.
+    keeps: bool,
 }
 
-struct Running {
-    execution: ExecutionNo,
-    call: By,
-    task: AbortHandle,
-}
-
-/// Tells the loop how a call ended, also if the call was a mistake of ours that panicked.
-struct Report {
-    number: u64,
-    inbox: Sender<Message>,
-    outcome: Outcome,
-}
-
-impl Report {
-    fn tell(mut self, outcome: Outcome) {
-        self.outcome = outcome;
+impl Called {
+    /// Whether this state of this machine is mocked, also in the children of its Map Runs.
+    fn mocks(&self, machine: &str, key: &EffectKey) -> bool {
+        machine.split('/').next() == Some(&self.machine) && self.mocked.contains(&*key.state())
     }
 }
 
-impl Drop for Report {
-    fn drop(&mut self) {
-        let outcome = self.outcome.clone();
-        // The execution may have ended meanwhile, and nobody listens.
-        let _ = self.inbox.send(Message::Ended { number: self.number, outcome });
-    }
-}
-
-/// Which errors are refusals. What else a destination says is left out: in a run that keeps nothing, nobody could ever say
-/// what became of a step that is held.
-struct Refusals(Tasks);
-
-impl Destinations for Refusals {
+impl Destinations for Called {
+    /// Where nothing is kept, nobody could ever say what became of a step that is held.
     fn policy(&self, resource: &Resource, input: &Payload) -> Policy {
-        Policy { refused: self.0.policy(resource, input).refused, ..Policy::default() }
+        let policy = self.tasks.policy(resource, input);
+        if self.keeps { policy } else { Policy { refused: policy.refused, ..Policy::default() } }
+    }
+
+    /// No worker and no holder of a token finds a process that keeps nothing.
+    fn stands_in(&self, identity: &Identity, call: &Call) -> bool {
+        let is_out_of_reach = match call.resource.target {
+            Target::Activity { .. } | Target::Service { pattern: Pattern::Callback, .. } => !self.keeps,
+            Target::Function { .. } | Target::Service { .. } | Target::Step { .. } => false,
+        };
+        is_out_of_reach || self.mocks(&identity.machine_name, &call.key)
     }
 }
 
 impl Outside {
-    /// Under these settings; how calls end is sent to `inbox`.
-    pub(crate) fn new(settings: Settings, inbox: Sender<Message>) -> Result<Self> {
-        let tokio = crate::serve::threads()?;
-        let tasks = Tasks::new(settings, Arc::<Connections>::default(), tokio.handle().clone())
-            .context("cannot prepare calls over TLS")?;
-        Ok(Self { tasks, tokio: Some(tokio), inbox, last: 0, running: BTreeMap::new() })
+    /// With mocks for the states of this machine. What happens comes by the receiver.
+    pub(super) fn new(
+        tasks: Tasks,
+        machine: &str,
+        mocks: Mocks,
+        (keeps, config_file): (bool, String),
+    ) -> (Self, Receiver<Event>) {
+        let (events, inbox) = mpsc::channel();
+        let mocked = mocks.states().cloned().collect();
+        let called = Arc::new(Called { tasks, machine: machine.to_owned(), mocked, keeps });
+        (Self { called, mocks, events, config_file, family: BTreeMap::new() }, inbox)
     }
 
-    /// What holds at those who are called from here.
-    pub(crate) fn destinations(&self) -> Arc<dyn Destinations> {
-        Arc::new(Refusals(self.tasks.clone()))
+    pub(super) fn destinations(&self) -> Arc<dyn Destinations> {
+        self.called.clone()
     }
 
-    /// Whether it can be called from here. Nobody can return a token to a process that has no door.
-    pub(crate) fn performs(&self, resource: &Resource) -> bool {
-        let waits = matches!(resource.target, Target::Service { pattern: Pattern::Callback, .. });
-        self.tasks.performs(resource) && !waits
+    pub(super) fn keeps(&self) -> bool {
+        self.called.keeps
     }
 
-    /// The function that a call means, if nobody has configured it.
-    pub(crate) fn missing_function(&self, call: &Call) -> Option<String> {
-        self.tasks.missing_function(call)
-    }
-
-    /// Whether nothing is under way.
-    pub(crate) fn are_idle(&self) -> bool {
-        self.running.is_empty()
-    }
-
-    /// Makes a call.
-    pub(crate) fn call(&mut self, execution: ExecutionNo, id: ExecutionId, call: Call) {
-        let Some(tokio) = &self.tokio else { return };
-        self.last += 1;
-        let (tasks, by) = (self.tasks.clone(), call.by());
-        let unknown = Outcome::Failed {
-            fault: Fault::new("States.TaskFailed", "The call ended without an answer."),
-            certainty: Certainty::Ambiguous,
+    /// Whether an execution is the one that is meant or a child of it, of whichever degree.
+    pub(super) fn is_of(&mut self, top: ExecutionId, id: ExecutionId, reader: &mut dyn Reader) -> bool {
+        let (mut line, mut ancestor) = (Vec::new(), id);
+        let is_ours = loop {
+            if ancestor == top || !self.called.keeps {
+                break true;
+            }
+            if let Some(known) = self.family.get(&ancestor) {
+                break *known;
+            }
+            line.push(ancestor);
+            match parent_of(reader, ancestor) {
+                Ok(Some(parent)) => ancestor = parent,
+                Ok(None) => break false,
+                Err(error) => {
+                    tracing::error!(execution = %id, %error, "whose child it is cannot be read");
+                    return false;
+                }
+            }
         };
-        let report = Report { number: self.last, inbox: self.inbox.clone(), outcome: unknown };
-        let task = tokio.spawn(async move {
-            report.tell(tasks.outcome(id, &call).await);
+        self.family.extend(line.into_iter().map(|id| (id, is_ours)));
+        is_ours
+    }
+
+    /// A Turn is on record.
+    pub(super) fn seen(&mut self, turned: &Turned) {
+        if turned.has_ended {
+            self.family.remove(&turned.execution);
+        }
+    }
+
+    /// Makes a call. What a person should know of it.
+    pub(super) fn call(&self, execution: ExecutionId, call: Call) -> Option<String> {
+        let Called { tasks, .. } = &*self.called;
+        if !tasks.performs(&call.resource) {
+            self.answer(execution, &call, unreachable_here(&call));
+            return None;
+        }
+        let hint = tasks.missing_function(&call).map(|name| {
+            let state = call.key.state();
+            format!(
+                "{state} calls the function {name}, which is not configured: add [functions.{name}] to {}, or \
+                 an answer for {state} to a mock file",
+                self.config_file
+            )
         });
-        self.running.insert(self.last, Running { execution, call: by, task: task.abort_handle() });
+        let answer = Answer::new(execution, &call, self.events.clone());
+        tasks.perform(Order { call, answer });
+        hint
     }
 
-    /// A call ended. `None`: nobody waits for it any more.
-    pub(crate) fn ended(&mut self, number: u64, outcome: Outcome) -> Option<(ExecutionNo, By, Outcome)> {
-        let Running { execution, call, .. } = self.running.remove(&number)?;
-        Some((execution, call, outcome))
+    /// Answers for those who are called. A job or a callback is handed over first, and a worker takes its task first; the
+    /// end comes after.
+    pub(super) fn stand_in(&mut self, execution: ExecutionId, call: &Call) {
+        let Some(answer) = self.mocks.answer(&call.key.state()) else {
+            return self.answer(execution, call, unreachable_here(call));
+        };
+        match call.resource.target {
+            Target::Service { pattern: Pattern::Sync | Pattern::Callback, .. } => {
+                self.answer(execution, call, Outcome::Submitted { output: Payload::default() });
+            }
+            Target::Activity { .. } => {
+                self.give(execution, Input::TaskStarted { by: call.by(), worker: Some("mock".into()) });
+            }
+            Target::Function { .. } | Target::Service { .. } | Target::Step { .. } => {}
+        }
+        self.answer(execution, call, answer.outcome());
     }
 
-    /// Nobody waits for this call any more.
-    pub(crate) fn cancel(&mut self, execution: ExecutionNo, strand: StrandId, key: &EffectKey) {
-        let is_of =
-            |by: &By| matches!(by, By::Key { strand: of, key: under, .. } if (*of, under) == (strand, key));
-        self.drop_those(|call| call.execution == execution && is_of(&call.call));
+    pub(super) fn cancel(&self, execution: ExecutionId, strand: StrandId, key: &EffectKey) {
+        self.called.tasks.cancel(execution, strand, key);
     }
 
-    /// Nobody waits for anything that these executions called.
-    pub(crate) fn cancel_all(&mut self, executions: &BTreeSet<ExecutionNo>) {
-        self.drop_those(|call| executions.contains(&call.execution));
-    }
-
-    fn drop_those(&mut self, is_meant: impl Fn(&Running) -> bool) {
-        // What comes of it is not waited for: a retry has the same key, and must not be given this outcome.
-        for (_, call) in self.running.extract_if(.., |_, call| is_meant(call)) {
-            call.task.abort();
+    /// Fetches something for a Map Run.
+    pub(super) fn fetch(&mut self, fetch: Fetch, reader: Result<Box<dyn Reader>, Failure>) {
+        let (events, Called { tasks, .. }) = (self.events.clone(), &*self.called);
+        let send = move |message| drop(events.send(Event::Message(message)));
+        let Fetch { ticket, kind } = fetch;
+        match kind {
+            FetchKind::Items { machine, key, reader, .. } if self.called.mocks(&machine, &key) => {
+                let answer = self.mocks.answer(&key.state());
+                for fed in answer.into_iter().flat_map(|answer| items(answer, reader.max_items)) {
+                    send(ticket.tell(Fetched::Items(fed)));
+                }
+            }
+            FetchKind::Items { reader, room, .. } => {
+                tasks.read(ReadOrder { reader, feed: ticket.feed(room, send) });
+            }
+            kind @ (FetchKind::Children | FetchKind::Results { .. }) => {
+                Fetch { ticket, kind }.bring(reader, |order| tasks.write(order), send);
+            }
         }
     }
 
-    /// Ends all of them, and waits until what they started is ended too.
-    pub(crate) fn end_all(&mut self) {
-        self.running.clear();
-        if let Some(tokio) = self.tokio.take() {
-            tokio.shutdown_timeout(REST);
+    fn answer(&self, execution: ExecutionId, call: &Call, outcome: Outcome) {
+        self.post(Message::Answer { execution, by: call.by(), outcome });
+    }
+
+    /// Gives an execution something.
+    pub(super) fn give(&self, execution: ExecutionId, input: Input) {
+        self.post(Message::Input { execution, input, reply: Reply::new(drop) });
+    }
+
+    fn post(&self, message: Message) {
+        self.events.send(Event::Message(message)).expect("the driver holds the other end");
+    }
+
+    /// Ends all calls.
+    pub(super) fn end_all(&self) {
+        self.called.tasks.end_all();
+    }
+}
+
+/// Items as a mock gives them, at most so many; 0 is all.
+fn items(answer: mock::Answer, most: Option<i64>) -> Vec<Fed> {
+    let most = most.and_then(|most| usize::try_from(most).ok()).filter(|most| *most > 0);
+    match answer {
+        mock::Answer::Result(list) => {
+            let all = list.value().as_array().unwrap_or_default().iter();
+            let source = Source { name: "mock".into(), version: "mock".into() };
+            let items = all.take(most.unwrap_or(usize::MAX)).cloned().collect();
+            vec![Fed::From(source), Fed::Items(items), Fed::End(Ok(()))]
         }
+        mock::Answer::Error(fault) => vec![Fed::End(Err(fault))],
+    }
+}
+
+/// Nobody can catch this: a mock that was forgotten must not pass for an error of the service.
+fn unreachable_here(call: &Call) -> Outcome {
+    let state = call.key.state();
+    let cause = format!(
+        "The state {state:?} calls {}, which `perdura run` cannot do. Give it an answer in a mock file: \
+         {{{state:?}: [{{\"result\": …}}]}}, and run with --mock FILE",
+        call.resource.arn
+    );
+    Outcome::NotStarted { fault: Fault::new(RUNTIME, cause), scheduled: false }
+}
+
+/// The execution whose step or Map Run started this one.
+fn parent_of(reader: &mut dyn Reader, id: ExecutionId) -> Result<Option<ExecutionId>, Failure> {
+    let Some(first) = reader.turns(id, 1, 1)?.into_iter().next() else { return Ok(None) };
+    let body = TurnBody::read(&first.body).map_err(|damage| Failure {
+        what: format!("reading the first Turn of {id}"),
+        why: damage.to_string(),
+        kind: FailureKind::Corrupt,
+    })?;
+    let Some(begun) = body.begun else { return Ok(None) };
+    if let Some(key) = begun.parent {
+        return Ok(key.execution());
+    }
+    match begun.child {
+        Some(child) => Ok(reader.map_run(child.run)?.map(|run| run.execution)),
+        None => Ok(None),
     }
 }

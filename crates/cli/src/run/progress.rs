@@ -1,9 +1,8 @@
 //! What is told while an execution runs: nothing, lines, or lines with a picture below them.
 
-use super::driver::ExecutionNo;
 use super::lines::Lines;
 use super::screen::{Screen, Size};
-use super::story::{At, Story};
+use super::story::{At, ExecutionNo, Story};
 use super::tree::{Tone, Twig, tree};
 use crate::duration::say_whole;
 use crate::terminal::{Out, Paint, harmless};

@@ -3,11 +3,19 @@
 //! Two things come of it: sentences about what has just happened, and a picture of what is under way (see
 //! [`super::tree`]). A Map of many items is told by counting, not item by item.
 
-use super::driver::ExecutionNo;
 use perdura_engine::asl::error::TIMEOUT;
 use perdura_engine::{Event, EventKind, Fault, Note, Record, StateType, Status, StrandId, Timestamp, Turn};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Which execution of this process: the one that was asked for, or a child in a Distributed Map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ExecutionNo(pub(crate) u32);
+
+impl ExecutionNo {
+    /// The one that was asked for.
+    pub(crate) const TOP: Self = Self(0);
+}
 
 /// A line of control of an execution.
 pub(super) type At = (ExecutionNo, StrandId);

@@ -41,6 +41,7 @@ impl Draft {
         let mut done = Done {
             running,
             effects: Vec::new(),
+            turn: None,
             remarks: Vec::new(),
             ignored: None,
             late: None,
@@ -57,6 +58,7 @@ impl Draft {
                 Note::LateOutcome { lateness, .. } => Some(*lateness),
                 _ => None,
             });
+            done.turn = journal.keeps_turns.then_some(turn);
             journal.totals.started += u64::from(begun.is_some());
         }
         count_status(&done.effects, &mut journal.totals);

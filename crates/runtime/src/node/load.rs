@@ -122,7 +122,11 @@ impl Node {
         self.asks_for_parent(&running);
         let decided = catch_unwind(AssertUnwindSafe(|| decide(&running.execution, &Input::Resume, moment)));
         let only_waits = decided.is_ok_and(|decision| {
-            let waits = |effect: &Effect| matches!(effect, Effect::AwaitTask(_) | Effect::SetTimer { .. });
+            let identity = running.execution.identity();
+            let waits = |effect: &Effect| match effect {
+                Effect::AwaitTask(call) => !self.rebuilding.destinations.stands_in(identity, call),
+                effect => matches!(effect, Effect::SetTimer { .. }),
+            };
             let only_waits = decision.turn.records.is_empty() && decision.effects.iter().all(waits);
             if only_waits {
                 self.attend(id, decision.effects);

@@ -78,6 +78,12 @@ impl MapRuns {
         !is_quiet || self.search.is_some()
     }
 
+    /// Something was asked for that is not there yet: children, items, results.
+    pub(super) fn are_reading(&self) -> bool {
+        let runs = self.runs.values().any(Run::is_reading);
+        runs || self.endings.values().any(Ending::is_reading) || !self.unjoined.is_empty()
+    }
+
     fn wake(&mut self, id: Uuid) {
         let run = self.runs.get_mut(&id).map(|run| &mut run.is_eager);
         let is_eager = run.or_else(|| self.endings.get_mut(&id).map(|ending| &mut ending.is_eager));
@@ -144,6 +150,7 @@ impl Node {
             },
             is_eager: false,
             room: Arc::new(Semaphore::new(0)),
+            reads_items: false,
             batches: 0,
             row,
             unread: Vec::new(),
@@ -328,8 +335,11 @@ impl Node {
         self.map_runs.rows.push(MapRunNews { row: run.row.clone(), told });
         if let Some(reader) = run.order().reader.clone() {
             let (ticket, room) = (run.ticket, run.room.clone());
+            run.reads_items = true;
             run.take_more_items();
-            self.map_runs.fetches.push(Fetch { ticket, kind: FetchKind::Items { reader, room } });
+            let (machine, key) = (run.parent.identity.machine_name.clone(), run.order().key.clone());
+            let kind = FetchKind::Items { machine, key, reader, room };
+            self.map_runs.fetches.push(Fetch { ticket, kind });
         }
         let joining = self.map_runs.unjoined.iter().filter(|(_, child)| child.run == id);
         let joining: Vec<ExecutionId> = joining.map(|(execution, _)| *execution).collect();

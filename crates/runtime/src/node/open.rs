@@ -14,9 +14,10 @@ use crate::timers::Timers;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{
-    Attempt, By, Destinations, EffectKey, ExecutionId, Input, Moment, Outcome, Policy, StrandId, Timestamp,
+    Attempt, By, Call, Destinations, EffectKey, ExecutionId, Identity, Input, Moment, Outcome, Policy,
+    StrandId, Timestamp,
 };
-use perdura_store::{Aside, Claim, CommitError, Failure, Shard, Store};
+use perdura_store::{Aside, Claim, CommitError, Failure, FailureKind, Shard, Store};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -32,6 +33,10 @@ struct Restored {
 impl Destinations for Restored {
     fn policy(&self, resource: &Resource, input: &Payload) -> Policy {
         self.inner.policy(resource, input)
+    }
+
+    fn stands_in(&self, identity: &Identity, call: &Call) -> bool {
+        self.inner.stands_in(identity, call)
     }
 
     fn restored_at(&self) -> Option<Timestamp> {
@@ -71,6 +76,21 @@ pub struct Opening<'a> {
     pub bounds: Bounds,
     /// The steady time of the node that this process had before; `None`: the process begins.
     pub anchor: Option<Anchor>,
+}
+
+impl Opening<'_> {
+    /// Opens it, for a process that goes on without where that fails.
+    pub fn open(self) -> Result<Box<(Node, Committer)>, Failure> {
+        let opened = Node::open(self).map_err(|error| match error {
+            CommitError::Lost(failure) => failure,
+            CommitError::Fenced { .. } | CommitError::Busy => Failure {
+                what: "the shards cannot be taken".into(),
+                why: error.to_string(),
+                kind: FailureKind::Held,
+            },
+        })?;
+        Ok(Box::new(opened))
+    }
 }
 
 impl Node {

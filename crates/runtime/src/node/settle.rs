@@ -1,10 +1,10 @@
 //! After the commit: who is told, what is done, who leaves memory.
 
-use super::{ChildOrder, Deed, Errand, Node, Queued, ReplyTo, Watcher};
+use super::{ChildOrder, Deed, Errand, Node, Queued, ReplyTo, Slot, Watcher};
 use crate::committer::{Committed, Done};
 use crate::message::{Ending, Started, Taken};
 use perdura_engine::asl::resource::Target;
-use perdura_engine::{By, Effect, ExecutionId, Input, Note};
+use perdura_engine::{By, Call, Destinations, Effect, ExecutionId, Input, Note};
 use perdura_store::Shard;
 
 impl Node {
@@ -20,7 +20,7 @@ impl Node {
     }
 
     fn settle_one(&mut self, done: Done, deeds: &mut Vec<Deed>) {
-        let Done { running, effects, remarks, ignored, late, may_leave } = done;
+        let Done { running, effects, remarks, ignored, late, may_leave, .. } = done;
         let id = running.id();
         for note in &remarks {
             remark(id, note);
@@ -77,6 +77,13 @@ impl Node {
         for effect in effects {
             let slot = self.slots.get_mut(&id).expect("its effects are being followed");
             match effect {
+                Effect::CallTask(call) | Effect::AwaitTask(call)
+                    if stands_in(&*self.rebuilding.destinations, slot, &call) =>
+                {
+                    if slot.live.insert((call.strand, call.key.clone(), call.attempt)) {
+                        deeds.push(Deed::StandIn { execution: id, call });
+                    }
+                }
                 Effect::CallTask(call) if matches!(call.resource.target, Target::Activity { .. }) => {
                     self.queue_task(&call);
                 }
@@ -155,6 +162,12 @@ impl Node {
         }
         self.timers.fell_asleep(id, Shard::of(id, self.shard_count), slot.wake);
     }
+}
+
+/// Whether somebody outside answers a call, also one that the node would see to.
+fn stands_in(destinations: &dyn Destinations, slot: &Slot, call: &Call) -> bool {
+    let running = slot.running.as_deref();
+    running.is_some_and(|running| destinations.stands_in(running.execution.identity(), call))
 }
 
 /// What a person may want to hear of.

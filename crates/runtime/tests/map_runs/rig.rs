@@ -147,7 +147,9 @@ impl Rig {
         }
         for deed in fetches.into_iter().chain(deeds) {
             match deed {
-                Deed::Perform { execution, call } => self.perform(execution, &call),
+                Deed::Perform { execution, call } | Deed::StandIn { execution, call } => {
+                    self.perform(execution, &call);
+                }
                 Deed::Cancel { .. } | Deed::Publish { .. } => {}
                 Deed::Fetch(fetch) => self.fetch(fetch),
             }

@@ -3,7 +3,7 @@
 use super::{Happening, Sim};
 use crate::observed::Life;
 use perdura_engine::asl::json::{Value, parse};
-use perdura_runtime::{Fed, Fetch, FetchKind, Fetched, Message, Source, Ticket, bring_results, recall};
+use perdura_runtime::{Fed, Fetch, FetchKind, Fetched, Message, Source, Ticket, WriteOrder};
 use perdura_store::Store;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Semaphore, TryAcquireError};
@@ -25,13 +25,8 @@ impl Sim {
     pub(super) fn fetch(&mut self, life: Life, fetch: Fetch) {
         self.facts.count("fetches for Map Runs");
         let Fetch { ticket, kind } = fetch;
-        let reader = self.handle(life).reader();
-        let message = match (kind, reader) {
-            (FetchKind::Children, reader) => {
-                let found = reader.and_then(|mut reader| recall(&mut *reader, ticket.run));
-                ticket.tell(Fetched::Children(found))
-            }
-            (FetchKind::Items { reader, room }, _) => {
+        let message = match kind {
+            FetchKind::Items { reader, room, .. } => {
                 let key = reader.arguments.value().get("Key").and_then(Value::as_str).map(str::to_owned);
                 let count = key.and_then(|key| key.parse::<u64>().ok()).unwrap_or(0) % (ITEMS_MAX + 1);
                 let reading = Reading { ticket, room, next: 0, count };
@@ -39,16 +34,15 @@ impl Sim {
                 let source = Source { name: "S3://items".into(), version: "1".into() };
                 ticket.tell(Fetched::Items(Fed::From(source)))
             }
-            (FetchKind::Results { .. }, Err(failure)) => ticket.tell(Fetched::Results(Err(failure))),
-            (FetchKind::Results { order, bytes_max }, Ok(reader)) => {
+            kind @ (FetchKind::Children | FetchKind::Results { .. }) => {
                 let told: Arc<Mutex<Option<Message>>> = Arc::default();
                 let hears = told.clone();
                 let hear = move |message| {
                     *hears.lock().unwrap_or_else(PoisonError::into_inner) = Some(message);
                 };
-                bring_results(ticket, reader, (&order, bytes_max), perdura_runtime::WriteOrder::refuse, hear);
+                Fetch { ticket, kind }.bring(self.handle(life).reader(), WriteOrder::refuse, hear);
                 let told = told.lock().unwrap_or_else(PoisonError::into_inner).take();
-                told.expect("results are told at once")
+                told.expect("what was read is told at once")
             }
         };
         let takes = if self.is_rough() { self.dice.between(0..=200) } else { 0 };

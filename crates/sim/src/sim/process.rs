@@ -394,7 +394,7 @@ impl Sim {
             return self.at(until, Happening::Perform(life, deed));
         }
         let (execution, call) = match deed {
-            Deed::Perform { execution, call } => (execution, call),
+            Deed::Perform { execution, call } | Deed::StandIn { execution, call } => (execution, call),
             Deed::Fetch(fetch) => return self.fetch(life, fetch),
             Deed::Cancel { .. } | Deed::Publish { .. } => return,
         };

@@ -1,6 +1,6 @@
 //! Step Functions Local's format: test cases that name mocked responses, and those by the number of the call.
 
-use super::{Answer, For, Mocks, Page, put};
+use super::{Answer, For, Mocks, Page};
 use anyhow::Result;
 use perdura_asl::node::{Member, Node, find};
 use perdura_engine::Fault;
@@ -26,12 +26,12 @@ pub(super) fn read(page: Page<'_>, root: &Node, wanted: &For<'_>) -> Result<Mock
     };
     let mut mocks = Mocks::default();
     for Member { key: state, key_span, value } in page.object(&case.value, "a test case")? {
-        page.task(wanted.machine, state, *key_span)?;
+        let state = page.mockable(wanted.machine, state, *key_span)?;
         let name = page.text(value, "the name of a mocked response")?;
         let response = find(responses, name).ok_or_else(|| {
             page.wrong(value.span, format!("there is no mocked response {name:?}, only {}", names(responses)))
         })?;
-        put(&mut mocks, state, sequence(page, response)?)?;
+        page.put(&mut mocks, state, sequence(page, response)?)?;
     }
     Ok(mocks)
 }

@@ -1,6 +1,6 @@
 //! Our own format: `{"Charge": [{"error": "States.Timeout", "cause": "no answer"}, {"result": {}}]}`.
 
-use super::{Answer, For, Mocks, Page, put};
+use super::{Answer, For, Mocks, Page};
 use anyhow::Result;
 use perdura_asl::node::{Member, Node, find};
 use perdura_engine::Fault;
@@ -8,13 +8,13 @@ use perdura_engine::Fault;
 pub(super) fn read(page: Page<'_>, members: &[Member], wanted: &For<'_>) -> Result<Mocks> {
     let mut mocks = Mocks::default();
     for Member { key, key_span, value } in members {
-        page.task(wanted.machine, key, *key_span)?;
+        let state = page.mockable(wanted.machine, key, *key_span)?;
         let answers = value.as_array().filter(|answers| !answers.is_empty()).ok_or_else(|| {
             let message = format!("{key:?} has a list of answers, such as [{{\"result\": {{}}}}]");
             page.wrong(value.span, message)
         })?;
         let read = answers.iter().enumerate().map(|(call, node)| Ok((call as u64, answer(page, node)?)));
-        put(&mut mocks, key, read.collect::<Result<_>>()?)?;
+        page.put(&mut mocks, state, read.collect::<Result<_>>()?)?;
     }
     Ok(mocks)
 }

@@ -58,6 +58,11 @@ impl Ending {
         self.left.remove(&child);
     }
 
+    /// It waits for what the store has of its children.
+    pub(super) fn is_reading(&self) -> bool {
+        matches!(self.stage, Stage::Asking | Stage::Counting)
+    }
+
     fn stop(&mut self, children: impl IntoIterator<Item = ExecutionId>) {
         for child in children {
             if self.left.insert(child) {

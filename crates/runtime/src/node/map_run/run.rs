@@ -25,6 +25,8 @@ pub(super) struct Run {
     pub(super) is_eager: bool,
     /// Permits for the reader of its items.
     pub(super) room: Arc<Semaphore>,
+    /// That one has not come to the last.
+    pub(super) reads_items: bool,
     /// How many batches it may still give.
     pub(super) batches: usize,
     /// As it is written.
@@ -92,6 +94,15 @@ impl Run {
         matches!(self.stage, Stage::Recalling { .. })
     }
 
+    /// It waits for what its children are, for items that it has room for, or for what its children gave.
+    pub(super) fn is_reading(&self) -> bool {
+        match self.stage {
+            Stage::Recalling { .. } | Stage::Gathering => true,
+            Stage::Spreading => self.reads_items && self.batches > 0,
+            Stage::Telling(_) => false,
+        }
+    }
+
     pub(super) fn children_under_way(&self) -> Vec<ExecutionId> {
         self.map.under_way().map(|index| self.child(index)).collect()
     }
@@ -114,6 +125,7 @@ impl Run {
 
     /// What came of its items; the fault with which it cannot go on.
     pub(super) fn fed(&mut self, fed: Fed) -> Result<(), Fault> {
+        self.reads_items &= !matches!(fed, Fed::End(_));
         match fed {
             Fed::From(Source { name, version }) => match &self.row.source_version {
                 Some(before) if *before != version => {
