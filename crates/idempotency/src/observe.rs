@@ -20,82 +20,44 @@ pub struct Happening {
     pub what: What,
 }
 
-/// What happened to an operation, in the order in which it can happen.
+/// What happened to an operation, in the order in which it can happen. `epoch` is the number of the grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// The request is whole and sound, and is about to be claimed.
     Arrived,
-    /// It was granted to this instance.
-    Claimed {
-        /// The grant.
-        epoch: Epoch,
-        /// Somebody began before and did not end.
-        taken_over: bool,
-    },
+    /// It was granted to this instance; `taken_over`: somebody began before and did not end.
+    Claimed { epoch: Epoch, taken_over: bool },
     /// The lease is about to be renewed.
-    Renewing {
-        /// The grant.
-        epoch: Epoch,
-    },
+    Renewing { epoch: Epoch },
     /// The handler has answered, or ended otherwise; its end is about to be recorded.
-    Saving {
-        /// The grant.
-        epoch: Epoch,
-        /// How long the handler ran.
-        ran_for: Duration,
-    },
+    Saving { epoch: Epoch, ran_for: Duration },
     /// The store could not be told the end; this is tried again.
-    SaveFailed {
-        /// The grant.
-        epoch: Epoch,
-    },
+    SaveFailed { epoch: Epoch },
     /// The end is recorded.
     Saved {
-        /// The grant.
         epoch: Epoch,
-        /// The status that was answered.
         status: u16,
         /// Whether the answer was kept with it: not one that is too large, or a stream.
         retained: bool,
     },
     /// Nothing was done, and the operation is forgotten.
-    Released {
-        /// The grant.
-        epoch: Epoch,
-    },
+    Released { epoch: Epoch },
     /// What came of it is not known, and recorded so.
-    Unknown {
-        /// The grant.
-        epoch: Epoch,
-        /// The handler panicked.
-        panicked: bool,
-    },
+    Unknown { epoch: Epoch, panicked: bool },
     /// It was taken over, and the work that was begun before goes on elsewhere: it has no end yet, and a later request
     /// asks again.
-    GoesOn {
-        /// The grant.
-        epoch: Epoch,
-    },
+    GoesOn { epoch: Epoch },
     /// Its lease had run out, and nobody took it over: whoever held it died, or was stopped for too long. What came of it
     /// is unknown from now on, unless its holder tells after all.
-    Lapsed {
-        /// Who found out.
-        by: FoundBy,
-    },
+    Lapsed { by: FoundBy },
     /// Somebody else holds it by now, or it is gone: what this instance did under its grant does not count.
-    LeaseLost {
-        /// The grant that was lost.
-        epoch: Epoch,
-    },
+    LeaseLost { epoch: Epoch },
     /// A second request waits for the first.
     Waiting,
     /// It waited this long.
     Waited { waited_for: Duration },
     /// The stored answer was given.
-    Replayed {
-        /// The grant under which it was made.
-        epoch: Epoch,
-    },
+    Replayed { epoch: Epoch },
     /// The same key with another request was refused.
     Conflicted,
     /// Many different requests came under one key: somebody guesses, or a client draws keys badly.
@@ -108,11 +70,8 @@ pub enum What {
     /// What expired was removed. Each operation that was found to have lapsed has been told before, as
     /// [`Lapsed`](Self::Lapsed).
     Swept(Swept),
-    /// The request was refused for this reason.
-    Refused {
-        /// The `reason` that the caller was given.
-        reason: &'static str,
-    },
+    /// The request was refused; `reason` is what its caller was given.
+    Refused { reason: &'static str },
 }
 
 /// Who finds out that a lease ran out.

@@ -277,6 +277,3 @@ impl Operations {
         fault.map_or(Ok(holding), |fault| Err(fault.into()))
     }
 }
-
-#[cfg(test)]
-mod tests;

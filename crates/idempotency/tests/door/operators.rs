@@ -2,21 +2,23 @@
 
 use crate::asks::{Ask, Told, key};
 use crate::faulty::{Fault, Verb};
-use crate::grounds::{Ground, on_each_store};
+use crate::grounds::{Ground, memory, on_each_store};
 use crate::logs;
 use crate::shop::{Plan, Shop, paid};
 use axum::response::IntoResponse;
 use bytes::Bytes;
+use http::request::Parts;
 use http::{Method, Response, StatusCode, header};
+use perdura_idempotency::conformance::take;
 use perdura_idempotency::observe::{FoundBy, What};
 use perdura_idempotency::operations::{Looked, Resolution, ResolveError, State};
-use perdura_idempotency::record::{Keep, OperationId};
+use perdura_idempotency::record::{Claim, Claimed, Keep, OperationId};
 use perdura_idempotency::store::Store;
 use perdura_idempotency::vault::{DataKey, KeyId};
 use perdura_idempotency::{
     Attached, Builder, DataKeys, DerivedKeys, IdempotencyContext, Metrics, Policy, Scope, Secret,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -350,4 +352,87 @@ on_each_store! {
         assert_eq!(claims.iter().map(|(_, taken_over)| *taken_over).collect::<Vec<_>>(), [false, true]);
         assert_eq!(unknown(&shop).await, []);
     }
+}
+
+#[tokio::test]
+async fn a_caller_is_told_where_its_operation_stands_in_full_precision_and_never_the_answer() {
+    for sealed in [false, true] {
+        let ground = memory();
+        let shop = open_sealed(&ground, sealed).await;
+        shop.ask(&pay(1, "")).await.is_payment(1);
+        ground.pass(HOUR).await;
+        let operation = shop.store.operation().to_string();
+        let told = shop.ask(&status_of(&operation, "acme/ann")).await;
+        let told: Value = serde_json::from_slice(&told.body).unwrap();
+        let expected = json!({
+            "operation": operation,
+            "state": "completed",
+            "epoch": told["epoch"].as_u64().unwrap(),
+            "first_at": "2023-11-14T22:13:20.123456Z",
+            "ended_at": "2023-11-14T22:13:20.123456Z",
+            "expires_at": "2023-11-15T22:13:20.123456Z",
+            "result_retained": true,
+        });
+        assert_eq!(told, expected);
+        let described = shop.layer.operations().published().openapi();
+        let described = &described["components"]["schemas"]["IdempotencyOperation"]["properties"];
+        let described = described.as_object().unwrap().keys();
+        assert!(described.eq(told.as_object().unwrap().keys()), "and all of it is described");
+    }
+}
+
+#[tokio::test]
+async fn what_changes_between_looking_and_resolving_is_noticed() {
+    let ground = memory();
+    let shop = open(&ground, plan(at_most_once())).await;
+    shop.ask(&pay(1, "break")).await.is_refused(500, "OUTCOME_UNKNOWN");
+    let (operation, elsewhere) = (shop.store.operation(), ground.another());
+    shop.store.after_looks(move || {
+        let store = elsewhere.clone();
+        Box::pin(async move {
+            let record = store.look(operation).await.unwrap().unwrap();
+            let claim = Claim { scope: record.scope, request: record.request, ..take(operation, 1) };
+            assert!(matches!(store.claim(&claim).await, Ok(Claimed::Granted(_))));
+        })
+    });
+    let refused = resolve(&shop, operation, Resolution::NotApplied).await.unwrap_err();
+    assert!(matches!(refused, ResolveError::NotUnknown { state: State::Running, .. }), "{refused}");
+
+    let shop = open(&ground, plan(at_most_once())).await;
+    shop.ask(&pay(2, "break")).await.is_refused(500, "OUTCOME_UNKNOWN");
+    let (operation, clock) = (shop.store.operation(), ground.clone());
+    shop.store.after_looks(move || {
+        let clock = clock.clone();
+        Box::pin(async move { clock.pass(25 * HOUR).await })
+    });
+    let gone = resolve(&shop, operation, Resolution::NotApplied).await.unwrap_err();
+    assert!(matches!(gone, ResolveError::NotThere(_)), "{gone}");
+    assert_eq!(look(&shop, operation).await, None, "looking for it has not begun it anew");
+}
+
+#[tokio::test]
+async fn who_may_no_longer_ask_is_told_so() {
+    let reads_nothing = |request: &Parts, _: &Scope| request.method != Method::GET;
+    let plan = plan(at_most_once()).set_up(move |layer| layer.authorise(reads_nothing));
+    let shop = open(&memory(), plan).await;
+    shop.ask(&pay(1, "")).await.is_payment(1);
+    let told = shop.ask(&status_of(&shop.store.operation().to_string(), "acme/ann")).await;
+    told.is_refused(403, "NOT_AUTHORISED");
+}
+
+#[tokio::test]
+async fn the_policy_and_the_description_are_there_for_everybody() {
+    let shop = open(&memory(), plan(at_most_once())).await;
+    let read = async |path| {
+        let told = shop.ask(&Ask::new(Method::GET, path).without("authorization")).await;
+        assert_eq!((told.status.as_u16(), told.header(header::CONTENT_TYPE)), (200, "application/json"));
+        serde_json::from_slice::<Value>(&told.body).unwrap()
+    };
+    let policy = read("/idempotency/policy").await;
+    assert_eq!(policy["key"]["versions"], json!([4, 5, 7]));
+    let routes = policy["routes"].as_array().unwrap();
+    let route = routes.iter().find(|route| route["path"] == "/payments").unwrap();
+    assert_eq!((&route["method"], &route["mode"]), (&json!("POST"), &json!("at_most_once")));
+    assert_eq!((&route["answer_bytes_max"], &route["retention_seconds"]), (&json!(1_000), &json!(86_400)));
+    assert_eq!(read("/idempotency/openapi").await, shop.layer.operations().published().openapi());
 }

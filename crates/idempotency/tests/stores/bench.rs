@@ -24,24 +24,24 @@ pub(crate) fn sqlite(options: &Options) -> (Bench, PathBuf) {
     (clock.bench(instances, false, folder), file)
 }
 
-/// Milliseconds since 1970. A clone is the same clock.
+/// Microseconds since 1970. A clone is the same clock.
 #[derive(Clone)]
 pub(crate) struct StandingClock(Arc<AtomicI64>);
 
 impl StandingClock {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(AtomicI64::new(1_700_000_000_000)))
+        Self(Arc::new(AtomicI64::new(1_700_000_000_123_456)))
     }
 
     /// Goes by so many seconds, also back.
     pub(crate) fn step(&self, seconds: f64) {
-        self.0.fetch_add((seconds * 1e3).round() as i64, Ordering::SeqCst);
+        self.0.fetch_add((seconds * 1e6).round() as i64, Ordering::SeqCst);
     }
 
     pub(crate) fn clock(&self) -> Clock {
-        let millis = self.0.clone();
+        let micros = self.0.clone();
         Arc::new(move || {
-            Timestamp::from_millisecond(millis.load(Ordering::SeqCst)).expect("a time that can be told")
+            Timestamp::from_microsecond(micros.load(Ordering::SeqCst)).expect("a time that can be told")
         })
     }
 
