@@ -21,7 +21,7 @@ use crate::draft::{Changes, Draft};
 use crate::effect::Effect;
 use crate::event::{Event, EventKind};
 use crate::execution::{Execution, Status};
-use crate::id::{EffectKey, Moment, Secret, Seq, StrandId, TaskToken, Timestamp, Wake};
+use crate::id::{Attempt, EffectKey, Moment, Secret, Seq, StrandId, TaskToken, Timestamp, Wake};
 use crate::input::Input;
 use crate::strand::{Step, Strand};
 use crate::trial::{GivenContext, Stage, Trial};
@@ -70,6 +70,16 @@ pub fn decide_before_calls(execution: &Execution, input: &Input, moment: &Moment
     turning.decide(input)
 }
 
+/// Takes up what was under way, in a process that makes some of the calls itself: those are neither made again nor held.
+pub fn resume_beside(execution: &Execution, live: &BTreeSet<LiveCall>, moment: &Moment) -> Decision {
+    let mut turning = Turning::new(execution, moment, None);
+    turning.live = Some(live);
+    turning.decide(&Input::Resume)
+}
+
+/// One attempt of a call that a process makes.
+pub type LiveCall = (StrandId, EffectKey, Attempt);
+
 /// A Turn in the making.
 struct Turning<'e> {
     draft: Draft<'e>,
@@ -94,6 +104,8 @@ struct Turning<'e> {
     ignored: Option<Arc<str>>,
     /// Calls and Map Runs may begin.
     begins_calls: bool,
+    /// Calls that this process is making.
+    live: Option<&'e BTreeSet<LiveCall>>,
 }
 
 impl<'e> Turning<'e> {
@@ -115,6 +127,7 @@ impl<'e> Turning<'e> {
             trial,
             ignored: None,
             begins_calls: true,
+            live: None,
         };
         turning.allow();
         turning

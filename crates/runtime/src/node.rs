@@ -28,10 +28,11 @@ use activities::Activities;
 pub use anchor::Anchor;
 use children::{ChildOrder, ParentStep};
 use map_run::MapRuns;
-pub use open::{Live, LiveCall, Opening};
+pub use open::{Live, Opening};
+pub use perdura_engine::LiveCall;
 use perdura_engine::{
     By, Call, Effect, EffectKey, ExecutionId, Input, Moment, Outcome, Status, StrandId, Timestamp, Wake,
-    decide, decide_before_calls,
+    decide, decide_before_calls, resume_beside,
 };
 use perdura_store::{MachineId, Reader, Renewal, Shard};
 use ready::Ready;
@@ -398,8 +399,12 @@ impl Node {
         }
         let waits_for = running.execution.next_wake();
         let moment = &self.anchor.moment_of(id, waits_for, moment);
-        let decide = if self.ends { decide_before_calls } else { decide };
-        let decided = catch_unwind(AssertUnwindSafe(|| decide(&running.execution, &input, moment)));
+        let (execution, live) = (&running.execution, &slot.live);
+        let decided = catch_unwind(AssertUnwindSafe(|| match &input {
+            input if self.ends => decide_before_calls(execution, input, moment),
+            Input::Resume => resume_beside(execution, live, moment),
+            input => decide(execution, input, moment),
+        }));
         let decision = match decided {
             Ok(decision) => decision,
             Err(panic) => {

@@ -5,7 +5,7 @@
 //! and a task that no worker has taken, are only waited for again. Nothing of this is history: only which calls were
 //! repeated is noted.
 
-use super::Turning;
+use super::{LiveCall, Turning};
 use crate::effect::{Call, Effect};
 use crate::execution::{Execution, Status};
 use crate::id::StrandId;
@@ -13,6 +13,7 @@ use crate::strand::{MapRunId, Standing};
 use crate::turn::Note;
 use perdura_asl::machine::{Kind, Machine};
 use perdura_asl::resource::{Pattern, Target};
+use std::collections::BTreeSet;
 
 impl Turning<'_> {
     pub(super) fn resume(&mut self) {
@@ -58,6 +59,10 @@ impl Turning<'_> {
     fn resume_call(&mut self, strand: StrandId) {
         let machine = self.machine();
         let Some((call, handed_over)) = self.call_again(&machine, strand) else { return };
+        let is_live = |live: &BTreeSet<LiveCall>| live.contains(&(strand, call.key.clone(), call.attempt));
+        if !handed_over && self.live.is_some_and(is_live) {
+            return;
+        }
         let holds = self.holds_again(strand);
         // What no worker has taken was certainly not performed, unless one did so after the backup that this comes from.
         let is_queued = matches!(call.resource.target, Target::Activity { .. });

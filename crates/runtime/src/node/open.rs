@@ -14,8 +14,7 @@ use crate::timers::Timers;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{
-    Attempt, By, Call, Destinations, EffectKey, ExecutionId, Identity, Input, Moment, Outcome, Policy,
-    StrandId, Timestamp,
+    By, Call, Destinations, ExecutionId, Identity, Input, LiveCall, Moment, Outcome, Policy, Timestamp,
 };
 use perdura_store::{Aside, Claim, CommitError, Failure, FailureKind, Shard, Store};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -52,9 +51,6 @@ pub struct Live {
     /// Answers that came and are not on disk: their calls need not be made again.
     pub answers: BTreeMap<ExecutionId, Vec<(By, Outcome)>>,
 }
-
-/// One attempt of a call that a process makes.
-pub type LiveCall = (StrandId, EffectKey, Attempt);
 
 /// What a node is opened with.
 pub struct Opening<'a> {

@@ -176,7 +176,8 @@ fn an_answer_that_comes_while_it_closes_is_written_as_soon_as_that_goes_again() 
 fn a_call_under_way_is_not_made_again_however_often_the_store_fails() {
     let (call, calls) = mpsc::channel();
     let call = std::sync::Mutex::new(call);
-    let steps = Steps::default().with("step", Policy::default(), move |input| {
+    let policy = Policy { uncertain: Uncertain::Hold, ..Policy::default() };
+    let steps = Steps::default().with("step", policy, move |input| {
         let (sender, told) = tokio::sync::oneshot::channel();
         call.lock().unwrap().send(sender).unwrap();
         async move {
@@ -200,6 +201,12 @@ fn a_call_under_way_is_not_made_again_however_often_the_store_fails() {
     let ending = stage.tokio.block_on(door.ending(first.execution)).unwrap();
     assert_eq!(ending.status, Status::Succeeded);
     assert!(calls.try_recv().is_err(), "the call was made again");
+    let totals = door.gauges().totals;
+    assert_eq!(
+        (totals.steps_repeated, totals.steps_uncertain),
+        (0, 0),
+        "nor is it told that it was, or held"
+    );
 }
 
 #[test]
@@ -269,6 +276,7 @@ fn a_call_that_was_answered_is_not_made_again_while_nothing_can_be_written() {
     };
     assert_eq!(ending.status, Status::Succeeded);
     assert_eq!((made.load(Ordering::SeqCst), stage.faults.commits.load(Ordering::SeqCst)), (1, 0));
+    assert_eq!(door.gauges().totals.steps_repeated, 0, "it is not told that it was");
 }
 
 #[test]

@@ -45,7 +45,7 @@ const TOTALS: [(&str, &str); 11] = [
     ("steps_completed", "Steps that were done."),
     ("steps_failed", "Attempts that were certainly not done."),
     ("steps_uncertain", "Attempts of which nobody knows."),
-    ("steps_repeated", "Attempts sent again under the same key after a restart."),
+    ("steps_repeated", "Attempts of an earlier process that were sent again under the same key."),
     ("outcomes_late", "Answers that came for a step that had one, or was given up."),
     ("executions_redriven", "Executions that had ended and run again."),
 ];
