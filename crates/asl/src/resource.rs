@@ -1,6 +1,9 @@
 //! What a Task calls, told from its `Resource`.
 
 mod integration;
+mod kind;
+
+pub use kind::{Doer, TaskKind};
 
 use std::sync::Arc;
 
@@ -11,6 +14,9 @@ pub struct Resource {
     pub arn: Arc<str>,
     /// What it means.
     pub target: Target,
+    pub kind: TaskKind,
+    /// How its end is awaited.
+    pub pattern: Pattern,
 }
 
 /// The ways out.
@@ -32,8 +38,6 @@ pub enum Target {
         service: Arc<str>,
         /// `invoke`, `startExecution.sync:2`, …: the history's `resource`.
         action: Arc<str>,
-        /// How its end is awaited.
-        pattern: Pattern,
     },
     /// `arn:perdura:step:::NAME`: a function of the program that embeds us.
     Step {
@@ -42,7 +46,7 @@ pub enum Target {
     },
 }
 
-/// How a service's work is awaited.
+/// How the end of a task is awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// The answer is the result.
@@ -51,6 +55,26 @@ pub enum Pattern {
     Sync,
     /// `.waitForTaskToken`: until somebody returns the token.
     Callback,
+    /// Until the worker that took it answers: an activity.
+    Worker,
+}
+
+impl Pattern {
+    /// Whether somebody is given a token to answer with.
+    pub fn has_token(self) -> bool {
+        match self {
+            Self::Sync | Self::Callback | Self::Worker => true,
+            Self::RequestResponse => false,
+        }
+    }
+
+    /// Whether it is handed over first, and ends later.
+    pub fn is_handed_over(self) -> bool {
+        match self {
+            Self::Sync | Self::Callback => true,
+            Self::RequestResponse | Self::Worker => false,
+        }
+    }
 }
 
 impl Resource {
@@ -58,19 +82,12 @@ impl Resource {
     pub fn parse(arn: &str) -> Option<Self> {
         let parts: Vec<&str> = arn.splitn(6, ':').collect();
         let &["arn", partition, service, _region, _account, rest] = parts.as_slice() else { return None };
-        let target = match (partition, service) {
-            (_, "lambda") => {
-                let name = rest.strip_prefix("function:")?.split(':').next()?;
-                Target::Function { name: some_name(name)? }
-            }
-            (_, "states") if rest.starts_with("activity:") => {
-                Target::Activity { name: some_name(rest.strip_prefix("activity:")?)? }
-            }
-            (_, "states") => service_target(rest)?,
-            ("perdura", "step") => Target::Step { name: some_name(rest)? },
-            _ => return None,
+        let (kind, target, pattern) = match TaskKind::of_own(partition, service, rest) {
+            Some(own) => own,
+            None if service == "states" => called(rest)?,
+            None => return None,
         };
-        Some(Self { arn: arn.into(), target })
+        (!target.name().is_empty()).then(|| Self { arn: arn.into(), target, kind, pattern })
     }
 
     /// Whether AWS knows it: a function, an activity, an optimized integration with a pattern that it has, or
@@ -91,25 +108,30 @@ impl Resource {
     }
 }
 
-fn some_name(name: &str) -> Option<Arc<str>> {
-    (!name.is_empty()).then(|| name.into())
+impl Target {
+    /// What is called, without a version or alias.
+    fn name(&self) -> &str {
+        match self {
+            Self::Function { name } | Self::Activity { name } | Self::Step { name } => name,
+            Self::Service { action, .. } => action,
+        }
+    }
 }
 
-fn service_target(rest: &str) -> Option<Target> {
-    let (service, action) = match rest.strip_prefix("aws-sdk:") {
-        Some(sdk) => {
-            let (api, action) = sdk.split_once(':')?;
-            (format!("aws-sdk:{api}"), action)
-        }
-        None => rest.split_once(':').map(|(service, action)| (service.to_owned(), action))?,
-    };
+/// What `SERVICE:ACTION` means.
+fn called(rest: &str) -> Option<(TaskKind, Target, Pattern)> {
+    let of_api = rest.strip_prefix("aws-sdk:").unwrap_or(rest);
+    let (_, action) = of_api.split_once(':')?;
+    let service = &rest[..rest.len() - action.len() - 1];
     let pattern = match action.split_once('.').map(|(_, pattern)| pattern) {
         None => Pattern::RequestResponse,
         Some("sync" | "sync:2") => Pattern::Sync,
         Some("waitForTaskToken") => Pattern::Callback,
         Some(_) => return None,
     };
-    Some(Target::Service { service: some_name(&service)?, action: some_name(action)?, pattern })
+    let kind = TaskKind::of_call(service, action, pattern);
+    let target = Target::Service { service: service.into(), action: action.into() };
+    (!service.is_empty()).then_some((kind, target, pattern))
 }
 
 #[cfg(test)]
@@ -118,24 +140,25 @@ mod tests {
 
     #[test]
     fn an_arn_tells_service_action_and_pattern() {
-        let target = |arn| Resource::parse(arn).map(|resource| resource.target);
+        let read = |arn| Resource::parse(arn).map(|resource| (resource.target, resource.pattern));
+        let target = |arn| read(arn).map(|(target, _)| target);
         let service = |service: &str, action: &str, pattern| {
-            Some(Target::Service { service: service.into(), action: action.into(), pattern })
+            Some((Target::Service { service: service.into(), action: action.into() }, pattern))
         };
         assert_eq!(
-            target("arn:aws:states:::lambda:invoke"),
+            read("arn:aws:states:::lambda:invoke"),
             service("lambda", "invoke", Pattern::RequestResponse)
         );
         assert_eq!(
-            target("arn:aws:states:::states:startExecution.sync:2"),
+            read("arn:aws:states:::states:startExecution.sync:2"),
             service("states", "startExecution.sync:2", Pattern::Sync)
         );
         assert_eq!(
-            target("arn:aws:states:::aws-sdk:sfn:startExecution"),
+            read("arn:aws:states:::aws-sdk:sfn:startExecution"),
             service("aws-sdk:sfn", "startExecution", Pattern::RequestResponse)
         );
         assert_eq!(
-            target("arn:aws:states:::sqs:sendMessage.waitForTaskToken"),
+            read("arn:aws:states:::sqs:sendMessage.waitForTaskToken"),
             service("sqs", "sendMessage.waitForTaskToken", Pattern::Callback)
         );
         assert_eq!(

@@ -168,7 +168,7 @@ fn a_single_state_becomes_a_machine_around_it() {
     let only = get(&machine, "Only");
     assert_eq!(only.next, Transition::Next(machine.find("Ship").unwrap()));
     let Kind::Task(task) = &only.kind else { panic!() };
-    assert!(matches!(&task.resource.target, Target::Service { pattern: Pattern::Callback, .. }));
+    assert_eq!(task.resource.pattern, Pattern::Callback);
     let wrong = read_state(&Source::new("a.json", r#"{"Type": "Odd"}"#), "Only", &ReadOptions::default());
     assert_eq!(wrong.diagnostics[0].pointer, "/States/Only/Type");
 }

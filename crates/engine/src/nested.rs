@@ -12,7 +12,7 @@ use perdura_asl::diagnostic::explain_data;
 use perdura_asl::error::{RUNTIME, TASK_FAILED};
 use perdura_asl::json::{Map, Payload, Value};
 use perdura_asl::object;
-use perdura_asl::resource::{Pattern, Target};
+use perdura_asl::resource::{Pattern, Resource, TaskKind};
 use std::sync::Arc;
 
 /// What a step waits for that starts an execution.
@@ -30,18 +30,17 @@ pub enum Wait {
 
 impl Wait {
     /// Whether a call starts an execution, and what it waits for then.
-    pub fn of(target: &Target) -> Option<Self> {
-        let Target::Service { service, action, pattern } = target else { return None };
-        let (action, how) = action.split_once('.').unwrap_or((action, ""));
-        if (&**service, action) != ("states", "startExecution") {
+    pub fn of(resource: &Resource) -> Option<Self> {
+        if resource.kind != TaskKind::Child {
             return None;
         }
-        Some(match pattern {
-            Pattern::RequestResponse => Self::Begin,
-            Pattern::Callback => Self::Token,
-            Pattern::Sync if how == "sync:2" => Self::EndAsJson,
-            Pattern::Sync => Self::EndAsText,
-        })
+        match resource.pattern {
+            Pattern::RequestResponse => Some(Self::Begin),
+            Pattern::Callback => Some(Self::Token),
+            Pattern::Sync if resource.arn.ends_with(":2") => Some(Self::EndAsJson),
+            Pattern::Sync => Some(Self::EndAsText),
+            Pattern::Worker => None,
+        }
     }
 
     /// Whether the child's end is the step's result.

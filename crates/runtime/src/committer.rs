@@ -8,7 +8,7 @@ mod draft;
 use crate::message::{AdjustError, Reply, Unavailable};
 use crate::running::Running;
 use draft::Draft;
-use perdura_engine::asl::resource::Target;
+use perdura_engine::asl::resource::Doer;
 use perdura_engine::{Decision, Effect, ExecutionId, Lateness, Moment, Note, Timestamp, Turn, Wake};
 use perdura_store::record::{self, Begun, JournalWriter};
 use perdura_store::{
@@ -344,7 +344,7 @@ pub(crate) fn base_of(stored: &Recovered) -> Option<(Position, ExecutionId)> {
 pub(crate) fn rests(effects: &[Effect], wake: Wake, moment: &Moment) -> bool {
     let goes_on = effects.iter().any(|effect| match effect {
         // A task that waits for a worker can do so without its execution.
-        Effect::CallTask(call) => !matches!(call.resource.target, Target::Activity { .. }),
+        Effect::CallTask(call) => call.resource.kind.doer() != Doer::Worker,
         Effect::StartMapRun(_) | Effect::Continue => true,
         Effect::AwaitTask(_)
         | Effect::CancelTask { .. }

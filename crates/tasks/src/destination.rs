@@ -18,7 +18,7 @@ use crate::settings::{Function, Means, Mistake};
 use http::HeaderName;
 use perdura_engine::Policy;
 use perdura_engine::asl::json::Payload;
-use perdura_engine::asl::resource::{Resource, Target};
+use perdura_engine::asl::resource::{Resource, TaskKind};
 pub(crate) use place::{Hosts, Place};
 use std::collections::BTreeMap;
 
@@ -116,7 +116,7 @@ impl Destinations {
             return &self.usual;
         }
         let function = function_of(resource, input);
-        let endpoint = if is_http(resource) { Place::of_input(input) } else { None };
+        let endpoint = (resource.kind == TaskKind::Http).then(|| Place::of_input(input)).flatten();
         let place = endpoint.as_ref().or_else(|| self.places.get(plain_name(function?)));
         self.first(&Callee { arn: &resource.arn, function, place })
     }
@@ -143,14 +143,6 @@ impl Who {
                 callee.arn == name || callee.function.is_some_and(is_function)
             }
         }
-    }
-}
-
-/// Whether it is `http:invoke`.
-pub(crate) fn is_http(resource: &Resource) -> bool {
-    match &resource.target {
-        Target::Service { service, action, .. } => (&**service, &**action) == ("http", "invoke"),
-        Target::Function { .. } | Target::Activity { .. } | Target::Step { .. } => false,
     }
 }
 

@@ -20,7 +20,7 @@ pub use command::{Work, work};
 pub use environment::Environment;
 pub use process::{Group, Program};
 
-pub(crate) use wanted::{Invocation, Wanted, function_of, is_invoke, plain_name, wanted, written_qualifier};
+pub(crate) use wanted::{Invocation, function_of, invocation, plain_name, written_qualifier};
 
 use crate::client::{CallError, Client, Incoming, Outgoing};
 use crate::destination::Destination;

@@ -12,8 +12,8 @@ pub use able::{can_perform, warnings};
 use crate::aws::{self, AwsCall, OwnApi};
 use crate::client::Client;
 use crate::connection::Connections;
-use crate::destination::{Place as Address, is_http};
-use crate::functions::{Calling, Functions, Line, Wanted, function_of, plain_name, wanted};
+use crate::destination::Place as Address;
+use crate::functions::{Calling, Functions, Line, function_of, invocation, plain_name};
 use crate::http::{self, HttpCall, Onlooker};
 use crate::items::{self, ItemStores, SettingsError};
 use crate::places::Places;
@@ -21,7 +21,7 @@ use crate::settings::Settings;
 use perdura_engine::asl::error::RUNTIME;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
-use perdura_engine::asl::resource::{Pattern, Resource, Target};
+use perdura_engine::asl::resource::{Pattern, Resource, TaskKind};
 use perdura_engine::{
     Call, EffectKey, Exchange, ExecutionId, Fault, Limits, Outcome, Policy, StrandId, Uncertain,
 };
@@ -143,15 +143,17 @@ impl Inner {
         let began = Instant::now();
         let destination = self.settings.destinations.find(&call.resource, &call.input);
         let mut is_command = false;
-        let outcome = match wanted(call) {
-            Wanted::Function(invocation) => {
-                is_command = self.functions.is_command(&invocation);
-                let line = Line { client: &self.client, places: &self.places };
-                let calling = Calling { execution, call, destination, invocation: &invocation };
-                self.functions.invoke(line, calling).await
-            }
-            Wanted::Answered(outcome) => outcome,
-            Wanted::Elsewhere if is_http(&call.resource) => {
+        let line = Line { client: &self.client, places: &self.places };
+        let outcome = match call.resource.kind {
+            TaskKind::Function => match invocation(call) {
+                Ok(invocation) => {
+                    is_command = self.functions.is_command(&invocation);
+                    let calling = Calling { execution, call, destination, invocation: &invocation };
+                    self.functions.invoke(line, calling).await
+                }
+                Err(outcome) => outcome,
+            },
+            TaskKind::Http => {
                 let receiver = Address::of_input(&call.input).map(|address| address.receiver());
                 let _place = self.places.enter(receiver.as_deref().unwrap_or_default()).await;
                 let call = HttpCall {
@@ -165,13 +167,13 @@ impl Inner {
                 };
                 http::invoke(&self.client, &self.connections, call).await
             }
-            Wanted::Elsewhere => {
-                let line = Line { client: &self.client, places: &self.places };
+            TaskKind::Service => {
                 let answer_bytes_max = self.limits().payload_bytes_max;
                 let asked = AwsCall { execution, call, destination, answer_bytes_max };
                 let outcome = aws::invoke(line, &self.settings.aws, self.own_api.get(), asked).await;
                 outcome.unwrap_or_else(|| nobody(&call.resource))
             }
+            TaskKind::Activity | TaskKind::Child | TaskKind::Step => nobody(&call.resource),
         };
         tell(execution, &call.key, began.elapsed(), is_command, &outcome);
         handed_over(outcome, &call.resource)
@@ -181,16 +183,16 @@ impl Inner {
 /// Nobody here can do it. Nothing catches this: a machine that waits for what is not there is not ready to run.
 fn nobody(resource: &Resource) -> Outcome {
     let cause = format!(
-        "Nothing here performs {}: functions, http:invoke, some services of AWS, activities, child executions and \
-         steps of this program can be called. `perdura validate` lists the states that call something else.",
-        resource.arn
+        "Nothing here performs {}: {} can be called. `perdura validate` lists the states that call something else.",
+        resource.arn,
+        able::listed(TaskKind::all())
     );
     Outcome::NotStarted { fault: Fault::new(RUNTIME, cause), scheduled: false }
 }
 
 /// Where a token is waited for, the call only hands it over.
 fn handed_over(outcome: Outcome, resource: &Resource) -> Outcome {
-    let waits = matches!(resource.target, Target::Service { pattern: Pattern::Callback, .. });
+    let waits = resource.pattern == Pattern::Callback;
     match outcome {
         Outcome::Succeeded { output } if waits => Outcome::Submitted { output },
         Outcome::Failed { fault, certainty } if waits => Outcome::SubmitFailed { fault, certainty },

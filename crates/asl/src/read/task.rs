@@ -8,7 +8,7 @@ use super::template::{Sight, is_expression};
 use super::value::Range;
 use crate::machine::{Kind, MachineType, QueryLanguage, Scalar, Task, Template};
 use crate::node::{Member, Node, find};
-use crate::resource::{Pattern, Resource, Target};
+use crate::resource::{Pattern, Resource, Target, TaskKind};
 
 /// The longest that a task may take.
 const SECONDS: Range = Range::integer(1, Range::LONGEST);
@@ -100,16 +100,14 @@ impl<'n> Reader<'n> {
     }
 
     fn check_express(&mut self, resource: &Resource, node: &Node, at: &At<'_>) {
-        let message = match &resource.target {
-            Target::Activity { .. } => "Express state machine does not support Activity ARN",
-            Target::Service { pattern: Pattern::Sync, .. } => {
-                "Express state machine does not support '.sync' service integration"
-            }
+        let message = match resource.pattern {
+            Pattern::Worker => "Express state machine does not support Activity ARN",
+            Pattern::Sync => "Express state machine does not support '.sync' service integration",
             // The space at the end is AWS's.
-            Target::Service { pattern: Pattern::Callback, .. } => {
+            Pattern::Callback => {
                 "Express state machine does not support '.waitForTaskToken' service integration "
             }
-            Target::Service { .. } | Target::Function { .. } | Target::Step { .. } => return,
+            Pattern::RequestResponse => return,
         };
         self.findings.shape(at, node.span, message);
     }
@@ -117,7 +115,7 @@ impl<'n> Reader<'n> {
     /// What the service needs to be told.
     fn check_call(&mut self, resource: &Resource, fields: &Fields<'n, '_>) {
         let at = fields.at;
-        if matches!(resource.target, Target::Activity { .. })
+        if resource.kind == TaskKind::Activity
             && let Some(member) = fields.get("Credentials")
         {
             let message = "The field 'Credentials' is not supported for activities";

@@ -4,7 +4,7 @@
 use super::mock::{self, Mocks};
 use perdura_engine::asl::error::RUNTIME;
 use perdura_engine::asl::json::Payload;
-use perdura_engine::asl::resource::{Pattern, Resource, Target};
+use perdura_engine::asl::resource::{Pattern, Resource};
 use perdura_engine::{
     Call, Destinations, EffectKey, ExecutionId, Fault, Identity, Input, Outcome, Policy, StrandId,
 };
@@ -56,9 +56,9 @@ impl Destinations for Called {
 
     /// No worker and no holder of a token finds a process that keeps nothing.
     fn stands_in(&self, identity: &Identity, call: &Call) -> bool {
-        let is_out_of_reach = match call.resource.target {
-            Target::Activity { .. } | Target::Service { pattern: Pattern::Callback, .. } => !self.keeps,
-            Target::Function { .. } | Target::Service { .. } | Target::Step { .. } => false,
+        let is_out_of_reach = match call.resource.pattern {
+            Pattern::Worker | Pattern::Callback => !self.keeps,
+            Pattern::RequestResponse | Pattern::Sync => false,
         };
         is_out_of_reach || self.mocks(&identity.machine_name, &call.key)
     }
@@ -143,14 +143,14 @@ impl Outside {
         let Some(answer) = self.mocks.answer(&call.key.state()) else {
             return self.answer(execution, call, unreachable_here(call));
         };
-        match call.resource.target {
-            Target::Service { pattern: Pattern::Sync | Pattern::Callback, .. } => {
+        match call.resource.pattern {
+            Pattern::Sync | Pattern::Callback => {
                 self.answer(execution, call, Outcome::Submitted { output: Payload::default() });
             }
-            Target::Activity { .. } => {
+            Pattern::Worker => {
                 self.give(execution, Input::TaskStarted { by: call.by(), worker: Some("mock".into()) });
             }
-            Target::Function { .. } | Target::Service { .. } | Target::Step { .. } => {}
+            Pattern::RequestResponse => {}
         }
         self.answer(execution, call, answer.outcome());
     }

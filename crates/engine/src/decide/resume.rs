@@ -12,7 +12,7 @@ use crate::id::StrandId;
 use crate::strand::{MapRunId, Standing};
 use crate::turn::Note;
 use perdura_asl::machine::{Kind, Machine};
-use perdura_asl::resource::{Pattern, Target};
+use perdura_asl::resource::Pattern;
 use std::collections::BTreeSet;
 
 impl Turning<'_> {
@@ -65,7 +65,7 @@ impl Turning<'_> {
         }
         let holds = self.holds_again(strand);
         // What no worker has taken was certainly not performed, unless one did so after the backup that this comes from.
-        let is_queued = matches!(call.resource.target, Target::Activity { .. });
+        let is_queued = call.resource.pattern == Pattern::Worker;
         if handed_over || is_queued && !(holds && self.is_restored(strand)) {
             return self.effects.push(Effect::AwaitTask(call));
         }
@@ -83,9 +83,9 @@ impl Turning<'_> {
             return None;
         };
         let Kind::Task(task) = &self.state(machine, strand).kind else { return None };
-        let taken = *started && matches!(task.resource.target, Target::Activity { .. });
+        let taken = *started && task.resource.pattern == Pattern::Worker;
         let late = timeout.and_then(|clock| clock.until).is_some_and(|until| until <= self.moment.steady);
-        let by_token = *submitted && !is_job(&task.resource.target);
+        let by_token = *submitted && task.resource.pattern != Pattern::Sync;
         if taken || by_token || late {
             return None;
         }
@@ -106,7 +106,7 @@ impl Turning<'_> {
 
     /// Whether the strand waits for the end of a job.
     pub(super) fn is_job(&self, strand: StrandId) -> bool {
-        matches!(&self.state(&self.machine(), strand).kind, Kind::Task(task) if is_job(&task.resource.target))
+        matches!(&self.state(&self.machine(), strand).kind, Kind::Task(task) if task.resource.pattern == Pattern::Sync)
     }
 
     /// Clocks of silence are not durable: they begin anew.
@@ -128,11 +128,6 @@ impl Turning<'_> {
     }
 }
 
-/// Whether its end is waited for by us, and not told by token.
-fn is_job(target: &Target) -> bool {
-    matches!(target, Target::Service { pattern: Pattern::Sync, .. })
-}
-
 impl Execution {
     /// Whether it waits for the end of this Map Run.
     pub fn waits_for_map_run(&self, arn: &str) -> bool {
@@ -147,18 +142,18 @@ impl Execution {
     /// Whether somebody in this process looks after something of it, though it makes no call: a worker is waited for,
     /// or the end of a job or of a Map Run. A new process has to resume it for that, also where it sleeps.
     pub fn is_attended(&self) -> bool {
-        let is_attended = |standing: &Standing, target: Option<&Target>| match (standing, target) {
+        let is_attended = |standing: &Standing, pattern: Option<Pattern>| match (standing, pattern) {
             (Standing::MapRunning { over, .. }, _) => !over,
-            (Standing::Calling { started, .. }, Some(Target::Activity { .. })) => !started,
-            (Standing::Calling { submitted, .. }, Some(target)) => *submitted && is_job(target),
+            (Standing::Calling { started, .. }, Some(Pattern::Worker)) => !started,
+            (Standing::Calling { submitted, .. }, Some(Pattern::Sync)) => *submitted,
             _ => false,
         };
         self.strands().filter_map(|(_, strand)| strand.step.as_ref()).any(|step| {
-            let target = match &self.machine().state(step.state).kind {
-                Kind::Task(task) => Some(&task.resource.target),
+            let pattern = match &self.machine().state(step.state).kind {
+                Kind::Task(task) => Some(task.resource.pattern),
                 _ => None,
             };
-            is_attended(&step.standing, target)
+            is_attended(&step.standing, pattern)
         })
     }
 }

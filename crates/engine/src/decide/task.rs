@@ -5,14 +5,13 @@ use crate::effect::{Call, Effect};
 use crate::event::{EventKind, Fault, Scheduled, TaskFamily};
 use crate::id::{Attempt, EffectKey, Round, Secret, StrandId, TaskToken};
 use crate::input::{By, Certainty, Outcome};
-use crate::nested::Wait;
 use crate::strand::{Standing, Step};
 use crate::trial::Stage;
 use crate::turn::{Lateness, LedgerStatus, Note};
 use perdura_asl::evaluate::runtime;
 use perdura_asl::json::Payload;
 use perdura_asl::machine::{Kind, Machine, Scalar, State, Task};
-use perdura_asl::resource::{Pattern, Target};
+use perdura_asl::resource::{Pattern, Target, TaskKind};
 use perdura_asl::scope::{Failure, Scope};
 use std::sync::Arc;
 
@@ -28,7 +27,7 @@ impl Turning<'_> {
         }
         let holds = self.holds_again(strand);
         // A child that has ended may be swept before its parent ends: asked for again, it would begin anew.
-        let is_child = Wait::of(&task.resource.target).is_some();
+        let is_child = task.resource.kind == TaskKind::Child;
         // An earlier run of what is around it was answered.
         if let Some(result) = self.step(strand).done.clone().filter(|_| holds || is_child) {
             return self.finish(strand, state, &task.after, result);
@@ -55,18 +54,14 @@ impl Turning<'_> {
         round: Round,
     ) -> Result<(), Failure> {
         let input = self.effective_input(strand, state)?;
-        let awaits = matches!(
-            &task.resource.target,
-            Target::Activity { .. } | Target::Service { pattern: Pattern::Callback | Pattern::Sync, .. }
-        );
         // The same round sends the same bytes, whatever the expressions would now say.
         let again = self.step(strand).sent_in(round).cloned();
         // A worker answers for the attempt that it took. Who got a token with the bytes has the same one each time.
-        let is_activity = matches!(task.resource.target, Target::Activity { .. });
+        let has_worker = task.resource.pattern == Pattern::Worker;
         let secret = match &again {
-            Some(sent) if is_activity => sent.secret.map(Secret::next_attempt),
+            Some(sent) if has_worker => sent.secret.map(Secret::next_attempt),
             Some(sent) => sent.secret,
-            None => awaits.then(|| Secret(self.dice.throw())),
+            None => task.resource.pattern.has_token().then(|| Secret(self.dice.throw())),
         };
         let mut seen = Seen::input(input.value());
         seen.secret = secret;
@@ -105,7 +100,7 @@ impl Turning<'_> {
             })),
         );
         // A worker says itself when it starts; every other call starts as it leaves.
-        if !is_activity {
+        if !has_worker {
             self.emit(strand, EventKind::TaskStarted { family, worker: None });
         }
         let key = self.key(strand);
@@ -353,10 +348,7 @@ impl Turning<'_> {
         let family = family(task);
         let key = self.key(strand);
         // Only a job or a callback is handed over first and ends later; other families have no such events.
-        let handed_over = matches!(
-            &task.resource.target,
-            Target::Service { pattern: Pattern::Callback | Pattern::Sync, .. }
-        );
+        let handed_over = task.resource.pattern.is_handed_over();
         if matches!(outcome, Outcome::Submitted { .. }) && !handed_over {
             return self.ignore("only a job or a callback is handed over");
         }
@@ -463,7 +455,7 @@ fn family(task: &Task) -> TaskFamily {
     match &task.resource.target {
         Target::Function { .. } => TaskFamily::Lambda { resource: arn.clone() },
         Target::Activity { .. } => TaskFamily::Activity { resource: arn.clone() },
-        Target::Service { service, action, .. } => {
+        Target::Service { service, action } => {
             TaskFamily::Task { resource_type: service.clone(), resource: action.clone() }
         }
         Target::Step { name } => TaskFamily::Task { resource_type: "step".into(), resource: name.clone() },

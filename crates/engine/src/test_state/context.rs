@@ -7,7 +7,6 @@ use crate::identity::{Identity, Limits};
 use perdura_asl::json::{Map, Value};
 use perdura_asl::machine::{FlowIx, Kind, Machine, MachineType, MapMode, State, StateIx};
 use perdura_asl::object;
-use perdura_asl::resource::{Pattern, Target};
 use perdura_asl::scope::Dice;
 
 /// The Map in whose iteration a state stands.
@@ -107,9 +106,5 @@ pub(super) fn made_up(
 
 /// Whether its answer comes by token.
 fn has_token(state: &State) -> bool {
-    let Kind::Task(task) = &state.kind else { return false };
-    matches!(
-        task.resource.target,
-        Target::Activity { .. } | Target::Service { pattern: Pattern::Sync | Pattern::Callback, .. }
-    )
+    matches!(&state.kind, Kind::Task(task) if task.resource.pattern.has_token())
 }

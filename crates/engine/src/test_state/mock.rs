@@ -70,22 +70,17 @@ fn admit_mocked(kind: &Kind, mock: &Mock) -> Result<(), Refused> {
 
 fn admit_real(kind: &Kind, has_role: bool) -> Result<(), Refused> {
     match kind {
-        Kind::Pass(_) | Kind::Choice(_) | Kind::Wait(_) | Kind::Succeed | Kind::Fail(_) => Ok(()),
         Kind::Parallel(_) | Kind::Map(_) => Err(Refused::InvalidDefinition(
             "TestState API does not support Map or Parallel states. Supported state types include: [Task, Wait, \
              Pass, Succeed, Fail, Choice]"
                 .into(),
         )),
-        Kind::Task(task) => match &task.resource.target {
-            Target::Activity { .. } | Target::Service { pattern: Pattern::Sync | Pattern::Callback, .. } => {
-                refuse(
-                    "TestState API does not support Activity tasks or the .sync and .waitForTaskToken service \
-                     integration patterns unless a mock is specified",
-                )
-            }
-            _ if !has_role => refuse("RoleArn must be specified when testing a Task state"),
-            Target::Function { .. } | Target::Service { .. } | Target::Step { .. } => Ok(()),
-        },
+        Kind::Task(task) if task.resource.pattern.has_token() => refuse(
+            "TestState API does not support Activity tasks or the .sync and .waitForTaskToken service \
+             integration patterns unless a mock is specified",
+        ),
+        Kind::Task(_) if !has_role => refuse("RoleArn must be specified when testing a Task state"),
+        Kind::Task(_) | Kind::Pass(_) | Kind::Choice(_) | Kind::Wait(_) | Kind::Succeed | Kind::Fail(_) => Ok(()),
     }
 }
 
@@ -94,11 +89,13 @@ fn misfit(kind: &Kind, result: &Value, strictness: Strictness) -> Option<String>
     match kind {
         Kind::Task(task) => match &task.resource.target {
             // What a token brings back is whatever its holder sends.
-            Target::Service { pattern: Pattern::Callback, .. }
+            Target::Service { service, action } if task.resource.pattern != Pattern::Callback => {
+                shapes::complaint(service, action, result, strictness)
+            }
+            Target::Service { .. }
             | Target::Function { .. }
             | Target::Activity { .. }
             | Target::Step { .. } => None,
-            Target::Service { service, action, .. } => shapes::complaint(service, action, result, strictness),
         },
         Kind::Parallel(parallel) => match result.as_array() {
             None => Some("Mocked result must be an array.".into()),

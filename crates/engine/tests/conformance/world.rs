@@ -300,12 +300,7 @@ impl World {
                 self.hand_out(&call.resource.arn);
             }
             Target::Service { service, action, .. } => {
-                self.serve(
-                    run,
-                    by,
-                    (&format!("{service}:{action}"), Wait::of(&call.resource.target)),
-                    &input,
-                );
+                self.serve(run, by, (&format!("{service}:{action}"), Wait::of(&call.resource)), &input);
             }
             Target::Step { .. } => {}
         }

@@ -2,7 +2,7 @@
 
 use super::{Decide, Policies};
 use perdura_engine::asl::machine::{Kind, Machine};
-use perdura_engine::asl::resource::{Pattern, Target};
+use perdura_engine::asl::resource::Pattern;
 use perdura_engine::{
     Certainty, Decision, Effect, EffectKey, EventKind, Execution, Input, Kept, LedgerStatus, Moment, Note,
     Record, Resolved, Standing, Status, StrandId, Timestamp, Turn, Wake, decide,
@@ -154,7 +154,7 @@ pub(crate) fn a_resume_tells_all(
 fn is_job(execution: &Execution, id: StrandId) -> bool {
     let Some(step) = execution.strand(id).and_then(|strand| strand.step.as_ref()) else { return false };
     let Kind::Task(task) = &execution.machine().state(step.state).kind else { return false };
-    matches!(task.resource.target, Target::Service { pattern: Pattern::Sync, .. })
+    task.resource.pattern == Pattern::Sync
 }
 
 fn out_of_time(execution: &Execution, moment: &Moment) -> bool {
@@ -165,7 +165,7 @@ fn out_of_time(execution: &Execution, moment: &Moment) -> bool {
 fn is_with_a_worker(execution: &Execution, id: StrandId) -> bool {
     let Some(step) = execution.strand(id).and_then(|strand| strand.step.as_ref()) else { return false };
     let Kind::Task(task) = &execution.machine().state(step.state).kind else { return false };
-    matches!(task.resource.target, Target::Activity { .. })
+    task.resource.pattern == Pattern::Worker
         && matches!(step.standing, Standing::Calling { started: true, .. })
 }
 

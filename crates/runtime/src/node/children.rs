@@ -33,7 +33,7 @@ pub(super) struct ParentStep {
 
 impl ParentStep {
     fn of(execution: ExecutionId, call: &Call) -> Option<Self> {
-        let wait = Wait::of(&call.resource.target)?;
+        let wait = Wait::of(&call.resource)?;
         let (key, attempt, arguments) = (call.key.clone(), call.attempt, call.input.clone());
         Some(Self { execution, strand: call.strand, key, attempt, wait, arguments })
     }

@@ -3,7 +3,7 @@
 use super::{Node, Queued, ReplyTo, Slot, WAKE_AT_ONCE};
 use crate::message::{InputError, Reply, Slice, Unavailable, View};
 use crate::running::{Running, Unreadable, rebuild};
-use perdura_engine::asl::resource::Target;
+use perdura_engine::asl::resource::Doer;
 use perdura_engine::{Call, Effect, Execution, ExecutionId, Input, Moment, Wake, decide};
 use perdura_store::{ChildOf, Recovered, Shard};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -151,11 +151,9 @@ impl Node {
 
     /// Waits again for a worker, or for the end of a job.
     pub(super) fn await_task(&mut self, id: ExecutionId, call: &Call) {
-        match &call.resource.target {
-            Target::Activity { .. } => self.queue_task(call),
-            Target::Service { .. } | Target::Function { .. } | Target::Step { .. } => {
-                self.await_job(id, call);
-            }
+        match call.resource.kind.doer() {
+            Doer::Worker => self.queue_task(call),
+            Doer::Engine | Doer::Callee | Doer::Program => self.await_job(id, call),
         }
     }
 

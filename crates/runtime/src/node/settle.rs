@@ -3,7 +3,7 @@
 use super::{ChildOrder, Deed, Errand, Node, Queued, ReplyTo, Slot, Watcher};
 use crate::committer::{Committed, Done};
 use crate::message::{Ending, Started, Taken};
-use perdura_engine::asl::resource::Target;
+use perdura_engine::asl::resource::Doer;
 use perdura_engine::{By, Call, Destinations, Effect, ExecutionId, Input, Note};
 use perdura_store::Shard;
 
@@ -84,7 +84,7 @@ impl Node {
                         deeds.push(Deed::StandIn { execution: id, call });
                     }
                 }
-                Effect::CallTask(call) if matches!(call.resource.target, Target::Activity { .. }) => {
+                Effect::CallTask(call) if call.resource.kind.doer() == Doer::Worker => {
                     self.queue_task(&call);
                 }
                 Effect::AwaitTask(call) => self.await_task(id, &call),

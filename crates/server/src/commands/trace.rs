@@ -13,6 +13,7 @@ use crate::control::{Answer, LedgerEntry, TraceBy, Traced, TracedEvent, TracedEx
 use crate::data::Data;
 use crate::fold::{begun, each_turn, fold};
 use crate::telemetry::span_of;
+use perdura_engine::asl::resource::{Resource, TaskKind};
 use perdura_engine::{
     EffectKey, Event, EventKind, ExecutionId, Fault, Lateness, Note, Record, Resolved, Secret, StrandId,
     TaskFamily, TaskToken, Timestamp, Turn,
@@ -30,8 +31,6 @@ const ROWS_MAX: u32 = 10_000;
 /// How many executions are searched for it after that, and how many bytes of their Turns.
 const EXECUTIONS_MAX: usize = 10_000;
 const SEARCH_BYTES_MAX: usize = 256 * 1024 * 1024;
-/// The resource of tasks that start an execution.
-const STARTS: &str = "states:startExecution";
 const PAGE: u32 = 500;
 
 /// The forms of a key.
@@ -199,7 +198,9 @@ fn whole(reader: &mut dyn Reader, id: ExecutionId) -> Result<(TracedExecution, V
 
 /// The execution that a step started: its id follows from the step's key.
 fn child(reader: &mut dyn Reader, step: &TracedStep) -> Result<Option<ExecutionId>, Refusal> {
-    let starts = step.resource.as_deref().is_some_and(|called| called.starts_with(STARTS));
+    let called =
+        step.resource.as_ref().and_then(|called| Resource::parse(&format!("arn:aws:states:::{called}")));
+    let starts = called.is_some_and(|called| called.kind == TaskKind::Child);
     let Some(key) = starts.then(|| EffectKey::try_from(step.entry.key.clone()).ok()).flatten() else {
         return Ok(None);
     };

@@ -5,7 +5,7 @@ use crate::clients::{Request, RequestId, Told, Wish};
 use crate::observed::Life;
 use crate::receiver::payload;
 use crate::sabotage::Sabotage;
-use perdura_engine::asl::resource::{Pattern, Target};
+use perdura_engine::asl::resource::Pattern;
 use perdura_engine::{Arns, By, Certainty, ExecutionId, Fault, Input, Limits, Outcome, Resolution, Status};
 use perdura_runtime::{Message, Start, Via};
 
@@ -181,7 +181,7 @@ impl Sim {
         self.facts.count("deliveries");
         self.say(|| format!("{} arrives, and the answer is {answered:?}", call.key));
         let place = call.by();
-        let is_callback = matches!(call.resource.target, Target::Service { pattern: Pattern::Callback, .. });
+        let is_callback = call.resource.pattern == Pattern::Callback;
         // Whoever gets the same message again gives the same answer again.
         if is_callback && self.receiver.kept.contains_key(&call.key) {
             self.call_back(&call);

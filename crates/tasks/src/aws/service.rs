@@ -6,7 +6,7 @@
 
 use super::faults;
 use super::{lambda, s3};
-use perdura_engine::asl::resource::{Pattern, Resource, Target};
+use perdura_engine::asl::resource::{Pattern, Resource, Target, TaskKind};
 
 /// A service, as far as calling it goes.
 #[derive(Debug)]
@@ -253,10 +253,10 @@ pub(super) fn named(name: &str) -> Option<&'static Service> {
 
 /// What a resource means, where it is a call of a service that is spoken here.
 pub(super) fn operation(resource: &Resource) -> Option<Operation<'_>> {
-    let Target::Service { service, action, pattern } = &resource.target else { return None };
-    match pattern {
-        Pattern::RequestResponse | Pattern::Callback => {}
-        Pattern::Sync => return None,
+    let Target::Service { service, action } = &resource.target else { return None };
+    // Nobody here looks after a job.
+    if resource.kind != TaskKind::Service || resource.pattern == Pattern::Sync {
+        return None;
     }
     let action = action.split('.').next().filter(|action| !action.is_empty())?;
     if let Some(name) = service.strip_prefix("aws-sdk:") {

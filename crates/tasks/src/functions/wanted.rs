@@ -1,22 +1,11 @@
-//! What a call asks for: a function, an answer that needs none, or something else. Pure.
+//! Which function a call asks for, and with what. Pure.
 
 use super::Shape;
 use perdura_engine::asl::error::RUNTIME;
 use perdura_engine::asl::json::{Payload, Value};
-use perdura_engine::asl::resource::Resource;
-use perdura_engine::asl::resource::{Pattern, Target};
+use perdura_engine::asl::resource::{Resource, Target, TaskKind};
 use perdura_engine::{Call, Certainty, Fault, Outcome};
 use std::sync::Arc;
-
-/// What is to be done about a call.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Wanted {
-    Function(Invocation),
-    /// The arguments are wrong: nothing is called.
-    Answered(Outcome),
-    /// It is no call of a function.
-    Elsewhere,
-}
 
 /// A call of a function, in the words of Lambda's Invoke.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,47 +20,30 @@ pub(crate) struct Invocation {
     pub(crate) client_context: Option<Arc<str>>,
 }
 
-/// What is to be done about it.
-pub(crate) fn wanted(call: &Call) -> Wanted {
-    match &call.resource.target {
-        Target::Function { .. } => Wanted::Function(Invocation {
+/// The function that a call asks for; where its arguments are wrong, nothing is called, and this comes of it.
+pub(crate) fn invocation(call: &Call) -> Result<Invocation, Outcome> {
+    if let Target::Function { .. } = call.resource.target {
+        return Ok(Invocation {
             name: call.resource.arn.clone(),
             qualifier: written_qualifier(&call.resource.arn),
             payload: call.input.clone(),
             shape: Shape::Bare,
             client_context: None,
-        }),
-        Target::Service { .. } if is_invoke(&call.resource) => match invoke(&call.input) {
-            Ok(invocation) => Wanted::Function(invocation),
-            Err(what) => {
-                let cause =
-                    format!("The Parameters '{}' could not be used to start the Task: [{what}]", call.input);
-                let fault = Fault::new(RUNTIME, cause);
-                Wanted::Answered(Outcome::Failed { fault, certainty: Certainty::Refused })
-            }
-        },
-        Target::Service { .. } | Target::Activity { .. } | Target::Step { .. } => Wanted::Elsewhere,
+        });
     }
-}
-
-/// Whether it is `lambda:invoke`, with or without a token.
-pub(crate) fn is_invoke(resource: &Resource) -> bool {
-    match &resource.target {
-        Target::Service { service, action, pattern } => match pattern {
-            Pattern::RequestResponse | Pattern::Callback => {
-                &**service == "lambda" && action.split('.').next() == Some("invoke")
-            }
-            Pattern::Sync => false,
-        },
-        Target::Function { .. } | Target::Activity { .. } | Target::Step { .. } => false,
-    }
+    invoke(&call.input).map_err(|what| {
+        let cause = format!("The Parameters '{}' could not be used to start the Task: [{what}]", call.input);
+        Outcome::Failed { fault: Fault::new(RUNTIME, cause), certainty: Certainty::Refused }
+    })
 }
 
 /// The name of the function that a call means, as it is written: an ARN, or Invoke's `FunctionName`.
 pub(crate) fn function_of<'a>(resource: &'a Resource, input: &'a Payload) -> Option<&'a str> {
     match &resource.target {
         Target::Function { .. } => Some(&resource.arn),
-        Target::Service { .. } if is_invoke(resource) => input.value().get("FunctionName")?.as_str(),
+        Target::Service { .. } if resource.kind == TaskKind::Function => {
+            input.value().get("FunctionName")?.as_str()
+        }
         Target::Service { .. } | Target::Activity { .. } | Target::Step { .. } => None,
     }
 }
@@ -177,20 +149,6 @@ mod tests {
         ] {
             assert_eq!(plain_name(name), "charge", "{name}");
             assert_eq!(written_qualifier(name).as_deref(), qualifier, "{name}");
-        }
-    }
-
-    #[test]
-    fn invoke_is_told_from_what_only_looks_like_it() {
-        for (arn, expected) in [
-            ("arn:aws:states:::lambda:invoke", true),
-            ("arn:aws:states:::lambda:invoke.waitForTaskToken", true),
-            ("arn:aws:states:::lambda:invoke.sync", false),
-            ("arn:aws:states:::aws-sdk:lambda:invoke", false),
-            ("arn:aws:states:::http:invoke", false),
-            ("arn:aws:lambda:us-east-1:123456789012:function:invoke", false),
-        ] {
-            assert_eq!(is_invoke(&Resource::parse(arn).unwrap()), expected, "{arn}");
         }
     }
 }

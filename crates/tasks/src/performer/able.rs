@@ -4,29 +4,35 @@
 //! cannot be run is told when it is checked and when it is deployed, and fails when it is called.
 
 use crate::aws::speaks;
-use crate::destination::is_http;
-use crate::functions::{is_invoke, plain_name};
+use crate::functions::plain_name;
 use crate::settings::Settings;
 use perdura_engine::asl::diagnostic::{Diagnostic, code};
 use perdura_engine::asl::json::Value;
 use perdura_engine::asl::machine::{Kind, Machine, Task, Template};
-use perdura_engine::asl::resource::{Resource, Target};
+use perdura_engine::asl::resource::{Doer, Resource, Target, TaskKind};
 
 /// Whether [`crate::Tasks`] performs it itself.
 pub(super) fn performs(resource: &Resource) -> bool {
-    let is_function = matches!(resource.target, Target::Function { .. }) || is_invoke(resource);
-    is_function || is_http(resource) || speaks(resource)
+    match resource.kind {
+        TaskKind::Function | TaskKind::Http => true,
+        TaskKind::Service => speaks(resource),
+        TaskKind::Activity | TaskKind::Child | TaskKind::Step => false,
+    }
+}
+
+/// These kinds of tasks, in words.
+pub(super) fn listed(kinds: impl Iterator<Item = TaskKind>) -> String {
+    let names: Vec<&str> = kinds.map(TaskKind::name).collect();
+    let (last, others) = names.split_last().expect("there are kinds of tasks");
+    format!("{} and {last}", others.join(", "))
 }
 
 /// Whether there is anybody who performs it: here, in the runtime, or in the program that embeds it. Whether a function
 /// is configured is another question.
 pub fn can_perform(resource: &Resource) -> bool {
-    match &resource.target {
-        Target::Function { .. } | Target::Activity { .. } | Target::Step { .. } => true,
-        Target::Service { service, action, .. } => {
-            let starts_child = &**service == "states" && action.split('.').next() == Some("startExecution");
-            starts_child || performs(resource)
-        }
+    match resource.kind.doer() {
+        Doer::Callee => performs(resource),
+        Doer::Worker | Doer::Engine | Doer::Program => true,
     }
 }
 
@@ -56,9 +62,8 @@ fn doubt(settings: &Settings, state: &str, task: &Task) -> Option<Diagnostic> {
     if !can_perform(resource) {
         let message = format!("{state:?} calls {}, which perdura cannot run", resource.arn);
         let mut doubt = Diagnostic::warning(code::UNSUPPORTED_RESOURCE, message);
-        doubt.hint(
-            "functions, http:invoke, some services of AWS, activities and child executions can be called",
-        );
+        let outside = TaskKind::all().filter(|kind| kind.doer() != Doer::Program);
+        doubt.hint(format!("{} can be called", listed(outside)));
         return Some(doubt);
     }
     if let Some(service) = settings.aws.lacks(resource) {
@@ -71,7 +76,9 @@ fn doubt(settings: &Settings, state: &str, task: &Task) -> Option<Diagnostic> {
     }
     let name = match &resource.target {
         Target::Function { .. } => Some(&*resource.arn),
-        Target::Service { .. } if is_invoke(resource) => written_name(task.arguments.as_ref()?),
+        Target::Service { .. } if resource.kind == TaskKind::Function => {
+            written_name(task.arguments.as_ref()?)
+        }
         Target::Service { .. } | Target::Activity { .. } | Target::Step { .. } => None,
     }?;
     if settings.has_function(name) {
