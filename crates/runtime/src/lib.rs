@@ -14,6 +14,7 @@ mod naming;
 mod node;
 mod running;
 mod runtime;
+mod seldom;
 mod steps;
 mod threads;
 mod timers;
@@ -34,6 +35,7 @@ pub use message::{
 pub use naming::{Start, Via};
 pub use node::{Anchor, Bounds, Deed, Live, LiveCall, Node, Opening};
 pub use runtime::{Opener, Options, Runtime};
+pub use seldom::Seldom;
 pub use steps::{Nowhere, Performer, RealWorld, StepCall, StepError, StepFuture, Steps};
 pub use watch::{BUCKETS, Gauges, Reading, bucket_end_us};
 pub use world::{Answer, Order, World};

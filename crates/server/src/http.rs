@@ -16,7 +16,6 @@ mod states;
 pub use access::{AccessKeys, Keyring};
 pub use hosts::Hosts;
 
-use crate::seldom::Seldom;
 use crate::sfn::{Api, ApiError, Code};
 use crate::stuck::Watch;
 use crate::telemetry::Counts;
@@ -33,6 +32,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use line::Line;
 use patience::Patient;
 use perdura_runtime::Door;
+use perdura_runtime::Seldom;
 use perdura_sigv4::sha256;
 use socket2::{SockRef, TcpKeepalive};
 use states::States;

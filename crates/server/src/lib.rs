@@ -9,7 +9,6 @@ pub mod http;
 pub mod names;
 mod places;
 pub mod retention;
-mod seldom;
 pub mod sfn;
 pub mod stuck;
 pub mod telemetry;

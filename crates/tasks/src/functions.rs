@@ -25,8 +25,8 @@ pub(crate) use wanted::{Invocation, function_of, invocation, plain_name, written
 use crate::client::{CallError, Client, Incoming, Outgoing};
 use crate::destination::Destination;
 use crate::lack::PutOff;
-use crate::places::Places;
 use crate::settings::{Function, Means, Settings};
+use crate::shares::Shares;
 use bytes::Bytes;
 use outcome::{Shape, missing};
 use perdura_engine::asl::json::Payload;
@@ -43,7 +43,7 @@ const TIMEOUT: Duration = Duration::from_mins(15);
 pub(crate) struct Functions {
     settings: Arc<Settings>,
     /// For commands.
-    places: Places,
+    shares: Shares,
     answer_bytes_max: usize,
     put_off: PutOff,
 }
@@ -61,13 +61,13 @@ pub(crate) struct Calling<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Line<'a> {
     pub(crate) client: &'a Client,
-    pub(crate) places: &'a Places,
+    pub(crate) shares: &'a Shares,
 }
 
 impl Line<'_> {
     /// Sends a request and takes its answer, once there is a place for this receiver.
     pub(crate) async fn send(self, receiver: &str, outgoing: Outgoing) -> Result<Incoming, CallError> {
-        let _place = self.places.enter(receiver).await;
+        let _held = self.shares.enter(receiver).await;
         self.client.send(outgoing).await
     }
 }
@@ -106,7 +106,7 @@ impl Functions {
     pub(crate) fn new(settings: Arc<Settings>, put_off: PutOff) -> Self {
         let limits = if settings.strict { Limits::strict(MachineType::Standard) } else { Limits::GENEROUS };
         Self {
-            places: Places::new(settings.commands),
+            shares: Shares::new(settings.commands),
             answer_bytes_max: limits.payload_bytes_max,
             put_off,
             settings,

@@ -4,18 +4,17 @@
 //! is no longer wanted or its own time is up, and the workflow does not see it. People do: in the log, one line in a
 //! while, and in a number.
 
+use perdura_runtime::Seldom;
 use rustix::io::Errno;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::net::{TcpStream, UdpSocket};
 
 /// The first pause, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
-/// How often the log tells of it.
-const TELLS_EVERY: Duration = Duration::from_secs(5);
 /// How long it may take to find out whether ports are lacking.
 const PROBES_FOR: Duration = Duration::from_secs(1);
 
@@ -92,14 +91,7 @@ pub(crate) struct PutOff(Arc<Counted>);
 #[derive(Debug, Default)]
 struct Counted {
     all: Arc<AtomicU64>,
-    told: Mutex<Told>,
-}
-
-#[derive(Debug, Default)]
-struct Told {
-    at: Option<Instant>,
-    /// How many there were then.
-    count: u64,
+    line: Seldom,
 }
 
 impl PutOff {
@@ -110,13 +102,10 @@ impl PutOff {
 
     /// One more call is put off, for this reason.
     pub(crate) fn tell(&self, reason: &str) {
-        let all = self.0.all.fetch_add(1, Ordering::Relaxed) + 1;
-        let mut told = self.0.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.at.is_none_or(|at| at.elapsed() >= TELLS_EVERY) {
-            let since = all.saturating_sub(told.count);
-            *told = Told { at: Some(Instant::now()), count: all };
-            drop(told);
-            tracing::warn!(calls = since, reason, "calls are put off, for this machine lacks what they need");
+        self.0.all.fetch_add(1, Ordering::Relaxed);
+        if let Some(left_out) = self.0.line.turn() {
+            let calls = left_out + 1;
+            tracing::warn!(calls, reason, "calls are put off, for this machine lacks what they need");
         }
     }
 }

@@ -13,10 +13,10 @@ pub mod http;
 pub mod items;
 mod lack;
 mod performer;
-mod places;
 pub mod settings;
+mod shares;
 mod sign;
 
 pub use performer::{Tasks, Unprepared, can_perform, warnings};
-pub use places::Share;
 pub use settings::Settings;
+pub use shares::Share;

@@ -16,8 +16,8 @@ use crate::destination::Place as Address;
 use crate::functions::{Calling, Functions, Line, function_of, invocation, plain_name};
 use crate::http::{self, HttpCall, Onlooker};
 use crate::items::{self, ItemStores, SettingsError};
-use crate::places::Places;
 use crate::settings::Settings;
+use crate::shares::Shares;
 use perdura_engine::asl::error::RUNTIME;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
@@ -56,7 +56,7 @@ struct Inner {
     /// Who answers `aws-sdk:sfn:…` in this process, once there is somebody.
     own_api: OnceLock<OwnApi>,
     /// For calls that leave this machine.
-    places: Places,
+    shares: Shares,
     handle: Handle,
     under_way: Arc<UnderWay>,
 }
@@ -74,7 +74,7 @@ impl Tasks {
         let settings = Arc::new(settings);
         Ok(Self(Arc::new(Inner {
             functions: Functions::new(settings.clone(), client.put_off().clone()),
-            places: Places::new(settings.calls),
+            shares: Shares::new(settings.calls),
             settings,
             connections,
             client,
@@ -143,7 +143,7 @@ impl Inner {
         let began = Instant::now();
         let destination = self.settings.destinations.find(&call.resource, &call.input);
         let mut is_command = false;
-        let line = Line { client: &self.client, places: &self.places };
+        let line = Line { client: &self.client, shares: &self.shares };
         let outcome = match call.resource.kind {
             TaskKind::Function => match invocation(call) {
                 Ok(invocation) => {
@@ -155,7 +155,7 @@ impl Inner {
             },
             TaskKind::Http => {
                 let receiver = Address::of_input(&call.input).map(|address| address.receiver());
-                let _place = self.places.enter(receiver.as_deref().unwrap_or_default()).await;
+                let _held = self.shares.enter(receiver.as_deref().unwrap_or_default()).await;
                 let call = HttpCall {
                     call,
                     execution,

@@ -14,7 +14,7 @@ use crate::destination::{DestinationTable, Destinations};
 use crate::functions::{Environment, WrittenEnvironment};
 use crate::guard::Guard;
 use crate::items::ItemSettings;
-use crate::places::Share;
+use crate::shares::Share;
 use perdura_engine::Uncertain;
 use perdura_sigv4::Secret;
 use serde::Deserialize;

@@ -5,7 +5,7 @@
 //! being answered is closed: it is idle, or has not sent its request.
 
 use super::patience::Progress;
-use crate::seldom::Seldom;
+use perdura_runtime::Seldom;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,8 +1,8 @@
 //! Errors as Step Functions names them: one table from what went wrong to a code, a status and AWS's words.
 
 use crate::places::Crowded;
-use crate::seldom::Seldom;
 use perdura_engine::asl::json::{Map, Value};
+use perdura_runtime::Seldom;
 use perdura_runtime::card::{CardError, TAGS_MAX};
 use perdura_runtime::{InputError, Unavailable};
 use perdura_store::{CommitError, Failure};

@@ -4,9 +4,9 @@
 use super::{Span, Spans, otlp};
 use crate::data::{Data, Served};
 use crate::fold::{PAGE_BYTES, broken};
-use crate::seldom::Seldom;
 use crate::{Refusal, RefusalKind};
 use perdura_engine::ExecutionId;
+use perdura_runtime::Seldom;
 use perdura_store::Reader;
 use perdura_store::record::TurnBody;
 use std::future::Future;

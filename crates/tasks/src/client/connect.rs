@@ -3,7 +3,7 @@
 use super::find;
 use crate::guard::{Guard, Reason};
 use crate::lack;
-use crate::places::{Places, Share};
+use crate::shares::{Share, Shares};
 use http::Uri;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -48,21 +48,21 @@ const LOOKUPS: Share = Share { roof: 64, each: 8 };
 #[derive(Clone)]
 pub(super) struct Resolver {
     guard: Guard,
-    places: Places,
+    shares: Shares,
 }
 
 impl Resolver {
     fn new(guard: Guard) -> Self {
-        Self { guard, places: Places::new(LOOKUPS) }
+        Self { guard, shares: Shares::new(LOOKUPS) }
     }
 
     /// The addresses that a name leads to and that may be called.
     async fn look_up(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, BoxError> {
-        let place = self.places.enter(host).await;
+        let held = self.shares.enter(host).await;
         let name = host.to_owned();
         let looking = tokio::task::spawn_blocking(move || -> io::Result<Vec<SocketAddr>> {
             // Given back when the thread is, also where nobody waits for it any more.
-            let _place = place;
+            let _held = held;
             Ok((&*name, port).to_socket_addrs()?.collect())
         });
         match looking.await? {

@@ -57,7 +57,7 @@ impl Functions {
         timeout: Option<Duration>,
         calling: Calling<'_>,
     ) -> Outcome {
-        let _place = self.places.enter(plain_name(&calling.invocation.name)).await;
+        let _held = self.shares.enter(plain_name(&calling.invocation.name)).await;
         let (wire, input) = (calling.call.key.wire().to_string(), calling.invocation.payload.text().clone());
         let (group, bytes_max) = (Group::default(), self.answer_bytes_max);
         let _ending = EndOnDrop(group.clone());

@@ -1,4 +1,4 @@
-//! Lines of the log that many clients could cause at once: told once in a while, with how many were left out.
+//! Lines of the log that could come many at once: told once in a while, with how many were left out.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ const SILENT_FOR: Duration = Duration::from_secs(10);
 
 /// One kind of line.
 #[derive(Debug)]
-pub(crate) struct Seldom(Mutex<Told>);
+pub struct Seldom(Mutex<Told>);
 
 #[derive(Debug)]
 struct Told {
@@ -16,13 +16,20 @@ struct Told {
     left_out: u64,
 }
 
+impl Default for Seldom {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Seldom {
-    pub(crate) const fn new() -> Self {
+    /// It was not told yet.
+    pub const fn new() -> Self {
         Self(Mutex::new(Told { last_at: None, left_out: 0 }))
     }
 
     /// Whether to tell it now, and how many were left out since the last.
-    pub(crate) fn turn(&self) -> Option<u64> {
+    pub fn turn(&self) -> Option<u64> {
         self.turn_at(Instant::now())
     }
 

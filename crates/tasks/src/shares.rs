@@ -1,4 +1,4 @@
-//! Places for calls under way: a roof over all, and a share for each receiver.
+//! Calls under way: a roof over all, and a share for each receiver.
 //!
 //! A receiver that hangs keeps its places for as long as its calls may take. So none gets more than its share, and none
 //! more than are still free, so that several that hang leave some too. Calls of one receiver wait in line, the first
@@ -26,7 +26,7 @@ impl Share {
 
 /// All places of one kind. Clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct Places(Arc<Inner>);
+pub(crate) struct Shares(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -46,13 +46,13 @@ struct State {
 #[derive(Debug, Default)]
 struct Receiver {
     taken: usize,
-    waiting: VecDeque<oneshot::Sender<Place>>,
+    waiting: VecDeque<oneshot::Sender<Held>>,
 }
 
 /// A place for one call. Dropped, it goes to whoever is next.
 #[derive(Debug)]
-pub(crate) struct Place {
-    places: Places,
+pub(crate) struct Held {
+    places: Shares,
     receiver: Arc<str>,
 }
 
@@ -72,7 +72,7 @@ impl State {
     }
 
     /// Whoever is next, if there is a place for it.
-    fn next(&mut self, share: Share) -> Option<(Arc<str>, oneshot::Sender<Place>)> {
+    fn next(&mut self, share: Share) -> Option<(Arc<str>, oneshot::Sender<Held>)> {
         let at = self.turns.iter().position(|receiver| self.admits(share, receiver))?;
         let name = self.turns.remove(at)?;
         let receiver = self.receivers.get_mut(&name)?;
@@ -86,7 +86,7 @@ impl State {
     }
 }
 
-impl Places {
+impl Shares {
     pub(crate) fn new(share: Share) -> Self {
         Self(Arc::new(Inner { share, state: Mutex::default() }))
     }
@@ -96,14 +96,14 @@ impl Places {
     }
 
     /// A place for a call of this receiver, as soon as there is one.
-    pub(crate) async fn enter(&self, receiver: &str) -> Place {
+    pub(crate) async fn enter(&self, receiver: &str) -> Held {
         let receiver: Arc<str> = receiver.into();
         let waiting = {
             let mut state = self.lock();
             let waits = state.receivers.get(&receiver).is_some_and(|receiver| !receiver.waiting.is_empty());
             if !waits && state.admits(self.0.share, &receiver) {
                 state.take(&receiver);
-                return Place { places: self.clone(), receiver };
+                return Held { places: self.clone(), receiver };
             }
             let (sender, waiting) = oneshot::channel();
             let line = &mut state.receivers.entry(receiver.clone()).or_default().waiting;
@@ -138,12 +138,12 @@ impl Places {
         drop(state);
         for (receiver, waiting) in handed {
             // Nobody there any more: the place comes back and is dropped.
-            let _ = waiting.send(Place { places: self.clone(), receiver });
+            let _ = waiting.send(Held { places: self.clone(), receiver });
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for Held {
     fn drop(&mut self) {
         self.places.leave(&self.receiver);
     }
@@ -156,27 +156,27 @@ mod tests {
     use std::pin::{Pin, pin};
     use std::task::{Context, Poll, Waker};
 
-    type Entering<'a> = Pin<Box<dyn Future<Output = Place> + 'a>>;
+    type Entering<'a> = Pin<Box<dyn Future<Output = Held> + 'a>>;
 
-    fn polled<F: Future<Output = Place> + ?Sized>(entering: Pin<&mut F>) -> Option<Place> {
+    fn polled<F: Future<Output = Held> + ?Sized>(entering: Pin<&mut F>) -> Option<Held> {
         match entering.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(place) => Some(place),
             Poll::Pending => None,
         }
     }
 
-    fn now(places: &Places, receiver: &str) -> Option<Place> {
+    fn now(places: &Shares, receiver: &str) -> Option<Held> {
         polled(pin!(places.enter(receiver)))
     }
 
-    fn all_now(places: &Places, receiver: &str) -> Vec<Place> {
+    fn all_now(places: &Shares, receiver: &str) -> Vec<Held> {
         std::iter::from_fn(|| now(places, receiver)).collect()
     }
 
     #[test]
     fn a_receiver_gets_its_share_and_leaves_places_for_all_others() {
-        let places = Places::new(Share::of(32));
-        let hung: Vec<Vec<Place>> = ["a", "b", "c", "d", "e"].map(|name| all_now(&places, name)).into();
+        let places = Shares::new(Share::of(32));
+        let hung: Vec<Vec<Held>> = ["a", "b", "c", "d", "e"].map(|name| all_now(&places, name)).into();
         let counts: Vec<usize> = hung.iter().map(Vec::len).collect();
         assert_eq!(counts, [8, 8, 8, 4, 2], "none more than a quarter, none more than are free");
         assert!(now(&places, "f").is_some());
@@ -188,16 +188,16 @@ mod tests {
     #[test]
     fn where_there_are_few_places_each_receiver_has_one() {
         for (roof, count) in [(1, 1), (2, 1), (3, 2), (4, 2), (8, 4), (16, 4), (32, 8), (4_096, 1_024)] {
-            let places = Places::new(Share::of(roof));
+            let places = Shares::new(Share::of(roof));
             assert_eq!(all_now(&places, "a").len(), count, "{roof}");
         }
-        assert_eq!(all_now(&Places::new(Share { roof: 10, each: 9 }), "a").len(), 5);
-        assert_eq!(all_now(&Places::new(Share { roof: 10, each: 10 }), "a").len(), 10);
+        assert_eq!(all_now(&Shares::new(Share { roof: 10, each: 9 }), "a").len(), 5);
+        assert_eq!(all_now(&Shares::new(Share { roof: 10, each: 10 }), "a").len(), 10);
     }
 
     #[test]
     fn those_who_wait_are_served_in_order_and_receivers_take_turns() {
-        let places = Places::new(Share { roof: 1, each: 1 });
+        let places = Shares::new(Share { roof: 1, each: 1 });
         let mut held = now(&places, "a").expect("a place is free");
         let mut waiting: Vec<(&str, Entering<'_>)> = ["a1", "a2", "a3", "b1", "b2", "c1"]
             .map(|name| (name, Box::pin(places.enter(&name[..1])) as Entering<'_>))
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn one_who_no_longer_waits_hands_the_place_on() {
-        let places = Places::new(Share { roof: 1, each: 1 });
+        let places = Shares::new(Share { roof: 1, each: 1 });
         let held = now(&places, "a");
         let mut gone = Box::pin(places.enter("a"));
         let mut handed = Box::pin(places.enter("a"));
