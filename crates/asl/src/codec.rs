@@ -1,9 +1,9 @@
 //! Hashes and Base64, for both query languages.
 
+use crate::hex;
 use md5::Md5;
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha384, Sha512};
-use std::fmt::Write;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -18,11 +18,7 @@ pub(crate) fn hash_hex(text: &str, algorithm: &str) -> Option<String> {
         "SHA-512" => &Sha512::digest(bytes),
         _ => return None,
     };
-    let mut out = String::with_capacity(digest.len() * 2);
-    for byte in digest {
-        write!(out, "{byte:02x}").expect("writing to a String cannot fail");
-    }
-    Some(out)
+    Some(hex::encode(digest))
 }
 
 /// Up to three bytes as four characters, padded.

@@ -7,6 +7,7 @@ mod codec;
 pub mod diagnostic;
 pub mod error;
 pub mod evaluate;
+pub mod hex;
 pub mod intrinsic;
 mod java_random;
 pub mod json;

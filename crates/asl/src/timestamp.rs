@@ -72,7 +72,7 @@ fn month_days(year: i64, month: i64) -> i64 {
 }
 
 /// Days in the Gregorian calendar, counted in years that begin in March, so that a leap day comes last.
-fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+pub(crate) fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
     let of_year = (153 * month + 2) / 5 + day - 1;
@@ -80,7 +80,7 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
 }
 
 /// The other way round.
-fn date_of(days: i64) -> (i64, i64, i64) {
+pub(crate) fn date_of(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;

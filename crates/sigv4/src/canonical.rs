@@ -46,9 +46,9 @@ impl Canonical<'_> {
 
     fn canonical_path(&self) -> String {
         if self.service == "s3" {
-            return escaped(&unescaped(self.path), true);
+            return escaped(unescaped(self.path), true);
         }
-        escaped(without_dots(self.path).as_bytes(), true)
+        escaped(without_dots(self.path), true)
     }
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn headers<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -
 fn query(query: &str) -> String {
     let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        (escaped(&unescaped(name), false), escaped(&unescaped(value), false))
+        (escaped(unescaped(name), false), escaped(unescaped(value), false))
     });
     let mut pairs: Vec<(String, String)> = pairs.collect();
     pairs.sort();
@@ -99,7 +99,8 @@ fn without_dots(path: &str) -> String {
 }
 
 /// Everything but letters, digits and `-_.~` as `%XX`; a slash too, unless it parts a path.
-fn escaped(bytes: &[u8], is_path: bool) -> String {
+pub fn escaped(bytes: impl AsRef<[u8]>, is_path: bool) -> String {
+    let bytes = bytes.as_ref();
     let mut text = String::with_capacity(bytes.len());
     for &byte in bytes {
         if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) || (is_path && byte == b'/') {

@@ -10,6 +10,7 @@ mod secret;
 mod sign;
 mod verify;
 
+pub use canonical::escaped;
 pub use secret::{Credentials, Secret};
 pub use sign::{Signable, sha256, sign};
 pub use verify::{Presented, Principal, Refusal, SKEW_SECONDS, admit, verify};

@@ -22,7 +22,7 @@ mod xml;
 pub use own::{OwnAnswer, OwnApi, OwnRefusal, OwnRequest};
 pub use settings::{AwsSettings, AwsTable};
 
-pub(crate) use request::{Bounds, Request, Signer, credentials, escaped, push_pair};
+pub(crate) use request::{Bounds, Request, Signer, credentials, push_pair};
 pub(crate) use xml::{Element, read as read_xml};
 
 use crate::client::Incoming;

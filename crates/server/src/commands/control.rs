@@ -55,24 +55,16 @@ pub(crate) mod word {
 
 /// Bytes as text on the wire.
 pub(crate) mod hex {
+    use perdura_engine::asl::hex;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
-    use std::fmt::Write;
 
     pub(crate) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-        let mut text = String::with_capacity(bytes.len() * 2);
-        for byte in bytes {
-            write!(text, "{byte:02x}").expect("writing to a String cannot fail");
-        }
-        serializer.serialize_str(&text)
+        serializer.serialize_str(&hex::encode(bytes))
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let digits = text.as_bytes().chunks(2).map(|pair| {
-            let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
-            u8::from_str_radix(pair, 16).ok()
-        });
-        digits.collect::<Option<_>>().ok_or_else(|| D::Error::custom("these are no bytes in hexadecimal"))
+        hex::decode(&text).ok_or_else(|| D::Error::custom("these are no bytes in hexadecimal"))
     }
 }
 

@@ -7,6 +7,7 @@ use crate::sfn::{ApiError, Code};
 use axum::http::{HeaderMap, header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use perdura_engine::asl::hex;
 use perdura_sigv4::{Presented, Refusal, SKEW_SECONDS, Scope, Secret, admit, sha256, verify};
 use std::collections::BTreeMap;
 
@@ -98,15 +99,8 @@ impl Keyring {
 
 /// The body's hash in the head.
 fn told_hash(headers: &HeaderMap) -> Option<[u8; 32]> {
-    let told = headers.get("x-amz-content-sha256")?.to_str().ok().filter(|told| told.is_ascii())?;
-    let mut hash = [0; 32];
-    if told.len() != 2 * hash.len() {
-        return None;
-    }
-    for (at, byte) in hash.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&told[2 * at..2 * at + 2], 16).ok()?;
-    }
-    Some(hash)
+    let told = headers.get("x-amz-content-sha256")?.to_str().ok()?;
+    hex::decode(told)?.try_into().ok()
 }
 
 fn texts(headers: &HeaderMap) -> Result<Vec<(&str, &str)>, ApiError> {

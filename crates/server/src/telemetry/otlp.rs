@@ -2,8 +2,8 @@
 
 use super::{Attribute, Outcome, Span};
 use perdura_engine::Timestamp;
+use perdura_engine::asl::hex;
 use serde_json::{Value, json};
-use std::fmt::Write;
 
 /// `SPAN_KIND_INTERNAL`
 const INTERNAL: u8 = 1;
@@ -32,8 +32,8 @@ pub fn request(service: &str, spans: &[Span]) -> Value {
 
 fn span(span: &Span) -> Value {
     let mut told = json!({
-        "traceId": hex(span.trace.uuid().as_bytes()),
-        "spanId": hex(&span.id),
+        "traceId": hex::encode(span.trace.uuid().as_bytes()),
+        "spanId": hex::encode(&span.id),
         "name": span.name,
         "kind": if span.is_call { CLIENT } else { INTERNAL },
         "startTimeUnixNano": nanoseconds(span.started_at),
@@ -45,7 +45,7 @@ fn span(span: &Span) -> Value {
         },
     });
     if let Some(parent) = &span.parent {
-        told["parentSpanId"] = hex(parent).into();
+        told["parentSpanId"] = hex::encode(parent).into();
     }
     if !span.events.is_empty() {
         let events = span.events.iter().map(|event| {
@@ -58,7 +58,7 @@ fn span(span: &Span) -> Value {
         told["events"] = events.collect();
     }
     if let Some(link) = &span.link {
-        told["links"] = json!([{ "traceId": hex(link.trace.uuid().as_bytes()), "spanId": hex(&link.span) }]);
+        told["links"] = json!([{ "traceId": hex::encode(link.trace.uuid().as_bytes()), "spanId": hex::encode(&link.span) }]);
     }
     told
 }
@@ -76,12 +76,4 @@ fn attributes(attributes: &[(&'static str, Attribute)]) -> Value {
 
 fn nanoseconds(at: Timestamp) -> String {
     (i128::from(at.0.max(0)) * 1_000_000).to_string()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        write!(out, "{byte:02x}").expect("writing to a String cannot fail");
-    }
-    out
 }

@@ -5,13 +5,14 @@
 //! only a member of the answer.
 
 use super::json;
-use super::request::{Request, escaped, push_pair};
+use super::request::{Request, push_pair};
 use crate::client::Incoming;
 use crate::functions::client_context;
 use bytes::Bytes;
 use http::Method;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use perdura_engine::asl::json::{Map, Value};
+use perdura_sigv4::escaped;
 
 /// An action: its verb, its path, and which members go into the query. What is left is the body.
 struct Route {

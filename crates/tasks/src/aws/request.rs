@@ -3,8 +3,7 @@
 use crate::client::Outgoing;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use perdura_sigv4::{Credentials, Scope, Secret, Signable, sign};
-use std::fmt::Write as _;
+use perdura_sigv4::{Credentials, Scope, Secret, Signable, escaped, sign};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use url::Url;
 
@@ -104,19 +103,6 @@ fn signed(outgoing: &mut Outgoing, credentials: &Credentials, scope: Scope<'_>, 
         value.set_sensitive(name == AUTHORIZATION || name == "x-amz-security-token");
         outgoing.headers.insert(name, value);
     }
-}
-
-/// Everything but letters, digits and `-._~` as `%XX`; a slash too, unless it parts a path.
-pub(crate) fn escaped(text: &str, is_path: bool) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || (is_path && byte == b'/') {
-            escaped.push(char::from(byte));
-        } else {
-            write!(escaped, "%{byte:02X}").expect("a String takes everything");
-        }
-    }
-    escaped
 }
 
 /// Puts a parameter at the end of a query or a form.

@@ -5,7 +5,7 @@
 mod table;
 
 use super::outcome::Refusal;
-use super::request::{Request, escaped, push_pair};
+use super::request::{Request, push_pair};
 use super::shape::short;
 use super::xml::{self, Element};
 use crate::client::Incoming;
@@ -14,13 +14,12 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use perdura_engine::asl::json::{Map, Value};
+use perdura_sigv4::escaped;
 use table::{Answer, HEADERS, KINDS, Kind, LISTS, OF_CONTENT, Place, QUERY, ROUTES, Route, SHOWN, WRAPPED};
 
 const METADATA: &str = "x-amz-meta-";
 const CRC32: HeaderName = HeaderName::from_static("x-amz-checksum-crc32");
 const CHECKSUM: HeaderName = HeaderName::from_static("x-amz-sdk-checksum-algorithm");
-const MONTHS: [&str; 12] =
-    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// Whether an action is spoken here.
 pub(super) fn knows(action: &str) -> bool {
@@ -207,10 +206,7 @@ fn shown(kind: Kind, text: &str) -> Value {
 
 /// `2015-10-21T07:28:00Z`, of `Wed, 21 Oct 2015 07:28:00 GMT`.
 fn http_date(text: &str) -> Option<String> {
-    let mut words = text.split_once(", ")?.1.split(' ');
-    let (day, month, year, time) = (words.next()?, words.next()?, words.next()?, words.next()?);
-    let month = MONTHS.iter().position(|name| *name == month)? + 1;
-    Some(format!("{year}-{month:02}-{day:0>2}T{time}Z"))
+    jiff::fmt::rfc2822::parse(text).ok().map(|time| time.timestamp().to_string())
 }
 
 /// What an answer says that is an error. The answer to a HEAD has no body, and its status says what is missing.

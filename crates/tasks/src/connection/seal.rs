@@ -9,6 +9,7 @@ use aes_gcm::aead::{Aead, Payload};
 use aes_gcm::{Aes256Gcm, KeyInit};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use perdura_engine::asl::hex;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
@@ -49,7 +50,7 @@ impl SealingKey {
     pub fn from_text(text: &str) -> Result<Self, SealingKeyError> {
         let text = text.trim();
         let bytes = Zeroizing::new(if text.len() == 2 * KEY_BYTES {
-            of_hex(text).ok_or(SealingKeyError::Malformed)?
+            hex::decode(text).ok_or(SealingKeyError::Malformed)?
         } else {
             STANDARD.decode(text).map_err(|_| SealingKeyError::Malformed)?
         });
@@ -69,11 +70,6 @@ impl SealingKey {
     fn cipher(&self) -> Aes256Gcm {
         Aes256Gcm::new(&(*self.0).into())
     }
-}
-
-fn of_hex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-    text.as_bytes().chunks(2).map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?)).collect()
 }
 
 /// Sealed bytes that do not open.

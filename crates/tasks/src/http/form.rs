@@ -2,6 +2,7 @@
 
 use super::arguments::{ArrayFormat, scalar};
 use perdura_engine::asl::json::{Map, Value};
+use perdura_sigv4::escaped;
 
 /// The form became larger than a payload may be.
 #[derive(Debug, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub(super) struct TooLong;
 pub(super) fn encode(body: &Value, format: ArrayFormat, bytes_max: usize) -> Result<String, TooLong> {
     let mut form = Form { text: String::new(), format, bytes_max };
     for (name, value) in body.as_object().into_iter().flat_map(Map::iter) {
-        form.add(&escaped(name), value)?;
+        form.add(&escaped(&**name, false), value)?;
     }
     Ok(form.text)
 }
@@ -32,7 +33,7 @@ impl Form {
             Value::Array(items) => self.add_all(name, items),
             Value::Null => self.pair(name, ""),
             Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-                self.pair(name, &escaped(&scalar(value).unwrap_or_default()))
+                self.pair(name, &escaped(&*scalar(value).unwrap_or_default(), false))
             }
         }
     }
@@ -40,7 +41,7 @@ impl Form {
     fn add_all(&mut self, name: &str, items: &[Value]) -> Result<(), TooLong> {
         if self.format == ArrayFormat::Commas && !items.is_empty() {
             let texts: Option<Vec<_>> =
-                items.iter().map(|item| scalar(item).map(|text| escaped(&text))).collect();
+                items.iter().map(|item| scalar(item).map(|text| escaped(&*text, false))).collect();
             if let Some(texts) = texts {
                 return self.pair(name, &texts.join(","));
             }
@@ -73,25 +74,7 @@ impl Form {
 }
 
 fn nested(outer: &str, inner: &str) -> String {
-    format!("{outer}%5B{}%5D", escaped(inner))
-}
-
-/// Everything but letters, digits and `-._~` as `%XX`: safe in a query and in a form alike.
-pub(super) fn escaped(text: &str) -> String {
-    const HEX: &[u8; 16] = b"0123456789ABCDEF";
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            escaped.push(char::from(byte));
-        } else {
-            escaped.extend([
-                '%',
-                char::from(HEX[usize::from(byte >> 4)]),
-                char::from(HEX[usize::from(byte & 15)]),
-            ]);
-        }
-    }
-    escaped
+    format!("{outer}%5B{}%5D", escaped(inner, false))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::HttpCall;
 use super::arguments::{Arguments, Encoding, runtime};
 use super::form;
+use crate::aws::push_pair;
 use crate::client::Outgoing;
 use crate::connection::{Connection, Extra, Token, sensitive};
 use crate::sign::{self, TRACEPARENT};
@@ -167,12 +168,7 @@ fn with_query(arguments: &Arguments<'_>, extra: &Extra) -> Url {
     let of_connection = extra.query.iter().map(|(name, value)| (name.as_str(), value.reveal()));
     let mut query = url.query().unwrap_or_default().to_owned();
     for (name, value) in of_task.chain(of_connection) {
-        if !query.is_empty() {
-            query.push('&');
-        }
-        query.push_str(&form::escaped(name));
-        query.push('=');
-        query.push_str(&form::escaped(value));
+        push_pair(&mut query, name, value);
     }
     if !query.is_empty() {
         url.set_query(Some(&query));

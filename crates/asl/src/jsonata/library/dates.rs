@@ -7,6 +7,7 @@ use super::integers::{Case, IntegerFormat, leading_integer};
 use crate::jsonata::error::{Error, Fallible};
 use crate::jsonata::evaluate::Evaluator;
 use crate::jsonata::value::{Text, Val};
+use crate::timestamp::{date_of, days_since_1970};
 
 /// What `$now()` and `$fromMillis` write where no picture is given.
 const ISO: &str = "[Y0001]-[M01]-[D01]T[H01]:[m01]:[s01].[f001][Z01:01t]";
@@ -151,14 +152,7 @@ fn day_number(year: f64, month: f64, day: f64) -> f64 {
     if !year.is_finite() || year.abs() > 400_000.0 {
         return f64::NAN;
     }
-    // March is the first month of this count, so that a leap day is the last of its year.
-    let shifted = year as i64 - i64::from(month < 2.0);
-    let month_of_count = (month as i64 + 10) % 12;
-    let era = shifted.div_euclid(400);
-    let year_of_era = shifted.rem_euclid(400);
-    let day_of_year = (153 * month_of_count + 2) / 5;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    (era * 146_097 + day_of_era - 719_468) as f64 + day - 1.0
+    days_since_1970(year as i64, month as i64 + 1, 1) as f64 + day - 1.0
 }
 
 /// JavaScript's `Date.UTC`: years from 0 to 99 are those of the twentieth century.
@@ -185,16 +179,8 @@ impl Date {
         if millis.is_nan() || millis.abs() > 8.64e15 {
             return Self { millis: f64::NAN, year: f64::NAN, month: f64::NAN, day: f64::NAN };
         }
-        let days = (millis / DAY_MS).floor() as i64 + 719_468;
-        let era = days.div_euclid(146_097);
-        let day_of_era = days.rem_euclid(146_097);
-        let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let month_of_count = (5 * day_of_year + 2) / 153;
-        let month = (month_of_count + 2) % 12;
-        let year = era * 400 + year_of_era + i64::from(month < 2);
-        let day = day_of_year - (153 * month_of_count + 2) / 5 + 1;
-        Self { millis, year: year as f64, month: month as f64, day: day as f64 }
+        let (year, month, day) = date_of((millis / DAY_MS).floor() as i64);
+        Self { millis, year: year as f64, month: (month - 1) as f64, day: day as f64 }
     }
 
     pub(super) fn month(self) -> f64 {
