@@ -96,3 +96,12 @@ fn a_template_is_validated_machine_by_machine() {
     let pair = |file: &str, result: &str| (format!("{file:?}"), format!("{result:?}"));
     assert_eq!(results, [pair("t.yaml#Good", "OK"), pair("t.yaml#Bad", "FAIL")]);
 }
+
+#[test]
+fn without_a_server_the_activities_of_a_template_count_in_their_quota() {
+    let scene = Scene::new("templates-quota")
+        .file("Orders.template.json", ORDERS)
+        .file("perdura.toml", "[quotas]\nactivities = 0\n");
+    let deploy = ["deploy", "Orders.template.json", "--parameter", "Stage=test"];
+    scene.on_data(&deploy).fails(1, &["the quota of 0 activities is used up", "raise quotas.activities"]);
+}

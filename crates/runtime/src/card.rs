@@ -263,6 +263,16 @@ impl Tags {
     }
 }
 
+/// Whether a machine is being deleted.
+pub fn is_deleting(head: &Head) -> bool {
+    Card::read(head).is_ok_and(|card| card.deleting)
+}
+
+/// Whether a machine was deleted, or is being deleted, since it was seen; perhaps another of its name exists now.
+pub fn is_gone(now: Option<&Head>, seen: &Head) -> bool {
+    now.is_none_or(|now| is_deleting(now) || now.created_at != seen.created_at)
+}
+
 /// The number of a version, which is written in one way alone: `01` and `+1` are no numbers of versions.
 pub fn version_number(qualifier: &str) -> Option<u32> {
     qualifier.parse().ok().filter(|number: &u32| number.to_string() == qualifier)

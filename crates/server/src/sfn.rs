@@ -28,7 +28,6 @@ mod versions;
 pub use calls::Went;
 pub use error::{ApiError, Code};
 pub use keys::{KeyState, Keys};
-pub(crate) use machines::is_deleting;
 pub(crate) use pools::is_large;
 pub use test_state::{Tester, Trying};
 

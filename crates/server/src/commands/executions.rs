@@ -1,20 +1,23 @@
 //! Executions: started, listed, shown, stopped, redriven.
 
 use super::find::find;
+use super::machines::deleting;
 use crate::control::{Answer, Cursor, LeftTurn, Listed, Page, Shown, Standing, Starting, Taken};
 use crate::data::Data;
 use crate::fold::{Folded, begun, fold};
 use crate::{Refusal, RefusalKind, names};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::{Execution, ExecutionId, Fault, Input, Limits, Status};
-use perdura_runtime::card::{Card, Unstartable};
+use perdura_runtime::card::{Card, Unstartable, is_gone};
 use perdura_runtime::{Start, Via, View};
-use perdura_store::{Filter, MachineId, MachineRecord, RevisionId, Summary};
+use perdura_store::{Filter, Head, MachineId, RevisionId, Summary};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The most rows of a page.
 const PAGE_MAX: u32 = 1_000;
+/// How many machines are named to a caller who named none of them.
+const NAMED_MAX: u32 = 20;
 
 /// An execution to start.
 pub(super) struct Starts {
@@ -28,8 +31,8 @@ pub(super) fn start<D: Data>(data: &mut D, starts: &Starts) -> Result<Answer, Re
     if let Some(name) = &starts.name {
         names::check("an execution", name)?;
     }
-    let (revision, via, record) = startable(data, &starts.machine)?;
-    let limits = if starts.strict { Limits::strict(record.kind) } else { Limits::GENEROUS };
+    let (revision, via, head) = startable(data, &starts.machine)?;
+    let limits = if starts.strict { Limits::strict(head.kind) } else { Limits::GENEROUS };
     if starts.input.len() > limits.payload_bytes_max {
         let most = limits.payload_bytes_max;
         return Err(Refusal::invalid(format!("the input is too large: the most is {most} bytes")));
@@ -44,7 +47,13 @@ pub(super) fn start<D: Data>(data: &mut D, starts: &Starts) -> Result<Answer, Re
         via,
     })?;
     if started.fresh {
-        tracing::info!(execution = %started.execution, machine = %record.name, "started");
+        tracing::info!(execution = %started.execution, machine = %head.name, "started");
+    }
+    let now = data.read(|reader| reader.head(&head.name))?;
+    if started.fresh && is_gone(now.as_ref(), &head) {
+        // The machine was deleted before this execution was listed: it is stopped like the others.
+        data.input(started.execution, Input::Stop { fault: Fault::default() })?;
+        return Err(deleting(&head.name));
     }
     Ok(Answer::Started(Starting {
         execution: started.execution.to_string().into(),
@@ -56,27 +65,25 @@ pub(super) fn start<D: Data>(data: &mut D, starts: &Starts) -> Result<Answer, Re
 }
 
 /// The revision to start for a machine, a version or an alias, and how it was named.
-fn startable<D: Data>(data: &mut D, which: &str) -> Result<(RevisionId, Via, MachineRecord), Refusal> {
+fn startable<D: Data>(data: &mut D, which: &str) -> Result<(RevisionId, Via, Head), Refusal> {
     let plain = plain(which);
     let (name, qualifier) = match plain.split_once(':') {
         Some((name, qualifier)) => (name, Some(qualifier)),
         None => (plain, None),
     };
-    let record = machine(data, name)?;
-    let head = data.read(|reader| reader.head(name))?.ok_or_else(|| no_machine(name))?;
+    let head = machine(data, name)?;
     let card = Card::read(&head).map_err(|error| {
         Refusal::new(RefusalKind::Broken, format!("the card of {name} cannot be read: {error}"))
     })?;
     let (revision, via) =
         card.start(head.revision, qualifier, data.moment().entropy).map_err(|why| match why {
-            Unstartable::Deleting => Refusal::conflict(format!("the machine {name} is being deleted"))
-                .but("deploy it again when its executions have ended"),
+            Unstartable::Deleting => deleting(name),
             Unstartable::NoSuchQualifier => Refusal::not_found(format!(
                 "the machine {name} has no version or alias {:?}",
                 qualifier.unwrap_or_default()
             )),
         })?;
-    Ok((revision, via, record))
+    Ok((revision, via, head))
 }
 
 /// The name of a machine, which may be given as an ARN.
@@ -84,23 +91,19 @@ fn plain(name: &str) -> &str {
     name.rsplit_once(":stateMachine:").map_or(name, |(_, plain)| plain)
 }
 
-/// The newest definition of a machine, which may be named by its ARN.
-fn machine<D: Data>(data: &mut D, name: &str) -> Result<MachineRecord, Refusal> {
+/// A machine by its name or ARN.
+fn machine<D: Data>(data: &mut D, name: &str) -> Result<Head, Refusal> {
     let plain = plain(name);
-    if let Some(record) = data.read(|reader| reader.machine(plain))? {
-        return Ok(record);
+    if let Some(head) = data.read(|reader| reader.head(plain))? {
+        return Ok(head);
     }
-    let known: Vec<String> =
-        data.read(|reader| reader.machines())?.iter().map(|record| record.name.to_string()).collect();
+    let known = data.read(|reader| reader.heads(None, NAMED_MAX))?;
+    let known: Vec<&str> = known.iter().map(|head| &*head.name).collect();
     let remedy = match &known[..] {
         [] => "there are none yet; `perdura deploy FILE` keeps one".to_owned(),
         known => format!("there is {}; `perdura deploy FILE` keeps another", known.join(", ")),
     };
-    Err(no_machine(plain).but(remedy))
-}
-
-fn no_machine(name: &str) -> Refusal {
-    Refusal::not_found(format!("there is no machine {name:?}"))
+    Err(Refusal::not_found(format!("there is no machine {plain:?}")).but(remedy))
 }
 
 pub(super) fn list<D: Data>(
@@ -111,8 +114,8 @@ pub(super) fn list<D: Data>(
     most: u32,
 ) -> Result<Answer, Refusal> {
     let most = most.clamp(1, PAGE_MAX);
-    let of = of.map(|name| machine(data, name)).transpose()?;
-    let filter = Filter { machine: of.map(|record| record.machine), status, ..Filter::default() };
+    let of = of.map(|name| machine(data, name)).transpose()?.map(|head| head.machine);
+    let filter = Filter { machine: of, status, ..Filter::default() };
     let after = after.map(|place| (place.started_at, place.execution));
     let rows = data.list(&filter, after, most)?;
     let names = data.read(|reader| {

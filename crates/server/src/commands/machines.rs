@@ -2,14 +2,19 @@
 
 use crate::control::{Answer, Deployed};
 use crate::data::Data;
-use crate::sfn::is_deleting;
 use crate::{Refusal, names};
 use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::read::{BYTES_MAX, ReadOptions, read};
 use perdura_engine::asl::source::Source;
+use perdura_runtime::card::is_deleting;
 use perdura_store::{MachineRecord, NewMachine};
 use std::sync::Arc;
+
+pub(super) fn deleting(name: &str) -> Refusal {
+    Refusal::conflict(format!("the machine {name} is being deleted"))
+        .but("deploy it again when its executions have ended")
+}
 
 pub(super) fn deploy<D: Data>(
     data: &mut D,
@@ -35,8 +40,7 @@ pub(super) fn deploy<D: Data>(
     // A role and settings given through the API stay: a command cannot give settings.
     let (head, present) = data.read(|reader| Ok((reader.head(name)?, reader.machine(name)?)))?;
     if head.is_some_and(|head| is_deleting(&head)) {
-        return Err(Refusal::conflict(format!("the machine {name} is being deleted"))
-            .but("deploy it again when its executions have ended"));
+        return Err(deleting(name));
     }
     let (present_role, settings) =
         present.map_or((None, None), |present| (present.role_arn, present.settings));

@@ -11,7 +11,7 @@ use perdura_engine::asl::json::{Map, Payload, Value};
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::{members, object};
 use perdura_engine::{Execution, Fault, Input, Status, is_name};
-use perdura_runtime::card::Unstartable;
+use perdura_runtime::card::{Unstartable, is_gone};
 use perdura_runtime::{Ending, Start, StartError, Started, Via};
 use std::sync::Arc;
 
@@ -31,18 +31,14 @@ pub(super) async fn start(api: &Api, asked: Asked) -> Result<Value, ApiError> {
     if started.fresh {
         tracing::debug!(execution = %started.execution, "started");
     }
-    if api.0.door.machine_changes() != changes && is_gone(api, &entry).await? {
+    if api.0.door.machine_changes() != changes
+        && is_gone(api.machine(&entry.head.name).await?.as_ref().map(|now| &now.head), &entry.head)
+    {
         // The machine was deleted before this execution was listed: it is stopped like the others.
         api.0.door.input(started.execution, Input::Stop { fault: Fault::default() }).await?;
         return Err(deleting(&machine));
     }
     Ok(object! {"executionArn" => started.arn, "startDate" => seconds(started.at)})
-}
-
-/// Whether a machine was deleted, or is being deleted, since it was read.
-async fn is_gone(api: &Api, seen: &Entry) -> Result<bool, ApiError> {
-    let now = api.machine(&seen.head.name).await?;
-    Ok(now.is_none_or(|now| now.card.deleting || now.head.created_at != seen.head.created_at))
 }
 
 /// Starts an Express execution and waits for its end.

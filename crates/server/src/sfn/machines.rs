@@ -5,7 +5,6 @@ mod delete;
 
 pub(super) use definition::validate;
 pub(super) use delete::delete;
-pub(crate) use delete::is_deleting;
 
 use super::catalog::{Change, Entry};
 use super::error::{ApiError, Code};

@@ -8,8 +8,8 @@ use crate::sfn::requested::Requested;
 use perdura_engine::asl::json::Value;
 use perdura_engine::{ExecutionId, Fault, Input, Status};
 use perdura_runtime::InputError;
-use perdura_runtime::card::Card;
-use perdura_store::{Filter, Head, MachineId};
+use perdura_runtime::card::{Card, is_deleting};
+use perdura_store::{Filter, MachineId};
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 use tokio::task::JoinSet;
@@ -44,11 +44,6 @@ pub(in crate::sfn) async fn delete(api: &Api, request: Requested<'_>) -> Result<
         });
     }
     Ok(Value::empty_object())
-}
-
-/// Whether a machine is being deleted.
-pub(crate) fn is_deleting(head: &Head) -> bool {
-    Card::read(head).is_ok_and(|card| card.deleting)
 }
 
 /// A machine that one task is deleting. A second task could go on after the first is done, and stop executions of a

@@ -1,22 +1,24 @@
-//! The rule of five minutes, on a store in memory and a clock that is moved on.
+//! What depends on the moment, on a store in memory: the rule of five minutes, by a clock that is moved on, and a machine
+//! that is deleted between two reads of it.
 
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::{Machine, MachineType};
-use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken};
+use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, Status, TaskToken};
 use perdura_runtime::{Start, Started, Taken, View};
 use perdura_server::control::{Answer, LedgerQuestion, Request};
 use perdura_server::data::{Data, Deposit};
 use perdura_server::{Refusal, handle, stuck};
 use perdura_store::{
-    After, Failure, Filter, MachineId, MachineRecord, MemoryStore, NewMachine, Reader, Registered, Registry,
-    Retention, Room, Summary, SweepPlace, Swept,
+    After, Failure, Filter, MachineChange, MachineId, MachineRecord, MemoryStore, NewMachine, Reader,
+    Registered, Registry, Retention, Revised, Room, Store, Summary, SweepPlace, Swept,
 };
 use std::sync::Arc;
 
-/// The same data, seen so many minutes later.
+/// The same data, seen so many minutes later, with something that happens just before a start.
 struct Later {
     data: Deposit,
     minutes: i64,
+    before_start: Option<Box<dyn FnOnce()>>,
 }
 
 impl Data for Later {
@@ -58,6 +60,9 @@ impl Data for Later {
     }
 
     fn start(&mut self, start: Start) -> Result<Started, Refusal> {
+        if let Some(happens) = self.before_start.take() {
+            happens();
+        }
         self.data.start(start)
     }
 
@@ -99,10 +104,10 @@ impl Data for Later {
     }
 }
 
-/// Data with one execution, `n`, that has made a call.
-fn called() -> Later {
-    let mut data =
-        Later { data: Deposit::new(Box::new(MemoryStore::new(1))).expect("memory opens"), minutes: 0 };
+/// Data with a machine `m`.
+fn deployed(store: &MemoryStore) -> Later {
+    let deposit = Deposit::new(Box::new(store.clone())).expect("memory opens");
+    let mut data = Later { data: deposit, minutes: 0, before_start: None };
     let definition = r#"{"StartAt": "Call", "States": {"Call": {"Type": "Task", "End": true,
         "Resource": "arn:aws:lambda:us-east-1:123456789012:function:f"}}}"#;
     let deploy = Request::Deploy {
@@ -112,14 +117,37 @@ fn called() -> Later {
         role: None,
     };
     handle(&mut data, deploy).expect("it is deployed");
-    let start = Request::Start {
-        machine: "m".into(),
-        name: Some("n".into()),
-        input: Payload::default(),
-        strict: false,
-    };
-    handle(&mut data, start).expect("it is started");
     data
+}
+
+fn start() -> Request {
+    Request::Start { machine: "m".into(), name: Some("n".into()), input: Payload::default(), strict: false }
+}
+
+/// Data with one execution, `n`, that has made a call.
+fn called() -> Later {
+    let mut data = deployed(&MemoryStore::new(1));
+    handle(&mut data, start()).expect("it is started");
+    data
+}
+
+#[test]
+fn an_execution_that_was_started_while_its_machine_was_deleted_is_stopped() {
+    let store = MemoryStore::new(1);
+    let mut data = deployed(&store);
+    let mut other = store.clone();
+    data.before_start = Some(Box::new(move || {
+        let head = other.reader().expect("memory opens").head("m").expect("memory can be read");
+        let seen = head.map(|head| head.changed);
+        let change = MachineChange { name: "m".into(), seen, revision: None, card: &|_| None };
+        assert_eq!(other.revise(&change).expect("memory takes it"), Revised::Gone);
+    }));
+    let refused = handle(&mut data, start()).expect_err("its machine is gone");
+    assert_eq!(refused.what, "the machine m is being deleted");
+    let Ok(Answer::Execution(shown)) = handle(&mut data, Request::Show { execution: "m/n".into() }) else {
+        panic!("it can be shown")
+    };
+    assert_eq!(shown.status, Status::Aborted);
 }
 
 #[test]
