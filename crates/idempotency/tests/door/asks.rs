@@ -152,4 +152,11 @@ impl Told {
         assert_eq!((self.status.as_u16(), self.reason().as_str()), (status, reason), "{self:?}");
         self
     }
+
+    /// And it says that this is to be done next.
+    #[track_caller]
+    pub(crate) fn says_next(&self, next: &str) -> &Self {
+        assert_eq!(self.member("next").as_deref(), Some(next), "{self:?}");
+        self
+    }
 }

@@ -26,8 +26,7 @@ on_each_store! {
         let shop = Shop::open(&ground, Plan::pays(Policy::default().body_bytes_max(100))).await;
         let ask = Ask::pay(&key(1)).header("content-type", "text/plain");
         let told = shop.ask(&ask.clone().body("x".repeat(101))).await;
-        told.is_refused(413, "CONTENT_TOO_LARGE");
-        assert_eq!(told.member("next").as_deref(), Some("new_key"));
+        told.is_refused(413, "CONTENT_TOO_LARGE").says_next("new_key");
         let declared = ask.clone().header("content-length", "101").body("x");
         shop.ask(&declared).await.is_refused(413, "CONTENT_TOO_LARGE");
         assert_eq!((shop.till.runs(), shop.store.given()), (0, vec![]), "nothing of it was kept");
@@ -200,6 +199,5 @@ async fn who_was_cut_off_is_not_told_to_use_a_new_key() {
     let cut_off = std::future::ready(Some(Err(std::io::Error::other("on purpose"))));
     let begun = Full::new(Bytes::from_static(b"{")).map_err(|never| match never {});
     let told = shop.ask_with(&Ask::pay(&key(1)), Body::new(begun.with_trailers(cut_off))).await;
-    told.is_refused(400, "CONTENT_MALFORMED");
-    assert_eq!(told.member("next").as_deref(), Some("same_key"));
+    told.is_refused(400, "CONTENT_MALFORMED").says_next("same_key");
 }

@@ -2,21 +2,16 @@
 
 use crate::asks::{Ask, key};
 use crate::grounds::{memory, on_each_store};
-use crate::shop::{Plan, Shop, paid};
+use crate::shop::{Plan, Shop, durable, paid};
 use http::{StatusCode, header};
+use perdura_idempotency::Policy;
 use perdura_idempotency::observe::What;
-use perdura_idempotency::{Attached, IdempotencyContext, Policy};
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tokio::time::Instant;
 use tower::ServiceExt;
 
 const IN_PROGRESS: &str = "IDEMPOTENT_REQUEST_IN_PROGRESS";
-
-/// A route whose work is found never to have begun.
-fn durable() -> Policy {
-    Policy::durable(|_: IdempotencyContext| async { Attached::NotBegun })
-}
 
 on_each_store! {
     async fn another_request_under_the_key_does_not_wait_and_learns_only_that_it_conflicts(ground) {
@@ -76,8 +71,7 @@ on_each_store! {
         let mut waiting = vec![shop.send(&one), shop.send(&one)];
         shop.events.until(2, |what| *what == What::Waiting).await;
         let told = shop.ask(&one).await;
-        told.is_refused(409, IN_PROGRESS);
-        assert_eq!(told.member("next").as_deref(), Some("same_key"));
+        told.is_refused(409, IN_PROGRESS).says_next("same_key");
         assert!((1..=60).contains(&told.header(header::RETRY_AFTER).parse::<u32>().unwrap()));
         waiting.push(shop.send(&two));
         shop.events.until(3, |what| *what == What::Waiting).await;
@@ -150,8 +144,7 @@ on_each_store! {
             assert_eq!(first.await.unwrap().status, end);
             for told in waiting {
                 let told = told.await.unwrap();
-                told.is_refused(409, "NOT_APPLIED");
-                assert_eq!(told.member("next").as_deref(), Some("same_key"));
+                told.is_refused(409, "NOT_APPLIED").says_next("same_key");
                 assert!(told.headers.contains_key(header::RETRY_AFTER));
             }
             assert_eq!(here.till.runs(), 1);
@@ -166,10 +159,7 @@ on_each_store! {
         });
         let shop = Shop::open(&ground, plan).await;
         let ask = Ask::pay(&key(1));
-        let first = shop.send(&ask);
-        shop.till.began(1).await;
-        let waiting = shop.send(&ask);
-        shop.events.until(1, |what| *what == What::Waiting).await;
+        let [first, waiting] = shop.send_twice(&ask).await;
         shop.till.open(2);
         assert_eq!(first.await.unwrap().status, StatusCode::BAD_GATEWAY);
         waiting.await.unwrap().is_payment(2);
@@ -179,10 +169,7 @@ on_each_store! {
     async fn who_waits_for_one_whose_lease_runs_out_is_told_that_it_is_not_known(ground) {
         let shop = Shop::open(&ground, Plan::waits(Policy::default())).await;
         let ask = Ask::pay(&key(1));
-        let first = shop.send(&ask);
-        shop.till.began(1).await;
-        let waiting = shop.send(&ask);
-        shop.events.until(1, |what| *what == What::Waiting).await;
+        let [first, waiting] = shop.send_twice(&ask).await;
         ground.pass(Duration::from_secs(31)).await;
         waiting.await.unwrap().is_refused(409, "OUTCOME_UNKNOWN");
         shop.till.open(1);

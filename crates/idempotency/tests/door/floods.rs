@@ -15,8 +15,7 @@ fn within(plan: Plan, budgets: Budgets) -> Plan {
 /// It is told to come again later, with the same key.
 #[track_caller]
 fn assert_too_many(told: &Told) {
-    told.is_refused(429, "IDEMPOTENCY_BUDGET_EXCEEDED");
-    assert_eq!(told.member("next").as_deref(), Some("same_key"));
+    told.is_refused(429, "IDEMPOTENCY_BUDGET_EXCEEDED").says_next("same_key");
     assert!((1..=60).contains(&told.header(header::RETRY_AFTER).parse::<u32>().unwrap()), "{told:?}");
 }
 

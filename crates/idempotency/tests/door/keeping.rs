@@ -76,8 +76,7 @@ on_each_store! {
         ground.pass(hours(3)).await;
         for _ in 0..2 {
             let told = shop.ask(&ask).await;
-            told.is_refused(409, "RESULT_EXPIRED");
-            assert_eq!(told.member("next").as_deref(), Some("stop"));
+            told.is_refused(409, "RESULT_EXPIRED").says_next("stop");
             shop.ask(&ask.clone().body("{}")).await.is_refused(409, "CONFLICTING_IDEMPOTENT_REQUEST");
             shop.store.sweep(1_000, KEEP).await.unwrap();
         }
@@ -107,8 +106,7 @@ on_each_store! {
         assert!(strict.ask(&old()).await.is_payment(1).is_replayed(), "there is a record of it");
         ground.pass(hours(25)).await;
         let told = strict.ask(&old()).await;
-        told.is_refused(412, "STALE_IDEMPOTENCY_KEY");
-        assert_eq!(told.member("next").as_deref(), Some("stop"));
+        told.is_refused(412, "STALE_IDEMPOTENCY_KEY").says_next("stop");
         let now = Timestamp::now();
         let stale = Ask::pay(&made_at(now - SignedDuration::from_hours(25)));
         strict.ask(&stale).await.is_refused(412, "STALE_IDEMPOTENCY_KEY");

@@ -3,16 +3,12 @@
 use crate::asks::{Ask, key};
 use crate::faulty::{Fault, Verb};
 use crate::grounds::{memory, on_each_store};
-use crate::shop::{Plan, Shop, paid};
+use crate::shop::{Plan, Shop, durable, paid};
 use perdura_idempotency::observe::What;
 use perdura_idempotency::{Attached, IdempotencyContext, Policy};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::Instant;
-
-fn durable() -> Policy {
-    Policy::durable(|_: IdempotencyContext| async { Attached::NotBegun })
-}
 
 /// Notes when it is dropped: when a handler was stopped.
 struct Stopped(Arc<Mutex<Option<Instant>>>);
@@ -176,7 +172,6 @@ async fn who_lost_the_lease_of_work_that_goes_on_is_told_to_come_again() {
     here.till.began(1).await;
     ground.pass(Duration::from_secs(31)).await;
     for told in [there.ask(&Ask::pay(&key(1))).await, asked.await.unwrap()] {
-        told.is_refused(409, "IDEMPOTENT_REQUEST_IN_PROGRESS");
-        assert_eq!(told.member("next").as_deref(), Some("same_key"));
+        told.is_refused(409, "IDEMPOTENT_REQUEST_IN_PROGRESS").says_next("same_key");
     }
 }

@@ -67,8 +67,7 @@ async fn what_a_handler_committed_by_itself_is_not_run_again() {
         let ask = Ask::pay(&key(nth));
         shop.ask(&ask).await.is_refused(500, "OUTCOME_UNKNOWN");
         let told = shop.ask(&ask).await;
-        told.is_refused(409, "OUTCOME_UNKNOWN");
-        assert_eq!(told.member("next").as_deref(), Some("stop"), "{how}");
+        told.is_refused(409, "OUTCOME_UNKNOWN").says_next("stop");
         assert_eq!((shop.till.runs(), ground.effects().await - before), (1, 1), "{how}");
     }
 }
@@ -132,8 +131,7 @@ on_each_store! {
 
         shop.store.fail(Verb::Commit, Fault::Down);
         let told = shop.ask(&Ask::pay(&key(2))).await;
-        told.is_refused(503, "IDEMPOTENCY_STORE_UNAVAILABLE");
-        assert_eq!(told.member("next").as_deref(), Some("same_key"));
+        told.is_refused(503, "IDEMPOTENCY_STORE_UNAVAILABLE").says_next("same_key");
         assert_eq!(ground.effects().await, 1, "it was not committed");
         shop.store.mend();
         shop.ask(&Ask::pay(&key(2))).await.is_payment(3);

@@ -2,19 +2,14 @@
 
 use crate::asks::{Ask, key};
 use crate::grounds::on_each_store;
-use crate::shop::{Plan, Shop};
+use crate::shop::{Plan, Shop, durable};
 use http::header;
+use perdura_idempotency::Policy;
 use perdura_idempotency::observe::What;
-use perdura_idempotency::{Attached, IdempotencyContext, Policy};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;
-
-/// A route where a second run is asked for before it takes place: the work was never begun, so it is run.
-fn durable() -> Policy {
-    Policy::durable(|_: IdempotencyContext| async { Attached::NotBegun })
-}
 
 on_each_store! {
     async fn ten_concurrent_requests_with_one_key_run_once(ground) {
@@ -133,8 +128,7 @@ on_each_store! {
         assert!(told.trailers.contains_key("content-digest"));
         for _ in 0..2 {
             let told = shop.ask(&ask).await;
-            told.is_refused(409, "RESULT_NOT_RETAINED");
-            assert_eq!(told.member("next").as_deref(), Some("stop"));
+            told.is_refused(409, "RESULT_NOT_RETAINED").says_next("stop");
             assert!(told.member("operation").is_some(), "it can be asked about");
         }
         assert_eq!(shop.till.runs(), 1);

@@ -2,13 +2,13 @@
 
 use crate::asks::{Ask, key};
 use crate::grounds::on_each_store;
-use crate::shop::{Events, Plan, Shop, paid};
+use crate::shop::{Events, Plan, Shop, durable, paid};
 use axum::response::IntoResponse;
 use http::StatusCode;
 use perdura_idempotency::observe::{Happening, What};
 use perdura_idempotency::record::{Epoch, OperationId};
 use perdura_idempotency::store::Store;
-use perdura_idempotency::{Attached, IdempotencyContext, Metrics, NotApplied, Policy};
+use perdura_idempotency::{Metrics, NotApplied, Policy};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -93,10 +93,6 @@ async fn epoch(shop: &Shop) -> Epoch {
     shop.store.look(shop.store.operation()).await.unwrap().expect("it is recorded").epoch
 }
 
-fn durable() -> Policy {
-    Policy::durable(|_: IdempotencyContext| async { Attached::NotBegun })
-}
-
 on_each_store! {
     async fn each_end_of_a_request_is_counted_as_what_it_is(ground) {
         const ARRIVED: (&str, u64) = ("arrived_total", 1);
@@ -156,10 +152,7 @@ on_each_store! {
         let mut gauge = Gauge::default();
         let shop = Shop::open(&ground, gauge.on(Policy::default())).await;
         let ask = Ask::pay(&key(1)).to("/payments?waits");
-        let first = shop.send(&ask);
-        shop.till.began(1).await;
-        let waiting = shop.send(&ask);
-        shop.events.until(1, |what| *what == What::Waiting).await;
+        let [first, waiting] = shop.send_twice(&ask).await;
         shop.till.open(1);
         first.await.unwrap().is_payment(1);
         waiting.await.unwrap().is_payment(1);

@@ -19,8 +19,7 @@ on_each_store! {
         shop.store.go_down();
         for key in [key(1), key(2)] {
             let told = shop.ask(&Ask::pay(&key)).await;
-            told.is_refused(503, UNAVAILABLE);
-            assert_eq!(told.member("next").as_deref(), Some("same_key"));
+            told.is_refused(503, UNAVAILABLE).says_next("same_key");
             assert!(told.headers.contains_key(header::RETRY_AFTER));
             assert_eq!(told.echo().unwrap(), key.as_str());
         }
@@ -66,10 +65,7 @@ on_each_store! {
     async fn who_waits_when_the_store_goes_away_is_told_so(ground) {
         let shop = Shop::open(&ground, Plan::waits(Policy::default())).await;
         let ask = Ask::pay(&key(1));
-        let first = shop.send(&ask);
-        shop.till.began(1).await;
-        let waiting = shop.send(&ask);
-        shop.events.until(1, |what| *what == What::Waiting).await;
+        let [first, waiting] = shop.send_twice(&ask).await;
         shop.store.fail(Verb::Look, Fault::Down);
         waiting.await.unwrap().is_refused(503, UNAVAILABLE);
         shop.store.mend();
@@ -95,8 +91,7 @@ on_each_store! {
         shop.store.fail(Verb::Complete, Fault::Down);
         let ask = Ask::pay(&key(1));
         let told = shop.ask(&ask).await;
-        told.is_refused(503, UNAVAILABLE);
-        assert_eq!(told.member("next").as_deref(), Some("same_key"));
+        told.is_refused(503, UNAVAILABLE).says_next("same_key");
         shop.ask(&ask.clone().header("prefer", "wait=0"))
             .await
             .is_refused(409, "IDEMPOTENT_REQUEST_IN_PROGRESS");
@@ -142,8 +137,7 @@ on_each_store! {
         shop.store.fail_once(Verb::Commit, Fault::Down);
         shop.store.fail_once(Verb::Release, Fault::Mute);
         let told = shop.ask(&Ask::pay(&key(1))).await;
-        told.is_refused(503, UNAVAILABLE);
-        assert_eq!(told.member("next").as_deref(), Some("same_key"));
+        told.is_refused(503, UNAVAILABLE).says_next("same_key");
         shop.ask(&Ask::pay(&key(1))).await.is_payment(2);
     }
 

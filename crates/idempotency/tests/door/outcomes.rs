@@ -110,8 +110,7 @@ async fn check(ground: &Arc<Ground>, policy: Policy, promise: Promise) {
                 assert!(!told.is_replayed(), "{how}");
             }
             Second::Unknown => {
-                told.is_refused(409, "OUTCOME_UNKNOWN");
-                assert_eq!(told.member("next").as_deref(), Some("stop"));
+                told.is_refused(409, "OUTCOME_UNKNOWN").says_next("stop");
                 assert_eq!(runs, 1, "{how}");
             }
         }

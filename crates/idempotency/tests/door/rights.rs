@@ -50,8 +50,7 @@ on_each_store! {
                 let ask = Ask::pay(&key).without("authorization");
                 let ask = credentials.iter().fold(ask, |ask, value| ask.header("authorization", value));
                 let told = shop.ask(&ask).await;
-                told.is_refused(401, "IDEMPOTENCY_SCOPE_MISSING");
-                assert_eq!(told.member("next").as_deref(), Some("same_key"));
+                told.is_refused(401, "IDEMPOTENCY_SCOPE_MISSING").says_next("same_key");
                 assert_eq!(told.member("operation"), None);
             }
         }
@@ -86,10 +85,7 @@ on_each_store! {
         let rights = Rights::default();
         let shop = Shop::open(&ground, rights.plan()).await;
         let ask = Ask::pay(&key(1));
-        let first = shop.send(&ask);
-        shop.till.began(1).await;
-        let waiting = shop.send(&ask);
-        shop.events.until(1, |what| *what == What::Waiting).await;
+        let [first, waiting] = shop.send_twice(&ask).await;
         rights.revoked.lock().unwrap().insert("ann".to_owned());
         shop.till.open(1);
         first.await.unwrap().is_payment(1);
@@ -116,10 +112,7 @@ on_each_store! {
         });
         let shop = Shop::open(&ground, rights.over(plan)).await;
         let ask = Ask::pay(&key(1));
-        let first = shop.send(&ask);
-        shop.till.began(1).await;
-        let waiting = shop.send(&ask);
-        shop.events.until(1, |what| *what == What::Waiting).await;
+        let [first, waiting] = shop.send_twice(&ask).await;
         rights.revoked.lock().unwrap().insert("ann".to_owned());
         shop.till.open(2);
         assert_eq!(first.await.unwrap().status, 429);

@@ -173,10 +173,7 @@ on_each_store! {
         let plan = Plan::waits(Policy::default()).set_up(move |layer| layer.audit(auditing.clone()));
         let shop = Shop::open(&ground, plan).await;
         let ask = Ask::pay(&key(1));
-        let first = shop.send(&ask);
-        shop.till.began(1).await;
-        let waiting = shop.send(&ask);
-        shop.events.until(1, |what| format!("{what:?}") == "Waiting").await;
+        let [first, waiting] = shop.send_twice(&ask).await;
         shop.till.open(1);
         first.await.unwrap().is_payment(1);
         waiting.await.unwrap().is_payment(1);

@@ -11,7 +11,9 @@ use http::request::Parts;
 use http::{StatusCode, header};
 use perdura_idempotency::observe::{Happening, What};
 use perdura_idempotency::routes::{delete, get, patch, post, put};
-use perdura_idempotency::{Builder, IdempotencyLayer, Policy, Routes, Scope, Secret, StartError};
+use perdura_idempotency::{
+    Attached, Builder, IdempotencyContext, IdempotencyLayer, Policy, Routes, Scope, Secret, StartError,
+};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -150,6 +152,11 @@ impl Plan {
     }
 }
 
+/// A route whose work is found never to have begun, when somebody asks.
+pub(crate) fn durable() -> Policy {
+    Policy::durable(|_: IdempotencyContext| async { Attached::NotBegun })
+}
+
 /// The answer to the n-th payment.
 pub(crate) fn paid(nth: u32) -> Response {
     let headers = [
@@ -271,6 +278,15 @@ impl Shop {
     pub(crate) fn send(&self, ask: &Ask) -> JoinHandle<Told> {
         let (app, ask) = (self.app.clone(), ask.clone());
         tokio::spawn(async move { ask_of(&app, &ask).await })
+    }
+
+    /// One that runs, and one that waits for it.
+    pub(crate) async fn send_twice(&self, ask: &Ask) -> [JoinHandle<Told>; 2] {
+        let first = self.send(ask);
+        self.till.began(1).await;
+        let waiting = self.send(ask);
+        self.events.until(1, |what| *what == What::Waiting).await;
+        [first, waiting]
     }
 
     /// The program behind a socket; where it listens.
