@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     Validate(ValidateArguments),
     Run(RunArguments),
-    Bench(BenchArguments),
+    Bench(perdura_bench::Arguments),
     Serve(ServeArguments),
     Deploy(DeployArguments),
     Start(StartArguments),
@@ -179,107 +179,6 @@ pub(crate) struct RunArguments {
     pub(crate) reading: ReadingArguments,
 }
 
-/// Measure this machine: steps, starts, sleepers, Distributed Maps, recovery, and the plain disk beside them.
-///
-/// Everything is written to --data, which should be on the disk that is to be measured, and is left there.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  perdura bench floor --data /var/lib/perdura-bench
-  perdura bench steps --concurrency 128 --seconds 8 --data /var/lib/perdura-bench --json
-  perdura bench steps --concurrency 128 --rate 30000 --seconds 8
-  perdura bench --via aws --concurrency 64 --seconds 8
-  perdura bench sleepers --count 1000000
-  perdura bench map --count 1000000
-  perdura bench recovery --rounds 50
-
-Exit codes:
-  0  measured
-  1  something was lost or done twice
-  2  the command line is wrong, or nothing could be measured")]
-pub(crate) struct BenchArguments {
-    /// What to measure.
-    #[arg(value_enum, default_value = "steps", default_value_if("via", "aws", "starts"))]
-    pub(crate) workload: Workload,
-    /// How executions of `starts` are started; over the API the concurrency is 64 unless it is given.
-    #[arg(long, value_enum, default_value = "library", value_name = "WAY")]
-    pub(crate) via: Via,
-    /// Where the steps of `steps` and `starts` run.
-    #[arg(long, value_enum, default_value = "here", value_name = "WHERE")]
-    pub(crate) steps: StepsIn,
-    /// How many callers at once, each waiting for its own execution.
-    #[arg(long, short, default_value = "128", default_value_if("via", "aws", "64"), value_name = "N")]
-    pub(crate) concurrency: usize,
-    /// For how long.
-    #[arg(long, short, default_value_t = 8.0, value_name = "S")]
-    pub(crate) seconds: f64,
-    /// Where to write.
-    #[arg(long, default_value = "./perdura-bench", value_name = "DIR")]
-    pub(crate) data: PathBuf,
-    /// Steps or starts per second; without it, as many as go.
-    #[arg(long, value_name = "N")]
-    pub(crate) rate: Option<f64>,
-    /// How many sleepers [default: 1000000], or children of a Map [default: 100000].
-    #[arg(long, value_name = "N")]
-    pub(crate) count: Option<u64>,
-    /// How often the process is killed.
-    #[arg(long, default_value_t = 1, value_name = "N")]
-    pub(crate) rounds: u32,
-    /// Before each kill, stop the process for so long and let it go on.
-    #[arg(long, default_value_t = 0, value_name = "MS")]
-    pub(crate) pause_ms: u64,
-    /// Print one line of JSON for each measurement.
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[arg(long, hide = true)]
-    pub(crate) receiver: Option<std::net::SocketAddr>,
-    #[arg(long, hide = true)]
-    pub(crate) what: Option<String>,
-}
-
-/// Where the steps of a measurement run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum StepsIn {
-    /// In this process, as functions of the program.
-    Here,
-    /// In another process, as functions that are called over HTTP.
-    Http,
-}
-
-/// How executions are started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Via {
-    /// In this process, as a program in Rust would.
-    Library,
-    /// Through the Step Functions API of a server in another process, as an SDK would.
-    Aws,
-}
-
-/// What can be measured.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum Workload {
-    /// Executions of ten steps that do nothing.
-    Steps,
-    /// Executions of one step.
-    Starts,
-    /// Executions that wait for an hour, and a restart with all of them.
-    Sleepers,
-    /// A Distributed Map of children that do nothing.
-    Map,
-    /// Workers that wait for a task of an activity; the memory is what they added.
-    Polls,
-    /// A process killed under load, and the one that goes on.
-    Recovery,
-    /// The plain disk: appends in groups of 1, 16, 128 and 1,024, each group synced.
-    Floor,
-    #[value(hide = true)]
-    Child,
-    #[value(hide = true)]
-    Reopen,
-    #[value(hide = true)]
-    Worker,
-}
-
 /// What is called, and where that is said.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CallArguments {
@@ -355,7 +254,8 @@ mod tests {
         let mut command = Arguments::command();
         command.build();
         command.clone().debug_assert();
-        let is_own = |(name, _): &(String, clap::Command)| !name.contains(" help");
+        let is_own =
+            |(name, command): &(String, clap::Command)| !name.contains(" help") && !command.is_hide_set();
         all(&command, "").into_iter().filter(is_own).collect()
     }
 

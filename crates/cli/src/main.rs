@@ -3,7 +3,6 @@
 mod activity;
 mod arguments;
 mod backup;
-mod bench;
 mod check;
 mod cleanup;
 mod compact;
@@ -47,7 +46,7 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Validate(arguments) => validate::validate(&arguments),
         Command::Run(arguments) => run::run(arguments),
-        Command::Bench(arguments) => bench::bench(&arguments),
+        Command::Bench(arguments) => perdura_bench::bench(&arguments),
         Command::Serve(arguments) => serve::serve(&arguments),
         Command::Deploy(arguments) => deploy::deploy(&arguments),
         Command::Start(arguments) => start::start(&arguments),

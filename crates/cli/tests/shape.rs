@@ -22,7 +22,11 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("server", &["asl", "engine", "store", "runtime", "idempotency", "sigv4"]),
     ("perdura", &["asl", "engine", "store", "runtime"]),
     ("sim", &["asl", "engine", "store", "runtime"]),
-    ("cli", &["asl", "engine", "store", "runtime", "tasks", "idempotency", "server", "perdura", "sigv4"]),
+    ("bench", &["asl", "engine", "store", "runtime", "tasks"]),
+    (
+        "cli",
+        &["asl", "engine", "store", "runtime", "tasks", "bench", "idempotency", "server", "perdura", "sigv4"],
+    ),
 ];
 
 /// The rooms that only compute.

@@ -1,10 +1,9 @@
 //! Executions that wait for an hour: what they cost in memory, and how soon a process with so many is ready.
 
-use super::Report;
+use super::arguments::{Site, SleepersArguments};
 use super::load::{Stage, noop};
 use super::measure::resident_bytes;
-use crate::arguments::BenchArguments;
-use crate::terminal;
+use super::{Report, say};
 use anyhow::{Context, Result, anyhow};
 use perdura_engine::asl::json::Payload;
 use perdura_runtime::{Door, Start};
@@ -19,20 +18,34 @@ use std::time::{Duration, Instant};
 const MACHINE: &str =
     r#"{"StartAt": "Wait", "States": {"Wait": {"Type": "Wait", "Seconds": 3600, "End": true}}}"#;
 
+#[derive(Debug, Serialize)]
+pub(crate) struct SleepersReport {
+    workload: &'static str,
+    concurrency: usize,
+    /// Starts.
+    per_s: f64,
+    bytes_per_sleeper: f64,
+    restart_ms: f64,
+    restart_resident_mib: f64,
+}
+
+impl Report for SleepersReport {}
+
 /// What a process says that opened the data again.
 #[derive(Debug, Serialize, Deserialize)]
 struct Reopened {
     resident_bytes: u64,
 }
 
-pub(crate) fn bench(arguments: &BenchArguments) -> Result<Report> {
-    let count = arguments.count.unwrap_or(1_000_000);
-    let stage = Stage::open(&arguments.data, noop())?;
+pub(crate) fn bench(arguments: &SleepersArguments) -> Result<SleepersReport> {
+    let SleepersArguments { site, concurrency, count } = arguments;
+    let (concurrency, count) = (*concurrency, *count);
+    let stage = Stage::open(&site.data, noop())?;
     let machine = stage.deploy("bench-sleepers", MACHINE)?;
     let left = Arc::new(AtomicU64::new(count));
     let before = resident_bytes()?;
     let began = Instant::now();
-    let callers: Vec<_> = (0..arguments.concurrency)
+    let callers: Vec<_> = (0..concurrency)
         .map(|_| stage.tokio.spawn(caller(stage.runtime.door().clone(), machine.revision, left.clone())))
         .collect();
     for caller in callers {
@@ -41,15 +54,14 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<Report> {
     let per_s = count as f64 / began.elapsed().as_secs_f64();
     let grown = resident_bytes()?.saturating_sub(before);
     stage.runtime.close(Duration::from_secs(10));
-    let (restart_ms, reopened) = reopen_elsewhere(arguments)?;
-    Ok(Report {
+    let (restart_ms, reopened) = reopen_elsewhere(site)?;
+    Ok(SleepersReport {
         workload: "sleepers",
-        concurrency: arguments.concurrency,
+        concurrency,
         per_s,
-        bytes_per_sleeper: Some(grown as f64 / count as f64),
-        restart_ms: Some(restart_ms),
-        restart_resident_mib: Some(reopened.resident_bytes as f64 / 1024.0 / 1024.0),
-        ..Report::default()
+        bytes_per_sleeper: grown as f64 / count as f64,
+        restart_ms,
+        restart_resident_mib: reopened.resident_bytes as f64 / 1024.0 / 1024.0,
     })
 }
 
@@ -64,11 +76,11 @@ async fn caller(door: Door, revision: RevisionId, left: Arc<AtomicU64>) -> Resul
 }
 
 /// From the start of a process until it has taken the data up.
-fn reopen_elsewhere(arguments: &BenchArguments) -> Result<(f64, Reopened)> {
+fn reopen_elsewhere(site: &Site) -> Result<(f64, Reopened)> {
     let began = Instant::now();
     let mut child = Command::new(std::env::current_exe().context("cannot find this program")?)
         .args(["bench", "reopen", "--data"])
-        .arg(&arguments.data)
+        .arg(&site.data)
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot start this program again")?;
@@ -80,10 +92,9 @@ fn reopen_elsewhere(arguments: &BenchArguments) -> Result<(f64, Reopened)> {
 }
 
 /// What the other process does.
-pub(crate) fn reopen(arguments: &BenchArguments) -> Result<ExitCode> {
-    let stage = Stage::open(&arguments.data, noop())?;
-    let line = serde_json::to_string(&Reopened { resident_bytes: resident_bytes()? })?;
-    terminal::print(format!("{line}\n").as_bytes())?;
+pub(crate) fn reopen(site: &Site) -> Result<ExitCode> {
+    let stage = Stage::open(&site.data, noop())?;
+    say(&serde_json::to_string(&Reopened { resident_bytes: resident_bytes()? })?)?;
     stage.runtime.close(Duration::ZERO);
     Ok(ExitCode::SUCCESS)
 }

@@ -98,7 +98,7 @@ pub(crate) struct Load {
 
 /// What is run.
 #[derive(Clone)]
-pub(crate) struct Wanted {
+pub(crate) struct Plan {
     pub(crate) revision: RevisionId,
     pub(crate) concurrency: usize,
     pub(crate) lasts: Duration,
@@ -106,14 +106,14 @@ pub(crate) struct Wanted {
     pub(crate) rate: Option<f64>,
 }
 
-pub(crate) fn run(stage: &Stage, wanted: &Wanted) -> Result<Load> {
-    let seconds = wanted.lasts.as_secs() as usize + 2;
+pub(crate) fn run(stage: &Stage, plan: &Plan) -> Result<Load> {
+    let seconds = plan.lasts.as_secs() as usize + 2;
     let by_second: Arc<Vec<AtomicU64>> = Arc::new((0..seconds).map(|_| AtomicU64::new(0)).collect());
     let began = Instant::now();
     let cpu = cpu_time();
-    let callers: Vec<_> = (0..wanted.concurrency)
+    let callers: Vec<_> = (0..plan.concurrency)
         .map(|at| {
-            let caller = caller(stage.runtime.door().clone(), wanted.clone(), at, began, by_second.clone());
+            let caller = caller(stage.runtime.door().clone(), plan.clone(), at, began, by_second.clone());
             stage.tokio.spawn(caller)
         })
         .collect();
@@ -125,28 +125,28 @@ pub(crate) fn run(stage: &Stage, wanted: &Wanted) -> Result<Load> {
     load.cpu = cpu_time().saturating_sub(cpu);
     load.executions = load.durations.0.len() as u64;
     load.by_second = by_second.iter().map(|count| count.load(Ordering::Relaxed)).collect();
-    load.by_second.truncate(wanted.lasts.as_secs() as usize);
+    load.by_second.truncate(plan.lasts.as_secs() as usize);
     Ok(load)
 }
 
 async fn caller(
     door: Door,
-    wanted: Wanted,
+    plan: Plan,
     at: usize,
     began: Instant,
     by_second: Arc<Vec<AtomicU64>>,
 ) -> Result<Vec<Duration>> {
     let mut durations = Vec::new();
-    let pause = wanted.rate.map(|rate| Duration::from_secs_f64(wanted.concurrency as f64 / rate));
-    let mut next = began + pause.unwrap_or_default().mul_f64(at as f64 / wanted.concurrency as f64);
-    while began.elapsed() < wanted.lasts {
+    let pause = plan.rate.map(|rate| Duration::from_secs_f64(plan.concurrency as f64 / rate));
+    let mut next = began + pause.unwrap_or_default().mul_f64(at as f64 / plan.concurrency as f64);
+    while began.elapsed() < plan.lasts {
         if let Some(pause) = pause {
             tokio::time::sleep_until(next.into()).await;
             next += pause;
         }
         let from = Instant::now();
         let input = Payload::from_text("{\"amount\": 1}").context("the bench's own input is wrong")?;
-        let start = Start::new(wanted.revision, input);
+        let start = Start::new(plan.revision, input);
         let ending = door.run(start).await?.1?;
         if ending.status != Status::Succeeded {
             return Err(anyhow!("an execution ended as {}: {:?}", ending.status.name(), ending.fault));

@@ -2,14 +2,15 @@
 //! written one after the other, so that what it costs in memory does not grow with their number.
 
 use super::Report;
+use super::arguments::MapArguments;
 use super::load::{Stage, noop};
 use super::measure::{cpu_time, peak_bytes};
-use crate::arguments::BenchArguments;
 use anyhow::{Context, Result, bail};
 use perdura_engine::asl::json::{Payload, Value};
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{EffectKey, ExecutionId, Policy, Status, StrandId};
 use perdura_runtime::{Nowhere, Order, Performer, ReadOrder, Source, Start, WriteOrder};
+use serde::Serialize;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
@@ -23,6 +24,28 @@ const MACHINE: &str = r#"{"StartAt": "Each", "States": {"Each": {"Type": "Map", 
 
 /// How many items are given at once.
 const BATCH: u64 = 1_000;
+
+#[derive(Debug, Serialize)]
+pub(crate) struct MapReport {
+    workload: &'static str,
+    concurrency: usize,
+    /// Children.
+    per_s: f64,
+    commit_p50_ms: f64,
+    commit_p99_ms: f64,
+    turns_per_commit: f64,
+    children: u64,
+    cpu_us_per_child: f64,
+    /// The most memory that the process had, what it maps of files included.
+    peak_resident_mib: f64,
+    lost: u64,
+}
+
+impl Report for MapReport {
+    fn is_good(&self) -> bool {
+        self.lost == 0
+    }
+}
 
 /// Numbers to read, and a place for results that counts them.
 struct Numbers {
@@ -74,10 +97,11 @@ impl Performer for Numbers {
     }
 }
 
-pub(crate) fn bench(arguments: &BenchArguments) -> Result<Report> {
-    let count = arguments.count.unwrap_or(100_000);
-    let stage =
-        Stage::with(&arguments.data, noop(), |tokio| Ok(Box::new(Numbers { count, tokio: tokio.clone() })))?;
+pub(crate) fn bench(arguments: &MapArguments) -> Result<MapReport> {
+    let count = arguments.count;
+    let stage = Stage::with(&arguments.site.data, noop(), |tokio| {
+        Ok(Box::new(Numbers { count, tokio: tokio.clone() }))
+    })?;
     let machine = stage.deploy("bench-map", MACHINE)?;
     let start = Start::new(machine.revision, Payload::default());
     let before = stage.runtime.door().gauges();
@@ -91,17 +115,16 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<Report> {
     }
     let output = ending.output.context("what succeeded has an output")?;
     let written = output.value().as_i64().map_or(0, i64::unsigned_abs);
-    Ok(Report {
+    Ok(MapReport {
         workload: "map",
         concurrency: 10_000,
         per_s: count as f64 / took.as_secs_f64(),
-        commit_p50_ms: Some(commits.percentile_ms(0.5)),
-        commit_p99_ms: Some(commits.percentile_ms(0.99)),
-        turns_per_commit: Some(commits.turns as f64 / commits.commits.max(1) as f64),
-        children: Some(count),
-        cpu_us_per_child: Some(cpu.as_secs_f64() * 1e6 / count.max(1) as f64),
-        peak_resident_mib: Some(peak_bytes()? as f64 / 1024.0 / 1024.0),
-        lost: Some(count.saturating_sub(written)),
-        ..Report::default()
+        commit_p50_ms: commits.percentile_ms(0.5),
+        commit_p99_ms: commits.percentile_ms(0.99),
+        turns_per_commit: commits.turns as f64 / commits.commits.max(1) as f64,
+        children: count,
+        cpu_us_per_child: cpu.as_secs_f64() * 1e6 / count.max(1) as f64,
+        peak_resident_mib: peak_bytes()? as f64 / 1024.0 / 1024.0,
+        lost: count.saturating_sub(written),
     })
 }

@@ -1,6 +1,9 @@
 //! What the disk does without us: records appended to a plain file, in groups, each group synced.
 
+use super::Report;
+use super::arguments::FloorArguments;
 use anyhow::{Context, Result};
+use serde::Serialize;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -8,6 +11,26 @@ use std::time::{Duration, Instant};
 
 /// About as long as a Turn of a simple step.
 const RECORD_BYTES: usize = 737;
+
+#[derive(Debug, Serialize)]
+pub(crate) struct FloorReport {
+    workload: &'static str,
+    concurrency: usize,
+    /// Records.
+    per_s: f64,
+}
+
+impl Report for FloorReport {}
+
+/// One report for each size of a group.
+pub(crate) fn bench(arguments: &FloorArguments) -> Result<Vec<FloorReport>> {
+    let lasts = Duration::from_secs_f64(arguments.seconds / 4.0);
+    let measure = |concurrency| {
+        let per_s = floor(&arguments.site.data, concurrency, lasts)?;
+        Ok(FloorReport { workload: "floor", concurrency, per_s })
+    };
+    [1, 16, 128, 1024].into_iter().map(measure).collect()
+}
 
 /// Records per second, if so many share one sync.
 pub(crate) fn floor(folder: &Path, group: usize, lasts: Duration) -> Result<f64> {

@@ -8,12 +8,14 @@
 mod client;
 
 use super::measure::{Durations, cpu_time, cpu_time_of};
-use super::{FLOOR_FOR, Report, floor};
-use crate::arguments::BenchArguments;
+use super::steps::FLOOR_FOR;
+use super::{Report, floor};
+use crate::arguments::LoadArguments;
 use anyhow::{Context, Result, bail};
 use client::{Client, Prepared};
-use perdura_asl::json::{Value, parse};
-use perdura_asl::object;
+use perdura_engine::asl::json::{Value, parse};
+use perdura_engine::asl::object;
+use serde::Serialize;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -22,6 +24,8 @@ use std::time::{Duration, Instant};
 use std::{cell::RefCell, net::SocketAddr};
 use tokio::task::LocalSet;
 
+/// How many connections there are if nothing else is said.
+const CONCURRENCY: usize = 64;
 /// The machine.
 const PASS: &str = r#"{"StartAt": "P", "States": {"P": {"Type": "Pass", "End": true}}}"#;
 /// How often is asked how an execution fares.
@@ -69,6 +73,30 @@ impl Drop for Served {
     }
 }
 
+#[derive(Debug, Serialize)]
+pub(super) struct ApiReport {
+    workload: &'static str,
+    via: &'static str,
+    concurrency: usize,
+    /// Starts.
+    per_s: f64,
+    /// From the request to its answer.
+    p50_ms: f64,
+    p99_ms: f64,
+    /// Server and client.
+    cpu_us_per_start: f64,
+    server_cpu_us_per_start: f64,
+    describe_p50_ms: f64,
+    describe_p99_ms: f64,
+    history_p50_ms: f64,
+    history_p99_ms: f64,
+    /// What the plain disk does at the same concurrency.
+    floor_per_s: f64,
+    floor_ratio: f64,
+}
+
+impl Report for ApiReport {}
+
 /// What came of a run.
 #[derive(Default)]
 struct Load {
@@ -78,49 +106,45 @@ struct Load {
     lasted: Duration,
 }
 
-pub(super) fn bench(arguments: &BenchArguments) -> Result<Report> {
-    let before = floor::floor(&arguments.data, arguments.concurrency, FLOOR_FOR)?;
-    let served = Served::start(&arguments.data)?;
+pub(super) fn bench(arguments: &LoadArguments) -> Result<ApiReport> {
+    let (data, concurrency) = (&arguments.site.data, arguments.concurrency.unwrap_or(CONCURRENCY));
+    let before = floor::floor(data, concurrency, FLOOR_FOR)?;
+    let served = Served::start(data)?;
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let start = tokio.block_on(deploy(served.address))?;
-    let wanted = Wanted {
+    let plan = Plan {
         address: served.address,
         start: Rc::new(start),
-        concurrency: arguments.concurrency,
+        concurrency,
         lasts: Duration::from_secs_f64(arguments.seconds),
         rate: arguments.rate,
     };
-    tokio.block_on(LocalSet::new().run_until(run(Wanted {
-        lasts: WARM_UP,
-        rate: None,
-        ..wanted.clone()
-    })))?;
+    tokio.block_on(LocalSet::new().run_until(run(Plan { lasts: WARM_UP, rate: None, ..plan.clone() })))?;
     let (own, servers) = (cpu_time(), cpu_time_of(&served.process)?);
-    let mut load = tokio.block_on(LocalSet::new().run_until(run(wanted)))?;
+    let mut load = tokio.block_on(LocalSet::new().run_until(run(plan)))?;
     let servers = cpu_time_of(&served.process)?.saturating_sub(servers);
     let own = cpu_time().saturating_sub(own);
     drop(served);
-    let after = floor::floor(&arguments.data, arguments.concurrency, FLOOR_FOR)?;
+    let after = floor::floor(data, concurrency, FLOOR_FOR)?;
     let floor = f64::midpoint(before, after);
     let starts = load.starts.0.len();
     let per_s = starts as f64 / load.lasted.as_secs_f64();
     let each_us = |cpu: Duration| cpu.as_secs_f64() * 1e6 / starts.max(1) as f64;
-    Ok(Report {
+    Ok(ApiReport {
         workload: "starts",
-        via: Some("aws"),
-        concurrency: arguments.concurrency,
+        via: "aws",
+        concurrency,
         per_s,
-        p50_ms: Some(load.starts.percentile_ms(0.5)),
-        p99_ms: Some(load.starts.percentile_ms(0.99)),
-        cpu_us_per_start: Some(each_us(own + servers)),
-        server_cpu_us_per_start: Some(each_us(servers)),
-        describe_p50_ms: Some(load.describes.percentile_ms(0.5)),
-        describe_p99_ms: Some(load.describes.percentile_ms(0.99)),
-        history_p50_ms: Some(load.histories.percentile_ms(0.5)),
-        history_p99_ms: Some(load.histories.percentile_ms(0.99)),
-        floor_per_s: Some(floor),
-        floor_ratio: Some(per_s / floor),
-        ..Report::default()
+        p50_ms: load.starts.percentile_ms(0.5),
+        p99_ms: load.starts.percentile_ms(0.99),
+        cpu_us_per_start: each_us(own + servers),
+        server_cpu_us_per_start: each_us(servers),
+        describe_p50_ms: load.describes.percentile_ms(0.5),
+        describe_p99_ms: load.describes.percentile_ms(0.99),
+        history_p50_ms: load.histories.percentile_ms(0.5),
+        history_p99_ms: load.histories.percentile_ms(0.99),
+        floor_per_s: floor,
+        floor_ratio: per_s / floor,
     })
 }
 
@@ -137,7 +161,7 @@ async fn deploy(address: SocketAddr) -> Result<Prepared> {
 }
 
 #[derive(Clone)]
-struct Wanted {
+struct Plan {
     address: SocketAddr,
     start: Rc<Prepared>,
     concurrency: usize,
@@ -145,23 +169,21 @@ struct Wanted {
     rate: Option<f64>,
 }
 
-async fn run(wanted: Wanted) -> Result<Load> {
-    let mut clients = Vec::with_capacity(wanted.concurrency);
-    for _ in 0..wanted.concurrency {
-        clients.push(Client::connect(wanted.address).await?);
+async fn run(plan: Plan) -> Result<Load> {
+    let mut clients = Vec::with_capacity(plan.concurrency);
+    for _ in 0..plan.concurrency {
+        clients.push(Client::connect(plan.address).await?);
     }
-    let probe = Client::connect(wanted.address).await?;
+    let probe = Client::connect(plan.address).await?;
     // The execution that was started last, as its start was answered.
     let newest = Rc::new(RefCell::new(String::new()));
     let began = Instant::now();
     let starters: Vec<_> = clients
         .into_iter()
         .enumerate()
-        .map(|(at, client)| {
-            tokio::task::spawn_local(starts(client, wanted.clone(), at, began, newest.clone()))
-        })
+        .map(|(at, client)| tokio::task::spawn_local(starts(client, plan.clone(), at, began, newest.clone())))
         .collect();
-    let probing = tokio::task::spawn_local(probes(probe, wanted, began, newest));
+    let probing = tokio::task::spawn_local(probes(probe, plan, began, newest));
     let mut load = Load::default();
     for starter in starters {
         load.starts.0.extend(starter.await.context("a client panicked")??);
@@ -173,21 +195,21 @@ async fn run(wanted: Wanted) -> Result<Load> {
 
 async fn starts(
     mut client: Client,
-    wanted: Wanted,
+    plan: Plan,
     at: usize,
     began: Instant,
     newest: Rc<RefCell<String>>,
 ) -> Result<Vec<Duration>> {
     let mut durations = Vec::new();
-    let pause = wanted.rate.map(|rate| Duration::from_secs_f64(wanted.concurrency as f64 / rate));
-    let mut next = began + pause.unwrap_or_default().mul_f64(at as f64 / wanted.concurrency as f64);
-    while began.elapsed() < wanted.lasts {
+    let pause = plan.rate.map(|rate| Duration::from_secs_f64(plan.concurrency as f64 / rate));
+    let mut next = began + pause.unwrap_or_default().mul_f64(at as f64 / plan.concurrency as f64);
+    while began.elapsed() < plan.lasts {
         if let Some(pause) = pause {
             tokio::time::sleep_until(next.into()).await;
             next += pause;
         }
         let from = Instant::now();
-        let answer = client.ask(&wanted.start).await?;
+        let answer = client.ask(&plan.start).await?;
         durations.push(from.elapsed());
         if at == 0 {
             answer.clone_into(&mut newest.borrow_mut());
@@ -199,13 +221,13 @@ async fn starts(
 /// How long it takes to be told how an execution fares, and what happened in it.
 async fn probes(
     mut client: Client,
-    wanted: Wanted,
+    plan: Plan,
     began: Instant,
     newest: Rc<RefCell<String>>,
 ) -> Result<(Durations, Durations)> {
     let (mut describes, mut histories) = (Durations::default(), Durations::default());
     let mut asked = 0;
-    while began.elapsed() < wanted.lasts {
+    while began.elapsed() < plan.lasts {
         tokio::time::sleep(PROBE_EVERY).await;
         let started = parse(&newest.borrow()).ok();
         let Some(arn) = started.as_ref().and_then(|started| started.get("executionArn")?.as_str()) else {
@@ -215,7 +237,7 @@ async fn probes(
         let body = object! { "executionArn" => arn }.to_string();
         let is_history = asked % HISTORY_OF == 0;
         let action = if is_history { "GetExecutionHistory" } else { "DescribeExecution" };
-        let question = Prepared::new(wanted.address, action, &body);
+        let question = Prepared::new(plan.address, action, &body);
         let from = Instant::now();
         let answer = client.ask(&question).await?;
         let took = from.elapsed();

@@ -3,20 +3,21 @@
 //! The steps call a [`Receiver`] in this process, which outlives them and counts by key. What was acknowledged must
 //! end well; what was done under a key must not be done under another.
 
-use super::Report;
+use super::arguments::{ChildArguments, RecoveryArguments};
 use super::load::{STEP, Stage, steps_in_a_row};
 use super::receiver::Receiver;
-use crate::arguments::BenchArguments;
-use crate::terminal;
+use super::{Report, say};
 use anyhow::{Context, Result, anyhow, bail};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::{ExecutionId, Policy, Status};
 use perdura_runtime::{Door, Start, StepError, Steps};
 use perdura_store::{Reader, RevisionId, SqliteReader};
 use rustix::process::{Pid, Signal, kill_process};
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,10 +28,28 @@ use tokio::sync::{Mutex, Semaphore};
 const STEPS: usize = 10;
 const POLL: Duration = Duration::from_millis(1);
 
-pub(crate) fn bench(arguments: &BenchArguments) -> Result<Report> {
+#[derive(Debug, Serialize)]
+pub(crate) struct RecoveryReport {
+    workload: &'static str,
+    concurrency: usize,
+    rounds: u32,
+    in_flight: u64,
+    done_after_ms: f64,
+    bodies_run_twice: u64,
+    lost: u64,
+    applied_twice: u64,
+}
+
+impl Report for RecoveryReport {
+    fn is_good(&self) -> bool {
+        self.lost + self.applied_twice == 0
+    }
+}
+
+pub(crate) fn bench(arguments: &RecoveryArguments) -> Result<RecoveryReport> {
     let receiver = Receiver::listen()?;
     for round in 0..arguments.rounds {
-        let mut child = start(arguments, &receiver, "load")?;
+        let mut child = start(arguments, &receiver, &[])?;
         let before = receiver.seen(|seen| seen.keys.len());
         // Each round is killed after another while; the first steps of it have been seen by then.
         let work = before + arguments.concurrency + 37 * (round as usize % 23);
@@ -46,7 +65,7 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<Report> {
     }
     let repeats = receiver.seen(super::receiver::Seen::repeats);
     let began = Instant::now();
-    let mut child = start(arguments, &receiver, "drain")?;
+    let mut child = start(arguments, &receiver, &["--drain"])?;
     let output = child.stdout.take().context("its output is piped")?;
     let mut lines = BufReader::new(output).lines();
     let mut line =
@@ -56,27 +75,25 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<Report> {
     let done_after_ms = began.elapsed().as_secs_f64() * 1000.0;
     child.wait()?;
     let repeated_after_last_kill = receiver.seen(super::receiver::Seen::repeats) - repeats;
-    let lost = lost(arguments, &receiver)?;
-    Ok(Report {
+    Ok(RecoveryReport {
         workload: "recovery",
         concurrency: arguments.concurrency,
-        per_s: 0.0,
-        rounds: Some(arguments.rounds),
-        in_flight: Some(in_flight),
-        done_after_ms: Some(done_after_ms),
-        bodies_run_twice: Some(repeated_after_last_kill),
-        lost: Some(lost),
-        applied_twice: Some(applied_twice(&receiver)),
-        ..Report::default()
+        rounds: arguments.rounds,
+        in_flight,
+        done_after_ms,
+        bodies_run_twice: repeated_after_last_kill,
+        lost: lost(&arguments.site.data, &receiver)?,
+        applied_twice: applied_twice(&receiver),
     })
 }
 
-fn start(arguments: &BenchArguments, receiver: &Receiver, what: &str) -> Result<Child> {
+fn start(arguments: &RecoveryArguments, receiver: &Receiver, how: &[&str]) -> Result<Child> {
     Command::new(std::env::current_exe().context("cannot find this program")?)
-        .args(["bench", "child", "--what", what, "--data"])
-        .arg(&arguments.data)
+        .args(["bench", "child", "--data"])
+        .arg(&arguments.site.data)
         .args(["--receiver", &receiver.address.to_string()])
         .args(["--concurrency", &arguments.concurrency.to_string()])
+        .args(how)
         .stdout(Stdio::piped())
         .spawn()
         .context("cannot start this program again")
@@ -101,8 +118,8 @@ fn wait_until(child: &mut Child, is_so: impl Fn() -> bool) -> Result<()> {
 }
 
 /// Acknowledged executions that did not end well.
-fn lost(arguments: &BenchArguments, receiver: &Receiver) -> Result<u64> {
-    let mut reader = SqliteReader::open(&arguments.data)?;
+fn lost(data: &Path, receiver: &Receiver) -> Result<u64> {
+    let mut reader = SqliteReader::open(data)?;
     let started: Vec<String> = receiver.seen(|seen| seen.started.iter().cloned().collect());
     let mut lost = 0;
     for id in started {
@@ -128,16 +145,16 @@ fn applied_twice(receiver: &Receiver) -> u64 {
 }
 
 /// The process that is killed, or the one that finishes.
-pub(crate) fn child(arguments: &BenchArguments) -> Result<ExitCode> {
-    let address = arguments.receiver.context("--receiver is needed")?;
+pub(crate) fn child(arguments: &ChildArguments) -> Result<ExitCode> {
+    let address = arguments.receiver;
     let calls = Arc::new(Calls { address, places: Semaphore::new(64), idle: Mutex::default() });
-    let stage = Stage::open(&arguments.data, steps(calls.clone()))?;
-    if arguments.what.as_deref() == Some("drain") {
-        terminal::print(format!("{}\n", stage.runtime.taken_up()).as_bytes())?;
+    let stage = Stage::open(&arguments.site.data, steps(calls.clone()))?;
+    if arguments.drain {
+        say(&stage.runtime.taken_up().to_string())?;
         while stage.runtime.door().gauges().in_memory > 0 {
             std::thread::sleep(POLL);
         }
-        terminal::print(b"done\n")?;
+        say("done")?;
         stage.runtime.close(Duration::from_secs(10));
         return Ok(ExitCode::SUCCESS);
     }

@@ -1,19 +1,28 @@
 //! Workers that wait: what an idle long poll costs in memory.
 
 use super::Report;
+use super::arguments::PollsArguments;
 use super::load::{Stage, noop};
 use super::measure::resident_bytes;
-use crate::arguments::BenchArguments;
 use anyhow::{Context, Result};
 use perdura_store::MachineId;
+use serde::Serialize;
 use std::time::Instant;
 
-/// How many workers wait if nothing else is said.
-const WORKERS: u64 = 10_000;
+#[derive(Debug, Serialize)]
+pub(super) struct PollsReport {
+    workload: &'static str,
+    concurrency: usize,
+    per_s: f64,
+    /// What the workers added.
+    peak_resident_mib: f64,
+}
 
-pub(super) fn bench(arguments: &BenchArguments) -> Result<Report> {
-    let count = arguments.count.unwrap_or(WORKERS);
-    let stage = Stage::open(&arguments.data, noop())?;
+impl Report for PollsReport {}
+
+pub(super) fn bench(arguments: &PollsArguments) -> Result<PollsReport> {
+    let count = arguments.count;
+    let stage = Stage::open(&arguments.site.data, noop())?;
     let door = stage.runtime.door().clone();
     let before = resident_bytes()?;
     let began = Instant::now();
@@ -36,11 +45,10 @@ pub(super) fn bench(arguments: &BenchArguments) -> Result<Report> {
         worker.abort();
     }
     stage.runtime.close(std::time::Duration::ZERO);
-    Ok(Report {
+    Ok(PollsReport {
         workload: "polls",
         concurrency: usize::try_from(count).context("there are too many workers")?,
         per_s: count as f64 / took.as_secs_f64(),
-        peak_resident_mib: Some(held as f64 / 1024.0 / 1024.0),
-        ..Report::default()
+        peak_resident_mib: held as f64 / 1024.0 / 1024.0,
     })
 }
