@@ -126,7 +126,7 @@ fn items_are_read_or_mocked() {
         with(&[], "read").gives("[1,2,3]");
         let mocked = with(&["--mock", "mock.json"], "mocked");
         mocked.gives("[5,6,7]");
-        assert!(mocked.told().contains(&"B[2]  waits 2 h"), "{is_kept}: {mocked:?}");
+        assert!(mocked.told().contains(&"B[2]  entered"), "{is_kept}: {mocked:?}");
         assert!(mocked.stderr.contains("SUCCEEDED after 4 h, of which "), "{is_kept}: {mocked:?}");
         with(&["--mock", "broken.json"], "broken").fails(1, &["States.ItemReaderFailed: no such bucket"]);
         with(&["--mock", "wrong.json"], "wrong").fails(2, &["1:2: the items of \"A\" are a list"]);
