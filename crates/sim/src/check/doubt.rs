@@ -114,3 +114,58 @@ fn late_successes_count(history: &History) -> Vec<String> {
     }
     complaints
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use perdura_engine::{Event, ExecutionId, Lateness, Seq, TaskFamily, Timestamp};
+
+    fn key(round: u32) -> EffectKey {
+        serde_json::from_str(&format!("\"x:Work#1:{round}\"")).expect("a key is a text")
+    }
+
+    fn says(round: u32, status: LedgerStatus) -> Record {
+        Record::Note(Note::Ledger { strand: StrandId::TOP, key: key(round), status })
+    }
+
+    fn taken() -> Record {
+        let family = TaskFamily::Activity { resource: "work".into() };
+        Record::Event(Event {
+            id: Seq(1),
+            previous: Seq(0),
+            at: Timestamp(0),
+            steady: None,
+            strand: StrandId::TOP,
+            kind: EventKind::TaskStarted { family, worker: Some("somebody".into()) },
+        })
+    }
+
+    fn late(key: EffectKey) -> Record {
+        let (strand, lateness) = (StrandId::TOP, Lateness::GivenUp);
+        Record::Note(Note::LateOutcome { strand, key: Some(key), succeeded: true, lateness })
+    }
+
+    fn complaints(records: Vec<Record>) -> Vec<String> {
+        late_successes_count(&History {
+            id: ExecutionId::from_random(1),
+            row: None,
+            turns: vec![Turn { records }],
+            hashes: Vec::new(),
+            execution: None,
+            problems: Vec::new(),
+            is_swept: false,
+        })
+    }
+
+    /// No input makes the engine forget one, so this is what it would record if it did: A is refused and its success comes
+    /// late, while the next key waits for a worker.
+    #[test]
+    fn a_late_success_that_is_only_noted_is_noticed_once_a_worker_takes_the_next_key() {
+        use LedgerStatus::{Failed, Pending, Uncertain};
+        let before = || vec![says(1, Pending), taken(), says(1, Failed), says(2, Pending)];
+        let forgotten = [before(), vec![late(key(1)), says(1, Uncertain), taken()]].concat();
+        assert_eq!(complaints(forgotten), ["a worker got x:Work#1:2 though x:Work#1:1 was known to be used"]);
+        let too_late = [before(), vec![taken(), late(key(1)), says(1, Uncertain)]].concat();
+        assert_eq!(complaints(too_late), Vec::<String>::new(), "the next key was taken before");
+    }
+}
