@@ -225,6 +225,8 @@ pub struct Taken {
     pub late: Option<Lateness>,
     /// The execution's status after it.
     pub status: Status,
+    /// When it ended, if it has.
+    pub ended_at: Option<Timestamp>,
     /// When the execution was last redriven; for a redrive under a token that was used before, when that was.
     pub redriven_at: Option<Timestamp>,
 }

@@ -430,7 +430,7 @@ impl Node {
             // Nothing happened that would have to be remembered: a timer that came early, a sign of life.
             let ignored = decision.ignored.clone();
             let effects = running.execution.commit(decision);
-            let status = running.execution.status();
+            let (status, ended_at) = (running.execution.status(), running.execution.ended_at());
             let redriven_at = match &input {
                 Input::RedriveOnce { token } => running.execution.redriven_under(token),
                 _ => running.execution.redriven_at(),
@@ -438,7 +438,9 @@ impl Node {
             slot.running = Some(running);
             slot.answer = None;
             match reply {
-                ReplyTo::Taken(reply) => reply.send(Ok(Taken { ignored, late: None, status, redriven_at })),
+                ReplyTo::Taken(reply) => {
+                    reply.send(Ok(Taken { ignored, late: None, status, ended_at, redriven_at }));
+                }
                 // The execution has ended, and its task with it.
                 ReplyTo::Worker(handing) => self.not_handed_over(*handing),
                 ReplyTo::Nobody | ReplyTo::Started(_) | ReplyTo::Parent(_) => {}

@@ -173,7 +173,7 @@ fn an_input_that_changes_nothing_on_an_ended_execution_records_nothing() {
         assert_eq!(stage.node.decide(10, &mut moment).len(), 0, "there is nothing to write");
         let taken = taken.try_recv().expect("it was answered at once");
         assert_eq!(taken.ignored.as_deref(), Some("the execution has ended"));
-        assert_eq!(taken.status, Status::Failed);
+        assert_eq!((taken.status, taken.ended_at), (Status::Failed, Some(Timestamp(1_000))));
     }
     assert_eq!(stage.row(execution).content.unwrap().turns, turns);
 }

@@ -30,8 +30,9 @@ impl Node {
         match slot.told.take() {
             None | Some(ReplyTo::Nobody) => {}
             Some(ReplyTo::Taken(reply)) => {
-                let (status, redriven_at) = (running.execution.status(), running.execution.redriven_at());
-                reply.send(Ok(Taken { ignored, late, status, redriven_at }));
+                let (status, ended_at) = (running.execution.status(), running.execution.ended_at());
+                let redriven_at = running.execution.redriven_at();
+                reply.send(Ok(Taken { ignored, late, status, ended_at, redriven_at }));
             }
             Some(ReplyTo::Started(reply)) => {
                 let arn = running.execution.identity().arn.clone();

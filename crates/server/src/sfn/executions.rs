@@ -250,9 +250,8 @@ pub(super) async fn stop(api: &Api, request: Requested<'_>) -> Result<Value, Api
     let id = api.standard(arn).await?;
     let text = |name: &str| request.text(name).map(Arc::from);
     let fault = Fault { error: text("error"), cause: text("cause") };
-    api.0.door.input(id, Input::Stop { fault }).await?;
-    let execution = api.seen(id, arn).await?;
-    let ended_at = execution.ended_at().unwrap_or_else(|| api.now());
+    let taken = api.0.door.input(id, Input::Stop { fault }).await?;
+    let ended_at = taken.ended_at.unwrap_or_else(|| api.now());
     Ok(object! {"stopDate" => seconds(ended_at)})
 }
 

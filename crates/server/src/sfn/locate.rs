@@ -125,10 +125,33 @@ impl Api {
 
     /// The execution that an ARN names.
     pub(super) async fn execution(&self, arn: &str) -> Result<ExecutionId, ApiError> {
+        // What is stored is found without waiting for a Turn that is being decided.
+        if let Some(id) = self.stored(arn).await? {
+            return Ok(id);
+        }
         Ok(match self.found(arn).await? {
             Found::Seen(execution) => execution.identity().id,
             Found::Named(id) => id,
         })
+    }
+
+    /// The execution that an ARN names, if there is a row that says so.
+    async fn stored(&self, arn: &str) -> Result<Option<ExecutionId>, ApiError> {
+        let Named::Execution { machine, name, .. } = parse(arn)?.named else { return Ok(None) };
+        if !self.is_ours(arn) {
+            return Ok(None);
+        }
+        if let Ok(id) = Uuid::parse_str(name).map(ExecutionId::from_uuid)
+            && self.begun(id).await?.is_some_and(|begun| *begun.identity.arn == *arn)
+        {
+            return Ok(Some(id));
+        }
+        let (machine, name) = (machine.to_owned(), name.to_owned());
+        self.read(move |reader| match reader.machine_id(&machine)? {
+            Some(machine) => reader.named(machine, &name),
+            None => Ok(None),
+        })
+        .await
     }
 
     async fn found(&self, arn: &str) -> Result<Found, ApiError> {
