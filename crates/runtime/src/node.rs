@@ -560,46 +560,4 @@ impl Node {
     pub fn parked(&self) -> usize {
         self.parked
     }
-
-    /// The node goes down: everybody who waits is told, and what this process has under way is handed on.
-    pub fn abandon(self, why: &Unavailable) -> Live {
-        let mut live = Live::default();
-        for (id, mut slot) in self.slots {
-            let mut answers: Vec<(By, Outcome)> = slot.answer.take().into_iter().collect();
-            for queued in std::mem::take(&mut slot.inbox) {
-                match queued.input {
-                    Input::TaskOutcome { by, outcome } if slot.is_live(&by) => answers.push((by, outcome)),
-                    _ => queued.reply.refuse(InputError::Unavailable(why.clone())),
-                }
-            }
-            for (by, _) in &answers {
-                if let By::Key { strand, key, attempt: Some(attempt) } = by {
-                    slot.live.insert((*strand, key.clone(), *attempt));
-                }
-            }
-            if let Some(reply) = slot.told {
-                reply.refuse(InputError::Unavailable(why.clone()));
-            }
-            for reply in slot.shows {
-                reply.send(None);
-            }
-            if !slot.live.is_empty() {
-                live.calls.insert(id, slot.live.into_iter().collect());
-            }
-            if !answers.is_empty() {
-                live.answers.insert(id, answers);
-            }
-        }
-        self.room.abandon(why);
-        for errand in self.errands.into_iter().chain(self.undone) {
-            if let Errand::Input { reply, .. } = errand {
-                reply.refuse(InputError::Unavailable(why.clone()));
-            }
-        }
-        for watcher in self.watchers.into_all() {
-            watcher.refuse(InputError::Unavailable(why.clone()));
-        }
-        self.activities.abandon(why);
-        live
-    }
 }

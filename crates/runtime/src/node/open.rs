@@ -1,4 +1,4 @@
-//! Opening: the Shards that can be had are taken, and what ran on them is rebuilt.
+//! Opening: the Shards that can be had are taken, and what ran on them is rebuilt. And its opposite.
 
 use super::activities::Activities;
 use super::anchor::Anchor;
@@ -6,9 +6,10 @@ use super::map_run::MapRuns;
 use super::ready::Ready;
 use super::room::{Bounds, Room};
 use super::watchers::Watchers;
-use super::{ById, Node, Queued, ReplyTo, SHOW_EVERY_MS};
+use super::{ById, Errand, Node, Queued, ReplyTo, SHOW_EVERY_MS};
 use crate::committer::{Committer, Item, base_of};
 use crate::library::Library;
+use crate::message::{InputError, Unavailable};
 use crate::running::{Rebuilding, Unreadable, rebuild};
 use crate::timers::Timers;
 use perdura_engine::asl::json::Payload;
@@ -242,5 +243,47 @@ impl Node {
             tracing::info!(put_off, "there is no room in memory: they go on as soon as there is");
         }
         Ok(())
+    }
+
+    /// The node goes down: everybody who waits is told, and what this process has under way is handed on.
+    pub fn abandon(self, why: &Unavailable) -> Live {
+        let mut live = Live::default();
+        for (id, mut slot) in self.slots {
+            let mut answers: Vec<(By, Outcome)> = slot.answer.take().into_iter().collect();
+            for queued in std::mem::take(&mut slot.inbox) {
+                match queued.input {
+                    Input::TaskOutcome { by, outcome } if slot.is_live(&by) => answers.push((by, outcome)),
+                    _ => queued.reply.refuse(InputError::Unavailable(why.clone())),
+                }
+            }
+            for (by, _) in &answers {
+                if let By::Key { strand, key, attempt: Some(attempt) } = by {
+                    slot.live.insert((*strand, key.clone(), *attempt));
+                }
+            }
+            if let Some(reply) = slot.told {
+                reply.refuse(InputError::Unavailable(why.clone()));
+            }
+            for reply in slot.shows {
+                reply.send(None);
+            }
+            if !slot.live.is_empty() {
+                live.calls.insert(id, slot.live.into_iter().collect());
+            }
+            if !answers.is_empty() {
+                live.answers.insert(id, answers);
+            }
+        }
+        self.room.abandon(why);
+        for errand in self.errands.into_iter().chain(self.undone) {
+            if let Errand::Input { reply, .. } = errand {
+                reply.refuse(InputError::Unavailable(why.clone()));
+            }
+        }
+        for watcher in self.watchers.into_all() {
+            watcher.refuse(InputError::Unavailable(why.clone()));
+        }
+        self.activities.abandon(why);
+        live
     }
 }
