@@ -31,7 +31,7 @@ use perdura_asl::machine::Machine;
 use perdura_engine::{Arns, Fault, Limits, Status, Timestamp};
 use perdura_runtime::{Opener, Start, Via};
 use perdura_server::{Refusal, names};
-use perdura_store::{Failure, MemoryStore, NewMachine, Registry, Store};
+use perdura_store::{Catalog, Failure, MemoryStore, NewMachine, Registry, Store};
 use perdura_tasks::connection::Connections;
 use progress::Progress;
 use std::io::{self, Write};

@@ -19,7 +19,7 @@ use perdura_server::http::{self, Health, Keyring, Site};
 use perdura_server::sfn::{Api, Setup, Tester, Trying};
 use perdura_server::telemetry::Exporter;
 use perdura_server::{Refusal, retention, stuck};
-use perdura_store::{Failure, Registry, SqliteStore, Store};
+use perdura_store::{Catalog, Failure, Registry, SqliteStore, Store};
 use perdura_tasks::Tasks;
 use perdura_tasks::aws::{OwnApi, OwnRefusal, OwnRequest};
 use perdura_tasks::connection::Connections;

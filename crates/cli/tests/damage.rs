@@ -6,7 +6,7 @@ use common::Scene;
 use common::server::Server;
 use perdura_engine::{ExecutionId, Timestamp};
 use perdura_store::record::JournalWriter;
-use perdura_store::{Claim, Group, Row, SqliteOptions, SqliteStore, Store};
+use perdura_store::{Catalog, Claim, Group, Row, SqliteOptions, SqliteStore, Store};
 
 const PASS: &str = r#"{"StartAt": "P", "States": {"P": {"Type": "Pass", "End": true}}}"#;
 

@@ -12,9 +12,9 @@ use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Answered, By, ExecutionId, Input, Outcome, TaskToken};
 use perdura_store::record::TurnBody;
 use perdura_store::{
-    After, CommitError, Failure, FailureKind, Filter, MachineChange, MachineId, MachineRecord, MapRunRow,
-    NewMachine, Reader, Registered, Registry, Retention, Revised, Room, Store, Summary, SweepPlace, Swept,
-    complete_list, complete_name,
+    After, Catalog, CommitError, Failure, FailureKind, Filter, MachineChange, MachineId, MachineRecord,
+    MapRunRow, NewMachine, Reader, Registered, Registry, Retention, Revised, Room, Summary, SweepPlace,
+    Swept, complete_list, complete_name,
 };
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -393,7 +393,7 @@ impl Door {
     /// Changes a machine. It counts as changed also where nobody knows whether it was.
     fn changing<T>(
         &self,
-        work: impl FnOnce(&mut dyn Store) -> Result<T, CommitError>,
+        work: impl FnOnce(&mut dyn Catalog) -> Result<T, CommitError>,
     ) -> Result<T, CommitError> {
         let changed = self.with_store(work);
         self.shared.machine_changes.fetch_add(1, Ordering::AcqRel);
@@ -402,7 +402,7 @@ impl Door {
 
     fn with_store<T>(
         &self,
-        work: impl FnOnce(&mut dyn Store) -> Result<T, CommitError>,
+        work: impl FnOnce(&mut dyn Catalog) -> Result<T, CommitError>,
     ) -> Result<T, CommitError> {
         let mut guard = self.shared.store();
         match guard.as_deref_mut() {

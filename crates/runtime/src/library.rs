@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use perdura_engine::Timestamp;
     use perdura_engine::asl::machine::MachineType;
-    use perdura_store::{MemoryStore, NewMachine, Store};
+    use perdura_store::{Catalog, MemoryStore, NewMachine};
 
     const PASS: &str = r#"{"StartAt": "P", "States": {"P": {"Type": "Pass", "End": true}}}"#;
 

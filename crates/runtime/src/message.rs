@@ -8,7 +8,7 @@ use perdura_engine::{
     By, EffectKey, Execution, ExecutionId, Fault, Input, Lateness, MapRunBounds, Outcome, Status, TaskToken,
     Timestamp, Wake,
 };
-use perdura_store::{After, Filter, MachineId, MachineRecord, MapRunRow, Summary, Swept};
+use perdura_store::{After, Filter, MachineId, MachineRecord, MapRunRow, Shard, Summary, Swept};
 use std::fmt;
 use std::sync::{Arc, Weak};
 use uuid::Uuid;
@@ -211,9 +211,9 @@ pub enum Unavailable {
     /// There is no room in memory for one more. Nothing was started; try again later.
     #[error("there is no room in memory now: what runs has to end or fall asleep first")]
     Full,
-    /// Another node holds the Shard now.
-    #[error("another node holds this execution's shard")]
-    Elsewhere,
+    /// Another node holds this Shard, and has to be asked.
+    #[error("another node holds {0}")]
+    Elsewhere(Shard),
 }
 
 /// What came of an input.

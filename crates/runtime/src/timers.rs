@@ -154,7 +154,7 @@ impl Line {
 mod tests {
     use super::*;
     use perdura_engine::Status;
-    use perdura_store::{Claim, Content, Group, MachineId, MemoryStore, RevisionId, Row, Store};
+    use perdura_store::{Catalog, Claim, Content, Group, MachineId, MemoryStore, RevisionId, Row, Store};
 
     fn at(ms: i64) -> Moment {
         Moment { now: Timestamp(ms), steady: Timestamp(ms), entropy: 0 }

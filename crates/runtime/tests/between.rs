@@ -11,7 +11,7 @@ use perdura_runtime::{
     ActivityTask, Bounds, Committer, Deed, InputError, Live, Message, Node, Opening, Reply, Slice, Start,
     Taken, Unavailable,
 };
-use perdura_store::{MemoryStore, NewMachine, Retention, RevisionId, Store};
+use perdura_store::{Catalog, MemoryStore, NewMachine, Retention, RevisionId};
 use std::sync::{Arc, mpsc};
 
 const CHILD: &str = r#"{"StartAt": "Work", "States": {"Work": {"Type": "Task", "End": true,

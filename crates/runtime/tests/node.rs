@@ -11,7 +11,7 @@ use perdura_engine::{
 use perdura_runtime::{
     Bounds, Committer, Deed, InputError, Live, Message, Node, Opening, Prepared, Reply, Start, Unavailable,
 };
-use perdura_store::{MemoryStore, NewMachine, RevisionId, Store};
+use perdura_store::{Catalog, MemoryStore, NewMachine, RevisionId};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 

@@ -8,7 +8,7 @@ use perdura_runtime::{
     Bounds, Committer, Deed, FetchKind, Fetched, InputError, Live, Message, Node, Opening, Reply, Start,
     StartError, Started, Unavailable, recall,
 };
-use perdura_store::{MemoryStore, NewMachine, RevisionId, Store};
+use perdura_store::{Catalog, MemoryStore, NewMachine, RevisionId};
 use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
 

@@ -6,7 +6,7 @@ use perdura_engine::asl::json::Payload;
 use perdura_engine::{ExecutionId, Policy, Status, Timestamp};
 use perdura_runtime::{StartError, StepError, Steps};
 use perdura_store::record::JournalWriter;
-use perdura_store::{Claim, Group, Position, Store, Totals};
+use perdura_store::{Catalog, Claim, Group, Position, Store, Totals};
 use stage::{Stage, start};
 use std::sync::atomic::{AtomicUsize, Ordering};
 

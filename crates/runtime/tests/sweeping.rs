@@ -6,7 +6,7 @@ use perdura_engine::{Certainty, ExecutionId, Fault, Input, Moment, Outcome, Stat
 use perdura_runtime::{
     Bounds, Committer, Deed, Live, Message, Node, Opening, Prepared, Reply, Slice, Start, Taken,
 };
-use perdura_store::{MemoryStore, NewMachine, Retention, Row, Store};
+use perdura_store::{Catalog, MemoryStore, NewMachine, Retention, Row};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, mpsc};
 

@@ -9,8 +9,8 @@ use perdura_server::control::{Answer, LedgerQuestion, Request};
 use perdura_server::data::{Data, Deposit};
 use perdura_server::{Refusal, handle, stuck};
 use perdura_store::{
-    After, Failure, Filter, MachineChange, MachineId, MachineRecord, MemoryStore, NewMachine, Reader,
-    Registered, Registry, Retention, Revised, Room, Store, Summary, SweepPlace, Swept,
+    After, Catalog, Failure, Filter, MachineChange, MachineId, MachineRecord, MemoryStore, NewMachine,
+    Reader, Registered, Registry, Retention, Revised, Room, Summary, SweepPlace, Swept,
 };
 use std::sync::Arc;
 

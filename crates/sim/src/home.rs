@@ -3,7 +3,7 @@
 use perdura_engine::Timestamp;
 use perdura_engine::asl::machine::MachineType;
 use perdura_store::sqlite::{SqliteOptions, SqliteStore};
-use perdura_store::{MemoryStore, NewMachine, Reader, RevisionId, Store};
+use perdura_store::{Catalog, MemoryStore, NewMachine, Reader, RevisionId, Store};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -8,10 +8,10 @@ use crate::observed::{Life, Observed};
 use crate::sabotage::Sabotage;
 use perdura_engine::{ExecutionId, Timestamp};
 use perdura_store::{
-    After, Aside, ChildStatus, Claim, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Head,
-    Lease, LedgerFilter, LedgerRow, Left, MachineChange, MachineId, MachineRecord, MapRunRow, NewMachine,
-    Position, Reader, Recovered, Recovery, Registered, Registry, Renewal, Retention, Revised, RevisionId,
-    Row, Shard, Stats, Store, StoredTurn, Summary, SweepPlace, Sweepable, Swept, Unlisted,
+    After, Aside, Catalog, ChildStatus, Claim, Clock, CommitError, Due, Failure, FailureKind, Filter, Group,
+    Head, Lease, LedgerFilter, LedgerRow, Left, MachineChange, MachineId, MachineRecord, MapRunRow,
+    NewMachine, Position, Reader, Recovered, Recovery, Registered, Registry, Renewal, Retention, Revised,
+    RevisionId, Row, Shard, Stats, Store, StoredTurn, Summary, SweepPlace, Sweepable, Swept, Unlisted,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -282,7 +282,9 @@ impl Store for SimStore {
     fn give_up(&mut self, lease: &Lease, execution: ExecutionId) -> Result<bool, CommitError> {
         self.inner.give_up(lease, execution)
     }
+}
 
+impl Catalog for SimStore {
     fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError> {
         self.inner.deploy(machine)
     }

@@ -12,7 +12,7 @@ use crate::group::{Group, LedgerRow, MachineId, MapRunRow, RevisionId, Row, Segm
 use crate::lease::{Claim, Incarnation, Lease, Position, Renewal, Shard};
 use crate::machine::{MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
 use crate::record;
-use crate::store::{Aside, CommitError, Failure, FailureKind, Reader, Recovery, Store, Swept};
+use crate::store::{Aside, Catalog, CommitError, Failure, FailureKind, Reader, Recovery, Store, Swept};
 use perdura_engine::{ExecutionId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -287,7 +287,9 @@ impl Store for MemoryStore {
         memory.fence(lease)?;
         Ok(memory.give_up(lease.incarnation, execution))
     }
+}
 
+impl Catalog for MemoryStore {
     fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError> {
         Ok(self.lock().deploy(machine))
     }

@@ -33,7 +33,7 @@ pub use restore::{Restored, restore};
 use crate::group::Group;
 use crate::lease::{Claim, Lease, Position, Renewal};
 use crate::machine::{MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
-use crate::store::{Aside, CommitError, Failure, FailureKind, Reader, Recovery, Room, Store, Swept};
+use crate::store::{Aside, Catalog, CommitError, Failure, FailureKind, Reader, Recovery, Room, Store, Swept};
 use checkpoint::Checkpointer;
 use fault::{Files, Trouble, io};
 use lock::Lock;
@@ -293,59 +293,7 @@ fn sync_folder(folder: &Path) -> Result<(), Failure> {
         .map_err(|error| io("syncing", folder, &error))
 }
 
-impl Store for SqliteStore {
-    fn shards(&self) -> u16 {
-        self.shards
-    }
-
-    fn acquire(&mut self, claim: &Claim) -> Result<Lease, CommitError> {
-        self.transact("taking a lease in", |connection| commit::acquire(connection, claim))
-    }
-
-    fn renew(&mut self, lease: &mut Lease, renewal: Renewal) -> Result<(), CommitError> {
-        self.transact("renewing a lease in", |connection| commit::renew(connection, lease, renewal))?;
-        lease.expires_at = renewal.expires_at;
-        Ok(())
-    }
-
-    fn release(&mut self, lease: &Lease) -> Result<(), CommitError> {
-        self.transact("releasing a lease in", |connection| commit::release(connection, lease))
-    }
-
-    fn recover(&mut self, lease: &Lease) -> Result<Recovery, CommitError> {
-        let shards = self.shards;
-        self.look("recovering from", |connection| {
-            commit::fence(connection, lease)?;
-            Ok(recover::recover(connection, lease, shards)?)
-        })
-    }
-
-    fn newest(&mut self, lease: &Lease) -> Result<Position, CommitError> {
-        self.transact("reading", |connection| {
-            commit::fence(connection, lease)?;
-            Ok(commit::newest(connection, lease.incarnation)?)
-        })
-    }
-
-    fn commit(&mut self, group: &Group) -> Result<(), CommitError> {
-        let shards = self.shards;
-        self.transact("writing to", |connection| commit::commit(connection, group, shards))
-    }
-
-    fn set_aside(&mut self, lease: &Lease, aside: &[Aside]) -> Result<(), CommitError> {
-        self.transact("setting aside in", |connection| {
-            commit::fence(connection, lease)?;
-            aside::set(connection, aside)
-        })
-    }
-
-    fn give_up(&mut self, lease: &Lease, execution: ExecutionId) -> Result<bool, CommitError> {
-        self.transact("giving up in", |connection| {
-            commit::fence(connection, lease)?;
-            aside::give_up(connection, lease.incarnation, execution)
-        })
-    }
-
+impl Catalog for SqliteStore {
     fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError> {
         self.transact("writing to", |connection| machines::deploy(connection, machine))
     }
@@ -397,6 +345,60 @@ impl Store for SqliteStore {
 
     fn reader(&self) -> Result<Box<dyn Reader>, Failure> {
         Ok(Box::new(SqliteReader::open(&self.files.folder)?))
+    }
+}
+
+impl Store for SqliteStore {
+    fn shards(&self) -> u16 {
+        self.shards
+    }
+
+    fn acquire(&mut self, claim: &Claim) -> Result<Lease, CommitError> {
+        self.transact("taking a lease in", |connection| commit::acquire(connection, claim))
+    }
+
+    fn renew(&mut self, lease: &mut Lease, renewal: Renewal) -> Result<(), CommitError> {
+        self.transact("renewing a lease in", |connection| commit::renew(connection, lease, renewal))?;
+        lease.expires_at = renewal.expires_at;
+        Ok(())
+    }
+
+    fn release(&mut self, lease: &Lease) -> Result<(), CommitError> {
+        self.transact("releasing a lease in", |connection| commit::release(connection, lease))
+    }
+
+    fn recover(&mut self, lease: &Lease) -> Result<Recovery, CommitError> {
+        let shards = self.shards;
+        self.look("recovering from", |connection| {
+            commit::fence(connection, lease)?;
+            Ok(recover::recover(connection, lease, shards)?)
+        })
+    }
+
+    fn newest(&mut self, lease: &Lease) -> Result<Position, CommitError> {
+        self.transact("reading", |connection| {
+            commit::fence(connection, lease)?;
+            Ok(commit::newest(connection, lease.incarnation)?)
+        })
+    }
+
+    fn commit(&mut self, group: &Group) -> Result<(), CommitError> {
+        let shards = self.shards;
+        self.transact("writing to", |connection| commit::commit(connection, group, shards))
+    }
+
+    fn set_aside(&mut self, lease: &Lease, aside: &[Aside]) -> Result<(), CommitError> {
+        self.transact("setting aside in", |connection| {
+            commit::fence(connection, lease)?;
+            aside::set(connection, aside)
+        })
+    }
+
+    fn give_up(&mut self, lease: &Lease, execution: ExecutionId) -> Result<bool, CommitError> {
+        self.transact("giving up in", |connection| {
+            commit::fence(connection, lease)?;
+            aside::give_up(connection, lease.incarnation, execution)
+        })
     }
 
     fn restored_at(&self) -> Option<Timestamp> {

@@ -190,39 +190,9 @@ pub struct Swept {
     pub more: bool,
 }
 
-/// Durable memory, as one node writes it. One handle writes; readers stand beside it.
-pub trait Store: Send {
-    /// Into how many Shards this installation is divided; fixed when it was made.
-    fn shards(&self) -> u16;
-
-    /// Begins an incarnation. All that ran out are ended, and those of this holder; it gets Shards that nobody holds then, as
-    /// many as it wants at most, and maybe none.
-    fn acquire(&mut self, claim: &Claim) -> Result<Lease, CommitError>;
-
-    /// Holds the Shards for longer.
-    fn renew(&mut self, lease: &mut Lease, renewal: Renewal) -> Result<(), CommitError>;
-
-    /// Ends the incarnation: its Shards are nobody's.
-    fn release(&mut self, lease: &Lease) -> Result<(), CommitError>;
-
-    /// What ran on the Shards, for the one who holds them now.
-    fn recover(&mut self, lease: &Lease) -> Result<Recovery, CommitError>;
-
-    /// The newest journal row of this incarnation, read under the lock that its commits take: whoever lost the answer to a
-    /// commit learns here whether it happened.
-    fn newest(&mut self, lease: &Lease) -> Result<Position, CommitError>;
-
-    /// Keeps what the journal has of executions that cannot be read, until a person has decided. What is kept already stays
-    /// as it is.
-    fn set_aside(&mut self, lease: &Lease, aside: &[Aside]) -> Result<(), CommitError>;
-
-    /// Gives an execution up for good: its row, its history, what was set aside of it, and what the journal has of it. To
-    /// be called for one that nobody has in memory. `false`: there is nothing of it.
-    fn give_up(&mut self, lease: &Lease, execution: ExecutionId) -> Result<bool, CommitError>;
-
-    /// Writes a group: all of it is on disk, or nothing of it ever was.
-    fn commit(&mut self, group: &Group) -> Result<(), CommitError>;
-
+/// What everybody may ask for at any time, whoever holds which Shard: machines, what is registered, lists,
+/// sweeping, giving room back.
+pub trait Catalog: Send {
     /// Keeps a definition, which counts from now on; a machine that is not there is made. What is the same as the one
     /// that counts changes nothing.
     fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError>;
@@ -260,6 +230,40 @@ pub trait Store: Send {
 
     /// A view for reading, which sees every commit that was made before a call to it.
     fn reader(&self) -> Result<Box<dyn Reader>, Failure>;
+}
+
+/// Durable memory, as the holder of Shards writes it. One handle writes; readers stand beside it.
+pub trait Store: Catalog {
+    /// Into how many Shards this installation is divided; fixed when it was made.
+    fn shards(&self) -> u16;
+
+    /// Begins an incarnation. All that ran out are ended, and those of this holder; it gets Shards that nobody holds then, as
+    /// many as it wants at most, and maybe none.
+    fn acquire(&mut self, claim: &Claim) -> Result<Lease, CommitError>;
+
+    /// Holds the Shards for longer.
+    fn renew(&mut self, lease: &mut Lease, renewal: Renewal) -> Result<(), CommitError>;
+
+    /// Ends the incarnation: its Shards are nobody's.
+    fn release(&mut self, lease: &Lease) -> Result<(), CommitError>;
+
+    /// What ran on the Shards, for the one who holds them now.
+    fn recover(&mut self, lease: &Lease) -> Result<Recovery, CommitError>;
+
+    /// The newest journal row of this incarnation, read under the lock that its commits take: whoever lost the answer to a
+    /// commit learns here whether it happened.
+    fn newest(&mut self, lease: &Lease) -> Result<Position, CommitError>;
+
+    /// Keeps what the journal has of executions that cannot be read, until a person has decided. What is kept already stays
+    /// as it is.
+    fn set_aside(&mut self, lease: &Lease, aside: &[Aside]) -> Result<(), CommitError>;
+
+    /// Gives an execution up for good: its row, its history, what was set aside of it, and what the journal has of it. To
+    /// be called for one that nobody has in memory. `false`: there is nothing of it.
+    fn give_up(&mut self, lease: &Lease, execution: ExecutionId) -> Result<bool, CommitError>;
+
+    /// Writes a group: all of it is on disk, or nothing of it ever was.
+    fn commit(&mut self, group: &Group) -> Result<(), CommitError>;
 
     /// When this data was restored from a backup. What was pending then may have been done since: an attempt
     /// that was sent before this moment is held, not repeated.

@@ -5,7 +5,8 @@ mod stage;
 
 use folder::TempFolder;
 use perdura_store::{
-    CommitError, FailureKind, Filter, Group, Reader, Row, SqliteOptions, SqliteReader, SqliteStore, Store,
+    Catalog, CommitError, FailureKind, Filter, Group, Reader, Row, SqliteOptions, SqliteReader, SqliteStore,
+    Store,
 };
 use stage::{Stage, claim, who};
 use std::fs;

@@ -7,8 +7,8 @@ use folder::TempFolder;
 use perdura_engine::{LedgerStatus, Timestamp};
 use perdura_store::sqlite::{Checked, Finding, News, backup, check, restore};
 use perdura_store::{
-    FailureKind, Group, LedgerChange, LedgerFilter, LedgerRow, Reader, Retention, Row, SqliteOptions,
-    SqliteReader, SqliteStore, Store,
+    Catalog, FailureKind, Group, LedgerChange, LedgerFilter, LedgerRow, Reader, Retention, Row,
+    SqliteOptions, SqliteReader, SqliteStore, Store,
 };
 use stage::{Stage, claim, ends, key, pays, who};
 use std::path::Path;

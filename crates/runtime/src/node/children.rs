@@ -17,7 +17,7 @@ use perdura_engine::nested::{Asked, Wait, refused};
 use perdura_engine::{
     Attempt, By, Call, Certainty, EffectKey, Execution, ExecutionId, Fault, Input, Moment, Outcome, StrandId,
 };
-use perdura_store::{Failure, Nesting, Shard};
+use perdura_store::{Failure, Nesting};
 use std::collections::{BTreeSet, VecDeque};
 
 /// A step that has started a child.
@@ -104,10 +104,6 @@ impl Node {
                         slot.asked.push(ChildOrder { step, asked, depth });
                     }
                     Err(NotBegun::Refused(fault)) => self.errands.push_back(step.answer(refused(fault))),
-                    Err(NotBegun::Elsewhere) => {
-                        let elsewhere = InputError::Unavailable(Unavailable::Elsewhere);
-                        self.errands.push_back(step.answer(unreachable_child(&elsewhere)));
-                    }
                     Err(NotBegun::Unread) => {
                         self.undone.push(Errand::Child(Box::new(ChildOrder { step, asked, depth })));
                     }
@@ -150,9 +146,6 @@ impl Node {
             tracing::error!(child = %id, %failure, "it cannot be begun now");
             NotBegun::Unread
         };
-        if !self.shards.contains(&Shard::of(id, self.shard_count)) {
-            return Err(NotBegun::Elsewhere);
-        }
         let none = || NotBegun::Refused(asked.no_such_machine());
         let head = self.reader.head(&asked.machine).map_err(unread)?.ok_or_else(none)?;
         let card = Card::read(&head).map_err(|error| {
@@ -400,8 +393,6 @@ enum NotBegun {
     Refused(Fault),
     /// There is no place for it.
     Waits,
-    /// Another node would have to begin it.
-    Elsewhere,
     /// Something could not be read; it is tried again.
     Unread,
 }

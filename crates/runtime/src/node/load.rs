@@ -13,14 +13,18 @@ use std::sync::Arc;
 const RESUME_AT_ONCE: u32 = 256;
 
 impl Node {
+    /// Whether this node takes the Turns of an execution.
+    pub(super) fn held(&self, id: ExecutionId) -> Result<(), Unavailable> {
+        let shard = Shard::of(id, self.shard_count);
+        if self.shards.contains(&shard) { Ok(()) } else { Err(Unavailable::Elsewhere(shard)) }
+    }
+
     /// Makes sure that an execution is in memory.
     pub(super) fn awake(&mut self, id: ExecutionId, moment: &Moment) -> Result<(), InputError> {
         if self.slots.contains_key(&id) {
             return Ok(());
         }
-        if !self.shards.contains(&Shard::of(id, self.shard_count)) {
-            return Err(InputError::Unavailable(Unavailable::Elsewhere));
-        }
+        self.held(id).map_err(InputError::Unavailable)?;
         self.rebuilding.now = moment.now;
         let running = match self.stored(id)? {
             Ok(running) => running,
@@ -163,7 +167,7 @@ impl Node {
     pub fn sweepable(&mut self, mut slice: Slice) -> Slice {
         let is_behind = !self.performs || !self.has_taken_all_up();
         slice.going.retain(|(id, _)| {
-            let is_here = self.shards.contains(&Shard::of(*id, self.shard_count));
+            let is_here = self.held(*id).is_ok();
             is_here && !self.slots.contains_key(id) && !(is_behind && self.is_awaited(*id))
         });
         slice
@@ -207,7 +211,8 @@ impl Node {
         };
         // It is in some node's memory, and this is not the one: what the row holds is not all.
         if row.awake {
-            return Err(InputError::Unavailable(Unavailable::Elsewhere));
+            let shard = Shard::of(id, self.shard_count);
+            return Err(InputError::Unavailable(Unavailable::Elsewhere(shard)));
         }
         let stored = Recovered { execution: id, row: Some(row), unsegmented_from, turns: Vec::new() };
         let rebuilt = rebuild(stored, &mut self.library, &mut *self.reader, &self.rebuilding);

@@ -13,10 +13,9 @@ use crate::committer::MapRunNews;
 use crate::fetch::{Fetch, FetchKind, Fetched, Recalled, Ticket};
 use crate::message::{AdjustError, InputError, MapRunChange, Reply, Unavailable};
 use ending::{Ending, Search};
-use perdura_engine::asl::error::RUNTIME;
 use perdura_engine::{
-    By, Child, ExecutionId, Fault, Input, MapRun, MapRunBounds, MapRunCounts, MapRunOrder, MapRunOutcome,
-    Moment, Next, Status, TURN_WORK_MAX,
+    By, Child, ExecutionId, Input, MapRun, MapRunBounds, MapRunCounts, MapRunOrder, MapRunOutcome, Moment,
+    Next, Status, TURN_WORK_MAX,
 };
 use perdura_store::{ChildOf, MapRunRow, Nesting, Shard};
 use run::{Ordered, Parent, Run, Stage};
@@ -196,7 +195,10 @@ impl Node {
             let not_here = match self.reader.map_run(id) {
                 Ok(None) => AdjustError::Unknown,
                 Ok(Some(row)) if row.status != Status::Running => AdjustError::Ended,
-                Ok(Some(_)) => AdjustError::Unavailable(Unavailable::Elsewhere),
+                Ok(Some(row)) => {
+                    let shard = Shard::of(row.execution, self.shard_count);
+                    AdjustError::Unavailable(Unavailable::Elsewhere(shard))
+                }
                 Err(failure) => AdjustError::Unavailable(Unavailable::Store(failure.to_string().into())),
             };
             return reply.send(Err(not_here));
@@ -460,10 +462,6 @@ impl Node {
     fn start_map_child(&mut self, id: Uuid, (child, nesting): (Child, Option<Nesting>), moment: &Moment) {
         let Some(run) = self.map_runs.runs.get_mut(&id) else { return };
         let (index, items) = (child.index, child.items);
-        if !self.shards.contains(&Shard::of(child.id, self.shard_count)) {
-            let cause = "A child of the Map Run belongs to a shard that another node holds.";
-            return self.fail_map_run(id, Fault::new(RUNTIME, cause));
-        }
         if child.again {
             return self.redrive_map_child(id, index, moment);
         }

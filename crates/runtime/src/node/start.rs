@@ -7,7 +7,7 @@ use crate::running::{Running, Unreadable};
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{EffectKey, Execution, ExecutionId, Identity, Input, Moment};
 use perdura_store::record::Begun;
-use perdura_store::{After, ChildOf, Failure, Filter, MachineId, Nesting, RevisionId};
+use perdura_store::{After, ChildOf, Failure, Filter, MachineId, Nesting, RevisionId, Shard};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -66,7 +66,8 @@ impl Node {
             return reply.send(Err(StartError::TooMany(most)));
         }
         let Some(id) = self.draw_id(moment) else {
-            return reply.send(Err(StartError::Unavailable(Unavailable::Elsewhere)));
+            let shard = Shard(moment.entropy as u16 % self.shard_count);
+            return reply.send(Err(StartError::Unavailable(Unavailable::Elsewhere(shard))));
         };
         let name = start.name.clone().unwrap_or_else(|| id.to_string().into());
         let of = NamingOf {

@@ -11,7 +11,7 @@ use perdura_runtime::{
     Bounds, ChildResult, Committer, Deed, Ending, Fed, Fetch, FetchKind, Fetched, Live, Message, Node,
     Opening, Reply, Source, Start, Ticket, Via, bring_results, recall,
 };
-use perdura_store::{MapRunRow, MemoryStore, NewMachine, Reader, RevisionId, Store};
+use perdura_store::{Catalog, MapRunRow, MemoryStore, NewMachine, Reader, RevisionId};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, mpsc};
 use tokio::sync::Semaphore;

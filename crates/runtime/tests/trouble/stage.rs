@@ -7,10 +7,11 @@ use perdura_engine::asl::source::Source;
 use perdura_engine::{ExecutionId, Timestamp};
 use perdura_runtime::{Nowhere, Options, RealWorld, Runtime, Start, Steps};
 use perdura_store::{
-    After, Aside, ChildStatus, Claim, Clock, CommitError, Due, Failure, FailureKind, Filter, Group, Head,
-    Lease, LedgerFilter, LedgerRow, Left, MachineChange, MachineId, MachineRecord, MapRunRow, MemoryStore,
-    NewMachine, Position, Reader, Recovered, Recovery, Registered, Registry, Renewal, Retention, Revised,
-    RevisionId, Row, Shard, Stats, Store, StoredTurn, Summary, SweepPlace, Sweepable, Swept, Unlisted,
+    After, Aside, Catalog, ChildStatus, Claim, Clock, CommitError, Due, Failure, FailureKind, Filter, Group,
+    Head, Lease, LedgerFilter, LedgerRow, Left, MachineChange, MachineId, MachineRecord, MapRunRow,
+    MemoryStore, NewMachine, Position, Reader, Recovered, Recovery, Registered, Registry, Renewal, Retention,
+    Revised, RevisionId, Row, Shard, Stats, Store, StoredTurn, Summary, SweepPlace, Sweepable, Swept,
+    Unlisted,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -85,7 +86,9 @@ impl Store for Faulty {
     fn give_up(&mut self, lease: &Lease, execution: ExecutionId) -> Result<bool, CommitError> {
         self.inner.give_up(lease, execution)
     }
+}
 
+impl Catalog for Faulty {
     fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError> {
         self.inner.deploy(machine)
     }

@@ -8,7 +8,7 @@ use perdura_server::control::{Answer, Request};
 use perdura_server::data::{Beside, Deposit, Doubts, Served};
 use perdura_server::sfn::{Api, ApiError, KeyState, Keys, Quotas, Setup, Tester, Trying};
 use perdura_server::{Refusal, handle};
-use perdura_store::{MachineChange, MemoryStore, Revised, Store};
+use perdura_store::{Catalog, MachineChange, MemoryStore, Revised, Store};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;

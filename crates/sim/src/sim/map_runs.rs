@@ -4,7 +4,7 @@ use super::{Happening, Sim};
 use crate::observed::Life;
 use perdura_engine::asl::json::{Value, parse};
 use perdura_runtime::{Fed, Fetch, FetchKind, Fetched, Message, Source, Ticket, WriteOrder};
-use perdura_store::Store;
+use perdura_store::Catalog;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{Semaphore, TryAcquireError};
 

@@ -7,7 +7,7 @@ use crate::observed::Life;
 use crate::sabotage::Sabotage;
 use perdura_engine::{ExecutionId, Timestamp};
 use perdura_runtime::{Message, Reply, Slice};
-use perdura_store::{Retention, Store};
+use perdura_store::{Catalog, Retention};
 
 /// How many executions go at once.
 const SLICE: u32 = 3;

@@ -5,8 +5,8 @@ use perdura_engine::asl::machine::MachineType;
 use perdura_engine::{EffectKey, ExecutionId, Status, Timestamp, Wake};
 use perdura_store::record::{JournalWriter, TurnBody, push_turn, seal};
 use perdura_store::{
-    Claim, Content, Group, Lease, MachineRecord, NewMachine, Position, Row, SqliteOptions, SqliteStore,
-    Store, Totals,
+    Catalog, Claim, Content, Group, Lease, MachineRecord, NewMachine, Position, Row, SqliteOptions,
+    SqliteStore, Store, Totals,
 };
 use serde_json::{Value, json};
 

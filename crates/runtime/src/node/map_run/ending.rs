@@ -10,7 +10,7 @@ use super::{Ordered, START_AT_LEAST, START_AT_ONCE};
 use crate::fetch::{Fetch, FetchKind, Recalled, Ticket};
 use crate::message::{AdjustError, InputError, Unavailable};
 use perdura_engine::{By, EffectKey, ExecutionId, Fault, Input, MapRunOutcome, Moment, Status};
-use perdura_store::{Failure, MapRunRow, Shard};
+use perdura_store::{Failure, MapRunRow};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
@@ -347,7 +347,7 @@ impl Node {
 
     /// Whether nobody waits for this run, though its row says that it runs. `None`: its parent has still to ask for it.
     fn is_given_up(&mut self, row: &MapRunRow, moment: &Moment) -> Result<Option<bool>, InputError> {
-        if !self.shards.contains(&Shard::of(row.execution, self.shard_count)) {
+        if self.held(row.execution).is_err() {
             return Ok(Some(false));
         }
         let is_wanted = match self.slots.get(&row.execution) {

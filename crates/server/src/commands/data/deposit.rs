@@ -227,7 +227,7 @@ impl Data for Deposit {
     fn give_up(&mut self, execution: ExecutionId) -> Result<bool, Refusal> {
         let told = self.ask(|reply| Message::GiveUp { execution, reply })?;
         told.map_err(|error| match error {
-            InputError::Unavailable(Unavailable::Elsewhere) => {
+            InputError::Unavailable(Unavailable::Elsewhere(_)) => {
                 Refusal::conflict("another process holds this execution's shard")
             }
             error => error.into(),
