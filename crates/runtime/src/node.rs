@@ -287,9 +287,10 @@ impl Node {
 
     /// Those that have run for a while get their rows.
     fn show_to_readers(&mut self, moment: &Moment) {
+        let begins = self.performs && !self.ends;
         let is_unseen = |slot: &Slot| {
             let unseen = |running: &Running| running.is_unseen(moment.now);
-            slot.running.as_deref().is_some_and(unseen) || slot.is_at_rest(moment, self.performs)
+            slot.running.as_deref().is_some_and(unseen) || slot.is_at_rest(moment, begins)
         };
         let mut unseen: Vec<ExecutionId> =
             self.slots.iter().filter(|(_, slot)| is_unseen(slot)).map(|(id, _)| *id).collect();
@@ -301,8 +302,9 @@ impl Node {
 
     /// Nothing is decided, but its rows are written.
     fn gather_as_it_is(&mut self, id: ExecutionId, moment: &Moment, is_stale: bool) {
+        let begins = self.performs && !self.ends;
         let Some(slot) = self.slots.get_mut(&id) else { return };
-        let is_idle = slot.is_at_rest(moment, self.performs);
+        let is_idle = slot.is_at_rest(moment, begins);
         let Some(running) = slot.running.take() else { return };
         self.gathered.push(Item { is_idle, is_stale, ..Item::as_it_is(running, moment) });
     }
@@ -459,7 +461,7 @@ impl Node {
             Effect::CallTask(call) => self.activities.has_poller(call),
             _ => false,
         });
-        let is_idle = !is_taken && slot.is_idle(&running, self.performs);
+        let is_idle = !is_taken && slot.is_idle(&running, self.performs && !self.ends);
         let begun = slot.begun.take();
         self.gathered.push(Item {
             running,

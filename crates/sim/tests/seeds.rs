@@ -92,6 +92,13 @@ fn a_late_success_counts_until_the_next_key_is_taken() {
     assert!(refusals > 0);
 }
 
+/// It is asked to end before it has taken up the calls of the process before it.
+#[test]
+fn a_process_that_ends_early_puts_nothing_to_sleep_that_nobody_wakes() {
+    let verdict = judge(5_197, Setting::default());
+    assert!(verdict.is_good(), "{}", verdict.report(Setting::default()));
+}
+
 #[test]
 fn the_journal_is_freed_of_those_who_wait_long() {
     let seed = (0..1_000).find(|seed| Sim::is_heavy(*seed)).expect("some seeds are heavy");
