@@ -1,7 +1,7 @@
 //! `perdura bench`: what this machine's disk and processors give, measured in one run.
 //!
 //! Each workload has its own arguments and its own report. Some need another process: that is this program again, with a
-//! hidden workload, so the program that calls [`bench`] must give it all that stands behind its command `bench`.
+//! hidden workload, so the program that calls [`bench()`] must give it all that stands behind its command `bench`.
 
 mod arguments;
 mod aws;

@@ -8,7 +8,7 @@ mod stage;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use random::fate::fates;
+use random::fate::{Fate, Move, fates};
 use random::machines::{definition, machines};
 use stage::laws::TYPES;
 use std::collections::BTreeSet;
@@ -20,6 +20,46 @@ proptest! {
     fn the_laws_hold_whatever_happens(machine in machines(), fate in fates()) {
         fate.befall(&definition(&machine, fate.timeout()));
     }
+}
+
+/// Two iterations of a Map hold what timed out in the Map inside them; the third item of one was begun while it waited,
+/// and nobody went on after that.
+#[test]
+fn a_map_that_waits_for_what_is_held_begins_no_further_items() {
+    let definition = r#"{
+        "StartAt": "Items",
+        "States": {
+            "Items": {"Type": "Pass", "Assign": {"items": [1, 2, 3]}, "Next": "Outer"},
+            "Outer": {
+                "Type": "Map", "ItemsPath": "$items", "MaxConcurrency": 2, "End": true,
+                "ItemProcessor": {"StartAt": "Both", "States": {"Both": {
+                    "Type": "Parallel", "End": true,
+                    "Branches": [
+                        {"StartAt": "A", "States": {"A": {
+                            "Type": "Task", "Resource": "arn:aws:lambda:us-east-1:123456789012:function:a", "End": true}}},
+                        {"StartAt": "B", "States": {"B": {
+                            "Type": "Task", "Resource": "arn:aws:lambda:us-east-1:123456789012:function:b", "End": true}}},
+                        {"StartAt": "Inner", "States": {"Inner": {
+                            "Type": "Map", "ItemsPath": "$items", "MaxConcurrency": 2, "End": true,
+                            "Retry": [{"ErrorEquals": ["States.ALL"], "IntervalSeconds": 3, "MaxAttempts": 1}],
+                            "ItemProcessor": {"StartAt": "Wait", "States": {"Wait": {
+                                "Type": "Task", "Resource": "arn:aws:states:::sqs:sendMessage.waitForTaskToken",
+                                "Parameters": {"QueueUrl": "q", "MessageBody": "m"}, "TimeoutSeconds": 14, "End": true
+                            }}}
+                        }}}
+                    ]
+                }}}
+            }
+        }
+    }"#;
+    let moves = vec![
+        Move::Timer { when: 0 },
+        Move::Answer { which: 0, how: 27, by_token: false },
+        Move::Timer { when: 1 },
+        Move::Answer { which: 0, how: 0, by_token: false },
+        Move::Plain { which: 119 },
+    ];
+    Fate::met(moves, 3, 4_437_785_942_043_082_429).befall(definition);
 }
 
 /// Every type of event, and the notes that are rare.

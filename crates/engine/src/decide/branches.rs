@@ -2,6 +2,7 @@
 
 use super::task::arguments_field;
 use super::{Seen, Turning};
+use crate::apply::waits;
 use crate::context::MapItem;
 use crate::event::{EventKind, Iteration};
 use crate::execution::Status;
@@ -154,6 +155,10 @@ impl Turning<'_> {
             let is_there = self.draft.peek(strand).is_some_and(|strand| strand.step.is_some());
             if !is_there || self.is_worked_out() || self.draft.changes.core.status != Status::Running {
                 return;
+            }
+            // What failed and waits for what is held in it is run again as a whole, and begins nothing more before.
+            if waits(&self.draft, strand).is_some() {
+                continue;
             }
             if let Err(failure) = self.start_more(strand, after) {
                 self.evaluation_failed(strand, failure);

@@ -78,6 +78,12 @@ pub(crate) fn fates() -> impl Strategy<Value = Fate> {
 }
 
 impl Fate {
+    /// One that was met before.
+    pub(crate) fn met(moves: Vec<Move>, turn_states_max: u32, seed: u64) -> Self {
+        let limits = Limits { turn_states_max, payload_bytes_max: 4_000, ..Limits::GENEROUS };
+        Self { moves, limits, timeout: None, seed }
+    }
+
     /// `TimeoutSeconds` of the machine.
     pub(crate) fn timeout(&self) -> Option<u64> {
         self.timeout
