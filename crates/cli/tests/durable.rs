@@ -150,8 +150,7 @@ fn what_was_started_without_a_server_runs_with_the_next() {
     assert!(ended.stderr.contains("runs when `perdura serve` is started"), "{ended:?}");
     let shown = scene.one(&["show", "n"]);
     assert_eq!((&shown["status"], &shown["standing"][0]["live"]), (&"RUNNING".into(), &false.into()));
-    assert_eq!(scene.json(&["ledger", "--pending"]).len(), 1);
-    assert_eq!(scene.json(&["ledger", "--stuck"]).len(), 0);
+    assert_eq!(scene.json(&["ledger"]).len(), 0, "nothing was sent");
     // Another command opens the data, and performs nothing either.
     scene.one(&["start", "m", "--name", "other"]);
     assert!(scene.lines("keys").is_empty());
@@ -162,6 +161,19 @@ fn what_was_started_without_a_server_runs_with_the_next() {
     scene.until_status("n", "SUCCEEDED");
     scene.until_status("other", "SUCCEEDED");
     assert_eq!(scene.lines("keys").len(), 3);
+}
+
+#[test]
+fn what_was_started_without_a_server_is_neither_held_nor_repeated() {
+    let script = "echo $PERDURA_IDEMPOTENCY_KEY >> keys; echo 7";
+    let scene = Scene::new("durable-unsent").function(script, "uncertain = 'hold'");
+    scene.one(&["deploy", "m.asl.json"]);
+    scene.one(&["start", "m", "--name", "n"]);
+    scene.one(&["start", "m", "--name", "other"]);
+    let server = Server::start(&scene, &[]);
+    scene.until_status("n", "SUCCEEDED");
+    scene.until_status("other", "SUCCEEDED");
+    assert_eq!((scene.lines("keys").len(), server.metric("perdura_steps_repeated_total")), (2, 0.0));
 }
 
 #[test]

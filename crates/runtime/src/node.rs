@@ -97,7 +97,7 @@ pub struct Node {
     /// What was committed before is another process's.
     opened_at: Timestamp,
     performs: bool,
-    /// The process is about to end: nothing is begun outside any more.
+    /// The process is about to end, or performs nothing: nothing is begun outside.
     ends: bool,
     slots: ById<Slot>,
     watchers: Watchers,

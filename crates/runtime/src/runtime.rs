@@ -11,7 +11,7 @@ use crate::node::{Bounds, Live};
 use crate::threads::Decider;
 use crate::watch::{Gauges, Pulse};
 use crate::world::World;
-use perdura_store::{CommitError, Failure, Store};
+use perdura_store::{CommitError, Failure, FailureKind, Store};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{self, Sender};
@@ -75,7 +75,7 @@ impl Shared {
         // Whoever waits for it must hear of it; what is on disk is read anew.
         let result = result.unwrap_or_else(|panic| {
             let why = panic_text(&*panic).to_string();
-            let kind = perdura_store::FailureKind::Io;
+            let kind = FailureKind::Io;
             Err(CommitError::Lost(Failure { what: "writing panicked".into(), why, kind }))
         });
         self.gauges.committed(turns, began.elapsed());
@@ -84,7 +84,7 @@ impl Shared {
 }
 
 pub(crate) fn closed() -> Failure {
-    Failure { what: "the store".into(), why: "it is closed".into(), kind: perdura_store::FailureKind::Io }
+    Failure { what: "the store".into(), why: "it is closed".into(), kind: FailureKind::Io }
 }
 
 /// Says so, should the node's thread be ended by a mistake of ours.
@@ -112,7 +112,7 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Opens the store, rebuilds what ran, and goes on with it.
+    /// Opens the store, rebuilds what ran, and goes on with it. On a full disk that comes when there is room.
     pub fn open(mut opener: Opener, world: Arc<dyn World>, options: &Options) -> Result<Self, Failure> {
         let (events, inbox) = mpsc::channel();
         let (groups, taken) = mpsc::channel::<Box<Prepared>>();
@@ -138,10 +138,21 @@ impl Runtime {
             opener,
             is_troubled: false,
         };
-        let opened = decider.open(Live::default(), None)?;
-        shared.gauges.set_node(&opened.0, &opened.1);
-        let taken_up = opened.0.in_memory();
-        decider.core.take(Event::Opened(Ok(opened)), &world.moment());
+        let opened = match decider.open(Live::default(), None) {
+            // What is stored can be read meanwhile; it goes on when there is room.
+            Err(failure) if failure.kind == FailureKind::DiskFull => Err(failure),
+            opened => Ok(opened?),
+        };
+        let taken_up = opened.as_ref().map_or(0, |opened| opened.0.in_memory());
+        match &opened {
+            Ok(opened) => shared.gauges.set_node(&opened.0, &opened.1),
+            Err(failure) => {
+                tracing::error!(%failure, "nothing can be written; the store is opened again");
+                decider.is_troubled = true;
+                shared.set_trouble(Some(failure.to_string().into()));
+            }
+        }
+        decider.core.take(Event::Opened(opened), &world.moment());
         let reader = shared.store().as_ref().ok_or_else(closed)?.reader()?;
         let writer = {
             let (shared, events) = (shared.clone(), events.clone());
@@ -164,7 +175,7 @@ impl Runtime {
                     tracing::error!(why, "reading for a Map Run panicked");
                     // Results say so themselves; the run asks again.
                     if is_of_children {
-                        let kind = perdura_store::FailureKind::Io;
+                        let kind = FailureKind::Io;
                         let failure = Failure { what: "reading panicked".into(), why, kind };
                         let told = ticket.tell(Fetched::Children(Err(failure)));
                         drop(events.send(Event::Message(told)));
@@ -181,7 +192,7 @@ impl Runtime {
         Ok(Self { door, events, taken_up, node: Some(node), writer: Some(writer), fetcher: Some(fetcher) })
     }
 
-    /// How many executions ran when the store was opened, and go on.
+    /// How many executions ran when the store was first opened, and go on.
     pub fn taken_up(&self) -> usize {
         self.taken_up
     }
@@ -220,7 +231,7 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
     thread::Builder::new().name(name.into()).spawn(run).map_err(|error| Failure {
         what: format!("the thread {name} cannot be started"),
         why: error.to_string(),
-        kind: perdura_store::FailureKind::Io,
+        kind: FailureKind::Io,
     })
 }
 

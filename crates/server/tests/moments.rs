@@ -3,16 +3,17 @@
 
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::{Machine, MachineType};
-use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, Status, TaskToken};
-use perdura_runtime::{Start, Started, Taken, View};
+use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, Policy, Status, TaskToken};
+use perdura_runtime::{Nowhere, Options, RealWorld, Runtime, Start, Started, Steps, Taken, View};
 use perdura_server::control::{Answer, LedgerQuestion, Request};
 use perdura_server::data::{Data, Deposit};
 use perdura_server::{Refusal, handle, stuck};
 use perdura_store::{
     After, Catalog, Failure, Filter, MachineChange, MachineId, MachineRecord, MemoryStore, NewMachine,
-    Reader, Registered, Registry, Retention, Revised, Room, Summary, SweepPlace, Swept,
+    Reader, Registered, Registry, Retention, Revised, Room, Store, Summary, SweepPlace, Swept,
 };
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 /// The same data, seen so many minutes later, with something that happens just before a start.
 struct Later {
@@ -109,7 +110,7 @@ fn deployed(store: &MemoryStore) -> Later {
     let deposit = Deposit::new(Box::new(store.clone())).expect("memory opens");
     let mut data = Later { data: deposit, minutes: 0, before_start: None };
     let definition = r#"{"StartAt": "Call", "States": {"Call": {"Type": "Task", "End": true,
-        "Resource": "arn:aws:lambda:us-east-1:123456789012:function:f"}}}"#;
+        "Resource": "arn:perdura:step:::call"}}}"#;
     let deploy = Request::Deploy {
         machine: "m".into(),
         kind: MachineType::Standard,
@@ -124,10 +125,29 @@ fn start() -> Request {
     Request::Start { machine: "m".into(), name: Some("n".into()), input: Payload::default(), strict: false }
 }
 
-/// Data with one execution, `n`, that has made a call.
+/// Data with one execution, `n`, whose call was under way when its server ended.
 fn called() -> Later {
-    let mut data = deployed(&MemoryStore::new(1));
+    let store = MemoryStore::new(1);
+    let mut data = deployed(&store);
     handle(&mut data, start()).expect("it is started");
+    drop(data);
+    let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().expect("threads");
+    let (begun, begins) = mpsc::channel();
+    let hangs = move |_| {
+        begun.send(()).expect("the test waits for it");
+        std::future::pending()
+    };
+    let steps = Steps::default().with("call", Policy::default(), hangs);
+    let world = RealWorld::new(steps, Box::new(Nowhere), tokio.handle().clone());
+    let served = store.clone();
+    let opener = Box::new(move || Ok(Box::new(served.clone()) as Box<dyn Store>));
+    let runtime = Runtime::open(opener, Arc::new(world), &Options::default()).expect("memory opens");
+    begins.recv().expect("the call begins");
+    runtime.close(Duration::ZERO);
+    let deposit = Deposit::new(Box::new(store)).expect("memory opens");
+    let mut data = Later { data: deposit, minutes: 0, before_start: None };
+    // Rows follow what runs after a second, or when a command has taken something in.
+    handle(&mut data, start()).expect("the same start finds the first");
     data
 }
 

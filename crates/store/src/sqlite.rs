@@ -40,7 +40,7 @@ use lock::Lock;
 use perdura_engine::{ExecutionId, Timestamp};
 use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Writers wait this long for each other before they are told to come again.
@@ -89,25 +89,23 @@ pub struct SqliteStore {
 struct Shared {
     checkpointer: Checkpointer,
     tightened: Vec<Tightened>,
+    /// No incarnation was begun by this process: all that there are belong to processes that are gone.
+    is_first: Mutex<bool>,
     _lock: Lock,
 }
 
 impl SqliteStore {
-    /// Opens the data in a folder, or makes it.
+    /// Opens the data in a folder, or makes it. Of what is there nothing is changed, so that it opens on a full disk too.
     pub fn open(folder: &Path, options: SqliteOptions) -> Result<Self, Failure> {
         let files = Files::of(folder);
         let tightened = mode::close(&files)?;
         let lock = Lock::take(&files)?;
         let connection = connect(&files, &options)?;
         schema::migrate(&connection, &files, options.shards)?;
-        // Who lived before is gone: the lock says so, and there is no need to wait for the clock.
-        connection
-            .execute("UPDATE incarnation SET holder = NULL WHERE holder IS NOT NULL", [])
-            .map_err(|error| files.failure("preparing", error.into()))?;
         sync_folder(folder)?;
         let pages = (options.log_bytes / PAGE_BYTES) as i32;
         let checkpointer = Checkpointer::start(connect(&files, &options)?, files.clone(), pages)?;
-        let shared = Arc::new(Shared { checkpointer, tightened, _lock: lock });
+        let shared = Arc::new(Shared { checkpointer, tightened, is_first: Mutex::new(true), _lock: lock });
         Self::with(connection, files, options, shared)
     }
 
@@ -270,8 +268,11 @@ fn connect(files: &Files, options: &SqliteOptions) -> Result<Connection, Failure
         connection.busy_timeout(BUSY_FOR)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         connection.pragma_update(None, "page_size", PAGE_BYTES)?;
-        // It counts for a file that is empty, and for one that is written anew.
-        connection.pragma_update(None, "auto_vacuum", room::INCREMENTAL)?;
+        // It counts for a file that is empty, and for one that is written anew. Saying it again would write.
+        let vacuum: i64 = connection.pragma_query_value(None, "auto_vacuum", |row| row.get(0))?;
+        if vacuum != room::INCREMENTAL {
+            connection.pragma_update(None, "auto_vacuum", room::INCREMENTAL)?;
+        }
         connection.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
         connection.pragma_update(None, "synchronous", "full")?;
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
@@ -354,7 +355,17 @@ impl Store for SqliteStore {
     }
 
     fn acquire(&mut self, claim: &Claim) -> Result<Lease, CommitError> {
-        self.transact("taking a lease in", |connection| commit::acquire(connection, claim))
+        let shared = self.shared.clone();
+        let mut is_first = shared.is_first.lock().unwrap_or_else(PoisonError::into_inner);
+        let lease = self.transact("taking a lease in", |connection| {
+            if *is_first {
+                // The lock says that they are gone: there is no need to wait for the clock.
+                connection.execute("UPDATE incarnation SET holder = NULL WHERE holder IS NOT NULL", [])?;
+            }
+            commit::acquire(connection, claim)
+        })?;
+        *is_first = false;
+        Ok(lease)
     }
 
     fn renew(&mut self, lease: &mut Lease, renewal: Renewal) -> Result<(), CommitError> {

@@ -239,6 +239,28 @@ fn a_full_disk_is_told_and_the_handle_does_nothing_more() {
     assert_eq!(present(folder.path(), stored * 20 + 40), expected);
 }
 
+/// So it opens on a full disk, and what is there can be read.
+#[test]
+fn opening_what_a_process_left_behind_writes_nothing() {
+    let mut stage = Stage::new();
+    let rows = (1..=3).map(|number| stage.ended(number)).collect();
+    let group = stage.turns(&[]);
+    stage.commit(&Group { rows, ..group });
+    // As a process that is killed leaves it: its lease not given back, its log not copied.
+    let left = TempFolder::new();
+    for name in ["perdura.db", "perdura.db-wal"] {
+        fs::copy(stage.folder.path().join(name), left.path().join(name)).unwrap();
+    }
+    let bytes = || ["perdura.db", "perdura.db-wal"].map(|name| fs::read(left.path().join(name)).unwrap());
+    let before = bytes();
+    let mut store = open(left.path());
+    let listed = store.reader().unwrap().list(&Filter::default(), None, 10).unwrap();
+    assert_eq!(listed.len(), 3);
+    assert!(bytes() == before, "nothing was written");
+    let lease = store.acquire(&claim("next", 1)).unwrap();
+    assert_eq!(lease.shards().len(), 1, "whoever was there before is gone, whatever the clock says");
+}
+
 #[test]
 fn another_program_that_writes_makes_us_busy_and_harms_nothing() {
     let mut stage = Stage::new();

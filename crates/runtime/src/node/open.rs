@@ -116,7 +116,8 @@ impl Node {
             rebuilding: Rebuilding { destinations, now: moment.now },
             opened_at: moment.now,
             performs,
-            ends: false,
+            // One that performs nothing begins nothing: a call that is on record as sent would be in doubt.
+            ends: !performs,
             slots: ById::default(),
             watchers: Watchers::default(),
             activities: Activities::default(),

@@ -4,9 +4,9 @@ mod stage;
 
 use perdura_engine::asl::json::Payload;
 use perdura_engine::{Outcome, Policy, Status, Uncertain};
-use perdura_runtime::{Start, Steps};
+use perdura_runtime::{Start, StartError, Steps};
 use perdura_store::{Filter, MachineId, MemoryStore};
-use stage::{ACTIVITY, HANGS, LOOP, ONE_STEP, PARENT, Stage, TWO_STEPS, start};
+use stage::{ACTIVITY, Faults, HANGS, LOOP, ONE_STEP, PARENT, Stage, TWO_STEPS, start};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -116,6 +116,42 @@ fn while_the_store_cannot_be_opened_lists_and_names_still_show_what_was_acknowle
         assert_eq!(door.named(machine, "one".into()).await.unwrap(), Some(started.execution));
     });
     stage.close(Duration::ZERO);
+}
+
+#[test]
+fn a_process_that_begins_on_a_full_disk_shows_what_is_there_and_goes_on_when_there_is_room() {
+    let store = MemoryStore::new(1);
+    let stage = Stage::on(store.clone(), Steps::default());
+    let revision = stage.deploy(ACTIVITY);
+    let started = stage.tokio.block_on(stage.runtime.door().start(start(revision, "1"))).unwrap();
+    stage.close(Duration::ZERO);
+    let full = Faults { acquisitions: AtomicUsize::new(usize::MAX), ..Faults::default() };
+    let stage = Stage::amid(full, store, Steps::default());
+    let door = stage.runtime.door().clone();
+    assert!(door.trouble().is_some_and(|why| why.contains("it said so")));
+    let (listed, refused) = stage.tokio.block_on(async {
+        let listed = door.list(&Filter::default(), None, 10).await.unwrap();
+        (listed, door.start(start(revision, "2")).await)
+    });
+    assert_eq!(listed.iter().map(|one| one.execution).collect::<Vec<_>>(), [started.execution]);
+    assert!(matches!(refused, Err(StartError::Unavailable(_))), "{refused:?}");
+    stage.faults.acquisitions.store(0, Ordering::SeqCst);
+    let output = Payload::from_text("7").unwrap();
+    let ended = stage.tokio.block_on(async {
+        tokio::time::timeout(HANGS, async {
+            let task = loop {
+                match door.poll("work".into(), None).await {
+                    Ok(task) => break task,
+                    Err(_) => tokio::task::yield_now().await,
+                }
+            };
+            door.answer(task.token, Outcome::Succeeded { output: output.clone() }).await.unwrap();
+            door.ending(started.execution).await.unwrap()
+        })
+        .await
+        .expect("it goes on")
+    });
+    assert_eq!((ended.output, door.trouble()), (Some(output), None));
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub(super) const HANGS: Duration = Duration::from_secs(20);
 pub(super) struct Faults {
     pub(super) commits: AtomicUsize,
     pub(super) recoveries: AtomicUsize,
+    /// The disk has no room to take the Shards.
+    pub(super) acquisitions: AtomicUsize,
     pub(super) definitions: AtomicUsize,
     pub(super) rows: AtomicUsize,
     /// Looking for this name is a mistake.
@@ -52,6 +54,8 @@ impl Store for Faulty {
     }
 
     fn acquire(&mut self, claim: &Claim) -> Result<Lease, CommitError> {
+        fails(&self.faults.acquisitions)
+            .map_err(|failure| Failure { kind: FailureKind::DiskFull, ..failure })?;
         self.inner.acquire(claim)
     }
 
@@ -290,9 +294,14 @@ impl Stage {
 
     /// A process on what others have left.
     pub(super) fn on(inner: MemoryStore, steps: Steps) -> Self {
+        Self::amid(Faults::default(), inner, steps)
+    }
+
+    /// The same, and something is wrong from the beginning.
+    pub(super) fn amid(faults: Faults, inner: MemoryStore, steps: Steps) -> Self {
         let tokio =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap();
-        let faults = Arc::<Faults>::default();
+        let faults = Arc::new(faults);
         let world = RealWorld::new(steps, Box::new(Nowhere), tokio.handle().clone());
         let theirs = faults.clone();
         let opener = Box::new(move || {

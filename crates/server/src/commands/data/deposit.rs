@@ -1,7 +1,8 @@
 //! The data, locked for a moment by a command that leaves an input there.
 //!
-//! The input is decided and committed as in a server, but nothing is performed: the calls that follow are on
-//! record, and the next process that runs makes them, as after a crash.
+//! The input is decided and committed as in a server, but nothing is performed: an execution that comes to a call stands
+//! before it, and the next process that runs makes the call. Nothing is on record as sent that was not, so nothing is
+//! in doubt.
 
 use super::{Data, check_machines, too_many_activities};
 use crate::Refusal;
@@ -109,7 +110,7 @@ impl Deposit {
     fn go_on(&mut self) -> Result<bool, CommitError> {
         let clock = &self.clock;
         let event = match self.core.next(&mut || clock.moment()) {
-            // The call is on record: the next process that runs makes it.
+            // Nobody is called; nobody is told of an end or of a call that is over.
             Next::Do(_) => return Ok(true),
             Next::Commit(prepared) => Event::Committed(Ok(prepared.write(&mut *self.store)?)),
             Next::See(chore) => Event::Done(chore.see_to(&mut *self.store)),
