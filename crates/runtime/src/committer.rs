@@ -3,28 +3,24 @@
 //! An execution and its decision are handed over together and come back together, after the commit. So nobody can
 //! see a state that is not on disk: memory follows the disk by ownership, not by care.
 
-mod draft;
+mod journal;
+mod ledger;
+mod rows;
 
 use crate::message::{AdjustError, Reply, Unavailable};
-use crate::running::Running;
-use draft::Draft;
+use crate::running::{Running, SEEN_AFTER_MS, Told};
+pub(crate) use journal::base_of;
+use journal::{Finished, Journal};
+use ledger::{Heard, Ledger, count_ends};
 use perdura_engine::asl::resource::Doer;
 use perdura_engine::{Decision, Effect, ExecutionId, Lateness, Moment, Note, Timestamp, Turn, Wake};
 use perdura_store::record::{self, Begun, JournalWriter};
-use perdura_store::{
-    ChildOf, CommitError, Group, Lease, MapRunRow, Position, Recovered, Recovery, Store, Totals,
-};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use perdura_store::{ChildOf, CommitError, Group, Lease, MapRunRow, Position, Recovery, Store, Totals};
+use rows::Rows;
 use std::sync::Arc;
 
 /// An execution that only waits, for longer than this, leaves memory.
 const SLEEPS_FOR_MS: i64 = 1_000;
-/// The journal keeps no more than this, uncompressed, for the sake of old runners, unless their states are larger themselves.
-const JOURNAL_BYTES_MAX: u64 = 32 * 1024 * 1024;
-/// Nor more rows than this.
-const JOURNAL_ROWS_MAX: usize = 4_096;
-/// How many old runners one commit takes down.
-const SNAPSHOTS_AT_ONCE: usize = 16;
 
 /// An execution on its way to disk.
 #[derive(Debug)]
@@ -98,7 +94,7 @@ pub struct Committed {
     pub(crate) done: Vec<Done>,
     /// Who waits for what it says of Map Runs.
     pub(crate) told: Vec<Reply<Result<(), AdjustError>>>,
-    /// For whose sake the journal keeps too much.
+    /// Executions that pin old journal rows.
     pub(crate) stale: Vec<ExecutionId>,
 }
 
@@ -130,63 +126,42 @@ impl Committed {
 #[derive(Debug)]
 pub struct Committer {
     lease: Lease,
+    totals: Totals,
     journal: Journal,
-    /// The next group.
+    /// The next group, beside its row of the journal.
     draft: Draft,
+    /// See [`Committer::keep_turns`].
+    keeps_turns: bool,
+}
+
+/// A group in the making.
+#[derive(Debug, Default)]
+struct Draft {
+    rows: Rows,
+    ledger: Ledger,
+    map_runs: Vec<MapRunRow>,
+    /// Its totals are to be seen.
+    publishes: bool,
     done: Vec<Done>,
     /// Who waits for the Map Runs in it.
     told: Vec<Reply<Result<(), AdjustError>>>,
 }
 
-/// The journal, as its writer knows it.
-#[derive(Debug)]
-struct Journal {
-    next: Position,
-    totals: Totals,
-    /// Which journal row each running execution needs first.
-    bases: BTreeSet<(Position, ExecutionId)>,
-    /// The journal's rows and their sizes.
-    rows: VecDeque<(Position, u64)>,
-    row_bytes: u64,
-    /// Bytes of journal less bytes of snapshots: what old runners may cost.
-    credit: i64,
-    /// See [`Committer::read_back`].
-    reads_back: bool,
-    /// See [`Committer::keep_turns`].
-    keeps_turns: bool,
-}
-
 impl Committer {
     /// For who goes on after what was recovered.
     pub(crate) fn new(lease: Lease, recovery: &Recovery) -> Self {
-        let mut rows: BTreeMap<Position, u64> = BTreeMap::new();
-        for (position, turn) in recovery.executions.iter().flat_map(|execution| &execution.turns) {
-            *rows.entry(*position).or_default() += turn.body.len() as u64;
-        }
-        let journal = Journal {
-            next: recovery.next,
-            totals: recovery.totals,
-            // Until all are rebuilt, whatever is committed must not take from the journal what one of them needs.
-            bases: recovery.executions.iter().filter_map(base_of).collect(),
-            row_bytes: rows.values().sum(),
-            rows: rows.into_iter().collect(),
-            credit: 0,
-            reads_back: cfg!(debug_assertions),
-            keeps_turns: false,
-        };
-        Self { lease, journal, draft: Draft::default(), done: Vec::new(), told: Vec::new() }
+        let journal = Journal::after(recovery);
+        Self { lease, totals: recovery.totals, journal, draft: Draft::default(), keeps_turns: false }
     }
 
     /// These need the journal no more: what it has of them is kept elsewhere.
     pub(crate) fn unpin(&mut self, unreadable: &[(Position, ExecutionId)]) {
-        self.journal.bases.retain(|base| !unreadable.contains(base));
+        self.journal.unpin(unreadable);
     }
 
     /// A rebuilt execution needs the journal from its base on.
     pub(crate) fn rest_on_journal(&mut self, running: &Running) {
-        if let Some(base) = running.base {
-            self.journal.bases.insert((base, running.id()));
-        }
+        self.journal.pin(running);
     }
 
     /// From now on each Turn is read back before it is committed, as a debug build does: a Turn that cannot be read again
@@ -197,7 +172,7 @@ impl Committer {
 
     /// From now on whoever commits gets the Turns as well.
     pub fn keep_turns(&mut self) {
-        self.journal.keeps_turns = true;
+        self.keeps_turns = true;
     }
 
     /// The right under which it writes.
@@ -212,30 +187,73 @@ impl Committer {
 
     /// What has happened, those Turns included that are being written.
     pub fn totals(&self) -> Totals {
-        self.journal.totals
+        self.totals
     }
 
     /// Applies a decision and encodes it, for the next group.
     pub fn add(&mut self, item: Item) {
-        self.done.push(self.draft.add(item, &mut self.journal));
+        let Item { mut running, decision, begun, is_idle, is_stale, is_put_off, moment } = item;
+        let (mut effects, mut kept, mut heard) = (Vec::new(), None, Heard::default());
+        if let Some(mut decision) = decision {
+            let turn = std::mem::take(&mut decision.turn);
+            self.journal.write(&mut running, begun.as_deref(), &turn);
+            self.draft.rows.cut(&mut running);
+            self.draft.ledger.follow(&turn, &mut running, &mut self.totals);
+            heard = Heard::of(&turn, &mut self.totals);
+            effects = running.execution.commit(decision);
+            self.totals.turns += 1;
+            self.totals.started += u64::from(begun.is_some());
+            count_ends(&effects, &mut self.totals);
+            kept = self.keeps_turns.then_some(turn);
+        }
+        let may_leave = running.execution.is_ended()
+            || is_put_off
+            || is_idle && rests(&effects, running.execution.next_wake(), &moment);
+        if may_leave {
+            self.draft.rows.rest(&mut running, is_put_off, moment.now);
+            self.draft.ledger.show_pending(&mut running, None);
+            self.draft.ledger.end(&running, moment.now);
+            self.journal.free(&mut running);
+        } else {
+            self.run_on(&mut running, is_stale, moment.now);
+        }
+        let Heard { remarks, ignored, late } = heard;
+        self.draft.done.push(Done { running, effects, turn: kept, remarks, ignored, late, may_leave });
+    }
+
+    /// It stays in memory; what readers are to know of it gets into the tables.
+    fn run_on(&mut self, running: &mut Running, is_stale: bool, now: Timestamp) {
+        if is_stale {
+            let bytes = self.draft.rows.take_down(running);
+            self.journal.took_down(running, bytes);
+        }
+        // It was redriven: from this commit on nobody may take it for one that has ended.
+        if running.told == Told::Ended {
+            self.draft.rows.show(running);
+        }
+        if running.is_unseen(now) {
+            self.draft.rows.show(running);
+            self.draft.ledger.show_pending(running, Some(now.after_ms(-SEEN_AFTER_MS)));
+            self.draft.publishes = true;
+        }
     }
 
     /// Writes Map Runs with the next group.
     pub fn add_map_runs(&mut self, news: Vec<MapRunNews>) {
         for MapRunNews { row, told } in news {
-            self.told.extend(told);
+            self.draft.told.extend(told);
             self.draft.map_runs.push(row);
         }
     }
 
     /// How many executions and Map Runs the next group has so far.
     pub fn gathered(&self) -> usize {
-        self.done.len() + self.draft.map_runs.len()
+        self.draft.done.len() + self.draft.map_runs.len()
     }
 
     /// How large the next group is so far, before it is compressed.
     pub fn gathered_bytes(&self) -> u64 {
-        self.draft.bytes + self.draft.content_bytes
+        self.journal.bytes() + self.draft.rows.bytes
     }
 
     /// The next group, if there is one.
@@ -243,13 +261,20 @@ impl Committer {
         if self.gathered() == 0 {
             return None;
         }
-        // The next one's Turns will hardly be larger.
-        let next = Draft::with_room(self.draft.bytes);
-        let draft = std::mem::replace(&mut self.draft, next);
-        let (group, journal) = draft.finish(self.lease.clone(), &mut self.journal);
-        let (done, told) = (std::mem::take(&mut self.done), std::mem::take(&mut self.told));
-        let stale = self.journal.stale();
-        Some(Box::new(Prepared { group, journal, committed: Committed { done, told, stale } }))
+        let Draft { rows, ledger, map_runs, publishes, done, told } = std::mem::take(&mut self.draft);
+        let Finished { position, writer, keep_from } = self.journal.finish(&self.totals);
+        let group = Group {
+            position,
+            keep_from,
+            rows: rows.written,
+            segments: rows.segments,
+            ledger: ledger.changes,
+            map_runs,
+            totals: publishes.then_some(self.totals),
+            ..Group::under(self.lease.clone())
+        };
+        let committed = Committed { done, told, stale: self.journal.stale() };
+        Some(Box::new(Prepared { group, journal: writer, committed }))
     }
 
     /// All at once, for those who have one thread.
@@ -317,27 +342,6 @@ fn offer(store: &mut dyn Store, group: &Group) -> Result<(), CommitError> {
             },
         }
     }
-}
-
-impl Journal {
-    /// The oldest runners, if the journal keeps more for them than it should.
-    fn stale(&self) -> Vec<ExecutionId> {
-        let is_long = self.row_bytes > JOURNAL_BYTES_MAX || self.rows.len() > JOURNAL_ROWS_MAX;
-        if !is_long || self.credit < 0 {
-            return Vec::new();
-        }
-        self.bases.iter().take(SNAPSHOTS_AT_ONCE).map(|(_, id)| *id).collect()
-    }
-
-    /// The first journal row that somebody needs, or else the next one.
-    fn keep_from(&self) -> Position {
-        self.bases.first().map_or(self.next, |(position, _)| *position)
-    }
-}
-
-/// The first journal row that an execution needs.
-pub(crate) fn base_of(stored: &Recovered) -> Option<(Position, ExecutionId)> {
-    stored.turns.first().map(|(position, _)| (*position, stored.execution))
 }
 
 /// Whether an execution with nothing under way only waits, and for long.
