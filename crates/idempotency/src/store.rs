@@ -26,6 +26,7 @@ pub use sqlite::Sqlite;
 use crate::record::{Claim, Claimed, Completion, Epoch, Grant, Holding, Keep, OperationId, Record};
 use crate::rule::{Row, State, Write};
 use http::Extensions;
+use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -45,7 +46,7 @@ pub enum StoreError {
         /// Which record.
         operation: OperationId,
         /// What is wrong with it.
-        what: &'static str,
+        what: Cow<'static, str>,
     },
     /// The handler ended the transaction that it shares with its record by itself: what it did may be there or not, and no
     /// longer goes together with its end. Record that this is not known.

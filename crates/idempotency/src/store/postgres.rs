@@ -230,6 +230,22 @@ impl Inner {
         .await
     }
 
+    /// The same, about one record. What the functions cannot reckon with was not written by them.
+    async fn ask_about(
+        &self,
+        operation: OperationId,
+        sql: &str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Row, StoreError> {
+        self.ask(sql, parameters).await.map_err(|error| {
+            if lent::is_about_data(&error) {
+                StoreError::Corrupt { operation, what: "an instant is beyond all times".into() }
+            } else {
+                error
+            }
+        })
+    }
+
     /// The same, of any number of rows.
     async fn list(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, StoreError> {
         within(self.options.timeout_for, async {
@@ -302,7 +318,7 @@ impl Store for Postgres {
                 &micros(claim.keep.answer_for),
                 &micros(claim.keep.tombstone_for),
             ];
-            let row = self.0.ask(&self.0.statements.claim, &parameters).await?;
+            let row = self.0.ask_about(claim.operation, &self.0.statements.claim, &parameters).await?;
             let told = Told::read(claim.operation, &row)?;
             if told.granted {
                 let Record { epoch, first_at, .. } = told.record;
@@ -344,7 +360,7 @@ impl Store for Postgres {
 
     fn look(&self, operation: OperationId) -> Pending<'_, Result<Option<Record>, StoreError>> {
         Box::pin(async move {
-            let row = self.0.ask(&self.0.statements.look, &[&operation.0]).await?;
+            let row = self.0.ask_about(operation, &self.0.statements.look, &[&operation.0]).await?;
             match row.get::<_, Option<bool>>("granted") {
                 Some(_) => Ok(Some(Told::read(operation, &row)?.record)),
                 None => Ok(None),
@@ -420,41 +436,48 @@ struct Told {
 }
 
 impl Told {
+    /// What cannot be read as what it should be was not written by us.
     fn read(operation: OperationId, row: &Row) -> Result<Self, StoreError> {
-        let corrupt = |what| StoreError::Corrupt { operation, what };
-        let at =
-            |column| row.get::<_, Option<Timestamp>>(column).ok_or_else(|| corrupt("an instant is missing"));
-        let scope: &[u8] = row.get("scope");
-        let request: &[u8] = row.get("request");
-        let standing = match row.get("standing") {
+        let corrupt = |what: &'static str| StoreError::Corrupt { operation, what: what.into() };
+        let at = |column| {
+            let at = row.try_get::<_, Option<Timestamp>>(column);
+            at.map_err(|_| corrupt("an instant is beyond all times"))?
+                .ok_or_else(|| corrupt("an instant is missing"))
+        };
+        let flag = |column| row.try_get::<_, bool>(column).map_err(|_| corrupt("a field is missing"));
+        let bytes = |column| {
+            let bytes =
+                row.try_get::<_, Option<&[u8]>>(column).map_err(|_| corrupt("a field is no bytes"))?;
+            bytes.ok_or_else(|| corrupt("the answer or a tag is missing"))
+        };
+        let stands: &str = row.try_get("standing").map_err(|_| corrupt("its state is missing"))?;
+        let standing = match stands {
             "running" => {
-                let left = row.get::<_, Option<i64>>("lease_left").and_then(|left| u64::try_from(left).ok());
+                let left = row.try_get::<_, Option<i64>>("lease_left").ok().flatten();
+                let left = left.and_then(|left| u64::try_from(left).ok());
                 let left = left.ok_or_else(|| corrupt("the lease is missing"))?;
                 Standing::Running { lease_left: Duration::from_micros(left) }
             }
             "unknown" | "lapsed" => Standing::Unknown { at: at("ended_at")?, expires_at: at("expires_at")? },
-            "completed" => {
-                let answer =
-                    row.get::<_, Option<&[u8]>>("answer").ok_or_else(|| corrupt("the answer is missing"))?;
-                Standing::Completed {
-                    at: at("ended_at")?,
-                    expires_at: at("expires_at")?,
-                    answer: Bytes::copy_from_slice(answer),
-                }
-            }
+            "completed" => Standing::Completed {
+                at: at("ended_at")?,
+                expires_at: at("expires_at")?,
+                answer: Bytes::copy_from_slice(bytes("answer")?),
+            },
             "expired" => Standing::Expired { at: at("ended_at")? },
             _ => return Err(corrupt("its state has no name")),
         };
+        let scope = bytes("scope")?.try_into().map_err(|_| corrupt("its scope is not of 16 bytes"))?;
+        let request = bytes("request")?.try_into().map_err(|_| corrupt("its request is not of 32 bytes"))?;
+        let epoch = row.try_get::<_, i64>("epoch").map_err(|_| corrupt("its epoch is missing"))?;
         Ok(Self {
-            granted: row.get("granted"),
-            taken_over: row.get("taken_over"),
-            lapsed: row.get::<_, &str>("standing") == "lapsed",
+            granted: flag("granted")?,
+            taken_over: flag("taken_over")?,
+            lapsed: stands == "lapsed",
             record: Record {
-                scope: ScopeTag(scope.try_into().map_err(|_| corrupt("its scope is not of 16 bytes"))?),
-                request: RequestTag(
-                    request.try_into().map_err(|_| corrupt("its request is not of 32 bytes"))?,
-                ),
-                epoch: Epoch(row.get::<_, i64>("epoch").cast_unsigned()),
+                scope: ScopeTag(scope),
+                request: RequestTag(request),
+                epoch: Epoch(epoch.cast_unsigned()),
                 first_at: at("first_at")?,
                 standing,
             },

@@ -19,11 +19,11 @@ use crate::record::{
     Claim, Claimed, Completion, Ending, Epoch, Grant, Holding, Keep, OperationId, Record, RequestTag,
     ScopeTag, Standing, Takeover,
 };
-use ::redis::{Client, Script, ScriptInvocation};
+use ::redis::{Client, FromRedisValue, Script, ScriptInvocation};
 use bytes::Bytes;
 use http::Extensions;
 use jiff::Timestamp;
-use line::{Line, Repeat};
+use line::{Line, Repeat, Trouble};
 use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
@@ -159,7 +159,7 @@ impl Inner {
     async fn sweep(&self, operation: OperationId, keep: Keep) -> Result<Swept, StoreError> {
         let mut call = self.call(&self.scripts.sweep, operation);
         call.arg(micros(keep.answer_for)).arg(micros(keep.tombstone_for));
-        let did: String = self.line.ask(&call, Repeat::Never).await?;
+        let did: String = self.ask(operation, &call, Repeat::Never).await?;
         let mut swept = Swept::default();
         match did.as_str() {
             "lapsed" => {
@@ -172,8 +172,26 @@ impl Inner {
         Ok(swept)
     }
 
-    async fn held(&self, call: &ScriptInvocation<'_>, repeat: Repeat) -> Result<Holding, StoreError> {
-        let held: bool = self.line.ask(call, repeat).await?;
+    /// Asks for what is about this operation.
+    async fn ask<T: FromRedisValue>(
+        &self,
+        operation: OperationId,
+        call: &ScriptInvocation<'_>,
+        repeat: Repeat,
+    ) -> Result<T, StoreError> {
+        self.line.ask(call, repeat).await.map_err(|trouble| match trouble {
+            Trouble::Damaged(what) => StoreError::Corrupt { operation, what: what.into() },
+            Trouble::Store(error) => error,
+        })
+    }
+
+    async fn held(
+        &self,
+        operation: OperationId,
+        call: &ScriptInvocation<'_>,
+        repeat: Repeat,
+    ) -> Result<Holding, StoreError> {
+        let held: bool = self.ask(operation, call, repeat).await?;
         Ok(if held { Holding::Held } else { Holding::Lost })
     }
 }
@@ -192,7 +210,7 @@ impl Store for Redis {
         Box::pin(async move {
             let mut call = self.0.scripts.agree.key(format!("{{{}}}:secret", self.0.prefix));
             call.arg(&check[..]);
-            self.0.line.ask(&call, Repeat::Once).await
+            Ok(self.0.line.ask(&call, Repeat::Once).await?)
         })
     }
 
@@ -210,8 +228,8 @@ impl Store for Redis {
                 .arg(takeover)
                 .arg(micros(claim.keep.answer_for))
                 .arg(micros(claim.keep.tombstone_for));
-            let told =
-                Told::read(claim.operation, &self.0.line.ask::<Vec<Bytes>>(&call, Repeat::Once).await?)?;
+            let fields: Vec<Bytes> = self.0.ask(claim.operation, &call, Repeat::Once).await?;
+            let told = Told::read(claim.operation, &fields)?;
             let Some(standing) = told.standing else {
                 return Ok(Claimed::Granted(Grant {
                     epoch: told.epoch,
@@ -243,7 +261,7 @@ impl Store for Redis {
         Box::pin(async move {
             let mut call = self.0.call(&self.0.scripts.renew, operation);
             call.arg(epoch.0).arg(micros(lease_for));
-            self.0.held(&call, Repeat::Once).await
+            self.0.held(operation, &call, Repeat::Once).await
         })
     }
 
@@ -259,7 +277,7 @@ impl Store for Redis {
                 }
                 Ending::Unknown => {}
             }
-            let holding = self.0.held(&call, Repeat::Once).await?;
+            let holding = self.0.held(completion.operation, &call, Repeat::Once).await?;
             self.0.bells.ring(completion.operation);
             Ok(holding)
         })
@@ -269,7 +287,7 @@ impl Store for Redis {
         Box::pin(async move {
             let mut call = self.0.call(&self.0.scripts.release, operation);
             call.arg(epoch.0);
-            let holding = self.0.held(&call, Repeat::Never).await?;
+            let holding = self.0.held(operation, &call, Repeat::Never).await?;
             self.0.bells.ring(operation);
             Ok(holding)
         })
@@ -278,10 +296,10 @@ impl Store for Redis {
     fn look(&self, operation: OperationId) -> Pending<'_, Result<Option<Record>, StoreError>> {
         Box::pin(async move {
             let call = self.0.call(&self.0.scripts.look, operation);
-            let found: Option<Vec<Bytes>> = self.0.line.ask(&call, Repeat::Once).await?;
+            let found: Option<Vec<Bytes>> = self.0.ask(operation, &call, Repeat::Once).await?;
             let Some(fields) = found else { return Ok(None) };
             let told = Told::read(operation, &fields)?;
-            let corrupt = StoreError::Corrupt { operation, what: "its state has no name" };
+            let corrupt = StoreError::Corrupt { operation, what: "its state has no name".into() };
             Ok(Some(Record {
                 scope: told.scope,
                 request: told.request,
@@ -295,7 +313,7 @@ impl Store for Redis {
     fn erase(&self, operation: OperationId) -> Pending<'_, Result<bool, StoreError>> {
         Box::pin(async move {
             let call = self.0.call(&self.0.scripts.erase, operation);
-            self.0.line.ask(&call, Repeat::Never).await
+            self.0.ask(operation, &call, Repeat::Never).await
         })
     }
 
@@ -310,6 +328,9 @@ impl Store for Redis {
             for operation in due.iter().filter_map(|id| OperationId::parse(id)) {
                 match self.0.sweep(operation, keep).await {
                     Ok(more) => swept.add(more),
+                    Err(error @ StoreError::Corrupt { .. }) => {
+                        tracing::error!(%error, "a damaged record is left where it is");
+                    }
                     Err(error) if swept == Swept::default() => return Err(error),
                     Err(error) => {
                         tracing::warn!(%error, "a sweep broke off");
@@ -384,7 +405,7 @@ struct Told {
 
 impl Told {
     fn read(operation: OperationId, fields: &[Bytes]) -> Result<Self, StoreError> {
-        let corrupt = |what| StoreError::Corrupt { operation, what };
+        let corrupt = |what: &'static str| StoreError::Corrupt { operation, what: what.into() };
         let field = |n: usize| fields.get(n).ok_or_else(|| corrupt("a field is missing"));
         let number = |n: usize| {
             let text = std::str::from_utf8(field(n)?).ok();

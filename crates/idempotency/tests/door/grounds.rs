@@ -142,8 +142,11 @@ pub(crate) async fn postgres() -> Arc<Ground> {
 }
 
 pub(crate) async fn redis() -> Arc<Ground> {
+    redis_on(Server::start()).await
+}
+
+pub(crate) async fn redis_on(server: Server) -> Arc<Ground> {
     logs::capture();
-    let server = Server::start();
     let url = server.url();
     Arc::new(Ground { bench: redis_server::bench(server).await, place: Place::Redis(url) })
 }

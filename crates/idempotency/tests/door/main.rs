@@ -6,6 +6,7 @@ mod at_rest;
 mod bench;
 mod bodies;
 mod costs;
+mod damage;
 mod digests;
 mod duplicates;
 #[allow(dead_code, reason = "the tests of the histories use the rest")]

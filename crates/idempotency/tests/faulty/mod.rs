@@ -170,7 +170,9 @@ async fn unless_broken<T>(
             work.await?;
             Err(StoreError::Unavailable("the answer was lost on purpose".into()))
         }
-        (Some(Fault::Damaged), Some(operation)) => Err(StoreError::Corrupt { operation, what: "on purpose" }),
+        (Some(Fault::Damaged), Some(operation)) => {
+            Err(StoreError::Corrupt { operation, what: "on purpose".into() })
+        }
         (Some(Fault::Down | Fault::Damaged), _) => Err(StoreError::Unavailable("down on purpose".into())),
     }
 }

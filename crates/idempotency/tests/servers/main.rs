@@ -3,6 +3,7 @@
 
 mod crashes;
 mod cuts;
+mod damaged;
 mod failovers;
 mod fitness;
 mod handlers;

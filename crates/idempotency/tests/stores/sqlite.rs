@@ -4,7 +4,7 @@ use crate::bench::{self, Folder, StandingClock};
 use bytes::Bytes;
 use jiff::Timestamp;
 use perdura_idempotency::conformance::{self, KEEP, operation};
-use perdura_idempotency::record::{Claim, Claimed, Completion, Grant, Holding, Keep, Standing};
+use perdura_idempotency::record::{Claim, Claimed, Completion, Ending, Grant, Holding, Keep, Standing};
 use perdura_idempotency::store::sqlite::{Options, Sqlite};
 use perdura_idempotency::store::{Store, StoreError, Swept};
 use rusqlite::Connection;
@@ -209,6 +209,43 @@ async fn a_damaged_record_does_not_stop_the_sweep_and_stays() {
     }
     assert_eq!(records, 3);
     assert!(matches!(store.claim(&claim(0)).await, Err(StoreError::Corrupt { .. })), "it is not run again");
+}
+
+/// Values of another type, and ids of another length, as a spoilt page may have them.
+#[tokio::test]
+async fn what_no_table_of_ours_can_hold_is_damage_and_stops_no_sweep() {
+    let (folder, clock) = (Folder::new(), StandingClock::new());
+    let store = Sqlite::open_with_clock(folder.file(), &Options::default(), clock.clock()).expect("opening");
+    for n in 0..5 {
+        completed(&store, n, b"old").await;
+    }
+    let unknown = granted(&store, 5).await;
+    let lost = Completion { ending: Ending::Unknown, ..answered(5, unknown, "") };
+    assert_eq!(store.complete(&lost).await.expect("completing"), Holding::Held);
+    drop(store);
+    let file = Connection::open(folder.file()).expect("opening");
+    file.execute_batch(
+        "PRAGMA writable_schema = ON;
+         UPDATE sqlite_schema SET sql = replace(sql, ') STRICT', ')') WHERE name = 'idempotency_record';
+         PRAGMA writable_schema = RESET;
+         UPDATE idempotency_record SET first_at = 'long ago' WHERE epoch = 1;
+         UPDATE idempotency_record SET scope = 17 WHERE epoch = 2;
+         UPDATE idempotency_record SET operation = x'00' WHERE epoch = 3;
+         UPDATE idempotency_record SET operation = 'odd' WHERE epoch = 6",
+    )
+    .expect("damaging");
+    let store = Sqlite::open_with_clock(folder.file(), &Options::default(), clock.clock()).expect("opening");
+    for n in 0..2 {
+        assert!(matches!(store.claim(&claim(n)).await, Err(StoreError::Corrupt { .. })), "{n}");
+        assert!(matches!(store.look(operation(n)).await, Err(StoreError::Corrupt { .. })), "{n}");
+    }
+    assert!(store.unknown(10).await.expect("listing").is_empty());
+    clock.step(Duration::from_hours(2).as_secs_f64());
+    let mut records = 0;
+    for _ in 0..4 {
+        records += store.sweep(2, KEEP).await.expect("sweeping").records;
+    }
+    assert_eq!(records, 2, "all that is sound, and nothing else");
 }
 
 #[tokio::test]

@@ -60,7 +60,14 @@ pub(super) async fn within<T>(
     Some(said) => format!("{} ({})", said.message(), said.code().code()),
     None => .0.to_string(),
 })]
-struct Trouble(#[source] tokio_postgres::Error);
+pub(super) struct Trouble(#[source] pub(super) tokio_postgres::Error);
+
+/// Whether a function met a value that it cannot reckon with, as an infinite instant is: class 22 of the SQL standard.
+pub(super) fn is_about_data(error: &StoreError) -> bool {
+    let StoreError::Unavailable(error) = error else { return false };
+    let said = error.downcast_ref::<Trouble>().and_then(|trouble| trouble.0.code());
+    said.is_some_and(|state| state.code().starts_with("22"))
+}
 
 /// Every trouble with the server is one that may pass.
 pub(super) fn unavailable(error: tokio_postgres::Error) -> StoreError {

@@ -1,11 +1,17 @@
 -- ARGV: operation, scope, request, claimant, lease, takeover, answer_for, tombstone_for.
 local scope, request, claimant, lease = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local takeover = ARGV[6] == '1'
-local row = load()
+local row, damaged = load()
+if damaged then
+    return damaged
+end
 
 -- A counter that was lost with the rest does not begin again: what is left of the time before would pass for new.
 local function grant(taken_over, first_at, waited)
-    local epoch = redis.call('INCR', EPOCH)
+    local epoch = redis.pcall('INCR', EPOCH)
+    if type(epoch) == 'table' then
+        return redis.error_reply('WRONGTYPE the newest epoch is no number')
+    end
     if epoch < now then
         epoch = now
         redis.call('SET', EPOCH, text(now))
@@ -14,9 +20,10 @@ local function grant(taken_over, first_at, waited)
         state = 'running', epoch = text(epoch), first_at = first_at, taken_over = taken_over, scope = scope,
         request = request, until_at = text(later(now, lease)),
     }
-    redis.call('DEL', RECORD, ANSWER)
-    redis.call('ZREM', UNKNOWN, OPERATION)
+    -- A script that fails is not undone. What may fail goes first, so that the record is still there then.
     redis.call('ZADD', DUE, row.until_at, OPERATION)
+    redis.call('ZREM', UNKNOWN, OPERATION)
+    redis.call('DEL', RECORD, ANSWER)
     redis.call('HSET', RECORD, 'state', 'running', 'epoch', row.epoch, 'claimant', claimant, 'first_at', first_at,
         'taken_over', taken_over, 'scope', scope, 'request', request, 'until_at', row.until_at, 'waited', waited)
     return stands(row, true)

@@ -20,15 +20,55 @@ local function later(at, by)
     return math.min(at + tonumber(by), END_OF_TIME)
 end
 
--- The record, if it is still there at this moment.
+-- What is wrong with a record that was not written by us, or was damaged; nil where nothing is. Every verb asks before
+-- it reckons with a field: an error of Lua's own would pass for an outage, and be asked for again and again.
+local function fault(row)
+    local function number(name)
+        local value = row[name]
+        return value and #value <= 16 and string.find(value, '^%d+$') and tonumber(value) <= END_OF_TIME
+    end
+    local instants = {'until_at'}
+    if row.state == 'unknown' or row.state == 'completed' then
+        instants = {'ended_at', 'expires_at', 'gone_at'}
+    elseif row.state ~= 'running' then
+        return 'its state has no name'
+    end
+    for _, name in ipairs(instants) do
+        if not number(name) then
+            return 'one of its instants is missing or beyond all times'
+        end
+    end
+    if not number('epoch') or not number('first_at') then
+        return 'its epoch or its beginning is no number'
+    end
+    if row.taken_over ~= '0' and row.taken_over ~= '1' then
+        return 'it does not say whether it was taken over'
+    end
+    if not row.scope or #row.scope ~= 16 or not row.claimant or #row.claimant ~= 16 then
+        return 'its scope or its claimant has not 16 bytes'
+    end
+    if not row.request or #row.request ~= 32 then
+        return 'its request has not 32 bytes'
+    end
+    return nil
+end
+
+-- The record, if it is still there at this moment; or nil and, where it is damaged, what the verb answers.
 local function load()
-    local fields = redis.call('HGETALL', RECORD)
+    local fields = redis.pcall('HGETALL', RECORD)
+    if fields.err then
+        return nil, redis.error_reply('DAMAGED its key holds something else')
+    end
     if #fields == 0 then
         return nil
     end
     local row = {}
     for i = 1, #fields, 2 do
         row[fields[i]] = fields[i + 1]
+    end
+    local what = fault(row)
+    if what then
+        return nil, redis.error_reply('DAMAGED ' .. what)
     end
     if row.state ~= 'running' and now >= tonumber(row.gone_at) then
         return nil
@@ -38,11 +78,11 @@ end
 
 -- The record of the one who shows this epoch, if it still is the newest.
 local function held(epoch)
-    local row = load()
-    if row and row.epoch == epoch then
-        return row
+    local row, damaged = load()
+    if row and row.epoch ~= epoch then
+        return nil
     end
-    return nil
+    return row, damaged
 end
 
 -- How the record stands: state, epoch, first_at, taken_over, scope, request, what is left of the lease or when it
@@ -56,8 +96,10 @@ local function stands(row, granted)
     told[7] = row.ended_at
     told[8] = row.expires_at
     if row.state == 'completed' then
-        local answer = now < tonumber(row.expires_at) and redis.call('GET', ANSWER)
-        if answer then
+        local answer = now < tonumber(row.expires_at) and redis.pcall('GET', ANSWER)
+        if type(answer) == 'table' then
+            return redis.error_reply('DAMAGED the key of its answer holds something else')
+        elseif answer then
             told[9] = answer
         else
             told[1] = 'expired'

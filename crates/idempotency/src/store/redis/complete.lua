@@ -1,5 +1,8 @@
 -- ARGV: operation, epoch, answer_for, tombstone_for, and the answer unless the outcome is unknown.
-local row = held(ARGV[2])
+local row, damaged = held(ARGV[2])
+if damaged then
+    return damaged
+end
 if not row then
     return 0
 end

@@ -25,6 +25,22 @@ pub(super) enum Repeat {
     Never,
 }
 
+/// Why a script brought nothing.
+pub(super) enum Trouble {
+    /// The record that it is about is damaged: in the words of the script.
+    Damaged(String),
+    Store(StoreError),
+}
+
+impl From<Trouble> for StoreError {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Damaged(what) => Self::Unfit(what),
+            Trouble::Store(error) => error,
+        }
+    }
+}
+
 pub(super) struct Line {
     client: Client,
     config: AsyncConnectionConfig,
@@ -65,14 +81,15 @@ impl Line {
         &self,
         call: &ScriptInvocation<'_>,
         repeat: Repeat,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T, Trouble> {
         let time = self.timeout_for;
         tokio::time::timeout(time, self.ask_until_told(call, repeat)).await.unwrap_or_else(|_| {
             // Who holds the lock is connecting, so there is nothing to hang up.
             if let Ok(mut open) = self.open.try_lock() {
                 open.1 = None;
             }
-            Err(StoreError::Unavailable(format!("Redis did not answer within {time:?}").into()))
+            let late = format!("Redis did not answer within {time:?}");
+            Err(Trouble::Store(StoreError::Unavailable(late.into())))
         })
     }
 
@@ -80,13 +97,14 @@ impl Line {
         &self,
         call: &ScriptInvocation<'_>,
         repeat: Repeat,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T, Trouble> {
         let mut tries_left = match repeat {
             Repeat::Once => 1,
             Repeat::Never => 0,
         };
         loop {
-            let (number, mut connection) = self.connection().await.map_err(unavailable)?;
+            let connected = self.connection().await.map_err(|error| Trouble::Store(unavailable(error)));
+            let (number, mut connection) = connected?;
             let error = match call.invoke_async(&mut connection).await {
                 Ok(told) => return Ok(told),
                 Err(error) => error,
@@ -98,7 +116,7 @@ impl Line {
                     continue;
                 }
             }
-            return Err(unavailable(error));
+            return Err(refused(error));
         }
     }
 
@@ -140,6 +158,20 @@ fn is_lost(error: &RedisError) -> bool {
 /// never will.
 fn is_demoted(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown))
+}
+
+/// What a script ended with. Where asking again would end in the same way, it is no outage: whoever waited for it to pass
+/// would wait for as long as the record is kept.
+fn refused(error: RedisError) -> Trouble {
+    match (error.kind(), error.code()) {
+        (_, Some("DAMAGED")) => Trouble::Damaged(error.detail().unwrap_or_default().to_owned()),
+        (ErrorKind::Server(ServerErrorKind::NoPerm), _) | (_, Some("WRONGTYPE")) => {
+            Trouble::Store(StoreError::Unfit(format!(
+                "a key of the store in Redis holds something else, or may not be used: {error}"
+            )))
+        }
+        _ => Trouble::Store(unavailable(error)),
+    }
 }
 
 fn unavailable(error: RedisError) -> StoreError {

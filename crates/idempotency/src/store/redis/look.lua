@@ -1,6 +1,6 @@
-local row = load()
+local row, damaged = load()
 if not row then
-    return false
+    return damaged or false
 end
 if row.state == 'running' and row.waited ~= '1' then
     redis.call('HSET', RECORD, 'waited', '1')

@@ -1,5 +1,8 @@
 -- ARGV: operation, epoch, lease.
-local row = held(ARGV[2])
+local row, damaged = held(ARGV[2])
+if damaged then
+    return damaged
+end
 if not row or row.state ~= 'running' then
     return 0
 end

@@ -127,21 +127,28 @@ impl<'c> Group<'c> {
 
     pub(super) fn sweep(&mut self, records_max: u32, keep: Keep) -> Result<Swept, Trouble> {
         const DUE: &str = "
-            SELECT operation FROM idempotency_record WHERE sweep_at <= ?1 ORDER BY sweep_at LIMIT ?2";
+            SELECT epoch, operation FROM idempotency_record WHERE sweep_at <= ?1 ORDER BY sweep_at LIMIT ?2";
         let now = now(self.clock);
-        let due: Vec<[u8; 16]> = self
+        let due: Vec<(i64, Option<OperationId>)> = self
             .connection
             .prepare_cached(DUE)?
-            .query_map((now.as_microsecond(), records_max), |row| row.get(0))?
+            .query_map((now.as_microsecond(), records_max), |row| {
+                Ok((row.get(0)?, rows::id(row.get_ref(1)?)))
+            })?
             .collect::<rusqlite::Result<_>>()?;
         let mut swept = Swept::default();
-        for operation in due.into_iter().map(OperationId::from_hash) {
+        for (epoch, operation) in due {
+            let Some(operation) = operation else {
+                tracing::error!(epoch, "a record without an id is left where it is");
+                self.leave(epoch)?;
+                continue;
+            };
             let row = match rows::read(self.connection, operation) {
                 Ok(Some(row)) => row,
                 Ok(None) => continue,
                 Err(Trouble::Corrupt(operation, what)) => {
                     tracing::error!(%operation, what, "a damaged record is left where it is");
-                    self.leave(operation)?;
+                    self.leave(epoch)?;
                     continue;
                 }
                 Err(trouble @ Trouble::Sqlite(_)) => return Err(trouble),
@@ -160,9 +167,9 @@ impl<'c> Group<'c> {
     }
 
     /// Not swept from now on: enough of them would stand before everything else that is due.
-    fn leave(&self, operation: OperationId) -> Result<(), Trouble> {
-        let leave = "UPDATE idempotency_record SET sweep_at = NULL WHERE operation = ?1";
-        self.connection.prepare_cached(leave)?.execute([operation.as_bytes()])?;
+    fn leave(&self, epoch: i64) -> Result<(), Trouble> {
+        let leave = "UPDATE idempotency_record SET sweep_at = NULL WHERE epoch = ?1";
+        self.connection.prepare_cached(leave)?.execute([epoch])?;
         Ok(())
     }
 

@@ -5,7 +5,8 @@ use crate::record::{Epoch, OperationId, RequestTag, ScopeTag};
 use crate::rule::{Kept, Row, State, Write};
 use bytes::Bytes;
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Error, OptionalExtension, params};
 use uuid::Uuid;
 
 const RUNNING: i64 = 0;
@@ -34,7 +35,13 @@ pub(super) fn read(connection: &Connection, operation: OperationId) -> Result<Op
                 answer: row.get(11)?,
             })
         })
-        .optional()?;
+        .optional()
+        .map_err(|error| match error {
+            Error::InvalidColumnType(..)
+            | Error::FromSqlConversionFailure(..)
+            | Error::IntegralValueOutOfRange(..) => Trouble::Corrupt(operation, "a value is of another type"),
+            error => error.into(),
+        })?;
     raw.map(|raw| raw.understood().map_err(|what| Trouble::Corrupt(operation, what))).transpose()
 }
 
@@ -48,8 +55,14 @@ pub(super) fn unknown(
     const FIND: &str = "
         SELECT operation FROM idempotency_record WHERE state = 1 AND gone_at > ?1 ORDER BY ended_at LIMIT ?2";
     let mut find = connection.prepare_cached(FIND)?;
-    let found = find.query_map((now.as_microsecond(), limit), |row| row.get(0))?;
-    found.map(|bytes| Ok(OperationId::from_hash(bytes?))).collect()
+    let found = find.query_map((now.as_microsecond(), limit), |row| Ok(id(row.get_ref(0)?)))?;
+    Ok(found.filter_map(Result::transpose).collect::<rusqlite::Result<_>>()?)
+}
+
+/// The id of a row. `None`: it is damaged, and nobody can ask for it.
+pub(super) fn id(value: ValueRef<'_>) -> Option<OperationId> {
+    let bytes = value.as_blob().ok().and_then(|bytes| bytes.try_into().ok());
+    bytes.map(OperationId::from_hash)
 }
 
 /// A row as it lies in the file.
@@ -188,7 +201,8 @@ pub(super) fn unnoted(connection: &Connection, after: u64, up_to: u64) -> Result
 /// Gives what runs under these epochs its place in the order of sweeps. A claim does not: it would cost every operation
 /// two writes to an index, and most have ended before a sweep comes by.
 pub(super) fn note(connection: &Connection, epochs: &[i64], up_to: u64) -> Result<(), Trouble> {
-    const NOTE: &str = "UPDATE idempotency_record SET sweep_at = until_at WHERE epoch = ?1 AND state = 0";
+    const NOTE: &str =
+        "UPDATE idempotency_record SET sweep_at = until_at WHERE epoch = ?1 AND state = 0";
     let mut note = connection.prepare_cached(NOTE)?;
     for epoch in epochs {
         note.execute([epoch])?;

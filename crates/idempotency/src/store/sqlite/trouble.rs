@@ -30,7 +30,7 @@ impl Trouble {
 impl From<Trouble> for StoreError {
     fn from(trouble: Trouble) -> Self {
         match trouble {
-            Trouble::Corrupt(operation, what) => Self::Corrupt { operation, what },
+            Trouble::Corrupt(operation, what) => Self::Corrupt { operation, what: what.into() },
             Trouble::Sqlite(error) => match error.sqlite_error_code() {
                 Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => Self::Unfit(format!(
                     "the file is damaged or no SQLite database, restore it from a backup: {error}"
