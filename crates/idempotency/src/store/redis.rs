@@ -7,8 +7,8 @@
 //! the one to connect to.
 //!
 //! What Redis acknowledged is only kept by a server that writes each command to disk (`appendonly yes`, `appendfsync
-//! always`) and never evicts (`maxmemory-policy noeviction`); others are refused, unless the program says that it
-//! knows. A failover to a replica may still lose the last commands. There are no transactions to share.
+//! always`) and never evicts (`maxmemory-policy noeviction`); others are refused, and those that do not tell, unless the
+//! program says that it knows. A failover to a replica may still lose the last commands. There are no transactions to share.
 
 mod line;
 mod subscriber;
@@ -36,7 +36,7 @@ pub struct Options {
     pub prefix: String,
     /// How long connecting may take, and a verb.
     pub timeout_for: Duration,
-    /// It is known that this server can lose what it acknowledged.
+    /// It is known how this server keeps what it acknowledged, also where it can lose that: its settings are not asked for.
     pub volatile: bool,
 }
 

@@ -137,12 +137,13 @@ impl Line {
                 Err(error) if is_lost(error) || error.code().is_none() => {
                     return Err(StoreError::Unavailable(error.to_string().into()));
                 }
+                // Hosted servers often do not, and often sync once a second only.
+                Ok(_) | Err(_) if volatile => {}
                 Ok(_) | Err(_) => {
-                    tracing::warn!(
-                        name,
-                        wanted,
-                        "this Redis does not tell its configuration; {without} without it"
-                    );
+                    return Err(StoreError::Unfit(format!(
+                        "this Redis does not tell what its {name} is, and unless it is {wanted}, {without}: allow CONFIG \
+                         GET to this user, or find out otherwise and say with `volatile` that this is known"
+                    )));
                 }
             }
         }
