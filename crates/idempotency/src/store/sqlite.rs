@@ -4,6 +4,7 @@
 //! changes goes to one thread that commits for all who wait, with one sync. The clock is this machine's.
 
 mod group;
+mod guard;
 mod rows;
 mod schema;
 mod session;
@@ -42,7 +43,8 @@ pub struct Options {
     pub transaction_for: Duration,
     /// The file never has more pages of 4096 bytes than this; what does not fit fails as on a full disk.
     pub pages_max: Option<u32>,
-    /// Runs once at opening, on the connection that writes: makes the tables that handlers use in their transactions.
+    /// Runs once at opening, on the connection that writes: makes the tables that handlers use in their transactions, and
+    /// sets the pragmas that they count on.
     pub prepare: fn(&Connection) -> rusqlite::Result<()>,
 }
 
@@ -88,8 +90,14 @@ impl Sqlite {
             .map_err(|error| StoreError::Unfit(format!("the tables could not be prepared: {error}")))?;
         let readers = Readers::open(path, options)?;
         let bells = Bells::default();
-        let transaction_for = options.transaction_for;
-        let desk = Desk { connection, clock: clock.clone(), bells: bells.clone(), transaction_for };
+        let desk = Desk {
+            connection,
+            clock: clock.clone(),
+            bells: bells.clone(),
+            transaction_for: options.transaction_for,
+            busy_for: options.busy_for,
+            soiled: Arc::default(),
+        };
         Ok(Self(Arc::new(Inner { readers, writer: Writer::start(desk)?, bells, clock })))
     }
 

@@ -204,6 +204,27 @@ async fn a_handler_neither_ends_the_transaction_nor_touches_records() {
         "INSERT INTO idempotency_meta VALUES ('x', 1)",
         "DROP TABLE idempotency_record",
         "ALTER TABLE idempotency_record RENAME TO other",
+        "CREATE TRIGGER spy AFTER UPDATE ON idempotency_record BEGIN DELETE FROM payment; END",
+        "CREATE TEMP TRIGGER spy AFTER UPDATE ON main.idempotency_record BEGIN DELETE FROM payment; END",
+        "CREATE TEMP TRIGGER spy BEFORE INSERT ON Idempotency_Record BEGIN SELECT raise(ABORT, 'no'); END",
+        "CREATE INDEX mine ON idempotency_record (answer)",
+        "DROP INDEX idempotency_sweep",
+        "DROP INDEX main.idempotency_unknown",
+        "CREATE TEMP TABLE idempotency_record (epoch INTEGER)",
+        "CREATE TABLE IDEMPOTENCY_mine (n INTEGER)",
+        "CREATE TEMP VIEW idempotency_meta AS SELECT 1 AS key, 2 AS value",
+        "PRAGMA query_only = ON",
+        "PRAGMA locking_mode = EXCLUSIVE",
+        "PRAGMA writable_schema = ON",
+        "PRAGMA schema_version = 7",
+        "PRAGMA max_page_count = 1",
+        "PRAGMA foreign_keys = OFF",
+        "PRAGMA ignore_check_constraints = ON",
+        "PRAGMA hard_heap_limit = 1024",
+        "PRAGMA busy_timeout = 0",
+        "PRAGMA wal_autocheckpoint = 0",
+        "PRAGMA wal_checkpoint",
+        "PRAGMA main.query_only(1)",
     ] {
         let told = shop.transaction.run(|file| file.execute_batch(forbidden)).await;
         assert!(matches!(told, Err(TransactionError::Failed(_))), "{forbidden}");
@@ -218,6 +239,74 @@ async fn a_handler_neither_ends_the_transaction_nor_touches_records() {
         shop.shared.complete(answered(1, shop.grant, "paid")).await.expect("completing"),
         Holding::Held
     );
+}
+
+/// A name that is found first among temporary ones would lead every verb to another table.
+#[tokio::test]
+async fn a_table_that_takes_our_name_hides_no_record() {
+    let Shop { store, grant, shared, transaction, folder: _folder, .. } = shop(&options()).await;
+    let hides = "CREATE TEMP TABLE mine (epoch INTEGER); ALTER TABLE mine RENAME TO idempotency_record";
+    // Whether it may or not: what counts is what is found afterwards.
+    drop(transaction.run(|file| file.execute_batch(hides)).await);
+    assert_eq!(shared.complete(answered(1, grant, "paid")).await.expect("completing"), Holding::Held);
+    assert!(matches!(standing(&store, 1).await, Some(Standing::Completed { .. })));
+    granted(&store, 2).await;
+    assert_eq!(store.release(operation(1), grant.epoch).await.expect("releasing"), Holding::Lost);
+}
+
+#[tokio::test]
+async fn what_a_handler_asks_of_the_file_and_defers_is_its_own() {
+    let shop = shop(&options()).await;
+    for allowed in [
+        "PRAGMA table_info(payment)",
+        "PRAGMA foreign_keys",
+        "PRAGMA query_only",
+        "PRAGMA defer_foreign_keys = ON",
+        "PRAGMA user_version = 7",
+        "CREATE TEMP TABLE mine (n INTEGER); INSERT INTO mine VALUES (1); DROP TABLE mine",
+        "CREATE INDEX payments ON payment (cents)",
+        "CREATE TABLE refund (cents INTEGER); DROP TABLE refund",
+    ] {
+        let told = shop.transaction.run(|file| file.execute_batch(allowed)).await;
+        assert!(told.is_ok(), "{allowed}: {told:?}");
+    }
+}
+
+/// What one handler leaves on the connection would be there for the next, and for every verb.
+#[tokio::test]
+async fn what_a_handler_leaves_on_the_connection_is_not_there_for_the_next() {
+    const LEFT: &str = "SELECT count(*) FROM temp.sqlite_schema";
+    for ending in ["completed", "rolled back", "dropped"] {
+        let Shop { store, grant, shared, transaction, folder: _folder, .. } = shop(&options()).await;
+        let leaves = "CREATE TEMP TABLE mine (n INTEGER);
+            CREATE TEMP VIEW seen AS SELECT * FROM payment;
+            CREATE TEMP TRIGGER spy AFTER INSERT ON main.payment BEGIN INSERT INTO mine VALUES (1); END";
+        if ending != "dropped" {
+            transaction.run(|file| file.execute_batch(leaves)).await.expect("they are its own");
+        }
+        transaction.run(|file| file.busy_timeout(Duration::ZERO)).await.expect("it is told");
+        match ending {
+            "completed" => assert_eq!(
+                shared.complete(answered(1, grant, "paid")).await.expect("completing"),
+                Holding::Held
+            ),
+            "rolled back" => shared.roll_back().await.expect("rolling back"),
+            _ => drop(shared),
+        }
+        let mut extensions = Extensions::new();
+        let next = granted(&store, 2).await;
+        let shared = store.begin(operation(2), next, &mut extensions).await.expect("beginning");
+        let transaction = extensions.get::<Transaction>().expect("is put there").clone();
+        let left: i64 =
+            transaction.run(|file| file.query_row(LEFT, [], |row| row.get(0))).await.expect("looking");
+        assert_eq!(left, 0, "{ending}");
+        let waits = "PRAGMA busy_timeout";
+        let waits: i64 =
+            transaction.run(move |file| file.query_row(waits, [], |row| row.get(0))).await.expect("asking");
+        assert_eq!(waits, 5_000, "{ending}");
+        transaction.run(pay).await.expect("paying, and nothing else happens");
+        drop(shared);
+    }
 }
 
 #[tokio::test]

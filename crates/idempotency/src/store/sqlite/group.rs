@@ -34,7 +34,7 @@ impl<'c> Group<'c> {
     /// The last to be done before the commit.
     pub(super) fn close(&self) -> Result<(), Trouble> {
         if let Some(epoch) = self.removed {
-            let write = "UPDATE idempotency_meta SET value = ?1 WHERE key = 'epoch' AND value < ?1";
+            let write = "UPDATE main.idempotency_meta SET value = ?1 WHERE key = 'epoch' AND value < ?1";
             self.connection.prepare_cached(write)?.execute([epoch as i64])?;
         }
         Ok(())
@@ -44,8 +44,8 @@ impl<'c> Group<'c> {
     /// writes no counter, only the row itself.
     fn next(&self) -> Result<Epoch, Trouble> {
         const NEWEST: &str = "
-            SELECT max(value, ifnull((SELECT max(epoch) FROM idempotency_record), 0))
-            FROM idempotency_meta WHERE key = 'epoch'";
+            SELECT max(value, ifnull((SELECT max(epoch) FROM main.idempotency_record), 0))
+            FROM main.idempotency_meta WHERE key = 'epoch'";
         if let Some(epoch) = self.epoch {
             return Ok(Epoch(epoch + 1));
         }
@@ -127,7 +127,7 @@ impl<'c> Group<'c> {
 
     pub(super) fn sweep(&mut self, records_max: u32, keep: Keep) -> Result<Swept, Trouble> {
         const DUE: &str = "
-            SELECT epoch, operation FROM idempotency_record WHERE sweep_at <= ?1 ORDER BY sweep_at LIMIT ?2";
+            SELECT epoch, operation FROM main.idempotency_record WHERE sweep_at <= ?1 ORDER BY sweep_at LIMIT ?2";
         let now = now(self.clock);
         let due: Vec<(i64, Option<OperationId>)> = self
             .connection
@@ -168,20 +168,20 @@ impl<'c> Group<'c> {
 
     /// Not swept from now on: enough of them would stand before everything else that is due.
     fn leave(&self, epoch: i64) -> Result<(), Trouble> {
-        let leave = "UPDATE idempotency_record SET sweep_at = NULL WHERE epoch = ?1";
+        let leave = "UPDATE main.idempotency_record SET sweep_at = NULL WHERE epoch = ?1";
         self.connection.prepare_cached(leave)?.execute([epoch])?;
         Ok(())
     }
 
     /// The first check counts.
     pub(super) fn agree(&self, check: [u8; 16]) -> Result<bool, Trouble> {
-        let read = "SELECT value FROM idempotency_meta WHERE key = 'check'";
+        let read = "SELECT value FROM main.idempotency_meta WHERE key = 'check'";
         let kept: Option<Vec<u8>> =
             self.connection.prepare_cached(read)?.query_row([], |row| row.get(0)).optional()?;
         if let Some(kept) = kept {
             return Ok(kept == check);
         }
-        let write = "INSERT INTO idempotency_meta VALUES ('check', ?1)";
+        let write = "INSERT INTO main.idempotency_meta VALUES ('check', ?1)";
         self.connection.prepare_cached(write)?.execute([check])?;
         Ok(true)
     }

@@ -18,7 +18,7 @@ pub(super) fn read(connection: &Connection, operation: OperationId) -> Result<Op
     const READ: &str = "
         SELECT epoch, scope, request, claimant, taken_over, first_at, state, until_at, ended_at, expires_at, gone_at,
             answer
-        FROM idempotency_record WHERE operation = ?1";
+        FROM main.idempotency_record WHERE operation = ?1";
     let raw = connection
         .prepare_cached(READ)?
         .query_row([operation.as_bytes()], |row| {
@@ -53,7 +53,7 @@ pub(super) fn unknown(
 ) -> Result<Vec<OperationId>, Trouble> {
     // The state as it is, not as a parameter: so the index over these is used.
     const FIND: &str = "
-        SELECT operation FROM idempotency_record WHERE state = 1 AND gone_at > ?1 ORDER BY ended_at LIMIT ?2";
+        SELECT operation FROM main.idempotency_record WHERE state = 1 AND gone_at > ?1 ORDER BY ended_at LIMIT ?2";
     let mut find = connection.prepare_cached(FIND)?;
     let found = find.query_map((now.as_microsecond(), limit), |row| Ok(id(row.get_ref(0)?)))?;
     Ok(found.filter_map(Result::transpose).collect::<rusqlite::Result<_>>()?)
@@ -143,13 +143,13 @@ pub(super) fn write(
 
 /// A grant is given no place in the order of sweeps: see [`note`].
 const INSERT: &str = "
-    INSERT INTO idempotency_record (epoch, operation, scope, request, claimant, taken_over, first_at, state, until_at,
+    INSERT INTO main.idempotency_record (epoch, operation, scope, request, claimant, taken_over, first_at, state, until_at,
         ended_at, expires_at, gone_at, answer)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?14)";
 
 /// The parameters of both statements are the same; what a grant fixed stays as it is.
 const UPDATE: &str = "
-    UPDATE idempotency_record SET state = ?8, until_at = ?9, ended_at = ?10, expires_at = ?11, gone_at = ?12,
+    UPDATE main.idempotency_record SET state = ?8, until_at = ?9, ended_at = ?10, expires_at = ?11, gone_at = ?12,
         sweep_at = ?13, answer = ?14
     WHERE epoch = ?1 AND operation = ?2 AND scope = ?3 AND request = ?4 AND claimant = ?5 AND taken_over = ?6
         AND first_at = ?7";
@@ -182,8 +182,8 @@ fn put(connection: &Connection, statement: &str, operation: OperationId, row: &R
 /// Up to which epoch every row has been looked at, and which is the newest.
 pub(super) fn looked_at(connection: &Connection) -> Result<(u64, u64), Trouble> {
     const READ: &str = "
-        SELECT value, ifnull((SELECT max(epoch) FROM idempotency_record), 0)
-        FROM idempotency_meta WHERE key = 'noted'";
+        SELECT value, ifnull((SELECT max(epoch) FROM main.idempotency_record), 0)
+        FROM main.idempotency_meta WHERE key = 'noted'";
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64));
     Ok(connection.prepare_cached(READ)?.query_row([], read)?)
 }
@@ -191,7 +191,7 @@ pub(super) fn looked_at(connection: &Connection) -> Result<(u64, u64), Trouble> 
 /// The epochs after one and up to another under which something runs that was not noted yet.
 pub(super) fn unnoted(connection: &Connection, after: u64, up_to: u64) -> Result<Vec<i64>, Trouble> {
     const FIND: &str = "
-        SELECT epoch FROM idempotency_record
+        SELECT epoch FROM main.idempotency_record
         WHERE epoch > ?1 AND epoch <= ?2 AND state = 0 AND sweep_at IS NULL";
     let mut find = connection.prepare_cached(FIND)?;
     let found = find.query_map((after as i64, up_to as i64), |row| row.get(0))?;
@@ -202,19 +202,19 @@ pub(super) fn unnoted(connection: &Connection, after: u64, up_to: u64) -> Result
 /// two writes to an index, and most have ended before a sweep comes by.
 pub(super) fn note(connection: &Connection, epochs: &[i64], up_to: u64) -> Result<(), Trouble> {
     const NOTE: &str =
-        "UPDATE idempotency_record SET sweep_at = until_at WHERE epoch = ?1 AND state = 0";
+        "UPDATE main.idempotency_record SET sweep_at = until_at WHERE epoch = ?1 AND state = 0";
     let mut note = connection.prepare_cached(NOTE)?;
     for epoch in epochs {
         note.execute([epoch])?;
     }
-    let looked = "UPDATE idempotency_meta SET value = ?1 WHERE key = 'noted' AND value < ?1";
+    let looked = "UPDATE main.idempotency_meta SET value = ?1 WHERE key = 'noted' AND value < ?1";
     connection.prepare_cached(looked)?.execute([up_to as i64])?;
     Ok(())
 }
 
 fn remove(connection: &Connection, epoch: Epoch) -> Result<(), Trouble> {
     connection
-        .prepare_cached("DELETE FROM idempotency_record WHERE epoch = ?1")?
+        .prepare_cached("DELETE FROM main.idempotency_record WHERE epoch = ?1")?
         .execute([epoch.0 as i64])?;
     Ok(())
 }

@@ -2,24 +2,21 @@
 //! is completed, given up, or too old.
 //!
 //! Nobody else writes meanwhile, so it is bounded in time: also within one statement, which SQLite interrupts. What the
-//! handler runs may neither end the transaction nor touch our tables; SQLite refuses to prepare such statements.
+//! handler may run is decided in [`guard`](super::guard).
 
 use super::group::Group;
+use super::guard::{guard, unguard};
 use super::transaction::{Stage, Why};
 use super::trouble::Trouble;
 use super::writer::Desk;
 use crate::record::{Completion, Holding};
 use crate::store::StoreError;
 use rusqlite::Connection;
-use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use std::convert::Infallible;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::sync::oneshot;
-
-/// How many virtual instructions SQLite runs before it looks at the time.
-const INSTRUCTIONS: i32 = 10_000;
 
 /// What the handler does to the file.
 pub(super) type Job = Box<dyn FnOnce(&Connection) -> Ran + Send>;
@@ -80,7 +77,7 @@ pub(super) fn serve(desk: &mut Desk, session: &Session) {
     if !session.begins() {
         return;
     }
-    let (why, tell) = match desk.begin() {
+    let (why, tell) = match desk.clean().and_then(|()| desk.begin()) {
         Ok(()) => steps(desk, session),
         Err(error) => (Why::NotBegun(Arc::new(error)), None),
     };
@@ -114,7 +111,7 @@ fn steps(desk: &mut Desk, session: &Session) -> (Why, Option<Tell>) {
 /// Runs what the handler brought. `Err`: there is no transaction to go on with.
 fn run(desk: &mut Desk, job: Job, deadline: Instant) -> Result<Tell, (Why, Option<Tell>)> {
     let failed = |error| (Why::NotBegun(Arc::new(error)), None);
-    guard(&mut desk.connection, deadline).map_err(failed)?;
+    guard(&mut desk.connection, deadline, &desk.soiled).map_err(failed)?;
     let ran = job(&desk.connection);
     unguard(&mut desk.connection).map_err(failed)?;
     match ran {
@@ -125,42 +122,6 @@ fn run(desk: &mut Desk, job: Job, deadline: Instant) -> Result<Tell, (Why, Optio
         // What was run knows the reason, and tells it.
         Ran::ToItsEnd(tell) if desk.connection.is_autocommit() => Err((Why::RolledBack, Some(tell))),
         Ran::ToItsEnd(tell) => Ok(tell),
-    }
-}
-
-fn guard(connection: &mut Connection, deadline: Instant) -> rusqlite::Result<()> {
-    connection.progress_handler(INSTRUCTIONS, Some(move || Instant::now() >= deadline))?;
-    // A failing statement may roll the transaction back in the middle of a job; what the job runs then would be committed
-    // by itself, apart from its record.
-    connection.commit_hook(Some(|| true))?;
-    connection.authorizer(Some(|context: AuthContext<'_>| allowed(&context.action)))
-}
-
-fn unguard(connection: &mut Connection) -> rusqlite::Result<()> {
-    connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>)?;
-    connection.commit_hook(None::<fn() -> bool>)?;
-    connection.progress_handler(0, None::<fn() -> bool>)
-}
-
-/// Whether a handler may do this: everything but ending the transaction and changing what is ours.
-fn allowed(action: &AuthAction<'_>) -> Authorization {
-    let is_ours = |table: &str| table.starts_with("idempotency_");
-    match action {
-        AuthAction::Transaction { .. } | AuthAction::Attach { .. } | AuthAction::Detach { .. } => {
-            Authorization::Deny
-        }
-        AuthAction::Insert { table_name }
-        | AuthAction::Update { table_name, .. }
-        | AuthAction::Delete { table_name }
-        | AuthAction::DropTable { table_name }
-        | AuthAction::AlterTable { table_name, .. }
-        | AuthAction::CreateTrigger { table_name, .. }
-        | AuthAction::CreateIndex { table_name, .. }
-            if is_ours(table_name) =>
-        {
-            Authorization::Deny
-        }
-        _ => Authorization::Allow,
     }
 }
 

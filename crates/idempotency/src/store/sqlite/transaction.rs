@@ -152,7 +152,10 @@ impl Transaction {
     }
 
     /// Runs this in the transaction, on the thread that writes. It may read and write every table but ours; it may set
-    /// savepoints, and may not begin, commit or roll back. It blocks everybody who writes: no network, no waiting.
+    /// savepoints, and may not begin, commit or roll back. Of pragmas, it may ask any, and set those that end with the
+    /// transaction or are part of it: `defer_foreign_keys`, `user_version`, `application_id`; others are set in
+    /// [`Options::prepare`](super::Options::prepare). Temporary tables, views and triggers are gone before the next handler
+    /// comes. It blocks everybody who writes: no network, no waiting.
     ///
     /// What was handed over runs to its end, also when the future is dropped.
     pub async fn run<R: Send + 'static>(

@@ -6,6 +6,7 @@
 //! other ends of all channels.
 
 use super::group::Group;
+use super::guard;
 use super::session::{self, Session};
 use super::trouble::Trouble;
 use crate::store::wake::Bells;
@@ -13,6 +14,8 @@ use crate::store::{Clock, StoreError};
 use rusqlite::Connection;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
@@ -113,6 +116,10 @@ pub(super) struct Desk {
     pub(super) clock: Clock,
     pub(super) bells: Bells,
     pub(super) transaction_for: Duration,
+    /// How long another process that writes is waited for.
+    pub(super) busy_for: Duration,
+    /// A handler left something on the connection.
+    pub(super) soiled: Arc<AtomicBool>,
 }
 
 /// Where a group failed. What could not begin is not tried again one by one: it was waited for already.
@@ -202,6 +209,15 @@ impl Desk {
         }
     }
 
+    /// Before a handler gets the connection: what the last one made or set there is gone.
+    pub(super) fn clean(&self) -> rusqlite::Result<()> {
+        if self.soiled.load(Ordering::Relaxed) {
+            guard::clean(&self.connection)?;
+            self.soiled.store(false, Ordering::Relaxed);
+        }
+        self.connection.busy_timeout(self.busy_for)
+    }
+
     /// The write lock is taken at once: a transaction that reads first and then finds the lock taken could not go on.
     pub(super) fn begin(&self) -> rusqlite::Result<()> {
         self.execute("BEGIN IMMEDIATE")
@@ -243,7 +259,14 @@ mod tests {
         let connection = Connection::open_in_memory().expect("opening");
         schema::migrate(&connection).expect("making the tables");
         let (clock, bells) = (clock::system(), Bells::default());
-        Desk { connection, clock, bells, transaction_for: Duration::from_secs(1) }
+        Desk {
+            connection,
+            clock,
+            bells,
+            transaction_for: Duration::from_secs(1),
+            busy_for: Duration::ZERO,
+            soiled: Arc::default(),
+        }
     }
 
     /// How many commits it takes to grant this many claims that wait already.
