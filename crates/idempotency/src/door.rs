@@ -100,7 +100,11 @@ impl Door {
 /// What the caller is told when the store did not answer.
 pub(crate) fn store_problem(error: &StoreError) -> Problem {
     match error {
-        StoreError::Unavailable(_) | StoreError::Unfit(_) | StoreError::Detached(_) => {
+        StoreError::Unavailable(_)
+        | StoreError::Unfit(_)
+        | StoreError::Detached(_)
+        | StoreError::Refused(_)
+        | StoreError::Undone(_) => {
             tracing::error!(%error, "idempotency");
             Problem::new(Reason::StoreUnavailable).retry_after(STORE_BACK_AFTER)
         }

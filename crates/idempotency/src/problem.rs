@@ -74,6 +74,9 @@ reasons! {
     /// It ended while this request waited for it.
     NotApplied: 409, CONFLICT, "NOT_APPLIED", SameKey,
         "The first request with this Idempotency-Key has ended, and nothing of it was done";
+    /// What the handler did goes against a constraint that was looked at only then. Kept, and told again.
+    CommitRefused: 409, CONFLICT, "COMMIT_REFUSED", NewKey,
+        "The database refused to commit what the request did, so nothing of it was done";
     /// It was too large, or of a kind that is not kept.
     ResultNotRetained: 409, CONFLICT, "RESULT_NOT_RETAINED", Stop,
         "The first request with this Idempotency-Key has ended; its answer was not kept";
@@ -151,6 +154,7 @@ impl Reason {
             | Self::CharsetUnsupported
             | Self::Conflict
             | Self::NotApplied
+            | Self::CommitRefused
             | Self::TooMany
             | Self::StoreUnavailable
             | Self::RecordDamaged

@@ -121,9 +121,13 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
                 Err(problem) => Step::Refused(problem),
             }
         }
-        Err(error @ (StoreError::Corrupt { .. } | StoreError::Unfit(_) | StoreError::Detached(_))) => {
-            Step::Refused(store_problem(&error).about(asked.operation))
-        }
+        Err(
+            error @ (StoreError::Corrupt { .. }
+            | StoreError::Unfit(_)
+            | StoreError::Detached(_)
+            | StoreError::Refused(_)
+            | StoreError::Undone(_)),
+        ) => Step::Refused(store_problem(&error).about(asked.operation)),
         Err(error @ StoreError::Unavailable(_)) => {
             if policy.fail_open {
                 // A claim that was granted after all is left to run out: what is run now must not seem never begun.

@@ -116,6 +116,16 @@ impl Run {
                     tracing::error!(%error, operation = %asked.operation, "idempotency");
                     return self.not_undone(false, StatusCode::INTERNAL_SERVER_ERROR).await;
                 }
+                Err(StoreError::Refused(error)) => {
+                    tracing::warn!(%error, operation = %asked.operation, "a commit was refused");
+                    return Box::pin(self.keep(self.commit_refused(), None)).await;
+                }
+                Err(StoreError::Undone(error)) => {
+                    tracing::error!(%error, operation = %asked.operation, "a handler's transaction was rolled back");
+                    return self
+                        .give_back(Err(Problem::new(Reason::HandlerFailed).about(asked.operation)))
+                        .await;
+                }
                 Err(error) => return self.unclear(&error).await,
             },
             None => self.save(end).await?,
@@ -124,6 +134,11 @@ impl Run {
             Holding::Held => Ok(answer),
             Holding::Lost => self.winner().await,
         }
+    }
+
+    /// What is answered, now and again, in place of an answer whose deed the database refused.
+    fn commit_refused(&self) -> Response<Content> {
+        service::shown(&self.door, Problem::new(Reason::CommitRefused).about(self.asked.operation))
     }
 
     /// What is stored of an answer, and whether its content is. Its digest is stored too: whoever opens it has seen that

@@ -113,7 +113,8 @@ async fn guarded(door: Arc<Door>, route: Arc<Route>, request: Request, inner: im
     with_digest(response)
 }
 
-fn shown(door: &Door, problem: Problem) -> http::Response<Content> {
+/// The refusal as its caller is answered.
+pub(crate) fn shown(door: &Door, problem: Problem) -> http::Response<Content> {
     problem.found_below(door.operations_at.as_deref()).into_response(door.profile).map(Content::whole)
 }
 

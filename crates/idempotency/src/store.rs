@@ -52,6 +52,14 @@ pub enum StoreError {
     /// longer goes together with its end. Record that this is not known.
     #[error("what the handler did is not tied to its record: {0}")]
     Detached(&'static str),
+    /// The database refused to commit what the handler did, as a deferred constraint does: nothing of it is there, and done
+    /// again it would be refused again. Record that.
+    #[error("the database refused to commit what the handler did: {0}")]
+    Refused(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// What the handler did was rolled back before its end, by what it did itself: a statement failed and was passed over, it
+    /// took too long, or it panicked. Tell the caller that it failed.
+    #[error("what the handler did was rolled back: {0}")]
+    Undone(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// It was set up for something else.
     #[error("the idempotency store does not fit: {0}")]
     Unfit(String),

@@ -84,6 +84,28 @@ pub(crate) async fn act(ground: &Ground, extensions: &Extensions) {
     }
 }
 
+/// In a handler: has these statements run in the transaction that the request carries, and tells whether they failed.
+pub(crate) async fn run(
+    ground: &Ground,
+    extensions: &Extensions,
+    statements: &'static str,
+) -> Result<(), String> {
+    match &ground.place {
+        Place::Memory | Place::Redis(_) => panic!("this store has no transaction to share"),
+        Place::Sqlite(_) => {
+            let transaction = extensions.get::<sqlite::Transaction>().expect("the request carries it");
+            let ran = transaction.run(|file: &Connection| file.execute_batch(statements)).await;
+            ran.map_err(|error| error.to_string())
+        }
+        Place::Postgres(schema) => {
+            let transaction = extensions.get::<postgres::Transaction>().expect("the request carries it");
+            let client = transaction.client().await.expect("the transaction is open");
+            let here = format!("SET LOCAL search_path TO {schema}; {statements}");
+            client.batch_execute(&here).await.map_err(|error| error.to_string())
+        }
+    }
+}
+
 /// Makes one test of each promise on each store.
 macro_rules! on_each_store {
     ($($(#[$doc:meta])* async fn $name:ident($ground:ident) $promise:block)+) => {

@@ -5,6 +5,7 @@ mod at_rest;
 #[path = "../stores/bench.rs"]
 mod bench;
 mod bodies;
+mod commits;
 mod costs;
 mod damage;
 mod digests;

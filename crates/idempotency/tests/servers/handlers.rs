@@ -197,7 +197,10 @@ async fn a_failed_statement_is_not_recorded_as_done() {
     client.batch_execute("SELECT 1 / 0").await.expect_err("it fails");
     drop(client);
     let completed = shared.complete(answered(operation(1), grant.epoch, "done")).await;
-    assert!(unfit(completed).contains("savepoint"));
+    assert!(
+        matches!(&completed, Err(StoreError::Undone(why)) if why.to_string().contains("savepoint")),
+        "{completed:?}"
+    );
     until_no_transaction_is_open(&schema).await;
     assert_eq!(pg::effects(&schema, 1).await, 0);
 
@@ -211,6 +214,55 @@ async fn a_failed_statement_is_not_recorded_as_done() {
     let completed = shared.complete(answered(operation(1), grant.epoch, "done")).await;
     assert_eq!(completed.expect("the store answers"), Holding::Held);
     assert_eq!(pg::effects(&schema, 1).await, 1);
+}
+
+/// By a constraint of its own, or by a trigger that stands for one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_deferred_refuses_the_commit_and_what_may_pass_does_not() {
+    for (made, done, is_refused) in [
+        (
+            "CREATE TABLE S.one (n int UNIQUE DEFERRABLE INITIALLY DEFERRED)",
+            "INSERT INTO S.one VALUES (1), (1)",
+            true,
+        ),
+        (
+            "CREATE TABLE S.one (n int);
+             CREATE FUNCTION S.object() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''no''; END';
+             CREATE CONSTRAINT TRIGGER objects AFTER INSERT ON S.one DEFERRABLE INITIALLY DEFERRED
+             FOR EACH ROW EXECUTE FUNCTION S.object()",
+            "INSERT INTO S.one VALUES (1)",
+            true,
+        ),
+        (
+            "CREATE TABLE S.one (n int);
+             CREATE FUNCTION S.object() RETURNS trigger LANGUAGE plpgsql AS
+             'BEGIN RAISE ''again'' USING ERRCODE = ''40001''; END';
+             CREATE CONSTRAINT TRIGGER objects AFTER INSERT ON S.one DEFERRABLE INITIALLY DEFERRED
+             FOR EACH ROW EXECUTE FUNCTION S.object()",
+            "INSERT INTO S.one VALUES (1)",
+            false,
+        ),
+    ] {
+        let (schema, store, grant) = scene().await;
+        pg::connection()
+            .await
+            .batch_execute(&made.replace("S.", &format!("{schema}.")))
+            .await
+            .expect("it is made");
+        let (shared, transaction) = pg::begin(&store, operation(1), grant).await;
+        pg::act(&transaction, &schema, 1).await;
+        let client = transaction.client().await.expect("the transaction is open");
+        client.batch_execute(&done.replace("S.", &format!("{schema}."))).await.expect("nobody looks yet");
+        drop(client);
+        let completed = shared.complete(answered(operation(1), grant.epoch, "done")).await;
+        match completed {
+            Err(StoreError::Refused(_)) => assert!(is_refused, "{made}"),
+            Err(StoreError::Unavailable(_)) => assert!(!is_refused, "{made}"),
+            other => panic!("{made}: {other:?}"),
+        }
+        assert_eq!(pg::effects(&schema, 1).await, 0);
+        assert!(is_running(&store, operation(1)).await);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

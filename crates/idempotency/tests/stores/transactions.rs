@@ -152,9 +152,7 @@ async fn a_transaction_that_takes_too_long_is_rolled_back_and_says_so() {
     assert_eq!(payments(&shop.folder), 0);
     assert!(matches!(shop.transaction.run(pay).await, Err(TransactionError::TimedOut)));
     let late = shop.shared.complete(answered(1, shop.grant, "late")).await;
-    assert!(
-        matches!(late, Err(StoreError::Unavailable(why)) if why.to_string().contains("longer than it may"))
-    );
+    assert!(matches!(late, Err(StoreError::Undone(why)) if why.to_string().contains("longer than it may")));
     assert!(matches!(standing(&shop.store, 1).await, Some(Standing::Running { .. })));
 }
 
@@ -177,6 +175,21 @@ async fn a_statement_that_fails_leaves_the_rest() {
     let Shop { grant, shared, folder, .. } = shop;
     assert_eq!(shared.complete(answered(1, grant, "paid")).await.expect("completing"), Holding::Held);
     assert_eq!(payments(&folder), 1);
+}
+
+#[tokio::test]
+async fn a_constraint_that_was_deferred_refuses_the_commit() {
+    let Shop { store, grant, shared, transaction, folder, .. } = shop(&options()).await;
+    let dangling = "CREATE TABLE parent (id INTEGER PRIMARY KEY);
+        CREATE TABLE child (parent INTEGER REFERENCES parent (id) DEFERRABLE INITIALLY DEFERRED);
+        INSERT INTO child VALUES (7)";
+    transaction.run(pay).await.expect("paying");
+    transaction.run(|file| file.execute_batch(dangling)).await.expect("nobody looks yet");
+    let refused = shared.complete(answered(1, grant, "paid")).await;
+    assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
+    assert_eq!(payments(&folder), 0);
+    assert!(matches!(standing(&store, 1).await, Some(Standing::Running { .. })));
+    granted(&store, 2).await;
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 //! completed in it under its epoch, as the last thing before the commit, so effect and record are there together or
 //! not at all, and the row is locked only for that long. While a handler holds the connection nobody else does.
 
-use super::lent::{Lent, unavailable, within};
+use super::lent::{Lent, Trouble, unavailable, within};
 use super::{Inner, completion_of};
 use crate::record::{Completion, Epoch, Holding, OperationId};
 use crate::store::{self, Pending, StoreError};
@@ -229,7 +229,7 @@ impl store::Transaction for Lending {
             .await?;
             let end = if held { "COMMIT" } else { "ROLLBACK" };
             let ended = async { client.batch_execute(&format!("{end}; {}", store.clean)).await };
-            if let Err(error) = within(time, async { ended.await.map_err(unavailable) }).await {
+            if let Err(error) = within(time, async { ended.await.map_err(at_commit) }).await {
                 drop(client);
                 return if held { self.settle(error).await } else { Ok(Holding::Lost) };
             }
@@ -273,10 +273,25 @@ impl store::Transaction for Lending {
 const DETACHED: StoreError =
     StoreError::Detached("the handler ended the transaction that it shares with its record");
 
+/// Classes of errors by which a commit fails for reasons that are not in what was done: the connection, a conflict with
+/// another transaction, a want of resources, an operator, the system, the server itself.
+const PASSING: [&str; 6] = ["08", "40", "53", "57", "58", "XX"];
+
+/// What a commit was answered. Everything else that the server says there is said by a constraint, or by a trigger that
+/// stands for one, and would be said again.
+fn at_commit(error: tokio_postgres::Error) -> StoreError {
+    match error.as_db_error().map(|said| said.code().code()) {
+        Some(code) if !PASSING.iter().any(|class| code.starts_with(class)) => {
+            StoreError::Refused(Box::new(Trouble(error)))
+        }
+        Some(_) | None => unavailable(error),
+    }
+}
+
 /// A transaction in which a statement failed takes no further ones; the handler went on nevertheless.
 fn refused(error: tokio_postgres::Error) -> StoreError {
     if error.code() == Some(&SqlState::IN_FAILED_SQL_TRANSACTION) {
-        return StoreError::Unfit(
+        return StoreError::Undone(
             "a statement of the handler failed, and with it the transaction that it shares with its record: answer \
              with an error that is rolled back, or set a savepoint before what may fail"
                 .into(),

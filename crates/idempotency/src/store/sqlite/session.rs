@@ -11,7 +11,7 @@ use super::trouble::Trouble;
 use super::writer::Desk;
 use crate::record::{Completion, Holding};
 use crate::store::StoreError;
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode};
 use std::convert::Infallible;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -97,7 +97,7 @@ fn steps(desk: &mut Desk, session: &Session) -> (Why, Option<Tell>) {
                 Err(ended) => return ended,
             },
             Ok(Step::Complete(completion, reply)) => {
-                let completed = complete(desk, &completion).map_err(StoreError::from);
+                let completed = complete(desk, &completion);
                 // Whoever no longer waits finds the end in the record.
                 return (Why::Ended, Some(Box::new(move || drop(reply.send(completed)))));
             }
@@ -126,13 +126,16 @@ fn run(desk: &mut Desk, job: Job, deadline: Instant) -> Result<Tell, (Why, Optio
 }
 
 /// Commits what the handler did together with its end, or neither.
-fn complete(desk: &Desk, completion: &Completion) -> Result<Holding, Trouble> {
+fn complete(desk: &Desk, completion: &Completion) -> Result<Holding, StoreError> {
     let mut group = Group::new(&desk.connection, &desk.clock);
     let holding = group.complete(completion)?;
     match holding {
         Holding::Held => {
             group.close()?;
-            desk.execute("COMMIT")?;
+            desk.execute("COMMIT").map_err(|error| match error.sqlite_error_code() {
+                Some(ErrorCode::ConstraintViolation) => StoreError::Refused(Box::new(error)),
+                Some(_) | None => Trouble::told(error),
+            })?;
             desk.bells.ring(completion.operation);
         }
         Holding::Lost => desk.roll_back(),

@@ -92,6 +92,20 @@ impl From<Why> for TransactionError {
     }
 }
 
+/// Why there was no transaction to complete.
+impl From<Why> for StoreError {
+    fn from(why: Why) -> Self {
+        match why {
+            Why::TimedOut | Why::Panicked | Why::RolledBack => {
+                Self::Undone(Box::new(TransactionError::from(why)))
+            }
+            Why::Ended | Why::GivenUp | Why::NotBegun(_) | Why::Gone => {
+                Self::Unavailable(Box::new(TransactionError::from(why)))
+            }
+        }
+    }
+}
+
 impl Shared {
     fn stage(&self) -> MutexGuard<'_, Stage> {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
@@ -220,16 +234,15 @@ impl crate::store::Transaction for Shares {
     fn complete(self: Box<Self>, completion: Completion) -> Pending<'static, Result<Holding, StoreError>> {
         Box::pin(async move {
             let shared = &self.0.0;
-            let unavailable = |why: Why| StoreError::Unavailable(Box::new(TransactionError::from(why)));
             match shared.end(Why::Ended) {
                 Stage::Waiting => shared.writer.ask(move |group| group.complete(&completion)).await,
-                Stage::Ended(why) => Err(unavailable(why)),
+                Stage::Ended(why) => Err(why.into()),
                 Stage::Queued(steps) | Stage::Open(steps) => {
                     let (reply, told) = oneshot::channel();
                     if steps.send(Step::Complete(completion, reply)).is_err() {
-                        return Err(unavailable(shared.why()));
+                        return Err(shared.why().into());
                     }
-                    told.await.unwrap_or_else(|_| Err(unavailable(shared.why())))
+                    told.await.unwrap_or_else(|_| Err(shared.why().into()))
                 }
             }
         })
