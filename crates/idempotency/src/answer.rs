@@ -10,8 +10,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 pub(crate) use retained::{is_never_retained, retained_headers};
 use std::fmt;
 
-/// The first byte of the stored form.
+/// The first byte of the stored form: of an answer without trailers, and of one with them.
 const FORMAT: u8 = 1;
+const FORMAT_TRAILERS: u8 = 2;
 const NOT_RETAINED: u8 = 0;
 const BODY: u8 = 1;
 
@@ -22,6 +23,8 @@ pub struct Answer {
     /// The headers that are given again.
     pub headers: HeaderMap,
     pub body: Kept,
+    /// The headers that are given again behind the body.
+    pub trailers: HeaderMap,
 }
 
 /// What was kept of a body. Its bytes are not shown.
@@ -50,12 +53,11 @@ impl Answer {
             Kept::NotRetained => &[],
         };
         let mut out = Vec::with_capacity(64 + self.headers.len() * 64 + body.len());
-        out.push(FORMAT);
+        out.push(if self.trailers.is_empty() { FORMAT } else { FORMAT_TRAILERS });
         out.extend(self.status.as_u16().to_be_bytes());
-        out.extend((self.headers.len() as u32).to_be_bytes());
-        for (name, value) in &self.headers {
-            put(&mut out, name.as_str().as_bytes());
-            put(&mut out, value.as_bytes());
+        put_headers(&mut out, &self.headers);
+        if !self.trailers.is_empty() {
+            put_headers(&mut out, &self.trailers);
         }
         out.push(match self.body {
             Kept::Body(_) => BODY,
@@ -68,22 +70,36 @@ impl Answer {
     /// Reads the stored form. `None`: it is not one. The body is a part of the bytes, not a copy.
     pub(crate) fn decode(bytes: &Bytes) -> Option<Self> {
         let mut left = bytes.as_ref();
-        let [FORMAT] = take::<1>(&mut left)? else { return None };
+        let [format @ (FORMAT | FORMAT_TRAILERS)] = take::<1>(&mut left)? else { return None };
         let status = StatusCode::from_u16(u16::from_be_bytes(take(&mut left)?)).ok()?;
-        let count = u32::from_be_bytes(take(&mut left)?);
-        let mut headers = HeaderMap::new();
-        for _ in 0..count {
-            let name = HeaderName::from_bytes(field(&mut left)?).ok()?;
-            let value = HeaderValue::from_bytes(field(&mut left)?).ok()?;
-            headers.try_append(name, value).ok()?;
-        }
+        let headers = take_headers(&mut left)?;
+        let trailers = if format == FORMAT_TRAILERS { take_headers(&mut left)? } else { HeaderMap::new() };
         let body = match (take::<1>(&mut left)?, left) {
             ([BODY], body) => Kept::Body(bytes.slice_ref(body)),
             ([NOT_RETAINED], []) => Kept::NotRetained,
             _ => return None,
         };
-        Some(Self { status, headers, body })
+        Some(Self { status, headers, body, trailers })
     }
+}
+
+fn put_headers(out: &mut Vec<u8>, headers: &HeaderMap) {
+    out.extend((headers.len() as u32).to_be_bytes());
+    for (name, value) in headers {
+        put(out, name.as_str().as_bytes());
+        put(out, value.as_bytes());
+    }
+}
+
+fn take_headers(left: &mut &[u8]) -> Option<HeaderMap> {
+    let count = u32::from_be_bytes(take(left)?);
+    let mut headers = HeaderMap::new();
+    for _ in 0..count {
+        let name = HeaderName::from_bytes(field(left)?).ok()?;
+        let value = HeaderValue::from_bytes(field(left)?).ok()?;
+        headers.try_append(name, value).ok()?;
+    }
+    Some(headers)
 }
 
 fn put(out: &mut Vec<u8>, field: &[u8]) {
@@ -125,6 +141,7 @@ mod tests {
             status: StatusCode::CREATED,
             headers: headers(&[("location", "/o/1"), ("link", "</a>"), ("link", "</b>")]),
             body: Kept::Body(Bytes::from_static(b"{}")),
+            trailers: HeaderMap::new(),
         };
         let golden: &[u8] = b"\x01\x00\xc9\x00\x00\x00\x03\
             \x00\x00\x00\x08location\x00\x00\x00\x04/o/1\
@@ -134,17 +151,37 @@ mod tests {
         assert_eq!(kept.encode(), golden);
         assert_eq!(Answer::decode(&Bytes::from_static(golden)), Some(kept));
 
-        let lost = Answer { status: StatusCode::OK, headers: HeaderMap::new(), body: Kept::NotRetained };
+        let lost = Answer {
+            status: StatusCode::OK,
+            headers: HeaderMap::new(),
+            body: Kept::NotRetained,
+            trailers: HeaderMap::new(),
+        };
         let golden: &[u8] = b"\x01\x00\xc8\x00\x00\x00\x00\x00";
         assert_eq!(lost.encode(), golden);
         assert_eq!(Answer::decode(&Bytes::from_static(golden)), Some(lost));
+
+        let trailed = Answer {
+            status: StatusCode::OK,
+            headers: headers(&[("etag", "1")]),
+            body: Kept::Body(Bytes::from_static(b"{}")),
+            trailers: headers(&[("x-sum", "17")]),
+        };
+        let golden: &[u8] = b"\x02\x00\xc8\x00\x00\x00\x01\
+            \x00\x00\x00\x04etag\x00\x00\x00\x011\
+            \x00\x00\x00\x01\
+            \x00\x00\x00\x05x-sum\x00\x00\x00\x0217\
+            \x01{}";
+        assert_eq!(trailed.encode(), golden);
+        assert_eq!(Answer::decode(&Bytes::from_static(golden)), Some(trailed));
     }
 
     #[test]
     fn what_is_not_the_stored_form_is_refused() {
         let table: &[(&str, &[u8])] = &[
             ("nothing", b""),
-            ("another format", b"\x02\x00\xc8\x00\x00\x00\x00\x00"),
+            ("another format", b"\x03\x00\xc8\x00\x00\x00\x00\x00"),
+            ("cut before the trailers", b"\x02\x00\xc8\x00\x00\x00\x00\x00"),
             ("no such status", b"\x01\x00\x10\x00\x00\x00\x00\x00"),
             ("cut in the status", b"\x01\x00"),
             ("cut before the body", b"\x01\x00\xc8\x00\x00\x00\x00"),
@@ -176,13 +213,17 @@ mod tests {
         fn whatever_is_encoded_is_decoded(
             status in 100_u16..1000,
             lines in prop::collection::vec(("[a-z]{1,3}", "[ -~]{0,20}"), 0..8),
+            behind in prop::collection::vec(("[a-z]{1,3}", "[ -~]{0,20}"), 0..3),
             body in prop::option::of(prop::collection::vec(any::<u8>(), 0..200)),
         ) {
-            let lines: Vec<(&str, &str)> = lines.iter().map(|(name, value)| (&name[..], value.trim())).collect();
+            let [lines, behind] = [&lines, &behind].map(|lines| {
+                lines.iter().map(|(name, value)| (&name[..], value.trim())).collect::<Vec<_>>()
+            });
             let answer = Answer {
                 status: StatusCode::from_u16(status).expect("in range"),
                 headers: headers(&lines),
                 body: body.map_or(Kept::NotRetained, |body| Kept::Body(body.into())),
+                trailers: headers(&behind),
             };
             let bytes = Bytes::from(answer.encode());
             prop_assert_eq!(Answer::decode(&bytes), Some(answer.clone()));
@@ -196,7 +237,7 @@ mod tests {
         #[test]
         fn arbitrary_bytes_are_an_answer_or_none(mut bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             if let Some(first) = bytes.first_mut() {
-                *first = FORMAT;
+                *first = if *first < 128 { FORMAT } else { FORMAT_TRAILERS };
             }
             let bytes = Bytes::from(bytes);
             if let Some(answer) = Answer::decode(&bytes) {
@@ -210,6 +251,7 @@ mod tests {
                 status: StatusCode::OK,
                 headers: headers(&[("location", "/o/1"), ("etag", "\"1\"")]),
                 body: Kept::Body(Bytes::from_static(b"{}")),
+                trailers: headers(&[("x-sum", "17")]),
             };
             let mut bytes = answer.encode();
             let at = at % bytes.len();

@@ -3,7 +3,7 @@
 //! The order matters. What can be refused without the content is refused before it is asked for, so that a client that
 //! waits for `100 Continue` does not send it; and who may not make the request learns nothing of what is stored.
 
-use crate::content::Gathered;
+use crate::content::{Gathered, Whole};
 use crate::digest::{self, DigestFault};
 use crate::door::Door;
 use crate::fingerprint::{Asked as Content, ContentFault, Fingerprint, fingerprint};
@@ -15,7 +15,6 @@ use crate::scope::{Denied, Scope};
 use axum::RequestPartsExt;
 use axum::body::Body;
 use axum::extract::{NestedPath, RawPathParams};
-use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, header};
 use http_body_util::BodyExt;
@@ -101,14 +100,14 @@ impl Asked {
         parts: &mut Parts,
         body: Body,
         echo: &mut Echo,
-    ) -> Result<(Self, Bytes), Refusal> {
+    ) -> Result<(Self, Whole), Refusal> {
         let scope = (door.scope_of)(parts).ok_or_else(|| Problem::new(Reason::ScopeMissing))?;
         let key = IdempotencyKey::from_headers(&parts.headers, door.versions).map_err(key_problem)?;
         authorise(door, parts, &scope).await?;
         let bytes_max = route.policy.body_bytes_max;
-        let (content, behind) = read_content(&parts.headers, body, bytes_max).await?;
-        digest::verify(&parts.headers, &behind, &content).map_err(digest_problem)?;
-        let fingerprint = self::fingerprint_of(&route, parts, &content).await?;
+        let content = read_content(&parts.headers, body, bytes_max).await?;
+        digest::verify(&parts.headers, &content.trailers, &content.bytes).map_err(digest_problem)?;
+        let fingerprint = self::fingerprint_of(&route, parts, &content.bytes).await?;
         echo.fingerprint = Some(fingerprint.header());
 
         let scope_tag = door.vault.scope(&scope);
@@ -172,11 +171,7 @@ fn joined<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<Cow<'a
 }
 
 /// All of the content and the headers behind it, or a refusal as soon as it is known to be too much.
-async fn read_content(
-    headers: &HeaderMap,
-    mut body: Body,
-    bytes_max: usize,
-) -> Result<(Bytes, HeaderMap), Problem> {
+async fn read_content(headers: &HeaderMap, mut body: Body, bytes_max: usize) -> Result<Whole, Problem> {
     let too_large =
         || Problem::new(Reason::ContentTooLarge).detail(format!("This route takes up to {bytes_max} bytes"));
     let declared =
@@ -184,7 +179,7 @@ async fn read_content(
     if declared.is_some_and(|declared| declared > bytes_max as u64) {
         return Err(too_large());
     }
-    let (mut content, mut behind) = (Gathered::default(), HeaderMap::new());
+    let (mut content, mut trailers) = (Gathered::default(), HeaderMap::new());
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| {
             tracing::debug!(%error, "a request broke off");
@@ -195,10 +190,10 @@ async fn read_content(
         match frame.into_data() {
             Ok(data) if content.len() + data.len() > bytes_max => return Err(too_large()),
             Ok(data) => content.add(data),
-            Err(frame) => behind = frame.into_trailers().unwrap_or_default(),
+            Err(frame) => trailers = frame.into_trailers().unwrap_or_default(),
         }
     }
-    Ok((content.whole(), behind))
+    Ok(Whole { bytes: content.whole(), trailers })
 }
 
 fn key_problem(fault: KeyFault) -> Problem {

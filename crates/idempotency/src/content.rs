@@ -4,25 +4,65 @@ use crate::asked::CONTENT_DIGEST;
 use crate::digest;
 use axum::body::Body;
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use sha2::{Digest, Sha256};
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+
+/// All of a content, and the headers behind it.
+#[derive(Clone, Default)]
+pub(crate) struct Whole {
+    pub(crate) bytes: Bytes,
+    pub(crate) trailers: HeaderMap,
+}
+
+impl From<Bytes> for Whole {
+    fn from(bytes: Bytes) -> Self {
+        Self { bytes, trailers: HeaderMap::new() }
+    }
+}
+
+impl From<Whole> for Body {
+    fn from(Whole { bytes, trailers }: Whole) -> Self {
+        if trailers.is_empty() {
+            Self::from(bytes)
+        } else {
+            Self::new(Trailed([Some(Frame::data(bytes)), Some(Frame::trailers(trailers))]))
+        }
+    }
+}
+
+/// A content with headers behind it. It does not tell its length: HTTP/1.1 sends nothing behind one that it told.
+struct Trailed([Option<Frame<Bytes>>; 2]);
+
+impl HttpBody for Trailed {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.iter_mut().find_map(Option::take).map(Ok))
+    }
+}
 
 /// What an answer carries.
 pub(crate) enum Content {
     /// All of it, with its digest.
-    Whole(Bytes, HeaderValue),
+    Whole(Whole, HeaderValue),
     /// As it comes.
     Flowing(Body),
 }
 
 impl Content {
     /// All of it.
-    pub(crate) fn whole(bytes: Bytes) -> Self {
-        let digest = digest::content_digest(&bytes);
-        Self::Whole(bytes, digest)
+    pub(crate) fn whole(whole: impl Into<Whole>) -> Self {
+        let whole = whole.into();
+        let digest = digest::content_digest(&whole.bytes);
+        Self::Whole(whole, digest)
     }
 }
 
@@ -58,9 +98,10 @@ impl Gathered {
 pub(crate) fn with_digest(response: Response<Content>) -> Response<Body> {
     let (mut parts, content) = response.into_parts();
     let body = match content {
-        Content::Whole(bytes, digest) => {
+        Content::Whole(whole, digest) => {
             parts.headers.insert(CONTENT_DIGEST, digest);
-            Body::from(bytes)
+            announce(&mut parts.headers, &whole.trailers);
+            Body::from(whole)
         }
         // What follows is no content of this answer.
         Content::Flowing(body) if parts.status == StatusCode::SWITCHING_PROTOCOLS => body,
@@ -73,6 +114,19 @@ pub(crate) fn with_digest(response: Response<Content>) -> Response<Body> {
         }
     };
     Response::from_parts(parts, body)
+}
+
+/// Has the head say what comes behind the content: nothing, or these.
+fn announce(headers: &mut HeaderMap, trailers: &HeaderMap) {
+    if trailers.is_empty() {
+        headers.remove(header::TRAILER);
+        return;
+    }
+    headers.remove(header::CONTENT_LENGTH);
+    if !headers.contains_key(header::TRAILER) {
+        let names: Vec<_> = trailers.keys().map(HeaderName::as_str).collect();
+        headers.insert(header::TRAILER, HeaderValue::try_from(names.join(", ")).expect("names are ASCII"));
+    }
 }
 
 /// What was read of a body, and then the rest of it.

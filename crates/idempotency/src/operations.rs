@@ -20,7 +20,7 @@ use crate::scope::Scope;
 use crate::store::StoreError;
 use crate::vault::{SealError, Sealing};
 use bytes::Bytes;
-use http::Response;
+use http::{HeaderMap, Response};
 use jiff::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
@@ -256,8 +256,9 @@ impl Operations {
     ) -> Result<Holding, ResolveError> {
         let door = self.door();
         let (parts, body) = answer.into_parts();
-        let headers = retained_headers(&parts.headers, &door.retained_headers);
-        let mut stored = Answer { status: parts.status, headers, body: Kept::Body(body) };
+        let headers = retained_headers(parts.status, &parts.headers, &door.retained_headers);
+        let trailers = HeaderMap::new();
+        let mut stored = Answer { status: parts.status, headers, body: Kept::Body(body), trailers };
         if let Some(redact) = &door.redact {
             redact(&mut stored);
         }

@@ -3,9 +3,9 @@
 //!
 //! The handler has a task of its own, so that a panic is an outcome and a lost lease can stop it.
 
-use crate::asked::{self, Asked, IDEMPOTENCY_REPLAYED, Refusal, random};
+use crate::asked::{self, Asked, CONTENT_DIGEST, IDEMPOTENCY_REPLAYED, Refusal, random};
 use crate::budget::Place;
-use crate::content::{Content, Gathered, Resumed};
+use crate::content::{Content, Gathered, Resumed, Whole};
 use crate::context::IdempotencyContext;
 use crate::door::{Door, Inside, budget_problem, store_problem};
 use crate::ending::AttachedMark;
@@ -17,9 +17,8 @@ use crate::service::{self, Inner};
 use crate::store::{StoreError, Transaction};
 use axum::body::Body;
 use axum::response::Response;
-use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderValue, Request, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use http_body_util::BodyExt;
 use std::future::Future;
 use std::sync::Arc;
@@ -39,7 +38,7 @@ pub(crate) const SAVE_AGAIN: (Duration, Duration) = (Duration::from_millis(20), 
 
 /// A request that was not run yet, and what would run it.
 pub(crate) struct Unrun<S> {
-    pub(crate) request: Request<Bytes>,
+    pub(crate) request: Request<Whole>,
     pub(crate) inner: S,
 }
 
@@ -206,7 +205,7 @@ async fn undo_once(door: &Door, claim: &Claim) -> Result<(), StoreError> {
 /// What a handler's task brought.
 pub(crate) enum Produced {
     /// An answer with all of its content.
-    Whole(http::response::Parts, Bytes),
+    Whole(http::response::Parts, Whole),
     /// An answer whose content is too large to keep, or has no end yet.
     Flowing(http::response::Parts, Body),
     /// The work goes on elsewhere.
@@ -219,7 +218,7 @@ pub(crate) enum Produced {
 
 /// How the handler's task ended.
 pub(crate) enum Finished {
-    Produced(Produced),
+    Produced(Box<Produced>),
     Panicked,
     TimedOut,
     /// The lease was lost, and the handler was stopped, because somebody else may run it.
@@ -333,7 +332,7 @@ impl Run {
             let finished = tokio::select! {
                 biased;
                 produced = &mut work => return if let Ok(produced) = produced {
-                    Finished::Produced(produced)
+                    Finished::Produced(Box::new(produced))
                 } else {
                     // What it panicked with is not logged here: it may hold anything.
                     tracing::error!(operation = %self.asked.operation, "a handler panicked");
@@ -421,7 +420,7 @@ async fn until(instant: Option<Instant>) {
 async fn stop(work: JoinHandle<Produced>, otherwise: Finished) -> Finished {
     work.abort();
     match work.await {
-        Ok(produced) => Finished::Produced(produced),
+        Ok(produced) => Finished::Produced(Box::new(produced)),
         Err(error) if error.is_panic() => Finished::Panicked,
         Err(_) => otherwise,
     }
@@ -443,11 +442,11 @@ async fn collect(response: Response, policy: &Policy) -> Produced {
     if policy.streaming || events || parts.status == StatusCode::SWITCHING_PROTOCOLS {
         return Produced::Flowing(parts, body);
     }
-    let mut read = Gathered::default();
+    let (mut read, mut trailers) = (Gathered::default(), HeaderMap::new());
     while let Some(frame) = body.frame().await {
         match frame.map(http_body::Frame::into_data) {
             Ok(Ok(data)) => read.add(data),
-            Ok(Err(_trailers)) => {}
+            Ok(Err(frame)) => trailers = frame.into_trailers().unwrap_or_default(),
             Err(error) => {
                 tracing::error!(%error, "an answer broke off");
                 return Produced::Broke;
@@ -457,5 +456,7 @@ async fn collect(response: Response, policy: &Policy) -> Produced {
             return Produced::Flowing(parts, Body::new(Resumed { read: read.whole(), rest: body }));
         }
     }
-    Produced::Whole(parts, read.whole())
+    // It stands in front, where all of the content is there.
+    trailers.remove(CONTENT_DIGEST);
+    Produced::Whole(parts, Whole { bytes: read.whole(), trailers })
 }

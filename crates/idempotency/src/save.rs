@@ -5,7 +5,7 @@
 
 use crate::answer::{Answer, Kept, retained_headers};
 use crate::asked::{CONTENT_DIGEST, Refusal};
-use crate::content::Content;
+use crate::content::{Content, Whole};
 use crate::door::store_problem;
 use crate::ending::{Ended, Verdict, verdict};
 use crate::observe::What;
@@ -48,25 +48,8 @@ impl Run {
         let ran_for = self.began.elapsed();
         self.note_pace(ran_for);
         self.tell(What::Saving { epoch: self.grant.epoch, ran_for });
-        let response = match finished {
-            Finished::Produced(Produced::Whole(parts, bytes)) => {
-                Response::from_parts(parts, Content::whole(bytes))
-            }
-            Finished::Produced(Produced::Flowing(parts, body)) => {
-                Response::from_parts(parts, Content::Flowing(body))
-            }
-            Finished::Produced(Produced::StillRunning) => {
-                let goes_on = What::GoesOn { epoch: self.grant.epoch };
-                return self.unended(goes_on, Err(wait::in_progress(&self.asked))).await;
-            }
-            Finished::Produced(Produced::Unknown) => {
-                // Who could have told cannot, so that there is nothing to ask again for.
-                let problem = Problem::new(Reason::OutcomeUnknown).about(self.asked.operation);
-                return self.unknown(false, Err(problem)).await;
-            }
-            Finished::Produced(Produced::Broke) => {
-                return self.broke(transaction, false, StatusCode::INTERNAL_SERVER_ERROR).await;
-            }
+        let produced = match finished {
+            Finished::Produced(produced) => *produced,
             Finished::Panicked => {
                 return self.broke(transaction, true, StatusCode::INTERNAL_SERVER_ERROR).await;
             }
@@ -74,6 +57,22 @@ impl Run {
             Finished::Lost => {
                 self.roll_back(transaction).await;
                 return self.winner().await;
+            }
+        };
+        let response = match produced {
+            Produced::Whole(parts, whole) => Response::from_parts(parts, Content::whole(whole)),
+            Produced::Flowing(parts, body) => Response::from_parts(parts, Content::Flowing(body)),
+            Produced::StillRunning => {
+                let goes_on = What::GoesOn { epoch: self.grant.epoch };
+                return self.unended(goes_on, Err(wait::in_progress(&self.asked))).await;
+            }
+            Produced::Unknown => {
+                // Who could have told cannot, so that there is nothing to ask again for.
+                let problem = Problem::new(Reason::OutcomeUnknown).about(self.asked.operation);
+                return self.unknown(false, Err(problem)).await;
+            }
+            Produced::Broke => {
+                return self.broke(transaction, false, StatusCode::INTERNAL_SERVER_ERROR).await;
             }
         };
         match verdict(&self.policy().mode, Ended::with(&response)) {
@@ -144,12 +143,16 @@ impl Run {
     /// What is stored of an answer, and whether its content is. Its digest is stored too: whoever opens it has seen that
     /// not a bit of it has changed, and need not make the digest anew.
     fn stored(&self, answer: &Response<Content>) -> (Vec<u8>, bool) {
-        let headers = retained_headers(answer.headers(), &self.door.retained_headers);
-        let (body, digest) = match answer.body() {
-            Content::Whole(bytes, digest) => (Kept::Body(bytes.clone()), Some(digest.clone())),
-            Content::Flowing(_) => (Kept::NotRetained, None),
+        let (status, extra) = (answer.status(), &self.door.retained_headers);
+        let headers = retained_headers(status, answer.headers(), extra);
+        let (body, trailers, digest) = match answer.body() {
+            Content::Whole(Whole { bytes, trailers }, digest) => {
+                let trailers = retained_headers(status, trailers, extra);
+                (Kept::Body(bytes.clone()), trailers, Some(digest.clone()))
+            }
+            Content::Flowing(_) => (Kept::NotRetained, HeaderMap::new(), None),
         };
-        let mut stored = Answer { status: answer.status(), headers, body };
+        let mut stored = Answer { status, headers, body, trailers };
         match &self.door.redact {
             Some(redact) => redact(&mut stored),
             None => stored.headers.extend(digest.map(|digest| (CONTENT_DIGEST, digest))),
@@ -170,7 +173,8 @@ impl Run {
 
     /// That there was an end, and nothing of its answer.
     fn bare(&self, status: StatusCode) -> Bytes {
-        let bare = Answer { status, headers: HeaderMap::new(), body: Kept::NotRetained };
+        let bare =
+            Answer { status, headers: HeaderMap::new(), body: Kept::NotRetained, trailers: HeaderMap::new() };
         self.door.vault.bind(&self.sealing(), &bare.encode())
     }
 

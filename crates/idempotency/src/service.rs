@@ -3,7 +3,7 @@
 use crate::answer::{Answer, Kept};
 use crate::asked::{self, Asked, CONTENT_DIGEST, Echo, IDEMPOTENCY_REPLAYED, Refusal};
 use crate::carried::carried;
-use crate::content::{Content, with_digest};
+use crate::content::{Content, Whole, with_digest};
 use crate::context::IdempotencyContext;
 use crate::door::{Door, STORE_BACK_AFTER, budget_problem, store_problem};
 use crate::observe::What;
@@ -247,9 +247,10 @@ async fn replay(
         });
     };
     door.tell(&asked.route, Some(operation), What::Replayed { epoch: record.epoch });
+    let whole = Whole { bytes: body, trailers: answer.trailers };
     let content = match answer.headers.remove(CONTENT_DIGEST) {
-        Some(digest) => Content::Whole(body, digest),
-        None => Content::whole(body),
+        Some(digest) => Content::Whole(whole, digest),
+        None => Content::whole(whole),
     };
     let mut response = http::Response::new(content);
     *response.status_mut() = answer.status;

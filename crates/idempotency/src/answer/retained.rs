@@ -2,13 +2,14 @@
 //!
 //! Those that describe the answer are, by an allow-list; those that the configuration adds are, unless they must not
 //! be told twice: cookies and credentials, what belongs to one connection, one moment or one trace, and what is made
-//! anew for each replay.
+//! anew for each replay. A status that means nothing without its header keeps that one too: RFC 9110 has no 401 without
+//! a challenge.
 
-use http::{HeaderMap, HeaderName, header};
+use http::{HeaderMap, HeaderName, StatusCode, header};
 
-/// The headers of an answer that a replay gives again: the allow-list and `extra`, never what [`is_never_retained`] or
-/// what the answer's own `Connection` names.
-pub(crate) fn retained_headers(headers: &HeaderMap, extra: &[HeaderName]) -> HeaderMap {
+/// The headers of an answer that a replay gives again: the allow-list, `extra` and what the status needs, never what
+/// [`is_never_retained`] or what the answer's own `Connection` names. Those behind a content are told apart alike.
+pub(crate) fn retained_headers(status: StatusCode, headers: &HeaderMap, extra: &[HeaderName]) -> HeaderMap {
     let of_connection: Vec<&[u8]> = headers
         .get_all(header::CONNECTION)
         .iter()
@@ -16,8 +17,8 @@ pub(crate) fn retained_headers(headers: &HeaderMap, extra: &[HeaderName]) -> Hea
         .map(<[u8]>::trim_ascii)
         .collect();
     let is_kept = |name: &HeaderName| {
-        (ALLOWED.contains(name) || extra.contains(name))
-            && !is_never_retained(name)
+        let is_described = (ALLOWED.contains(name) || extra.contains(name)) && !is_never_retained(name);
+        (is_described || is_needed(status, name))
             && !of_connection.iter().any(|named| named.eq_ignore_ascii_case(name.as_str().as_bytes()))
     };
     headers
@@ -27,16 +28,32 @@ pub(crate) fn retained_headers(headers: &HeaderMap, extra: &[HeaderName]) -> Hea
         .collect()
 }
 
-/// What describes the answer itself, and so is true at every replay.
-static ALLOWED: [HeaderName; 8] = [
+/// The challenge that tells what to authenticate with. It is no credential, and elsewhere it belongs to one moment.
+fn is_needed(status: StatusCode, name: &HeaderName) -> bool {
+    match status {
+        StatusCode::UNAUTHORIZED => *name == header::WWW_AUTHENTICATE,
+        StatusCode::PROXY_AUTHENTICATION_REQUIRED => *name == header::PROXY_AUTHENTICATE,
+        _ => false,
+    }
+}
+
+/// What describes the answer itself, or says how to treat it, and so is true at every replay.
+static ALLOWED: [HeaderName; 15] = [
     header::CONTENT_TYPE,
     header::CONTENT_LANGUAGE,
     header::CONTENT_ENCODING,
     header::CONTENT_LOCATION,
+    header::CONTENT_DISPOSITION,
+    header::CONTENT_RANGE,
     header::LOCATION,
     header::ETAG,
     header::LINK,
     header::VARY,
+    header::ALLOW,
+    header::CACHE_CONTROL,
+    header::CONTENT_SECURITY_POLICY,
+    header::X_CONTENT_TYPE_OPTIONS,
+    HeaderName::from_static("preference-applied"),
 ];
 
 /// Names that no configuration can have kept.
@@ -123,8 +140,14 @@ mod tests {
             ("ETag", true, true),
             ("Link", true, true),
             ("Vary", true, true),
+            ("Content-Disposition", true, true),
+            ("Content-Range", true, true),
+            ("Allow", true, true),
+            ("Cache-Control", true, true),
+            ("Content-Security-Policy", true, true),
+            ("X-Content-Type-Options", true, true),
+            ("Preference-Applied", true, true),
             ("X-Order", false, true),
-            ("Cache-Control", false, true),
             ("Retry-After", false, true),
             ("Connection", false, false),
             ("Keep-Alive", false, false),
@@ -156,9 +179,13 @@ mod tests {
         for (name, by_default, by_choice) in table {
             let sent = headers(&[(name, "x")]);
             let name: HeaderName = name.parse().expect("a name");
-            assert_eq!(retained_headers(&sent, &[]).contains_key(&name), *by_default, "{name} by default");
             assert_eq!(
-                retained_headers(&sent, std::slice::from_ref(&name)).contains_key(&name),
+                retained_headers(StatusCode::OK, &sent, &[]).contains_key(&name),
+                *by_default,
+                "{name} by default"
+            );
+            assert_eq!(
+                retained_headers(StatusCode::OK, &sent, std::slice::from_ref(&name)).contains_key(&name),
                 *by_choice,
                 "{name} by choice"
             );
@@ -174,13 +201,16 @@ mod tests {
             ("etag", "\"1\""),
             ("location", "/o/1"),
         ]);
-        let kept = retained_headers(&sent, &[HeaderName::from_static("x-order")]);
+        let kept = retained_headers(StatusCode::OK, &sent, &[HeaderName::from_static("x-order")]);
         assert_eq!(kept, headers(&[("location", "/o/1")]));
     }
 
     #[test]
     fn all_lines_of_a_kept_header_are_kept_in_order() {
         let sent = headers(&[("link", "</a>"), ("set-cookie", "s=1"), ("link", "</b>")]);
-        assert_eq!(retained_headers(&sent, &[]), headers(&[("link", "</a>"), ("link", "</b>")]));
+        assert_eq!(
+            retained_headers(StatusCode::OK, &sent, &[]),
+            headers(&[("link", "</a>"), ("link", "</b>")])
+        );
     }
 }

@@ -43,4 +43,5 @@ mod secrets;
 mod shop;
 mod spans;
 mod starting;
+mod trailers;
 mod wire;

@@ -29,6 +29,10 @@ on_each_store! {
             ("link", "</orders>; rel=up", true),
             ("link", "</orders/18>; rel=next", true),
             ("vary", "accept", true),
+            ("content-disposition", "attachment; filename=\"17.json\"", true),
+            ("content-security-policy", "sandbox", true),
+            ("x-content-type-options", "nosniff", true),
+            ("preference-applied", "return=minimal", true),
             ("x-order", "17", true),
             ("x-other", "17", false),
             ("x-of-this-connection", "17", false),
@@ -70,6 +74,38 @@ on_each_store! {
         assert_eq!(values(&replay, "link").len(), 2);
         let expected = LINES.iter().filter(|(_, _, expected)| *expected).count() + 6;
         assert_eq!(replay.headers.len(), expected, "and those that the layer sets: {replay:?}");
+    }
+
+    /// RFC 9110 wants them with these statuses, the first time and every time.
+    async fn what_a_status_cannot_be_without_is_kept_with_it(ground) {
+        const NEEDED: &[(u16, &str, &str)] = &[
+            (401, "www-authenticate", "Bearer realm=\"shop\""),
+            (407, "proxy-authenticate", "Basic"),
+            (206, "content-range", "bytes 0-3/17"),
+            (416, "content-range", "bytes */17"),
+        ];
+        let plan = Plan::of(Policy::default(), |call| async move {
+            let status: u16 = call.request.uri().query().unwrap_or_default().parse().unwrap();
+            let mut answer = (StatusCode::from_u16(status).unwrap(), "done").into_response();
+            // All of them, so that each is seen to be left out where it does not belong.
+            for (of, name, value) in NEEDED {
+                if *of == status || !answer.headers().contains_key(*name) {
+                    answer.headers_mut().insert(*name, value.parse().unwrap());
+                }
+            }
+            answer
+        });
+        let shop = Shop::open(&ground, plan).await;
+        for (nth, (status, name, value)) in (1..).zip(NEEDED) {
+            let ask = Ask::pay(&key(nth)).to(&format!("/payments?{status}"));
+            shop.ask(&ask).await;
+            let replay = shop.ask(&ask).await;
+            assert!(replay.is_replayed() && replay.status == *status, "{replay:?}");
+            assert_eq!(replay.headers.get(*name).map(|kept| kept.to_str().unwrap()), Some(*value), "{status}");
+            for challenge in ["www-authenticate", "proxy-authenticate"] {
+                assert_eq!(replay.headers.contains_key(challenge), challenge == *name, "{status}: {replay:?}");
+            }
+        }
     }
 
     async fn a_replay_has_the_status_and_every_byte(ground) {
