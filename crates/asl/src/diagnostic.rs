@@ -12,7 +12,7 @@ use crate::json::Value;
 use crate::object;
 use crate::source::{Source, Span};
 pub use jackson::Jackson;
-pub use jackson::explain_data;
+pub use jackson::{explain_data, explain_in_a_sentence};
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

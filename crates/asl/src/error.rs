@@ -12,7 +12,7 @@ pub const HEARTBEAT_TIMEOUT: &str = "States.HeartbeatTimeout";
 pub const TASK_FAILED: &str = "States.TaskFailed";
 /// The definition and the data do not fit; never retried, never caught.
 pub const RUNTIME: &str = "States.Runtime";
-/// A payload is too large; only its own name matches it.
+/// A payload is too large; where it is not a task's own result, only its own name matches it.
 pub const DATA_LIMIT_EXCEEDED: &str = "States.DataLimitExceeded";
 /// A JSONata expression failed.
 pub const QUERY_EVALUATION: &str = "States.QueryEvaluationError";
@@ -49,16 +49,26 @@ pub const RESERVED: [&str; 16] = [
     RUNTIME,
 ];
 
+/// What failed: the task, or what a state makes of its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// What was called; a result that is too large is its failure, too.
+    Task,
+    /// Everything else.
+    State,
+}
+
 /// Whether an `ErrorEquals` names this error. A failure without a name is matched by the wildcards alone.
-pub fn matches<N: AsRef<str>>(error_equals: &[N], error: Option<&str>) -> bool {
+pub fn matches<N: AsRef<str>>(error_equals: &[N], error: Option<&str>, whose: Whose) -> bool {
     let error = error.unwrap_or_default();
     if error == RUNTIME {
         return false;
     }
     let timeout = error == TIMEOUT || error == HEARTBEAT_TIMEOUT;
+    let wild = error != DATA_LIMIT_EXCEEDED || whose == Whose::Task;
     error_equals.iter().map(AsRef::as_ref).any(|name| match name {
-        ALL => error != DATA_LIMIT_EXCEEDED,
-        TASK_FAILED => !timeout && error != DATA_LIMIT_EXCEEDED,
+        ALL => wild,
+        TASK_FAILED => !timeout && wild,
         TIMEOUT => timeout,
         exact => exact == error,
     })
@@ -101,10 +111,11 @@ mod tests {
             (vec!["custom"], "Custom", false),
             (vec!["A", "B"], "B", true),
         ] {
-            assert_eq!(matches(&names, Some(error)), expected, "{names:?} {error}");
+            assert_eq!(matches(&names, Some(error), Whose::State), expected, "{names:?} {error}");
         }
-        assert!(matches(&[ALL], None));
-        assert!(!matches(&["Custom"], None));
+        assert!(matches(&[ALL], Some(DATA_LIMIT_EXCEEDED), Whose::Task), "a task's own result");
+        assert!(matches(&[ALL], None, Whose::Task));
+        assert!(!matches(&["Custom"], None, Whose::Task));
     }
 
     #[test]

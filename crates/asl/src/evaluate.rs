@@ -50,20 +50,25 @@ impl Template {
 
 /// What a payload template's `name.$` selects.
 fn select_for_field(path: &Path, scope: &Scope<'_>, name: &str) -> Result<Value, Failure> {
+    select_for(path, scope, &format!("{name}.$"))
+}
+
+/// What the path in this field selects.
+fn select_for(path: &Path, scope: &Scope<'_>, field: &str) -> Result<Value, Failure> {
     path.look_in_template(scope)?.ok_or_else(|| {
-        let text = path.text();
-        match path.root() {
+        let looked_in = match path.root() {
             Root::Variable(variable) if scope.variables.get(&variable).is_none() => {
-                runtime(format!("The variable '${variable}' referenced by the field '{name}.$' has no value"))
+                return runtime(format!(
+                    "The variable '${variable}' referenced by the field '{field}' has no value"
+                ));
             }
-            Root::Context => runtime(format!(
-                "The JSONPath '{text}' specified for the field '{name}.$' could not be found in the context object"
-            )),
-            Root::Input | Root::Variable(_) => runtime(format!(
-                "The JSONPath '{text}' specified for the field '{name}.$' could not be found in the input '{}'",
-                scope.input
-            )),
-        }
+            Root::Context => scope.context.whole(),
+            Root::Input | Root::Variable(_) => scope.input.clone(),
+        };
+        runtime(format!(
+            "The JSONPath '{}' specified for the field '{field}' could not be found in the input '{looked_in}'",
+            path.text()
+        ))
     })
 }
 
@@ -156,25 +161,31 @@ impl Scalar {
         }
     }
 
-    /// A number within `range`.
-    pub fn number(&self, scope: &Scope<'_>, field: &str, range: (f64, f64)) -> Result<f64, Failure> {
+    /// A whole number that is not negative.
+    pub fn count(&self, scope: &Scope<'_>, field: &str) -> Result<u64, Failure> {
+        let number = self.integer(scope, field, (i64::MIN, i64::MAX))?;
+        u64::try_from(number).map_err(|_| self.refuse(field, format!("{field} cannot be negative.")))
+    }
+
+    /// A share between 0 and 100.
+    pub fn percentage(&self, scope: &Scope<'_>, field: &str) -> Result<f64, Failure> {
         let value = self.evaluate(scope, field)?;
         let number = match (&value, self) {
             (Value::String(text), Self::Path(_) | Self::Intrinsic(_)) => text.trim().parse().ok(),
             _ => value.as_f64(),
         };
         match number {
-            Some(number) if number >= range.0 && number <= range.1 => Ok(number),
-            Some(number) => Err(self.refuse(
-                field,
-                format!("{field} must be between {} and {} but was: {number}", range.0, range.1),
-            )),
+            Some(number) if (0.0..=100.0).contains(&number) => Ok(number),
+            Some(_) => Err(self.refuse(field, format!("{field} must be between 0 and 100."))),
             None => Err(match self {
                 Self::Jsonata(expression) => unexpected_type(expression, field, "number", &value),
-                Self::Path(path) => runtime(format!(
-                    "The {field}Path field refers to value \"{value}\" which is not a valid number: {}",
-                    path.text()
-                )),
+                Self::Path(path) => {
+                    let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                    runtime(format!(
+                        "The {field}Path field refers to value \"{shown}\" which is not a valid float: {}",
+                        path.text()
+                    ))
+                }
                 Self::Literal(_) | Self::Intrinsic(_) => {
                     runtime(format!("The value {value} of the field '{field}' is not a valid number"))
                 }
@@ -184,7 +195,10 @@ impl Scalar {
 
     /// A string.
     pub fn string(&self, scope: &Scope<'_>, field: &str) -> Result<Arc<str>, Failure> {
-        let value = self.evaluate(scope, field)?;
+        let value = match self {
+            Self::Path(path) => select_for(path, scope, &format!("{field}Path"))?,
+            Self::Literal(_) | Self::Intrinsic(_) | Self::Jsonata(_) => self.evaluate(scope, field)?,
+        };
         match (&value, self) {
             (Value::String(text), _) => Ok(text.clone()),
             (_, Self::Jsonata(expression)) => Err(unexpected_type(expression, field, "string", &value)),

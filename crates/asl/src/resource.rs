@@ -78,6 +78,14 @@ impl Pattern {
 }
 
 impl Resource {
+    /// Whose input or result is too large, as Step Functions tells it: a service by its name, all others by their ARN.
+    pub fn whose(&self) -> &str {
+        match &self.target {
+            Target::Service { service, .. } => service,
+            Target::Function { .. } | Target::Activity { .. } | Target::Step { .. } => &self.arn,
+        }
+    }
+
     /// Reads an ARN. `None`: not a resource that the States Language knows.
     pub fn parse(arn: &str) -> Option<Self> {
         let parts: Vec<&str> = arn.splitn(6, ':').collect();

@@ -9,8 +9,6 @@
 //! `conformance/not-yet.txt` names the cases that do not pass, with the reason; a case that fails and is not
 //! named, or is named and passes, fails the test. `PERDURA_CASE` picks cases by a part of their file's name.
 
-#[path = "conformance/binding.rs"]
-mod binding;
 #[path = "conformance/client.rs"]
 mod client;
 mod common;
@@ -22,6 +20,8 @@ mod functions;
 mod judge;
 #[path = "conformance/left_out.rs"]
 mod left_out;
+#[path = "../../engine/tests/conformance/mask.rs"]
+mod mask;
 #[path = "conformance/recording.rs"]
 mod recording;
 #[path = "conformance/replay.rs"]

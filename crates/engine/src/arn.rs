@@ -23,6 +23,9 @@ impl Default for Arns {
     }
 }
 
+/// The names of which labels are made up.
+const LABELS: Uuid = Uuid::from_u128(0x2f4c_91d2_6d0b_4c5e_9a7e_5b1d_8f0c_3a61);
+
 /// The longest name of a machine, an execution or an activity, in characters.
 pub const NAME_MAX: usize = 80;
 
@@ -238,6 +241,11 @@ fn part_of(machine: &str) -> Result<(&str, Option<&str>), ArnError> {
 /// The Map Run of one label in one machine: `arn:…:mapRun:MACHINE/LABEL:UNIQUE`.
 pub(crate) fn map_run(machine_arn: &str, label: &str, unique: Uuid) -> String {
     format!("{}/{label}:{unique}", machine_arn.replacen(":stateMachine:", ":mapRun:", 1))
+}
+
+/// The label of a Map that has none in its definition: a UUID, which is the same in all executions of the machine.
+pub(crate) fn made_up_label(machine_arn: &str, state: &str) -> Uuid {
+    Uuid::new_v5(&LABELS, format!("{machine_arn}/{state}").as_bytes())
 }
 
 /// The chance from which a Map Run's ARN was made.

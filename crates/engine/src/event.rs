@@ -57,7 +57,18 @@ impl Fault {
         }
     }
 
-    /// The error output that Catch receives: `{"Error": …, "Cause": …}`.
+    /// The error output that Catch receives. It always has both members: a timeout has an empty cause, and what nobody
+    /// named is null.
+    pub(crate) fn error_output(&self) -> Value {
+        let text = |text: &Option<Arc<str>>| text.clone().map_or(Value::Null, Value::from);
+        let cause = match (&self.cause, self.error.as_deref()) {
+            (None, Some(TIMEOUT)) => "".into(),
+            (cause, _) => text(cause),
+        };
+        Map::from_iter([("Error", text(&self.error)), ("Cause", cause)]).into()
+    }
+
+    /// `{"Error": …, "Cause": …}`, as far as they are known.
     pub fn to_value(&self) -> Value {
         let parts = [("Error", &self.error), ("Cause", &self.cause)];
         let there = parts.into_iter().filter_map(|(name, text)| Some((name, text.clone()?)));

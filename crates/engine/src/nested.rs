@@ -8,7 +8,7 @@ use crate::execution::{Execution, Status};
 use crate::id::Timestamp;
 use crate::identity::{Identity, Limits};
 use crate::input::{Certainty, Outcome};
-use perdura_asl::diagnostic::explain_data;
+use perdura_asl::diagnostic::explain_in_a_sentence;
 use perdura_asl::error::{RUNTIME, TASK_FAILED};
 use perdura_asl::json::{Map, Payload, Value};
 use perdura_asl::object;
@@ -130,7 +130,7 @@ impl Asked {
         let input = match arguments.get("Input") {
             None | Some(Value::Null) => Payload::from_text("{}").expect("an empty object is JSON"),
             Some(Value::String(text)) => Payload::from_text(text.clone()).map_err(|error| {
-                let reason = explain_data(text, &error);
+                let reason = explain_in_a_sentence(text, &error);
                 let cause = format!("Invalid State Machine Execution Input: '{reason}'");
                 Fault::new("StepFunctions.InvalidExecutionInputException", cause)
             })?,

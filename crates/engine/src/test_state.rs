@@ -173,6 +173,11 @@ impl TestState {
         let (machine, around) = self.machine()?;
         let state = machine.state(StateIx(0));
         mock::admit(state, self.mock.as_ref(), self.role_arn.is_some())?;
+        if let Some(context) = &self.context {
+            context::check(context, state).map_err(|wrong| {
+                Refused::ValidationException(format!("Invalid Context object provided: {wrong}"))
+            })?;
+        }
         let mut run = self.start(&machine, around.as_ref(), arns, moment);
         run.step(&Alone::Take, moment);
         let mut after_ms = 0;

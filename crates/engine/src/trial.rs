@@ -53,8 +53,17 @@ pub(crate) struct Handled {
 /// Who took it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Handler {
-    Retrier { at: u32, delay_ms: i64 },
-    Catcher { at: usize },
+    Retrier {
+        at: u32,
+        delay_ms: i64,
+    },
+    /// A retrier that has taken it as often as it may, and no catcher behind it.
+    Exhausted {
+        at: u32,
+    },
+    Catcher {
+        at: usize,
+    },
 }
 
 impl Trial {

@@ -10,6 +10,8 @@
 
 #[path = "conformance/compare.rs"]
 mod compare;
+#[path = "conformance/mask.rs"]
+mod mask;
 #[path = "conformance/world.rs"]
 mod world;
 
@@ -60,6 +62,7 @@ fn judge(case: &Value) -> Verdict {
     let part = |part: &str| case.get("expected").and_then(|all| all.get(part)).cloned().unwrap_or_default();
     let (outcomes, histories) = (part("outcome"), part("history"));
     let mut compared = 0;
+    let mut masks = mask::Masks::of(case);
     for key in histories.as_object().into_iter().flat_map(Map::keys) {
         let recorded = histories.get(key).cloned().unwrap_or_default();
         if recorded.get("exception_value").is_some() || recorded.get("message").is_some() {
@@ -74,9 +77,10 @@ fn judge(case: &Value) -> Verdict {
         } else if let Some(answer) = answered(case, key).and_then(|at| answers.get(&at)) {
             compared += 1;
             if let Some(outcome) = outcomes.get(key) {
-                verdict.outcome.extend(compare::outcome(outcome, answer));
+                verdict.outcome.extend(compare::outcome(outcome, answer, &mut masks.clone()));
             }
-            verdict.history.extend(compare::answer(&recorded, answer, world.has_concurrency()));
+            let found = compare::answer(&recorded, answer, world.has_concurrency(), &mut masks);
+            verdict.history.extend(found);
         }
     }
     if compared == 0 {

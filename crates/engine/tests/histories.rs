@@ -36,6 +36,8 @@ stories! {
     a_wait_rests_until_a_time: "wait_timestamp";
     a_wait_rests_as_an_expression_says: "wait_jsonata";
     a_wait_for_no_number_fails: "wait_bad_path";
+    a_wait_for_less_than_nothing_fails: "wait_negative_path";
+    a_wait_for_no_timestamp_follows_from_its_state: "wait_bad_timestamp";
     a_succeed_selects_by_paths: "succeed_jsonpath";
     a_succeed_gives_its_output: "succeed_jsonata";
     a_fail_may_be_computed_by_paths: "fail_jsonpath";
@@ -62,7 +64,11 @@ stories! {
     a_catcher_puts_the_error_where_it_says: "catch_result_path";
     a_catcher_shapes_output_and_variables: "catch_jsonata";
     nothing_catches_a_runtime_error: "catch_all_spares_runtime";
-    too_much_data_is_caught_by_its_name_alone: "catch_all_spares_data_limit";
+    a_state_with_too_much_data_is_caught_by_its_name_alone: "catch_all_spares_data_limit";
+    a_tolerated_count_is_not_negative: "tolerated_count_negative";
+    a_tolerated_count_is_a_number: "tolerated_count_text";
+    a_tolerated_percentage_is_within_a_hundred: "tolerated_percentage_range";
+    a_tolerated_percentage_is_a_number: "tolerated_percentage_type";
     timeouts_are_caught_by_their_names: "catch_timeouts_by_name";
     a_catcher_that_fails_is_not_caught_by_its_neighbour: "catch_fails_itself";
     an_evaluation_can_be_retried_and_caught: "catch_evaluation";

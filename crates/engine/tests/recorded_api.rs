@@ -8,6 +8,9 @@
 #[path = "conformance/compare.rs"]
 #[allow(dead_code, reason = "shared with the other recorded cases, which compare more")]
 mod compare;
+#[path = "conformance/mask.rs"]
+#[allow(dead_code, reason = "shared with the other recorded cases, which compare more")]
+mod mask;
 
 use perdura_engine::asl::diagnostic::Severity;
 use perdura_engine::asl::json::{Map, Value, parse};
@@ -91,7 +94,7 @@ fn judge(case: &Value) -> Vec<String> {
             if &**key == "describe_response" {
                 let ours = answers.next().and_then(Result::ok).unwrap_or_default();
                 let theirs = recorded.get("variableReferences").cloned().unwrap_or_else(Value::empty_object);
-                wrong.extend(compare::answer(&theirs, &ours, false));
+                wrong.extend(compare::answer(&theirs, &ours, false, &mut mask::Masks::default()));
             }
             continue;
         }
@@ -107,7 +110,9 @@ fn judge(case: &Value) -> Vec<String> {
                     wrong.push(format!("refused as: {refusal}\n     AWS says: {words}"));
                 }
             }
-            (Some(Ok(ours)), false) => wrong.extend(compare::answer(recorded, &ours, false)),
+            (Some(Ok(ours)), false) => {
+                wrong.extend(compare::answer(recorded, &ours, false, &mut mask::Masks::default()));
+            }
             (ours, _) => wrong.push(format!("{key}: {ours:?}, recorded {recorded}")),
         }
     }

@@ -199,6 +199,6 @@ const MAP: &str = r#"{"StartAt": "Each", "States": {"Each": {"Type": "Map", "Ite
     "Resource": "arn:aws:states:us-east-1:123456789012:activity:do", "HeartbeatSeconds": 5, "End": true}}},
     "End": true}}}"#;
 
-const DISTRIBUTED: &str = r#"{"StartAt": "Each", "States": {"Each": {"Type": "Map", "ItemsPath": "$.items",
+const DISTRIBUTED: &str = r#"{"StartAt": "Each", "States": {"Each": {"Type": "Map", "Label": "Each", "ItemsPath": "$.items",
     "ItemProcessor": {"ProcessorConfig": {"Mode": "DISTRIBUTED", "ExecutionType": "STANDARD"},
     "StartAt": "Do", "States": {"Do": {"Type": "Pass", "End": true}}}, "End": true}}}"#;

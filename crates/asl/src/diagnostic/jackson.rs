@@ -41,6 +41,14 @@ pub(super) fn explain(text: &str) -> Option<Jackson> {
     Some(Jackson { message: format!("{message}\n at {location}"), location })
 }
 
+/// The same without the place: so AWS tells of the input of an execution.
+pub fn explain_in_a_sentence(text: &str, error: &SyntaxError) -> String {
+    let told = explain_data(text, error);
+    let ends = ["\n at ", " (start marker at "];
+    let end = ends.iter().filter_map(|end| told.find(end)).min().unwrap_or(told.len());
+    told[..end].to_owned()
+}
+
 /// What is told of text that is data and was refused with `error`. Where AWS reads data, a later Jackson is at work: it does not quote the
 /// text, and it stands before a character that it did not expect.
 pub fn explain_data(text: &str, error: &SyntaxError) -> String {

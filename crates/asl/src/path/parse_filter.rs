@@ -69,8 +69,21 @@ fn unit(cursor: &mut Cursor<'_>, nesting: usize) -> Result<Filter, SyntaxError> 
     }
     let operator = operator(cursor)?;
     cursor.spaces();
-    let right = operand(cursor, nesting)?;
+    let right = match cursor.peek() {
+        Some(first) if first.is_alphabetic() => Operand::Literal(word(cursor)),
+        _ => operand(cursor, nesting)?,
+    };
     Ok(Filter::Compare { left, operator, right })
+}
+
+/// A word to compare with. Without quotes it is a text, too: definitions that AWS took have such words.
+fn word(cursor: &mut Cursor<'_>) -> Value {
+    match cursor.take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-')) {
+        "true" => true.into(),
+        "false" => false.into(),
+        "null" => Value::Null,
+        text => text.into(),
+    }
 }
 
 fn operator(cursor: &mut Cursor<'_>) -> Result<Operator, SyntaxError> {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 /// Starts them. They end with the test's process.
@@ -50,6 +51,12 @@ fn of_file(file: &str) -> &'static str {
     }
 }
 
+/// Every invocation has its own.
+fn request_id() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    format!("b5d8bd7e-0000-4000-8000-{:012x}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
 /// What a function gave: its result, or what it raised.
 fn invoke(behaviour: &str, event: String) -> Result<String, String> {
     let raised = |kind: &str, message: &str, line: u32, source: &str| {
@@ -57,7 +64,7 @@ fn invoke(behaviour: &str, event: String) -> Result<String, String> {
         let error = object! {
             "errorMessage" => message,
             "errorType" => kind,
-            "requestId" => "b5d8bd7e-0000-4000-8000-000000000000",
+            "requestId" => request_id(),
             "stackTrace" => vec![trace],
         };
         Err(error.to_string())

@@ -4,9 +4,9 @@
 //! it has to refuse it too, with a `ValidationException` or a `SerializationException`. A member that is null is one
 //! that is missing, and may be missed as such.
 
-use super::binding::Bindings;
 use super::client::{Answer, Refusal};
 use super::compare;
+use super::mask::Masks;
 use super::recording::{Case, Recorded, Source, is_refusal, text};
 use super::replay::Replay;
 use perdura_engine::asl::json::{Map, Value};
@@ -31,7 +31,7 @@ impl Verdict {
 
 pub(crate) fn judge(case: &Case, replay: &Replay) -> Verdict {
     let mut verdict = Verdict::default();
-    let mut bindings = Bindings::default();
+    let mut masks = Masks::of(&case.value);
     let recorded = case.recorded();
     let claimed = |at: usize| recorded.iter().any(|one| one.source == Source::Call(at));
     let mut refusals =
@@ -66,12 +66,9 @@ pub(crate) fn judge(case: &Case, replay: &Replay) -> Verdict {
                 let named =
                     |found: Vec<String>| found.into_iter().map(|found| format!("{}: {found}", one.key));
                 if let Some(outcome) = one.outcome {
-                    verdict.outcome.extend(named(compare::outcome(outcome, answer)));
+                    verdict.outcome.extend(named(compare::outcome(outcome, answer, &mut masks.clone())));
                 }
-                let mut found = compare::answer(one.answer, answer, case.has_concurrency());
-                if found.is_empty() && one.answer.get("events").is_none() {
-                    found = bindings.bind(one.answer, answer);
-                }
+                let found = compare::answer(one.answer, answer, case.has_concurrency(), &mut masks);
                 verdict.history.extend(named(found));
             }
         }
@@ -118,5 +115,5 @@ fn was_listed(wanted: &Value, answers: &[Answer]) -> bool {
     let members = answers.iter().flatten().filter_map(Value::as_object).flat_map(Map::values);
     members
         .filter(|list| list.as_array().is_some())
-        .any(|list| compare::answer(wanted, list, false).is_empty())
+        .any(|list| compare::answer(wanted, list, false, &mut Masks::default()).is_empty())
 }

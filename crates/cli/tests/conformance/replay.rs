@@ -6,6 +6,7 @@
 use super::client::{Answer, Client};
 use super::compare;
 use super::left_out;
+use super::mask::Masks;
 use super::recording::{Case, Recorded, Source, is_refusal, text};
 use perdura_engine::asl::json::{Map, Value, parse};
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +43,9 @@ pub(crate) fn play(case: &Case, client: &mut Client) -> Replay {
             }
             ("GetExecutionHistory", _) => history(client, &params, &goal(case, &recorded, at)),
             (_, Some(shown)) if action.starts_with("Describe") || action.starts_with("List") => {
-                let same = |answer: &Value| compare::answer(shown.answer, answer, false).is_empty();
+                let same = |answer: &Value| {
+                    compare::answer(shown.answer, answer, false, &mut Masks::of(&case.value)).is_empty()
+                };
                 until(LAG, || client.call(action, &params), same)
             }
             _ => client.call(action, &params),

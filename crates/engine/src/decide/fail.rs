@@ -7,7 +7,7 @@ use crate::id::{Seq, StrandId};
 use crate::strand::{Sent, Standing};
 use crate::trial::Handler;
 use crate::turn::{LedgerStatus, Note, Retry};
-use perdura_asl::error::{QUERY_EVALUATION, RUNTIME, matches};
+use perdura_asl::error::{DATA_LIMIT_EXCEEDED, QUERY_EVALUATION, RUNTIME, Whose, matches};
 use perdura_asl::evaluate::assign;
 use perdura_asl::json::Payload;
 use perdura_asl::machine::{After, Kind, QueryLanguage, Retrier, State, Transition};
@@ -27,15 +27,20 @@ impl Turning<'_> {
         let name = &self.state(&machine, strand).name;
         let step = self.step(strand);
         let (entered, entered_after) = (step.entered, step.entered_after);
-        let cause = format!(
-            "An error occurred while executing the state '{name}' (entered at the event id #{entered}). {}",
+        // What is too large is told by whose it is, and not by the state again.
+        let cause = if failure.error == DATA_LIMIT_EXCEEDED {
             failure.cause
-        );
+        } else {
+            let at = format!("the state '{name}' (entered at the event id #{entered})");
+            format!("An error occurred while executing {at}. {}", failure.cause)
+        };
         let fault = Fault::new(failure.error, cause);
         if failure.error == QUERY_EVALUATION {
-            // Step Functions chains this event to what came before the state, if nothing of it had happened.
+            // Step Functions chains this event to what came before the state, if nothing of it had happened. Only what
+            // a Wait waits for is evaluated behind its beginning.
             let last = self.strand(strand).last;
-            let after = if last == entered { entered_after } else { last };
+            let waits = matches!(self.state(&machine, strand).kind, Kind::Wait(_));
+            let after = if last == entered && !waits { entered_after } else { last };
             let location = failure.location.map(Into::into);
             let kind = EventKind::EvaluationFailed { state: name.clone(), location, fault: fault.clone() };
             self.emit_after(after, strand, kind);
@@ -45,17 +50,26 @@ impl Turning<'_> {
 
     /// The strand's step failed, and the event that says so is written. Goes up until somebody handles it.
     pub(super) fn step_failed(&mut self, strand: StrandId, fault: Fault) {
+        self.failed(strand, fault, Whose::State);
+    }
+
+    /// The same, where the task itself failed, and not what the state makes of its data.
+    pub(super) fn task_failed(&mut self, strand: StrandId, fault: Fault) {
+        self.failed(strand, fault, Whose::Task);
+    }
+
+    fn failed(&mut self, strand: StrandId, fault: Fault, whose: Whose) {
         // Also what has taken all its work can be caught.
         self.allow();
-        let mut strand = strand;
-        let mut fault = fault;
+        let (mut strand, mut fault, mut whose) = (strand, fault, whose);
         loop {
-            match self.handle(strand, &fault) {
+            match self.handle(strand, &fault, whose) {
                 Handled::Yes => return,
                 Handled::No => {}
                 // What a catcher evaluates may fail in turn; nobody in this state handles that.
                 Handled::FailedAgain(again) => fault = again,
             }
+            whose = Whose::State;
             let Some((parent, index)) = self.strand(strand).parent else {
                 self.cancel_all();
                 self.emit(strand, EventKind::ExecutionFailed(fault.told()));
@@ -67,22 +81,22 @@ impl Turning<'_> {
     }
 
     /// Retry, or Catch, or neither.
-    fn handle(&mut self, strand: StrandId, fault: &Fault) -> Handled {
+    fn handle(&mut self, strand: StrandId, fault: &Fault, whose: Whose) -> Handled {
         let machine = self.machine();
         let state = self.state(&machine, strand);
         let Some(after) = after_of(state) else { return Handled::No };
-        if self.retry(strand, after, fault) {
+        if self.retry(strand, after, fault, whose) {
             return Handled::Yes;
         }
         let fans = matches!(state.kind, Kind::Parallel(_) | Kind::Map(_));
         if fans && fault.error.as_deref() != Some(RUNTIME) {
             self.emit(strand, EventKind::StateFailed { state_type: (&state.kind).into() });
         }
-        self.catch(strand, state, after, fault)
+        self.catch(strand, state, after, fault, whose)
     }
 
-    fn retry(&mut self, strand: StrandId, after: &After, fault: &Fault) -> bool {
-        let Some((at, retrier)) = retrier(after, fault) else { return false };
+    fn retry(&mut self, strand: StrandId, after: &After, fault: &Fault, whose: Whose) -> bool {
+        let Some((at, retrier)) = retrier(after, fault, whose) else { return false };
         let step = self.step(strand);
         let told = self.trial.and_then(|trial| trial.retries);
         let retries = told.unwrap_or_else(|| step.retries.get(&at).copied().unwrap_or(0));
@@ -92,6 +106,9 @@ impl Turning<'_> {
         let refused = step.map_run.is_none() && step.sent.as_ref().is_none_or(Sent::is_refused);
         let round = if refused { step.round.next() } else { step.round };
         if retrier.delay_ms(retries, 0.0).is_none() {
+            if let Some(trial) = self.trial {
+                trial.handle(fault, Handler::Exhausted { at });
+            }
             return false;
         }
         if self.waits_for_held(strand, fault) {
@@ -116,19 +133,23 @@ impl Turning<'_> {
     pub(super) fn longest_pause(&self, strand: StrandId, fault: &Fault) -> Option<i64> {
         let machine = self.machine();
         let Kind::Task(task) = &self.state(&machine, strand).kind else { return None };
-        let (at, retrier) = retrier(&task.after, fault)?;
+        let (at, retrier) = retrier(&task.after, fault, Whose::Task)?;
         retrier.delay_ms(self.step(strand).retries.get(&at).copied().unwrap_or(0), 1.0)
     }
 
-    fn catch(&mut self, strand: StrandId, state: &State, after: &After, fault: &Fault) -> Handled {
-        let found = after
-            .catch
-            .iter()
-            .enumerate()
-            .find(|(_, catcher)| matches(&catcher.errors, fault.error.as_deref()));
+    fn catch(
+        &mut self,
+        strand: StrandId,
+        state: &State,
+        after: &After,
+        fault: &Fault,
+        whose: Whose,
+    ) -> Handled {
+        let mut all = after.catch.iter().enumerate();
+        let found = all.find(|(_, catcher)| matches(&catcher.errors, fault.error.as_deref(), whose));
         let Some((at, catcher)) = found else { return Handled::No };
         let raw = self.step(strand).input.clone();
-        let error_output = Payload::from(fault.told().to_value());
+        let error_output = Payload::from(fault.told().error_output());
         let seen = Seen {
             input: error_output.value(),
             states: States {
@@ -296,9 +317,9 @@ impl Turning<'_> {
 }
 
 /// The first retrier that matches.
-fn retrier<'a>(after: &'a After, fault: &Fault) -> Option<(u32, &'a Retrier)> {
+fn retrier<'a>(after: &'a After, fault: &Fault, whose: Whose) -> Option<(u32, &'a Retrier)> {
     let mut all = after.retry.iter().zip(0..);
-    let (retrier, at) = all.find(|(retrier, _)| matches(&retrier.errors, fault.error.as_deref()))?;
+    let (retrier, at) = all.find(|(retrier, _)| matches(&retrier.errors, fault.error.as_deref(), whose))?;
     Some((at, retrier))
 }
 

@@ -10,7 +10,7 @@ use crate::map_run::MapRunOutcome;
 use crate::strand::{MapRunId, Standing};
 use perdura_asl::json::{Payload, Value};
 use perdura_asl::machine::{Kind, MapMode, MapState, QueryLanguage, State};
-use perdura_asl::scope::{Dice, Failure};
+use perdura_asl::scope::{Dice, Failure, Scope};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -25,13 +25,13 @@ impl Turning<'_> {
             return self.retry_map_run(strand, run);
         }
         let unique = self.draft.base.identity.id.own(self.dice.throw());
+        let machine_arn = &self.draft.base.identity.machine_arn;
         let label = match &map.mode {
             MapMode::Distributed { label: Some(label), .. } => label.clone(),
-            _ => short_label(&state.name),
+            _ => arn::made_up_label(machine_arn, &state.name).to_string().into(),
         };
-        let arn: Arc<str> = arn::map_run(&self.draft.base.identity.machine_arn, &label, unique).into();
-        let order = self.map_run_order(strand, MapRunId { arn: arn.clone(), began_at: self.now })?;
-        self.emit(strand, EventKind::MapStateStarted { length: length(&order) });
+        let arn: Arc<str> = arn::map_run(machine_arn, &label, unique).into();
+        let order = self.map_run_begins(strand, MapRunId { arn: arn.clone(), began_at: self.now })?;
         self.emit(strand, EventKind::MapRunStarted { arn });
         self.effects.push(Effect::StartMapRun(Box::new(order)));
         Ok(())
@@ -40,10 +40,16 @@ impl Turning<'_> {
     /// A retry goes on with the children that there are: what they left in doubt stays under its keys, and those that
     /// succeeded are not run again.
     fn retry_map_run(&mut self, strand: StrandId, run: MapRunId) -> Result<(), Failure> {
-        let order = self.map_run_order(strand, run)?;
-        self.emit(strand, EventKind::MapStateStarted { length: length(&order) });
+        let order = self.map_run_begins(strand, run)?;
         self.take_up_map_run(strand, order);
         Ok(())
+    }
+
+    /// The state has started once its items are known. What it tolerates is looked at behind that, as AWS does.
+    fn map_run_begins(&mut self, strand: StrandId, run: MapRunId) -> Result<MapRunOrder, Failure> {
+        let (order, tolerance) = self.map_run_parts(strand, run)?;
+        self.emit(strand, EventKind::MapStateStarted { length: length(&order) });
+        Ok(tolerance?.of(order))
     }
 
     /// The same Map Run goes on with the children that did not succeed.
@@ -71,6 +77,12 @@ impl Turning<'_> {
 
     /// The order of this run: made of what the strand sees and of the run itself, so that it can be made again.
     pub(super) fn map_run_order(&mut self, strand: StrandId, run: MapRunId) -> Result<MapRunOrder, Failure> {
+        let (order, tolerance) = self.map_run_parts(strand, run)?;
+        Ok(tolerance?.of(order))
+    }
+
+    /// The order that tolerates nothing, and what it is to tolerate.
+    fn map_run_parts(&mut self, strand: StrandId, run: MapRunId) -> Result<Parts, Failure> {
         let machine = self.machine();
         let state = self.state(&machine, strand);
         let drawn = Dice::new(run.began_at.0, arn::map_run_bits(&run.arn));
@@ -92,7 +104,7 @@ impl Turning<'_> {
         state: &State,
         map: &MapState,
         run: MapRunId,
-    ) -> Result<MapRunOrder, Failure> {
+    ) -> Result<Parts, Failure> {
         let input = self.effective_input(strand, state)?;
         let items = if map.reader.is_some() { None } else { Some(self.items(strand, state, map, &input)?) };
         let MapMode::Distributed { execution_type, .. } = map.mode else {
@@ -140,8 +152,7 @@ impl Turning<'_> {
                 }),
                 None => None,
             };
-            let percentage = map.tolerated_percentage.as_ref();
-            Ok(MapRunOrder {
+            let order = MapRunOrder {
                 strand,
                 key: self.key(strand),
                 arn: run.arn,
@@ -162,12 +173,10 @@ impl Turning<'_> {
                 max_concurrency: count(map.max_concurrency.as_ref(), "MaxConcurrency", 0)?
                     .unwrap_or(0)
                     .unsigned_abs(),
-                tolerated_count: count(map.tolerated_count.as_ref(), "ToleratedFailureCount", 0)?
-                    .map(i64::unsigned_abs),
-                tolerated_percentage: percentage
-                    .map(|share| share.number(scope, "ToleratedFailurePercentage", (0.0, 100.0)))
-                    .transpose()?,
-            })
+                tolerated_count: None,
+                tolerated_percentage: None,
+            };
+            Ok((order, Tolerance::of_map(map, scope)))
         })
     }
 
@@ -220,8 +229,24 @@ fn length(order: &MapRunOrder) -> u64 {
     items as u64
 }
 
-/// A Map without a label gets one of the first letters of its name.
-fn short_label(name: &str) -> Arc<str> {
-    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
-    if plain.is_empty() { "Map".into() } else { plain.into() }
+/// How many children may fail.
+struct Tolerance {
+    count: Option<u64>,
+    percentage: Option<f64>,
+}
+
+/// An order that tolerates nothing yet, and what it is to tolerate.
+type Parts = (MapRunOrder, Result<Tolerance, Failure>);
+
+impl Tolerance {
+    fn of_map(map: &MapState, scope: &Scope<'_>) -> Result<Self, Failure> {
+        let (count, share) = (map.tolerated_count.as_ref(), map.tolerated_percentage.as_ref());
+        let count = count.map(|count| count.count(scope, "ToleratedFailureCount")).transpose()?;
+        let percentage = share.map(|share| share.percentage(scope, "ToleratedFailurePercentage"));
+        Ok(Self { count, percentage: percentage.transpose()? })
+    }
+
+    fn of(self, order: MapRunOrder) -> MapRunOrder {
+        MapRunOrder { tolerated_count: self.count, tolerated_percentage: self.percentage, ..order }
+    }
 }

@@ -138,6 +138,7 @@ impl Turning<'_> {
 
     fn fail_state(&mut self, strand: StrandId, state: &State, fail: &Fail) -> Result<(), Failure> {
         let raw = self.step(strand).input.clone();
+        self.see(Stage::InputPath, &raw);
         let (error, cause) = self.with_scope(strand, &Seen::input(raw.value()), |scope| {
             let error = fail.error.as_ref().map(|error| error.string(scope, "Error")).transpose()?;
             let cause = fail.cause.as_ref().map(|cause| cause.string(scope, "Cause")).transpose()?;
@@ -200,11 +201,14 @@ fn wait_seconds(seconds: &Scalar, scope: &Scope<'_>) -> Result<u64, Failure> {
         let value = path.look(scope)?.ok_or_else(|| {
             runtime(format!("The SecondsPath parameter does not reference an input value: {}", path.text()))
         })?;
-        if value.as_i64().is_none_or(|seconds| seconds < 0) {
-            return Err(runtime(format!(
-                "The SecondsPath parameter cannot be parsed as a long value: {} == {value}",
-                path.text()
-            )));
+        let why = match value.as_i64() {
+            None => Some("cannot be parsed as a long value"),
+            Some(seconds) if seconds < 0 => Some("references a negative value"),
+            Some(_) => None,
+        };
+        if let Some(why) = why {
+            let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            return Err(runtime(format!("The SecondsPath parameter {why}: {} == {shown}", path.text())));
         }
     }
     seconds.integer(scope, "Seconds", (0, SECONDS_MAX)).map(i64::unsigned_abs)
@@ -227,12 +231,11 @@ fn wait_until(until: &Scalar, scope: &Scope<'_>) -> Result<Timestamp, Failure> {
         Scalar::Jsonata(expression) if value.as_str().is_none() => {
             unexpected_type(expression, "Timestamp", "string", &value)
         }
-        Scalar::Jsonata(expression) => perdura_asl::evaluate::query(
+        Scalar::Jsonata(_) => perdura_asl::evaluate::query(
             "Timestamp",
             format!(
-                "The JSONata expression '{}' specified for the field 'Timestamp' did not return a valid ISO-8601 \
-                 extended offset date-time format string: {value}",
-                expression.text()
+                "The Timestamp field cannot be parsed as an ISO-8601 extended offset date-time format string: {}",
+                value.as_str().unwrap_or_default()
             ),
         ),
         Scalar::Literal(_) | Scalar::Intrinsic(_) => {

@@ -8,7 +8,6 @@ use crate::input::{By, Certainty, Outcome};
 use crate::strand::{Standing, Step};
 use crate::trial::Stage;
 use crate::turn::{Lateness, LedgerStatus, Note};
-use perdura_asl::evaluate::runtime;
 use perdura_asl::json::Payload;
 use perdura_asl::machine::{Kind, Machine, Scalar, State, Task};
 use perdura_asl::resource::{Pattern, Target, TaskKind};
@@ -81,12 +80,12 @@ impl Turning<'_> {
             Ok((sent, credentials.map(Payload::from), timeout, heartbeat))
         })?;
         self.see(Stage::Arguments, &sent);
-        self.check_size(&task.resource.arn, &sent)?;
+        let family = family(task);
+        self.check_size(task.resource.whose(), &sent)?;
         if let Some(credentials) = &credentials {
-            self.check_size(&task.resource.arn, credentials)?;
+            self.check_size(task.resource.whose(), credentials)?;
         }
         self.bytes += sent.len();
-        let family = family(task);
         self.emit(
             strand,
             EventKind::TaskScheduled(Box::new(Scheduled {
@@ -395,13 +394,13 @@ impl Turning<'_> {
                 self.call_failed(strand, family, fault.clone(), *certainty);
             }
             Outcome::Succeeded { output } => {
-                if let Err(failure) = self.check_size(&task.resource.arn, output) {
+                if let Err(failure) = self.check_size(task.resource.whose(), output) {
                     // It was done, only its answer is too large: a retry must not do it under another key.
                     let fault = Fault::new(failure.error, failure.cause);
                     let certainty = Certainty::Ambiguous;
                     self.emit(strand, EventKind::TaskFailed { family, fault: fault.clone(), certainty });
                     self.note(Note::Ledger { strand, key, status: LedgerStatus::Completed });
-                    return self.step_failed(strand, fault);
+                    return self.task_failed(strand, fault);
                 }
                 self.bytes += output.len();
                 self.see(Stage::Result, output);
@@ -418,7 +417,7 @@ impl Turning<'_> {
         let key = self.key(strand);
         self.emit(strand, EventKind::TaskFailed { family, fault: fault.clone(), certainty });
         self.note(Note::Ledger { strand, key, status: self.failed_status(strand) });
-        self.step_failed(strand, fault);
+        self.task_failed(strand, fault);
     }
 
     /// What the Ledger says of a round whose attempt has failed.
@@ -439,14 +438,6 @@ pub(super) fn arguments_field(state: &State) -> &'static str {
 
 fn seconds(scalar: Option<&Scalar>, scope: &Scope<'_>, field: &str) -> Result<Option<u64>, Failure> {
     let Some(scalar) = scalar else { return Ok(None) };
-    if let Scalar::Path(path) = scalar
-        && path.look(scope)?.is_none()
-    {
-        return Err(runtime(format!(
-            "The {field}Path parameter does not reference an input value: {}",
-            path.text()
-        )));
-    }
     scalar.integer(scope, field, (1, SECONDS_MAX)).map(|seconds| Some(seconds.unsigned_abs()))
 }
 

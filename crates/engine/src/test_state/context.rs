@@ -1,4 +1,4 @@
-//! The context object that a state sees when the request brings none.
+//! The context object: that of the request, if it can be one, or one that is made up.
 
 use super::{LONGEST_MS, NAME, TestState};
 use crate::arn::Arns;
@@ -27,6 +27,70 @@ impl Iteration {
             }
         }
     }
+}
+
+/// What a member of a context object is.
+#[derive(Clone, Copy)]
+enum Is {
+    Text,
+    Whole,
+    Object,
+    Any,
+}
+
+/// What a request may say of a context object. An iteration of a Map is nothing that it may speak of.
+const MEMBERS: [(&str, &[(&str, Is)]); 4] = [
+    (
+        "Execution",
+        &[
+            ("Id", Is::Text),
+            ("Input", Is::Any),
+            ("Name", Is::Text),
+            ("RoleArn", Is::Text),
+            ("StartTime", Is::Text),
+            ("RedriveCount", Is::Whole),
+            ("RedriveTime", Is::Text),
+        ],
+    ),
+    ("State", &[("EnteredTime", Is::Text), ("Name", Is::Text), ("RetryCount", Is::Whole)]),
+    ("StateMachine", &[("Id", Is::Text), ("Name", Is::Text)]),
+    ("Task", &[("Token", Is::Text)]),
+];
+
+/// What is wrong with a context object for this state.
+pub(super) fn check(context: &Map, state: &State) -> Result<(), String> {
+    for (name, part) in context.iter() {
+        let known = MEMBERS.iter().find(|(known, _)| **known == **name);
+        let Some((_, members)) = known else {
+            return Err(match &**name {
+                "Map" => "'Map' field is not supported when mocking a Context object".into(),
+                other => format!("Field '{other}' is not allowed"),
+            });
+        };
+        if &**name == "Task" && !has_token(state) {
+            return Err("Context object contains 'Task' when state is not a Task state with a '.sync' or \
+                        '.waitForTaskToken' service integration pattern"
+                .into());
+        }
+        check_type(part, Is::Object, name)?;
+        for (inner, value) in part.as_object().into_iter().flat_map(Map::iter) {
+            let Some((_, is)) = members.iter().find(|(known, _)| **known == **inner) else {
+                return Err(format!("Field '{inner}' is not allowed"));
+            };
+            check_type(value, *is, &format!("{name}.{inner}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn check_type(value: &Value, is: Is, at: &str) -> Result<(), String> {
+    let (fits, wanted) = match is {
+        Is::Text => (value.as_str().is_some(), "a string"),
+        Is::Whole => (value.as_i64().is_some(), "a number"),
+        Is::Object => (value.as_object().is_some(), "an object"),
+        Is::Any => (true, ""),
+    };
+    if fits { Ok(()) } else { Err(format!("{at} must be {wanted}")) }
 }
 
 /// Who the execution is. It stops behind its first state, and may take as long as a trial.

@@ -6,7 +6,7 @@
 use super::mock::{Mock, Strictness};
 use super::{Configuration, InspectionLevel, Refused, TestState};
 use crate::event::Fault;
-use perdura_asl::diagnostic::Jackson;
+use perdura_asl::diagnostic::explain_in_a_sentence;
 use perdura_asl::json::{Map, Payload, Value};
 use perdura_asl::read::STRICT_BYTES_MAX;
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ pub(super) fn read(request: &Value) -> Result<TestState, Refused> {
     reader.finish()?;
     let has_mock = mock.is_some();
     if reveal_secrets && has_mock {
-        return refuse("revealSecrets cannot be specified when a mock is specified");
+        return refuse("TestState does not support RevealSecrets when a mock is specified.");
     }
     if context.is_some() && !has_mock {
         return refuse("Context can only be specified when a mock is specified");
@@ -55,7 +55,7 @@ pub(super) fn read(request: &Value) -> Result<TestState, Refused> {
         role_arn,
         input: match input {
             Some(text) => Payload::from_text(text.clone()).map_err(|error| {
-                let reason = Jackson::refusal(&text, &error);
+                let reason = explain_in_a_sentence(&text, &error);
                 Refused::InvalidExecutionInput(format!("Invalid State Machine Execution Input: '{reason}'"))
             })?,
             None => Payload::default(),
@@ -87,11 +87,7 @@ fn object(text: Option<Arc<str>>, what: &str) -> Result<Map, Refused> {
     let Some(text) = text else { return Ok(Map::new()) };
     match perdura_asl::json::parse(&text) {
         Ok(Value::Object(map)) => Ok(Arc::unwrap_or_clone(map)),
-        Ok(_) => refuse(format!("{what} must be a JSON object")),
-        Err(error) => {
-            let reason = Jackson::refusal(&text, &error);
-            refuse(format!("{what} must be a JSON object: {reason}"))
-        }
+        Ok(_) | Err(_) => refuse(format!("{what} must be a JSON object")),
     }
 }
 
@@ -106,10 +102,8 @@ impl MockRequest {
     fn resolve(self) -> Result<Mock, Refused> {
         match (self.result, self.error) {
             (Some(result), None) => {
-                let result = Payload::from_text(result.clone()).or_else(|error| {
-                    let reason = Jackson::refusal(&result, &error);
-                    refuse(format!("Mocked result must be valid JSON: {reason}"))
-                })?;
+                let result =
+                    Payload::from_text(result).or_else(|_| refuse("Mocked result must be valid JSON"))?;
                 Ok(Mock::Result { result, strictness: self.strictness })
             }
             (None, Some(fault @ Fault { error: Some(_), .. })) => Ok(Mock::Error(fault)),

@@ -1,11 +1,12 @@
 //! What AWS services answer, and whether a mocked result could be such an answer.
 //!
-//! `shapes.txt` lists the services that are known; it explains its own form. What is not listed is not checked, as
-//! AWS checks no member that its own model does not have.
+//! `shapes.txt` lists the services that are known; it explains its own form, and `scripts/mock-shapes` writes it. What is
+//! not listed is not checked, as AWS checks no member that its own model does not have.
 
 use super::mock::Strictness;
 use perdura_asl::json::Value;
 use std::collections::BTreeMap;
+use std::str::FromStr;
 use std::sync::LazyLock;
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("shapes.txt")));
@@ -30,6 +31,7 @@ struct Table {
     aliases: BTreeMap<&'static str, &'static str>,
     answers: BTreeMap<&'static str, Structure>,
     shapes: BTreeMap<&'static str, Structure>,
+    enums: BTreeMap<&'static str, &'static str>,
 }
 
 struct Member {
@@ -39,14 +41,21 @@ struct Member {
 }
 
 enum Shape {
-    Text { least: usize, most: Option<usize> },
-    Number,
+    Text {
+        least: usize,
+        most: Option<usize>,
+    },
+    Number {
+        least: Option<f64>,
+        most: Option<f64>,
+    },
     Boolean,
     Timestamp,
     Any,
     List(Box<Shape>),
     Map(Box<Shape>),
-    Structure(&'static str),
+    /// A structure, or a set of values.
+    Named(&'static str),
 }
 
 impl Table {
@@ -60,6 +69,9 @@ impl Table {
             } else if let Some(alias) = line.strip_prefix("alias ") {
                 let (name, service) = alias.split_once(' ').expect("an alias has two names");
                 table.aliases.insert(name, service);
+            } else if let Some(set) = line.strip_prefix("enum ") {
+                let (name, values) = set.split_once(' ').expect("a set has a name and values");
+                table.enums.insert(name, values);
             } else if let Some(name) = line.strip_prefix("shape ") {
                 open = Some(table.shapes.entry(name).or_default());
             } else {
@@ -75,13 +87,16 @@ impl Table {
         self.answers.get(&*format!("{service}:{action}"))
     }
 
+    /// Of all that is wrong the first is told: what is missing, and then what is there, as the mock has it.
     fn check_members(&self, structure: &Structure, value: &Value, strictness: Strictness) -> Option<String> {
-        structure.iter().find_map(|Member { name, is_required, kind }| match value.get(name) {
-            Some(value) => self.check(kind, value, name, strictness),
-            None if *is_required && strictness == Strictness::Strict => {
-                Some(format!("Field '{name}' is required"))
-            }
-            None => None,
+        let mut wanted =
+            structure.iter().filter(|member| member.is_required && strictness == Strictness::Strict);
+        if let Some(missing) = wanted.find(|member| value.get(member.name).is_none()) {
+            return Some(format!("Required field '{}' is missing", missing.name));
+        }
+        value.as_object()?.iter().find_map(|(name, value)| {
+            let member = structure.iter().find(|member| *member.name == **name)?;
+            self.check(&member.kind, value, name, strictness)
         })
     }
 
@@ -89,10 +104,17 @@ impl Table {
     fn check(&self, kind: &Shape, value: &Value, name: &str, strictness: Strictness) -> Option<String> {
         let must_be = |what: &str| Some(format!("Field '{name}' must be {what}"));
         match (kind, value) {
-            (Shape::Any, _)
-            | (Shape::Number, Value::Number(_))
-            | (Shape::Boolean, Value::Bool(_))
-            | (Shape::Timestamp, Value::String(_) | Value::Number(_)) => None,
+            (Shape::Any, _) | (Shape::Boolean, Value::Bool(_)) | (Shape::Timestamp, Value::String(_)) => None,
+            (Shape::Number { least, most }, Value::Number(number)) => {
+                let number = number.as_f64();
+                if least.is_some_and(|least| number < least) {
+                    Some(format!("Field '{name}' is less than the minimum value"))
+                } else if most.is_some_and(|most| number > most) {
+                    Some(format!("Field '{name}' exceeds the maximum value"))
+                } else {
+                    None
+                }
+            }
             (Shape::Text { least, most }, Value::String(text)) => {
                 let length = text.chars().count();
                 if length < *least {
@@ -109,14 +131,20 @@ impl Table {
             (Shape::Map(of), Value::Object(members)) => {
                 members.values().find_map(|member| self.check(of, member, name, strictness))
             }
-            (Shape::Structure(shape), Value::Object(_)) => {
-                self.check_members(&self.shapes[shape], value, strictness)
-            }
+            (Shape::Named(shape), _) => match (self.enums.get(shape), value) {
+                (Some(values), Value::String(text)) => {
+                    let is_one = values.split('|').any(|value| value == &**text);
+                    (!is_one).then(|| format!("Field '{name}' is not an expected value"))
+                }
+                (Some(_), _) => must_be("a string"),
+                (None, Value::Object(_)) => self.check_members(&self.shapes[shape], value, strictness),
+                (None, _) => must_be("an object"),
+            },
             (Shape::Text { .. } | Shape::Timestamp, _) => must_be("a string"),
-            (Shape::Number, _) => must_be("a number"),
+            (Shape::Number { .. }, _) => must_be("a number"),
             (Shape::Boolean, _) => must_be("a boolean"),
             (Shape::List(_), _) => must_be("an array"),
-            (Shape::Map(_) | Shape::Structure(_), _) => must_be("an object"),
+            (Shape::Map(_), _) => must_be("an object"),
         }
     }
 }
@@ -137,21 +165,32 @@ impl Shape {
         if let Some(of) = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')) {
             return Self::Map(Box::new(Self::parse(of)));
         }
-        if let Some(range) = text.strip_prefix("string(").and_then(|text| text.strip_suffix(')')) {
-            let (least, most) = range.split_once("..").expect("a length is a range");
-            let length = |text: &str| text.parse().expect("a length is a number");
-            let least = if least.is_empty() { 0 } else { length(least) };
-            return Self::Text { least, most: (!most.is_empty()).then(|| length(most)) };
+        if let Some((least, most)) = bounds(text, "string(") {
+            return Self::Text { least: least.unwrap_or(0), most };
+        }
+        if let Some((least, most)) = bounds(text, "number(") {
+            return Self::Number { least, most };
         }
         match text {
             "string" => Self::Text { least: 0, most: None },
-            "number" => Self::Number,
+            "number" => Self::Number { least: None, most: None },
             "boolean" => Self::Boolean,
             "timestamp" => Self::Timestamp,
             "any" => Self::Any,
-            name => Self::Structure(name),
+            name => Self::Named(name),
         }
     }
+}
+
+/// The two ends of a range, of which one may be missing.
+fn bounds<T: FromStr>(text: &str, kind: &str) -> Option<(Option<T>, Option<T>)> {
+    let range = text.strip_prefix(kind)?.strip_suffix(')').expect("a range ends");
+    let (least, most) = range.split_once("..").expect("a range has two ends");
+    let end = |text: &str| {
+        let read = |text: &str| text.parse().ok().expect("an end is a number");
+        (!text.is_empty()).then(|| read(text))
+    };
+    Some((end(least), end(most)))
 }
 
 #[cfg(test)]
@@ -164,11 +203,17 @@ mod tests {
         fn check(table: &Table, kind: &Shape) {
             match kind {
                 Shape::List(of) | Shape::Map(of) => check(table, of),
-                Shape::Structure(name) => assert!(table.shapes.contains_key(name), "{name}"),
-                Shape::Text { .. } | Shape::Number | Shape::Boolean | Shape::Timestamp | Shape::Any => {}
+                Shape::Named(name) => {
+                    assert!(table.shapes.contains_key(name) != table.enums.contains_key(name), "{name}");
+                }
+                Shape::Text { .. }
+                | Shape::Number { .. }
+                | Shape::Boolean
+                | Shape::Timestamp
+                | Shape::Any => {}
             }
         }
-        assert!(TABLE.answers.len() > 50);
+        assert!(TABLE.answers.len() > 500);
         for structure in TABLE.answers.values().chain(TABLE.shapes.values()) {
             for member in structure {
                 check(&TABLE, &member.kind);
@@ -194,9 +239,53 @@ mod tests {
                 "startExecution",
                 r#"{"StartDate": 1}"#,
                 Strict,
-                Some("Field 'ExecutionArn' is required"),
+                Some("Required field 'ExecutionArn' is missing"),
             ),
-            ("aws-sdk:sfn", "startExecution", r#"{"StartDate": 1}"#, Present, None),
+            ("aws-sdk:sfn", "startExecution", r#"{"StartDate": "soon"}"#, Present, None),
+            (
+                "aws-sdk:sfn",
+                "startExecution",
+                r#"{"StartDate": 1764103483}"#,
+                Present,
+                Some("Field 'StartDate' must be a string"),
+            ),
+            (
+                "aws-sdk:lambda",
+                "getFunctionConfiguration",
+                r#"{"Timeout": 0}"#,
+                Strict,
+                Some("Field 'Timeout' is less than the minimum value"),
+            ),
+            ("aws-sdk:lambda", "getFunctionConfiguration", r#"{"Timeout": 1}"#, Strict, None),
+            (
+                "aws-sdk:sqs",
+                "listQueues",
+                r#"{"QueueUrls": ["a", 1]}"#,
+                Strict,
+                Some("Field 'QueueUrls' must be a string"),
+            ),
+            (
+                "aws-sdk:sfn",
+                "describeExecution",
+                r#"{"Status": "ASLEEP"}"#,
+                Present,
+                Some("Field 'Status' is not an expected value"),
+            ),
+            (
+                "aws-sdk:sfn",
+                "describeExecution",
+                r#"{"Status": 1}"#,
+                Present,
+                Some("Field 'Status' must be a string"),
+            ),
+            ("aws-sdk:sfn", "describeExecution", r#"{"Status": "RUNNING"}"#, Present, None),
+            (
+                "aws-sdk:dynamodb",
+                "getItem",
+                r#"{"Item": {"a": {"Bool": 1}}}"#,
+                Strict,
+                Some("Field 'Bool' must be a boolean"),
+            ),
             (
                 "states",
                 "startExecution",

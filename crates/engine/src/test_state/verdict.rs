@@ -86,6 +86,7 @@ impl Verdict {
             status: match handled.as_ref().map(|handled| handled.by) {
                 Some(Handler::Retrier { .. }) => TestStatus::Retriable,
                 Some(Handler::Catcher { .. }) => TestStatus::CaughtError,
+                Some(Handler::Exhausted { .. }) => TestStatus::Failed,
                 None => TestStatus::Succeeded,
             },
             output: None,
@@ -133,16 +134,17 @@ impl Inspected<'_> {
         data.insert("input", self.input.text().clone());
         let is_jsonata = self.state.language == QueryLanguage::Jsonata;
         match (&self.state.kind, is_jsonata) {
+            (Kind::Pass(pass), false) if pass.result.is_some() => {
+                // Its result is not made of what it receives.
+                self.stages(&mut data, &[Stage::Result, Stage::ResultSelector, Stage::ResultPath]);
+            }
             (Kind::Pass(_) | Kind::Task(_), false) => {
                 self.stages(&mut data, &[Stage::InputPath, Stage::Arguments, Stage::Result]);
                 self.stages(&mut data, &[Stage::ResultSelector, Stage::ResultPath]);
             }
             (Kind::Task(_), true) => self.stages(&mut data, &[Stage::Arguments, Stage::Result]),
             (Kind::Parallel(parallel), _) => {
-                // Unlike the others, a Parallel shows only the filters that it has.
-                if matches!(self.state.input_path, Selection::Path(_) | Selection::Nothing) {
-                    self.stages(&mut data, &[Stage::InputPath]);
-                }
+                // Unlike the others, a Parallel shows what its branches receive only if it makes that itself.
                 if parallel.arguments.is_some() {
                     self.stages(&mut data, &[Stage::Arguments]);
                 }
@@ -151,10 +153,10 @@ impl Inspected<'_> {
                 }
             }
             (Kind::Map(map), _) => self.map(&mut data, map, is_jsonata),
-            (Kind::Choice(_) | Kind::Wait(_) | Kind::Succeed, false) => {
+            (Kind::Choice(_) | Kind::Wait(_) | Kind::Succeed | Kind::Fail(_), false) => {
                 self.stages(&mut data, &[Stage::InputPath]);
             }
-            (Kind::Pass(_) | Kind::Choice(_) | Kind::Wait(_) | Kind::Succeed, true) | (Kind::Fail(_), _) => {}
+            (Kind::Pass(_) | Kind::Choice(_) | Kind::Wait(_) | Kind::Succeed | Kind::Fail(_), true) => {}
         }
         if !self.variables.is_empty() {
             let all = self.variables.iter().map(|(name, value)| (name.clone(), value.value().clone()));
@@ -224,6 +226,9 @@ fn error_details(by: Handler) -> Map {
     match by {
         Handler::Catcher { at } => {
             details.insert("catchIndex", at);
+        }
+        Handler::Exhausted { at } => {
+            details.insert("retryIndex", at);
         }
         Handler::Retrier { at, delay_ms } => {
             details.insert("retryIndex", at);

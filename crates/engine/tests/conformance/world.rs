@@ -15,6 +15,7 @@ use perdura_engine::{
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) struct World {
     arns: Arns,
@@ -172,7 +173,7 @@ impl World {
         let kind = machine.machine_type;
         let identity = Identity {
             id: ExecutionId::from_random(self.runs.len() as u128 + 1),
-            arn: self.arns.execution(&machine_name, name, kind, "unique").into(),
+            arn: self.arns.execution(&machine_name, name, kind, &request_id()).into(),
             name: name.into(),
             machine_arn: self.arns.machine(&machine_name).into(),
             machine_name: machine_name.as_str().into(),
@@ -284,8 +285,12 @@ impl World {
                 let name =
                     function.rsplit(':').find(|part| *part != "$LATEST").unwrap_or_default().to_owned();
                 let arn = format!("arn:aws:lambda:us-east-1:000000000000:function:{name}");
-                let payload = input.get("Payload").filter(|payload| !payload.is_null()).cloned();
-                let payload = payload.unwrap_or_else(Value::empty_object);
+                // As `perdura-tasks` has it: JSON in a string is what the function receives.
+                let payload = match input.get("Payload") {
+                    None | Some(Value::Null) => Value::empty_object(),
+                    Some(Value::String(text)) => parse(text).unwrap_or_else(|_| text.clone().into()),
+                    Some(payload) => payload.clone(),
+                };
                 let outcome = self.invoke(&name, &arn, &payload).map(|payload| {
                     object! {"ExecutedVersion" => "$LATEST", "Payload" => payload, "StatusCode" => 200}
                 });
@@ -320,7 +325,7 @@ impl World {
             let cause = object! {
                 "errorMessage" => message,
                 "errorType" => kind,
-                "requestId" => "b5d8bd7e-0000-4000-8000-000000000000",
+                "requestId" => request_id(),
                 "stackTrace" => vec![format!("  File \"/var/task/handler.py\", line {line}, in handler\n    {source}\n")],
             };
             Err(Fault::new(kind, cause.to_string()))
@@ -341,7 +346,8 @@ impl World {
                 "Lambda.ResourceNotFoundException",
                 format!(
                     "Function not found: {arn}:$LATEST (Service: AWSLambda; Status Code: 404; Error Code: \
-                     ResourceNotFoundException; Request ID: 0; Proxy: null)"
+                     ResourceNotFoundException; Request ID: {}; Proxy: null)",
+                    request_id()
                 ),
             )),
         }
@@ -506,4 +512,10 @@ impl World {
         }
         answer.into()
     }
+}
+
+/// Every invocation has its own.
+fn request_id() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    format!("b5d8bd7e-0000-4000-8000-{:012x}", COUNT.fetch_add(1, Ordering::Relaxed))
 }
