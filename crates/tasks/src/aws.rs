@@ -97,7 +97,7 @@ async fn perform(
     outgoing.headers.insert(TRACEPARENT, sign::trace(execution, &call.key));
     settings.signer.sign(&mut outgoing, operation.service.signs_as);
     match line.send(&format!("aws {name}"), outgoing).await {
-        Err(error) => unanswered(operation, &error, &call.resource.arn),
+        Err(error) => unanswered(operation, &error, call.resource.whose()),
         Ok(answer) if (200..300).contains(&answer.status) => {
             let (result, request_id) = match read(operation, &answer) {
                 Ok(read) => read,

@@ -200,6 +200,7 @@ mod tests {
             payload: Payload::default(),
             shape,
             client_context: None,
+            wants_log: false,
         }
     }
 

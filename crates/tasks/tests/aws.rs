@@ -297,7 +297,7 @@ async fn step_functions_without_an_address_of_its_own_is_this_process() {
     let describe = call("aws-sdk:sfn:describeStateMachine", r#"{"StateMachineArn":"m"}"#, None);
     let told = tasks.outcome(execution(), &describe).await;
     let cause = format!(
-        "State Machine Does Not Exist: 'm' (Service: Sfn, Status Code: 400, Request ID: {})",
+        "State Machine Does Not Exist: 'm' (Service: Sfn, Status Code: 400, Request ID: {}) (SDK Attempt Count: 1)",
         describe.key.wire()
     );
     assert_eq!(failure(&told), ("Sfn.StateMachineDoesNotExistException", cause.as_str(), Certainty::Refused));

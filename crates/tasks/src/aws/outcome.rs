@@ -148,7 +148,7 @@ pub(super) fn fault(operation: &Operation<'_>, refusal: &Refusal, told: Told<'_>
             let extended =
                 told.extended.map_or_else(String::new, |id| format!(", Extended Request ID: {id}"));
             let cause = format!(
-                "{message} (Service: {}, Status Code: {status}, Request ID: {id}{extended})",
+                "{message} (Service: {}, Status Code: {status}, Request ID: {id}{extended}) (SDK Attempt Count: 1)",
                 service.sdk_name
             );
             Fault::new(format!("{}.{name}", service.sdk_name), cause)
@@ -188,9 +188,9 @@ fn in_java(name: &str) -> String {
 }
 
 /// There is no answer.
-pub(super) fn unanswered(operation: &Operation<'_>, error: &CallError, arn: &str) -> Outcome {
+pub(super) fn unanswered(operation: &Operation<'_>, error: &CallError, whose: &str) -> Outcome {
     match error {
-        CallError::TooLarge { .. } => too_large(arn),
+        CallError::TooLarge { .. } => too_large(whose),
         CallError::Forbidden { .. }
         | CallError::NotConnected { .. }
         | CallError::TimedOut { .. }

@@ -1,6 +1,6 @@
 //! A function that is a local command: one process group for each call.
 
-use super::outcome::{failed, of_command, timed_out};
+use super::outcome::{LogResult, failed, of_command, timed_out, with_log};
 use super::process::{self, Ended, Group};
 use super::{Calling, Functions, Program, Shape, plain_name};
 use crate::lack::Pauses;
@@ -85,7 +85,16 @@ impl Functions {
             },
         };
         match ended {
-            Ok(ended) => of_command(&ended, &calling.call.resource.arn, calling.invocation.shape),
+            Ok(ended) => {
+                let outcome = of_command(&ended, calling.call.resource.whose(), calling.invocation.shape);
+                match &ended {
+                    // What a command writes to stderr is its log.
+                    Ended::Exited { stderr, .. } if calling.invocation.wants_log => {
+                        with_log(outcome, LogResult::Text(stderr.as_bytes()))
+                    }
+                    _ => outcome,
+                }
+            }
             // The command may have been running for long.
             Err(error) => {
                 let cause = format!("the command could not be attended to: {error}");

@@ -4,7 +4,7 @@
 //! Requests are signed where there are credentials.
 
 use super::outcome::{LATEST, failed, succeeded, too_large};
-use super::web::{FUNCTION_ERROR, JSON, of_function_error, said};
+use super::web::{FUNCTION_ERROR, JSON, LOG_TYPE, TAIL, of_function_error, said, with_log_of};
 use super::{Bounds, Calling, Line, Shape, body};
 use crate::aws::Signer;
 use crate::client::{CallError, Incoming, Outgoing};
@@ -61,6 +61,9 @@ pub(super) async fn invoke(
     headers.insert(INVOCATION_TYPE, HeaderValue::from_static(kind));
     headers.insert(CLIENT_CONTEXT, context);
     headers.insert(TRACEPARENT, sign::trace(calling.execution, &calling.call.key));
+    if invocation.wants_log {
+        headers.insert(LOG_TYPE, TAIL);
+    }
     let mut outgoing = Outgoing {
         method: http::Method::POST,
         url: function.address(),
@@ -71,8 +74,11 @@ pub(super) async fn invoke(
     };
     function.signer.sign(&mut outgoing, "lambda");
     match line.send(&format!("lambda {}", function.name), outgoing).await {
-        Ok(answer) => of_answer(&answer, invocation.shape, &calling.destination.statuses),
-        Err(error) => of_error(&error, &calling.call.resource.arn),
+        Ok(answer) => {
+            let outcome = of_answer(&answer, invocation.shape, &calling.destination.statuses);
+            with_log_of(&answer, invocation.wants_log, outcome)
+        }
+        Err(error) => of_error(&error, calling.call.resource.whose()),
     }
 }
 
@@ -181,9 +187,9 @@ fn of_refusal(answer: &Incoming) -> Fault {
 }
 
 /// There is no answer.
-fn of_error(error: &CallError, arn: &str) -> Outcome {
+fn of_error(error: &CallError, whose: &str) -> Outcome {
     let name = match error {
-        CallError::TooLarge { .. } => return too_large(arn),
+        CallError::TooLarge { .. } => return too_large(whose),
         CallError::TimedOut { .. } => "Lambda.ClientExecutionTimeoutException",
         CallError::Forbidden { .. } => "Lambda.AccessDeniedException",
         CallError::NotConnected { .. } | CallError::Lost { .. } => "Lambda.SdkClientException",

@@ -2,6 +2,8 @@
 
 use super::process::Ended;
 use super::wanted::plain_name;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use perdura_engine::asl::error::DATA_LIMIT_EXCEEDED;
 use perdura_engine::asl::json::{DEPTH_MAX, Payload, Value, without_mark};
 use perdura_engine::asl::object;
@@ -49,8 +51,34 @@ impl Shape {
     }
 }
 
-/// What came of a command. `arn` is the task's resource.
-pub(crate) fn of_command(ended: &Ended, arn: &str, shape: Shape) -> Outcome {
+/// As much of a log as Lambda gives back.
+const LOG_BYTES_MAX: usize = 4_096;
+
+/// With the end of the log in the answer of Invoke, as Lambda has it there.
+pub(crate) fn with_log(outcome: Outcome, log: LogResult<'_>) -> Outcome {
+    let Outcome::Succeeded { output } = &outcome else { return outcome };
+    let Some(members) = output.value().as_object() else { return outcome };
+    let mut members = members.clone();
+    match log {
+        LogResult::Encoded(log) => members.insert("LogResult", log),
+        LogResult::Text(log) => {
+            let start = log.len().saturating_sub(LOG_BYTES_MAX);
+            members.insert("LogResult", BASE64.encode(&log[start..]))
+        }
+    };
+    Outcome::Succeeded { output: Value::from(members).into() }
+}
+
+/// The log of a call.
+#[derive(Clone, Copy)]
+pub(crate) enum LogResult<'a> {
+    /// As Lambda gives it: base64.
+    Encoded(&'a str),
+    Text(&'a [u8]),
+}
+
+/// What came of a command. `whose` is what the task is called.
+pub(crate) fn of_command(ended: &Ended, whose: &str, shape: Shape) -> Outcome {
     match (ended, shape.without_answer()) {
         (Ended::NotStarted { reason } | Ended::NotNow { reason }, _) => {
             failed(Fault::new("Runtime.InvalidEntrypoint", reason.as_str()), Certainty::NotSent)
@@ -75,7 +103,7 @@ pub(crate) fn of_command(ended: &Ended, arn: &str, shape: Shape) -> Outcome {
             let cause = format!("the command was killed by signal {signal}. {stderr}");
             failed(Fault::new("Runtime.ExitError", cause.trim_end()), Certainty::Ambiguous)
         }
-        (Ended::Flooded, None) => too_large(arn),
+        (Ended::Flooded, None) => too_large(whose),
     }
 }
 
@@ -97,9 +125,9 @@ pub(crate) fn succeeded(bytes: &[u8], at: &str, shape: Shape, version: &str) -> 
 }
 
 /// It answered with more than a payload may hold.
-pub(crate) fn too_large(arn: &str) -> Outcome {
+pub(crate) fn too_large(whose: &str) -> Outcome {
     let cause = format!(
-        "The state/task '{arn}' returned a result with a size exceeding the maximum number of bytes service \
+        "The state/task '{whose}' returned a result with a size exceeding the maximum number of bytes service \
          limit."
     );
     failed(Fault::new(DATA_LIMIT_EXCEEDED, cause), Certainty::Ambiguous)

@@ -18,6 +18,8 @@ pub(crate) struct Invocation {
     pub(crate) shape: Shape,
     /// As it was written: base64.
     pub(crate) client_context: Option<Arc<str>>,
+    /// Whether the end of the log is wanted with the answer: `LogType: Tail`.
+    pub(crate) wants_log: bool,
 }
 
 /// The function that a call asks for; where its arguments are wrong, nothing is called, and this comes of it.
@@ -29,6 +31,7 @@ pub(crate) fn invocation(call: &Call) -> Result<Invocation, Outcome> {
             payload: call.input.clone(),
             shape: Shape::Bare,
             client_context: None,
+            wants_log: false,
         });
     }
     invoke(&call.input).map_err(|what| {
@@ -75,11 +78,22 @@ fn invoke(input: &Payload) -> Result<Invocation, String> {
             return Err(format!("The value for the field 'InvocationType' must be {known}"));
         }
     };
-    let payload = arguments.get("Payload").filter(|payload| !payload.is_null());
-    let payload = payload.map_or_else(Payload::default, |payload| payload.clone().into());
+    let payload = match arguments.get("Payload") {
+        None | Some(Value::Null) => Payload::default(),
+        // The text of a string is sent: JSON in it is what the function receives.
+        Some(Value::String(text)) => {
+            Payload::from_text(text.clone()).unwrap_or_else(|_| Value::String(text.clone()).into())
+        }
+        Some(payload) => payload.clone().into(),
+    };
     let qualifier = text(arguments, "Qualifier")?.or_else(|| written_qualifier(&name));
     let client_context = text(arguments, "ClientContext")?;
-    Ok(Invocation { name, qualifier, payload, shape, client_context })
+    let wants_log = match text(arguments, "LogType")?.as_deref() {
+        None | Some("None") => false,
+        Some("Tail") => true,
+        Some(_) => return Err("The value for the field 'LogType' must be None or Tail".into()),
+    };
+    Ok(Invocation { name, qualifier, payload, shape, client_context, wants_log })
 }
 
 /// An argument that is a text where it is given.
@@ -107,11 +121,20 @@ mod tests {
             payload: Payload::from_text(payload).unwrap(),
             shape,
             client_context: None,
+            wants_log: false,
         };
         for (input, expected) in [
             (r#"{"FunctionName": "f"}"#, function("{}", Shape::Invoke)),
             (r#"{"FunctionName": "f", "Payload": null}"#, function("{}", Shape::Invoke)),
             (r#"{"FunctionName": "f", "Payload": [1]}"#, function("[1]", Shape::Invoke)),
+            (r#"{"FunctionName": "f", "Payload": "0"}"#, function("0", Shape::Invoke)),
+            (r#"{"FunctionName": "f", "Payload": "\"a\""}"#, function(r#""a""#, Shape::Invoke)),
+            (r#"{"FunctionName": "f", "Payload": "no JSON"}"#, function(r#""no JSON""#, Shape::Invoke)),
+            (
+                r#"{"FunctionName": "f", "LogType": "Tail"}"#,
+                Invocation { wants_log: true, ..function("{}", Shape::Invoke) },
+            ),
+            (r#"{"FunctionName": "f", "LogType": "None"}"#, function("{}", Shape::Invoke)),
             (r#"{"FunctionName": "f", "InvocationType": "Event"}"#, function("{}", Shape::Event)),
             (r#"{"FunctionName": "f", "InvocationType": "DryRun"}"#, function("{}", Shape::DryRun)),
             (
@@ -132,6 +155,7 @@ mod tests {
             (r#"{"FunctionName": "f", "InvocationType": 5}"#, "'InvocationType' must be"),
             (r#"{"FunctionName": "f", "InvocationType": "Later"}"#, "'InvocationType' must be Event"),
             (r#"{"FunctionName": "f", "Qualifier": 7}"#, "'Qualifier' must be a STRING"),
+            (r#"{"FunctionName": "f", "LogType": "All"}"#, "'LogType' must be None or Tail"),
         ] {
             let found = invoked(input).expect_err(input);
             assert!(found.contains(expected), "{input}: {found}");

@@ -3,7 +3,7 @@
 //! Errors have Lambda's names where Lambda has one, so that the Retry that AWS advises works for a function wherever it
 //! is. A refusal that Lambda could never give is called after its status, as `http:invoke` calls it.
 
-use super::outcome::{LATEST, failed, own_error, succeeded, timed_out, too_large};
+use super::outcome::{LATEST, LogResult, failed, own_error, succeeded, timed_out, too_large, with_log};
 use super::{Bounds, Calling, Line, Shape, body};
 use crate::client::{CallError, Incoming, Outgoing};
 use crate::destination::Place;
@@ -17,7 +17,11 @@ use url::Url;
 
 /// Says that the function itself failed; the answer is its error.
 pub(super) const FUNCTION_ERROR: HeaderName = HeaderName::from_static("x-amz-function-error");
+/// How much of the log is wanted, and its end in base64: both as Lambda has them.
+pub(super) const LOG_TYPE: HeaderName = HeaderName::from_static("x-amz-log-type");
+const LOG_RESULT: HeaderName = HeaderName::from_static("x-amz-log-result");
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub(super) const TAIL: HeaderValue = HeaderValue::from_static("Tail");
 /// The longest cause that Step Functions takes.
 const CAUSE_CHARS_MAX: usize = 32_768;
 
@@ -27,6 +31,9 @@ pub(super) async fn post(line: Line<'_>, url: &Url, bounds: Bounds, calling: Cal
     headers.insert(CONTENT_TYPE, JSON);
     headers.insert(calling.destination.header.clone(), sign::key(&calling.call.key));
     headers.insert(TRACEPARENT, sign::trace(calling.execution, &calling.call.key));
+    if calling.invocation.wants_log {
+        headers.insert(LOG_TYPE, TAIL);
+    }
     let outgoing = Outgoing {
         method: http::Method::POST,
         url: url.clone(),
@@ -35,12 +42,23 @@ pub(super) async fn post(line: Line<'_>, url: &Url, bounds: Bounds, calling: Cal
         timeout: bounds.timeout,
         answer_bytes_max: bounds.answer_bytes_max,
     };
-    let arn = &calling.call.resource.arn;
     let receiver = Place::of(url).map(|place| place.receiver());
     match line.send(receiver.as_deref().unwrap_or_default(), outgoing).await {
-        Ok(answer) => of_answer(&answer, calling.invocation.shape, &calling.destination.statuses),
-        Err(error) => of_error(&error, arn),
+        Ok(answer) => {
+            let outcome = of_answer(&answer, calling.invocation.shape, &calling.destination.statuses);
+            with_log_of(&answer, calling.invocation.wants_log, outcome)
+        }
+        Err(error) => of_error(&error, calling.call.resource.whose()),
     }
+}
+
+/// With the log that came with the answer, if it is wanted. A function that sends none has an empty one.
+pub(super) fn with_log_of(answer: &Incoming, wants_log: bool, outcome: Outcome) -> Outcome {
+    if !wants_log {
+        return outcome;
+    }
+    let log = answer.headers.get(LOG_RESULT).and_then(|log| log.to_str().ok());
+    with_log(outcome, LogResult::Encoded(log.unwrap_or_default()))
 }
 
 /// What an answer means.
@@ -99,10 +117,10 @@ fn of_status(status: u16, body: &[u8]) -> Fault {
 }
 
 /// There is no answer.
-fn of_error(error: &CallError, arn: &str) -> Outcome {
+fn of_error(error: &CallError, whose: &str) -> Outcome {
     let name = match error {
         CallError::TimedOut { after, .. } => return timed_out(*after, error.certainty()),
-        CallError::TooLarge { .. } => return too_large(arn),
+        CallError::TooLarge { .. } => return too_large(whose),
         CallError::Forbidden { .. } => "Lambda.AccessDeniedException",
         CallError::NotConnected { .. } | CallError::Lost { .. } => "Lambda.SdkClientException",
     };
@@ -175,6 +193,22 @@ mod tests {
                 other => panic!("{status} {body}: {other:?}"),
             }
         }
+    }
+
+    #[test]
+    fn the_end_of_the_log_comes_with_the_answer_where_it_is_wanted() {
+        let done = || succeeded(b"1", "of the function", Shape::Invoke, LATEST);
+        let mut logged = answer(200, false, "1");
+        logged.headers.insert(LOG_RESULT, HeaderValue::from_static("bG9n"));
+        for (answer, wants_log, expected) in [
+            (&logged, true, r#""StatusCode":200,"LogResult":"bG9n"}"#),
+            (&answer(200, false, "1"), true, r#""StatusCode":200,"LogResult":""}"#),
+            (&logged, false, r#""StatusCode":200}"#),
+        ] {
+            let Outcome::Succeeded { output } = with_log_of(answer, wants_log, done()) else { panic!() };
+            assert!(output.to_string().ends_with(expected), "{output}");
+        }
+        assert_eq!(with_log_of(&logged, true, too_large("f")), too_large("f"), "a failure has no log");
     }
 
     #[test]

@@ -43,7 +43,7 @@ fn errors_have_the_names_and_causes_of_step_functions() {
             400,
             refusal("ValidationException", "no item"),
             "DynamoDb.DynamoDbException",
-            "no item (Service: DynamoDb, Status Code: 400, Request ID: r-1)",
+            "no item (Service: DynamoDb, Status Code: 400, Request ID: r-1) (SDK Attempt Count: 1)",
             Refused,
         ),
         (
@@ -103,7 +103,7 @@ fn errors_have_the_names_and_causes_of_step_functions() {
             400,
             refusal("ValidationException", "bad"),
             "SecretsManager.SecretsManagerException",
-            "bad (Service: SecretsManager, Status Code: 400, Request ID: r-1)",
+            "bad (Service: SecretsManager, Status Code: 400, Request ID: r-1) (SDK Attempt Count: 1)",
             Refused,
         ),
         (
