@@ -6,7 +6,7 @@ use super::locate::MachineArn;
 use super::machines::deleting;
 use super::requested::{Asked, Requested};
 use super::{Api, seconds};
-use perdura_engine::asl::diagnostic::explain_data;
+use perdura_engine::asl::diagnostic::explain_in_a_sentence;
 use perdura_engine::asl::json::{Map, Payload, Value};
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::{members, object};
@@ -45,7 +45,7 @@ pub(super) async fn start(api: &Api, asked: Asked) -> Result<Value, ApiError> {
 pub(super) async fn start_sync(api: &Api, asked: Asked) -> Result<Value, ApiError> {
     let request = asked.requested();
     let (start, entry, arn) = prepare(api, request, Some(MachineType::Express)).await?;
-    let (with_data, name) = (request.wants_data(), request.text("name").map(str::to_owned));
+    let (with_data, name) = (request.wants_data(), start.name.clone());
     let trace_header = request.text("traceHeader").map(str::to_owned);
     let input = start.input.clone();
     let room = asked.into_room();
@@ -57,7 +57,7 @@ pub(super) async fn start_sync(api: &Api, asked: Asked) -> Result<Value, ApiErro
     let mut shown = members! {
         "executionArn" => arn,
         "stateMachineArn" => api.0.arns.machine(&entry.head.name),
-        "name" => name.unwrap_or_else(|| execution.to_string()),
+        "name" => name.unwrap_or_else(|| execution.to_string().into()),
         "startDate" => seconds(started_at),
         "stopDate" => seconds(ended_at),
         // The caller of a synchronous execution sees a stop as a failure.
@@ -119,9 +119,19 @@ async fn prepare(
     let (revision, via) = chosen.map_err(|_| missing())?;
     let arn = api.0.arns.execution(found.name(), name.unwrap_or_default(), kind, "");
     let via = Via { trace_header: request.text("traceHeader").map(Arc::from), ..via };
-    let (name, shares_name) = (name.map(Arc::from), kind == MachineType::Express);
+    let shares_name = kind == MachineType::Express;
+    let name = match name {
+        // An Express execution has two ids in its ARN: the second is its own.
+        None if shares_name => Some(made_up_name(chance).into()),
+        name => name.map(Arc::from),
+    };
     let arns = api.0.arns.clone();
     Ok((Start { revision, name, shares_name, input, limits, arns, via }, entry, arn))
+}
+
+/// The name of an execution that is not named by its id.
+fn made_up_name(chance: u128) -> String {
+    uuid::Builder::from_random_bytes(chance.to_be_bytes()).into_uuid().to_string()
 }
 
 /// The input; without one, an empty object.
@@ -138,7 +148,8 @@ fn input(text: Option<Arc<str>>, bytes_max: usize) -> Result<Payload, ApiError> 
     }
     match Payload::from_text(text.clone()) {
         Ok(input) => Ok(input),
-        Err(error) => wrong(explain_data(&text, &error)),
+        Err(_) if text.is_empty() => wrong("Invalid execution input.".into()),
+        Err(error) => wrong(explain_in_a_sentence(&text, &error)),
     }
 }
 

@@ -45,12 +45,12 @@ impl MachineArn {
         }
     }
 
-    /// The name of a machine, where versions and aliases are refused.
+    /// The name of a machine. Where only a machine is meant, one with the name of a version or alias does not exist.
     pub(super) fn plain(arns: &Arns, arn: &str) -> Result<String, ApiError> {
         match Self::read(arns, arn)? {
             Self::Plain { name } => Ok(name),
             Self::Labelled { .. } => Err(labelled()),
-            Self::Version { .. } | Self::Alias { .. } => Err(wrong_resource(arn)),
+            Self::Version { .. } | Self::Alias { .. } => Err(ApiError::no_machine(arn)),
         }
     }
 
