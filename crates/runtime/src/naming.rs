@@ -37,6 +37,11 @@ impl Start {
             via: Via::default(),
         }
     }
+
+    /// The name that no other execution of its machine may have.
+    pub(crate) fn own_name(&self) -> Option<&Arc<str>> {
+        self.name.as_ref().filter(|_| !self.shares_name)
+    }
 }
 
 /// What an execution was started through, beside its machine.

@@ -3,9 +3,9 @@
 mod stage;
 
 use perdura_engine::asl::json::{Payload, Value};
-use perdura_engine::{Fault, Input, Outcome, Policy, Status, TaskToken};
+use perdura_engine::{ExecutionId, Fault, Input, Outcome, Policy, Status, TaskToken};
 use perdura_runtime::{Runtime, Started, StepError, Steps};
-use perdura_store::Filter;
+use perdura_store::{Catalog, Filter};
 use stage::{Stage, json};
 use std::sync::Arc;
 use tokio::sync::Notify;
@@ -253,4 +253,19 @@ fn a_name_that_another_execution_has_is_refused() {
     let second = begin(&stage, &runtime, ".sync", r#", "Name": "one""#);
     let fault = stage.ending(runtime.door(), &second).fault;
     assert_eq!(fault.error.as_deref(), Some("StepFunctions.ExecutionAlreadyExistsException"));
+}
+
+/// The reserved id may be of any Shard, so the child is one that the step shares.
+#[test]
+fn a_child_begins_under_the_id_that_its_name_was_reserved_for() {
+    let stage = Stage::new();
+    let runtime = stage.open(work());
+    Stage::deploy_as("child", &runtime, CHILD);
+    let machine = stage.store.reader().unwrap().machine_id("child").unwrap().unwrap();
+    let reserved = ExecutionId::from_random(7);
+    stage.store.reader().unwrap().reserve(machine, &"one".into(), reserved).unwrap();
+    let first = begin(&stage, &runtime, ".sync:2", r#", "Name": "one", "Input": {"a": 1}"#);
+    assert_eq!(stage.ending(runtime.door(), &first).status, Status::Succeeded);
+    let named = runtime.door().read(|reader| reader.named(machine, "one")).unwrap();
+    assert_eq!(named, Some(reserved));
 }

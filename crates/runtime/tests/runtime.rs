@@ -109,3 +109,19 @@ fn what_cannot_be_read_stays_in_the_journal_for_a_version_that_can() {
     let kept = stage.store.reader().unwrap().execution(unreadable).unwrap().unwrap();
     assert_eq!(kept.turns.len(), 1);
 }
+
+/// Whoever reserved it died before the first commit.
+#[test]
+fn a_reserved_name_that_never_began_is_begun_by_the_next_start_under_its_id() {
+    let stage = Stage::new();
+    let runtime = stage.open(add());
+    let revision = Stage::deploy(&runtime, TWO_STEPS);
+    let machine = stage.store.reader().unwrap().machine_id("test").unwrap().unwrap();
+    let reserved = ExecutionId::from_random(7);
+    stage.store.reader().unwrap().reserve(machine, &"a".into(), reserved).unwrap();
+    let begin = |input: &str| stage.tokio.block_on(runtime.door().start(start(revision, Some("a"), input)));
+    let started = begin("1").unwrap();
+    assert_eq!((started.execution, started.fresh), (reserved, true));
+    stage.ending(runtime.door(), &started);
+    assert_eq!(begin("2"), Err(StartError::Exists(reserved)));
+}

@@ -349,6 +349,29 @@ impl Reader for SimReader {
         self.inner.named(machine, name)
     }
 
+    /// Whoever reserves may not hear of it.
+    fn reserve(
+        &mut self,
+        machine: MachineId,
+        name: &Arc<str>,
+        execution: ExecutionId,
+    ) -> Result<ExecutionId, Failure> {
+        self.may_fail()?;
+        let whose = self.inner.reserve(machine, name, execution)?;
+        self.may_fail()?;
+        Ok(whose)
+    }
+
+    fn reserved(&mut self, machine: MachineId, name: &Arc<str>) -> Result<Option<ExecutionId>, Failure> {
+        self.may_fail()?;
+        self.inner.reserved(machine, name)
+    }
+
+    fn holders(&mut self) -> Result<BTreeMap<Shard, Arc<str>>, Failure> {
+        self.may_fail()?;
+        self.inner.holders()
+    }
+
     fn execution(&mut self, execution: ExecutionId) -> Result<Option<Recovered>, Failure> {
         self.may_fail()?;
         self.inner.execution(execution)

@@ -9,6 +9,7 @@ pub mod leases;
 pub mod ledger;
 pub mod machines;
 pub mod map_runs;
+pub mod names;
 pub mod reading;
 pub mod retention;
 pub mod rows;
@@ -42,6 +43,7 @@ macro_rules! store_conformance {
                 a_lease_that_ran_out_is_taken, who_has_ended_can_neither_renew_nor_release_nor_recover_nor_ask,
                 released_shards_are_free_at_once, a_renewed_lease_holds_for_longer,
                 incarnations_outlive_a_restart, several_nodes_hold_some_shards_each,
+                everybody_can_see_who_holds_what,
                 a_dead_nodes_shards_go_to_several;
             journal: a_commit_is_all_or_nothing, a_commit_of_one_who_has_ended_is_refused,
                 a_gap_or_a_repeat_in_the_journal_is_refused, an_empty_journal_begins_at_one,
@@ -79,6 +81,11 @@ macro_rules! store_conformance {
                 the_runs_of_an_execution_are_told_in_order, children_stay_as_long_as_their_parent,
                 children_go_after_their_parent_and_the_run_after_them, children_of_children_go_too,
                 a_dry_run_counts_children;
+            names: a_name_is_reserved_for_whoever_came_first, a_reservation_counts_for_everybody_at_once,
+                each_machine_has_names_of_its_own, a_name_that_has_a_row_is_not_reserved_again,
+                one_that_has_not_begun_is_not_found_by_its_name, a_reservation_that_never_began_is_no_obstacle,
+                the_name_of_one_that_only_the_journal_has_outlives_a_restart,
+                a_swept_name_can_be_reserved_anew, a_name_goes_with_what_was_given_up;
             ledger: what_is_put_is_there_and_what_is_dropped_is_not, a_second_put_replaces_the_first,
                 the_ledger_is_filtered_and_oldest_first, rows_of_ended_executions_go_after_a_while,
                 an_attempt_that_is_pending_again_stays;

@@ -38,6 +38,7 @@ struct Memory {
     machines: BTreeMap<Arc<str>, machines::Known>,
     revisions: BTreeMap<RevisionId, MachineRecord>,
     rows: BTreeMap<ExecutionId, Kept>,
+    /// Of those that have rows, and reserved ones.
     names: BTreeMap<(MachineId, Arc<str>), ExecutionId>,
     segments: BTreeMap<(ExecutionId, u64), Segment>,
     ledger: BTreeMap<Arc<str>, (LedgerRow, Option<Timestamp>)>,

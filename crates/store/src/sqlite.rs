@@ -15,6 +15,7 @@ mod lock;
 mod machines;
 mod map_runs;
 mod mode;
+mod names;
 mod read;
 mod recover;
 mod registry;
@@ -37,6 +38,7 @@ use crate::store::{Aside, Catalog, CommitError, Failure, FailureKind, Reader, Re
 use checkpoint::Checkpointer;
 use fault::{Files, Trouble, io};
 use lock::Lock;
+use names::Names;
 use perdura_engine::{ExecutionId, Timestamp};
 use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
@@ -88,6 +90,7 @@ pub struct SqliteStore {
 #[derive(Debug)]
 struct Shared {
     checkpointer: Checkpointer,
+    names: Arc<Names>,
     tightened: Vec<Tightened>,
     /// No incarnation was begun by this process: all that there are belong to processes that are gone.
     is_first: Mutex<bool>,
@@ -105,7 +108,9 @@ impl SqliteStore {
         sync_folder(folder)?;
         let pages = (options.log_bytes / PAGE_BYTES) as i32;
         let checkpointer = Checkpointer::start(connect(&files, &options)?, files.clone(), pages)?;
-        let shared = Arc::new(Shared { checkpointer, tightened, is_first: Mutex::new(true), _lock: lock });
+        let names = Arc::default();
+        let is_first = Mutex::new(true);
+        let shared = Arc::new(Shared { checkpointer, names, tightened, is_first, _lock: lock });
         Self::with(connection, files, options, shared)
     }
 
@@ -345,7 +350,8 @@ impl Catalog for SqliteStore {
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, Failure> {
-        Ok(Box::new(SqliteReader::open(&self.files.folder)?))
+        let names = self.shared.names.clone();
+        Ok(Box::new(SqliteReader::open(&self.files.folder)?.with_names(names)))
     }
 }
 
@@ -380,10 +386,12 @@ impl Store for SqliteStore {
 
     fn recover(&mut self, lease: &Lease) -> Result<Recovery, CommitError> {
         let shards = self.shards;
-        self.look("recovering from", |connection| {
+        let recovery = self.look("recovering from", |connection| {
             commit::fence(connection, lease)?;
             Ok(recover::recover(connection, lease, shards)?)
-        })
+        })?;
+        self.shared.names.recovered(lease.shards.len() == usize::from(shards));
+        Ok(recovery)
     }
 
     fn newest(&mut self, lease: &Lease) -> Result<Position, CommitError> {
@@ -395,7 +403,9 @@ impl Store for SqliteStore {
 
     fn commit(&mut self, group: &Group) -> Result<(), CommitError> {
         let shards = self.shards;
-        self.transact("writing to", |connection| commit::commit(connection, group, shards))
+        self.transact("writing to", |connection| commit::commit(connection, group, shards))?;
+        self.shared.names.written(&group.rows);
+        Ok(())
     }
 
     fn set_aside(&mut self, lease: &Lease, aside: &[Aside]) -> Result<(), CommitError> {
@@ -406,10 +416,12 @@ impl Store for SqliteStore {
     }
 
     fn give_up(&mut self, lease: &Lease, execution: ExecutionId) -> Result<bool, CommitError> {
-        self.transact("giving up in", |connection| {
+        let is_gone = self.transact("giving up in", |connection| {
             commit::fence(connection, lease)?;
             aside::give_up(connection, lease.incarnation, execution)
-        })
+        })?;
+        self.shared.names.given_up(execution);
+        Ok(is_gone)
     }
 
     fn restored_at(&self) -> Option<Timestamp> {

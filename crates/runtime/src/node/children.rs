@@ -127,6 +127,9 @@ impl Node {
     /// What has the name that a child shall have: the same start, made by somebody else, or another one.
     fn taken_by(&mut self, asked: &Asked, other: ExecutionId, arn: &str) -> NotBegun {
         let taken = || NotBegun::Refused(Asked::name_is_taken(arn));
+        if self.held(other).is_err() {
+            return NotBegun::Unread;
+        }
         match self.known(other) {
             Ok(Some(execution)) if asked.is(&execution) => NotBegun::Shared(Box::new(execution)),
             Ok(None) if self.slots.contains_key(&other) => NotBegun::Busy(other),
@@ -164,13 +167,21 @@ impl Node {
                 return Err(NotBegun::Refused(Fault::new(RUNTIME, error.to_string())));
             }
         };
-        if let Some(name) = &asked.name
-            && let Some(other) = self.has_name(record.machine, name).map_err(unread)?
-            && other != id
-        {
-            let arn = asked.arns.execution(&record.name, name, record.kind, "");
-            return Err(self.taken_by(asked, other, &arn));
-        }
+        let own = id;
+        let id = match &asked.name {
+            None => own,
+            Some(name) => {
+                let whose = self.whose(record.machine, name, own).map_err(unread)?;
+                if whose != own && self.has_begun(whose).map_err(unread)? {
+                    let arn = asked.arns.execution(&record.name, name, record.kind, "");
+                    return Err(self.taken_by(asked, whose, &arn));
+                }
+                whose
+            }
+        };
+        // Somebody reserved the name and never began: it begins under that id, which may be of another Shard. So it is one
+        // that the step shares, as if that one had begun it.
+        let is_own = id == own;
         let name = asked.name.clone().unwrap_or_else(|| id.to_string().into());
         let (input, limits) = (asked.input.clone(), asked.limits);
         let identity = NamingOf { id, name, record: &record, input, limits, via: &via }.identity(&asked.arns);
@@ -180,8 +191,8 @@ impl Node {
             definition: machine,
             identity,
             named: asked.name.is_some(),
-            parent: Some(step.key.clone()),
-            awaited: step.waits_for_the_end(),
+            parent: is_own.then(|| step.key.clone()),
+            awaited: is_own && step.waits_for_the_end(),
             nesting,
             child: None,
         };

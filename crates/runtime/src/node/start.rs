@@ -29,6 +29,14 @@ pub(super) struct NewExecution {
     pub(super) child: Option<ChildOf>,
 }
 
+/// Where a start leads.
+enum Place {
+    /// To a new execution.
+    Begins(ExecutionId),
+    /// To the one that has its name.
+    There(ExecutionId),
+}
+
 impl Node {
     pub(super) fn start(
         &mut self,
@@ -48,26 +56,13 @@ impl Node {
                 return reply.send(Err(StartError::Unavailable(why)));
             }
         };
-        let own_name = start.name.as_ref().filter(|_| !start.shares_name);
-        if let Some(name) = own_name {
-            match self.has_name(record.machine, name) {
-                Ok(None) => {}
-                Ok(Some(id)) => {
-                    self.start_again(id, start, reply);
-                    return ending.into_iter().for_each(|ending| self.watch(id, ending));
-                }
-                Err(failure) => {
-                    let why = Unavailable::Store(failure.to_string().into());
-                    return reply.send(Err(StartError::Unavailable(why)));
-                }
+        let id = match self.place(start, record.machine, moment) {
+            Ok(Place::Begins(id)) => id,
+            Ok(Place::There(id)) => {
+                self.start_again(id, start, reply);
+                return ending.into_iter().for_each(|ending| self.watch(id, ending));
             }
-        }
-        if let Err(most) = self.may_run_one_more() {
-            return reply.send(Err(StartError::TooMany(most)));
-        }
-        let Some(id) = self.draw_id(moment) else {
-            let shard = Shard(moment.entropy as u16 % self.shard_count);
-            return reply.send(Err(StartError::Unavailable(Unavailable::Elsewhere(shard))));
+            Err(error) => return reply.send(Err(error)),
         };
         let name = start.name.clone().unwrap_or_else(|| id.to_string().into());
         let of = NamingOf {
@@ -87,7 +82,7 @@ impl Node {
             revision: record.revision,
             definition: machine,
             identity,
-            named: own_name.is_some(),
+            named: start.own_name().is_some(),
             parent: None,
             awaited: false,
             nesting: None,
@@ -134,6 +129,52 @@ impl Node {
         (0..=self.slots.len() as u64).map(id).find(|id| !self.slots.contains_key(id))
     }
 
+    /// Under which id a start begins, or which execution it asks for again. A name is somebody's from here on, whether or
+    /// not that one ever begins.
+    fn place(&mut self, start: &Start, machine: MachineId, moment: &Moment) -> Result<Place, StartError> {
+        let Some(drawn) = self.draw_id(moment) else {
+            let shard = Shard(moment.entropy as u16 % self.shard_count);
+            return Err(StartError::Unavailable(Unavailable::Elsewhere(shard)));
+        };
+        let has_place = self.may_run_one_more().map_err(StartError::TooMany);
+        let Some(name) = start.own_name() else { return has_place.map(|()| Place::Begins(drawn)) };
+        let unread =
+            |failure: Failure| StartError::Unavailable(Unavailable::Store(failure.to_string().into()));
+        let id = match &has_place {
+            Ok(()) => self.whose(machine, name, drawn).map_err(unread)?,
+            // What cannot begin reserves nothing.
+            Err(_) => match self.has_name(machine, name).map_err(unread)? {
+                Some(id) => id,
+                None => return has_place.map(|()| Place::Begins(drawn)),
+            },
+        };
+        if id == drawn {
+            return has_place.map(|()| Place::Begins(id));
+        }
+        self.held(id).map_err(StartError::Unavailable)?;
+        let is_there = self.has_begun(id).map_err(unread)?;
+        if is_there { Ok(Place::There(id)) } else { has_place.map(|()| Place::Begins(id)) }
+    }
+
+    /// Whose a name is from now on: that of whoever wants it, or of whoever came before.
+    pub(super) fn whose(
+        &mut self,
+        machine: MachineId,
+        name: &Arc<str>,
+        wanted_by: ExecutionId,
+    ) -> Result<ExecutionId, Failure> {
+        match self.names.get(&(machine, name.clone())) {
+            Some(id) => Ok(*id),
+            None => self.reader.reserve(machine, name, wanted_by),
+        }
+    }
+
+    /// Whether one that has a name has begun. What belongs to another node may have.
+    pub(super) fn has_begun(&mut self, id: ExecutionId) -> Result<bool, Failure> {
+        Ok(self.held(id).is_err() || self.slots.contains_key(&id) || self.reader.row(id)?.is_some())
+    }
+
+    /// Whose a name is, begun or not.
     pub(super) fn has_name(
         &mut self,
         machine: MachineId,
@@ -141,7 +182,7 @@ impl Node {
     ) -> Result<Option<ExecutionId>, Failure> {
         match self.names.get(&(machine, name.clone())) {
             Some(id) => Ok(Some(*id)),
-            None => self.reader.named(machine, name),
+            None => self.reader.reserved(machine, name),
         }
     }
 

@@ -13,6 +13,7 @@ use perdura_store::{
     Revised, RevisionId, Row, Shard, Stats, Store, StoredTurn, Summary, SweepPlace, Sweepable, Swept,
     Unlisted,
 };
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -144,8 +145,25 @@ impl Reader for FaultyReader {
     }
 
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Failure> {
-        assert_ne!(self.faults.mistaken.lock().unwrap().as_deref(), Some(name), "the test's mistake");
         self.inner.named(machine, name)
+    }
+
+    fn reserve(
+        &mut self,
+        machine: MachineId,
+        name: &Arc<str>,
+        execution: ExecutionId,
+    ) -> Result<ExecutionId, Failure> {
+        assert_ne!(self.faults.mistaken.lock().unwrap().as_ref(), Some(name), "the test's mistake");
+        self.inner.reserve(machine, name, execution)
+    }
+
+    fn reserved(&mut self, machine: MachineId, name: &Arc<str>) -> Result<Option<ExecutionId>, Failure> {
+        self.inner.reserved(machine, name)
+    }
+
+    fn holders(&mut self) -> Result<BTreeMap<Shard, Arc<str>>, Failure> {
+        self.inner.holders()
     }
 
     fn execution(&mut self, execution: ExecutionId) -> Result<Option<Recovered>, Failure> {

@@ -133,3 +133,20 @@ pub fn a_dead_nodes_shards_go_to_several(make: Make<'_>) {
     assert_eq!((numbers(&two), numbers(&three)), (vec![0, 1], vec![2, 3]));
     assert_eq!(numbers(&take(&mut *a, "a", 102)), [0; 0]);
 }
+
+pub fn everybody_can_see_who_holds_what(make: Make<'_>) {
+    let mut home = make(3);
+    let (mut a, mut b) = (home.handle(), home.handle());
+    let mut reader = b.reader().unwrap();
+    let mut told = || -> Vec<(u16, String)> {
+        reader.holders().unwrap().into_iter().map(|(shard, who)| (shard.0, who.to_string())).collect()
+    };
+    let holds = |shard: u16, who: &str| (shard, who.to_owned());
+    assert_eq!(told(), []);
+    let one = some(&mut *a, "a", 0, 2);
+    assert_eq!(told(), [holds(0, "a"), holds(1, "a")]);
+    some(&mut *b, "b", 0, 2);
+    assert_eq!(told(), [holds(0, "a"), holds(1, "a"), holds(2, "b")]);
+    a.release(&one).unwrap();
+    assert_eq!(told(), [holds(2, "b")]);
+}

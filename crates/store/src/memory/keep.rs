@@ -247,6 +247,7 @@ impl Memory {
         self.ledger.retain(|_, (row, _)| row.execution != execution);
         self.aside.retain(|(_, whose), _| *whose != Some(execution));
         self.forget(execution);
+        self.names.retain(|_, whose| *whose != execution);
         let is_gone = self.aside.len() + self.rows.len() < before;
         self.aside.insert((self.newest(by), Some(execution)), None);
         is_gone

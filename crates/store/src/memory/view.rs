@@ -1,6 +1,6 @@
 //! Reading.
 
-use super::{Kept, Memory, lock};
+use super::{Kept, Memory, Owned, lock};
 use crate::gather::{self, Retreat, Stretch};
 use crate::group::{LedgerRow, MachineId, MapRunRow, RevisionId, Row};
 use crate::lease::{Position, Shard};
@@ -148,7 +148,29 @@ impl Reader for MemoryReader {
     }
 
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Failure> {
-        Ok(self.lock().names.get(&(machine, Arc::from(name))).copied())
+        let memory = self.lock();
+        let whose = memory.names.get(&(machine, Arc::from(name)));
+        Ok(whose.filter(|execution| memory.rows.contains_key(execution)).copied())
+    }
+
+    fn reserve(
+        &mut self,
+        machine: MachineId,
+        name: &Arc<str>,
+        execution: ExecutionId,
+    ) -> Result<ExecutionId, Failure> {
+        Ok(*self.lock().names.entry((machine, name.clone())).or_insert(execution))
+    }
+
+    fn reserved(&mut self, machine: MachineId, name: &Arc<str>) -> Result<Option<ExecutionId>, Failure> {
+        Ok(self.lock().names.get(&(machine, name.clone())).copied())
+    }
+
+    fn holders(&mut self) -> Result<BTreeMap<Shard, Arc<str>>, Failure> {
+        let memory = self.lock();
+        let holder = |owned: &Owned| memory.lives.get(&owned.by?)?.holder.clone();
+        let shards = memory.shards.iter().zip(0..);
+        Ok(shards.filter_map(|(owned, number)| Some((Shard(number), holder(owned)?))).collect())
     }
 
     fn execution(&mut self, execution: ExecutionId) -> Result<Option<Recovered>, Failure> {

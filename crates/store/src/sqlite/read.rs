@@ -5,6 +5,7 @@ mod history;
 pub(super) mod list;
 
 use super::fault::{Files, Trouble};
+use super::names::{self, Names};
 use super::rows::{self, execution_of, id_of, ledger_row, row_of, unsegmented_from};
 use super::{aside, commit, machines, map_runs, registry, schema, sweep};
 use crate::gather;
@@ -20,6 +21,7 @@ pub(super) use beyond::Beyond;
 use perdura_engine::{ExecutionId, LedgerStatus, Timestamp};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params_from_iter};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -36,6 +38,8 @@ pub struct SqliteReader {
     files: Files,
     shards: u16,
     beyond: Beyond,
+    /// There for a process that writes.
+    names: Option<Arc<Names>>,
 }
 
 /// A value of the table `meta`.
@@ -64,7 +68,7 @@ impl SqliteReader {
         }
         let shards = meta(&connection, "shards").map_err(|trouble| files.failure("reading", trouble))?;
         let shards = super::shards_of(shards, &files)?;
-        Ok(Self { connection, files, shards, beyond: Beyond::default() })
+        Ok(Self { connection, files, shards, beyond: Beyond::default(), names: None })
     }
 
     /// Several questions about one moment.
@@ -79,6 +83,27 @@ impl SqliteReader {
         answer
             .and_then(|answer| ended.map(|()| answer).map_err(Trouble::from))
             .map_err(|trouble| self.files.failure("reading", trouble))
+    }
+
+    /// For a process that writes.
+    pub(super) fn with_names(self, names: Arc<Names>) -> Self {
+        Self { names: Some(names), ..self }
+    }
+
+    /// Whose a name is, or becomes.
+    fn reserve_for(
+        &mut self,
+        name: (MachineId, &Arc<str>),
+        wanted_by: Option<ExecutionId>,
+    ) -> Result<Option<ExecutionId>, Failure> {
+        let Some(names) = self.names.clone() else {
+            return Err(Failure {
+                what: self.files.what("reserving a name in"),
+                why: "who only reads starts nothing".into(),
+                kind: FailureKind::ReadOnly,
+            });
+        };
+        self.ask(|connection, beyond| names.reserve(connection, beyond, name, wanted_by))
     }
 
     /// Into how many Shards the installation is divided.
@@ -278,14 +303,31 @@ impl Reader for SqliteReader {
     }
 
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Failure> {
+        self.ask(|connection, _| names::named(connection, machine, name))
+    }
+
+    fn reserve(
+        &mut self,
+        machine: MachineId,
+        name: &Arc<str>,
+        execution: ExecutionId,
+    ) -> Result<ExecutionId, Failure> {
+        let whose = self.reserve_for((machine, name), Some(execution))?;
+        Ok(whose.unwrap_or(execution))
+    }
+
+    fn reserved(&mut self, machine: MachineId, name: &Arc<str>) -> Result<Option<ExecutionId>, Failure> {
+        self.reserve_for((machine, name), None)
+    }
+
+    fn holders(&mut self) -> Result<BTreeMap<Shard, Arc<str>>, Failure> {
         self.ask(|connection, _| {
             let mut statement = connection.prepare_cached(
-                "SELECT id FROM execution WHERE machine = ?1 AND name = ?2 AND name IS NOT NULL",
+                "SELECT s.number, i.holder FROM shard s JOIN incarnation i ON i.number = s.incarnation
+                 WHERE i.holder IS NOT NULL",
             )?;
-            let id = statement
-                .query_row(rusqlite::params![machine.0 as i64, name], |row| row.get(0))
-                .optional()?;
-            Ok(id.map(execution_of))
+            let holder = |row: &rusqlite::Row<'_>| Ok((Shard(row.get(0)?), row.get(1)?));
+            Ok(statement.query_map([], holder)?.collect::<Result<_, _>>()?)
         })
     }
 

@@ -7,7 +7,7 @@ use crate::machine::{Head, MachineRecord, Registered, Registry};
 use crate::record::TurnBody;
 use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -236,6 +236,25 @@ pub trait Reader: Send {
 
     /// The execution with this name, if it has a row.
     fn named(&mut self, machine: MachineId, name: &str) -> Result<Option<ExecutionId>, Failure>;
+
+    /// Reserves a name for an execution that is to begin: whose it is from now on, which is another's if that came first.
+    /// A reservation counts for everybody at once, and goes with its execution. Where the execution never begins, whoever
+    /// wants the name next gets the same id, and may begin it. Only this is written here, and it waits for no commit.
+    ///
+    /// Where one process holds the data it may be forgotten when that ends before the execution has begun. Whoever holds
+    /// all Shards looks at the names of what it recovered first.
+    fn reserve(
+        &mut self,
+        machine: MachineId,
+        name: &Arc<str>,
+        execution: ExecutionId,
+    ) -> Result<ExecutionId, Failure>;
+
+    /// Whose a name is, whether or not that one has begun.
+    fn reserved(&mut self, machine: MachineId, name: &Arc<str>) -> Result<Option<ExecutionId>, Failure>;
+
+    /// Who holds which Shard; one that is not there is nobody's. Whose time is up is told until somebody takes over.
+    fn holders(&mut self) -> Result<BTreeMap<Shard, Arc<str>>, Failure>;
 
     /// One execution with its newest committed Turns: its row and what the journal has beyond it.
     fn execution(&mut self, execution: ExecutionId) -> Result<Option<Recovered>, Failure>;

@@ -55,7 +55,7 @@ impl Beyond {
     }
 
     /// The first Turns of executions that have no row.
-    pub(super) fn unlisted(&mut self, connection: &Connection) -> Result<Vec<Unlisted>, Trouble> {
+    pub(in crate::sqlite) fn unlisted(&mut self, connection: &Connection) -> Result<Vec<Unlisted>, Trouble> {
         let ids = self.learn(connection)?;
         self.begun.retain(|id, _| self.rows.contains_key(id));
         let mut has_row = connection.prepare_cached("SELECT 1 FROM execution WHERE id = ?1")?;

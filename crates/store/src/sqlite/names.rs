@@ -1,0 +1,110 @@
+//! Names that are reserved and have no row yet.
+//!
+//! One process holds the data, and all its handles share this memory: so a reservation costs no sync of its own. A row
+//! that has the name takes its place. With the process go the reservations of those that never began, which is no loss: the
+//! name is free then. Of those that began, the journal has the names; whoever holds all Shards has read them from there, and
+//! has to look at its own memory first. Otherwise they are read once, before the first name is reserved.
+
+use super::fault::Trouble;
+use super::read::Beyond;
+use super::rows::execution_of;
+use crate::group::{MachineId, Row};
+use crate::store::Unlisted;
+use perdura_engine::ExecutionId;
+use rusqlite::{Connection, OptionalExtension, params};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What all handles of a process know of names.
+#[derive(Debug, Default)]
+pub(super) struct Names(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    reserved: HashMap<(MachineId, Arc<str>), ExecutionId>,
+    journal: Journal,
+}
+
+/// Who knows the names of executions that only the journal has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Journal {
+    #[default]
+    Unread,
+    /// The one who holds all Shards.
+    Holder,
+    /// They are among the reserved ones.
+    Read,
+}
+
+impl Names {
+    /// Somebody rebuilds what ran, on all Shards or on some.
+    pub(super) fn recovered(&self, holds_all: bool) {
+        let mut known = self.lock();
+        known.journal = match known.journal {
+            Journal::Read => Journal::Read,
+            Journal::Unread | Journal::Holder if holds_all => Journal::Holder,
+            Journal::Unread | Journal::Holder => Journal::Unread,
+        };
+    }
+
+    /// Whose a name is; if it is nobody's, it becomes that of whoever wants it.
+    pub(super) fn reserve(
+        &self,
+        connection: &Connection,
+        beyond: &mut Beyond,
+        (machine, name): (MachineId, &Arc<str>),
+        wanted_by: Option<ExecutionId>,
+    ) -> Result<Option<ExecutionId>, Trouble> {
+        let mut known = self.lock();
+        if known.journal == Journal::Unread {
+            for Unlisted { summary, .. } in beyond.unlisted(connection)? {
+                if let Some(name) = summary.name {
+                    known.reserved.entry((summary.machine, name)).or_insert(summary.execution);
+                }
+            }
+            known.journal = Journal::Read;
+        }
+        let key = (machine, name.clone());
+        if let Some(execution) = known.reserved.get(&key) {
+            return Ok(Some(*execution));
+        }
+        // Nobody writes a row between this look and the reservation without having reserved its name before.
+        let found = named(connection, machine, name)?;
+        if let (None, Some(wanted_by)) = (found, wanted_by) {
+            known.reserved.insert(key, wanted_by);
+        }
+        Ok(found.or(wanted_by))
+    }
+
+    /// These rows are on disk, and their names with them.
+    pub(super) fn written(&self, rows: &[Row]) {
+        let mut named = rows.iter().filter_map(|row| Some((row.machine, row.name.clone()?))).peekable();
+        if named.peek().is_some() {
+            let mut known = self.lock();
+            for key in named {
+                known.reserved.remove(&key);
+            }
+        }
+    }
+
+    /// Nothing is left of an execution.
+    pub(super) fn given_up(&self, execution: ExecutionId) {
+        self.lock().reserved.retain(|_, whose| *whose != execution);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The execution with this name that has a row.
+pub(super) fn named(
+    connection: &Connection,
+    machine: MachineId,
+    name: &str,
+) -> Result<Option<ExecutionId>, Trouble> {
+    let mut statement = connection
+        .prepare_cached("SELECT id FROM execution WHERE machine = ?1 AND name = ?2 AND name IS NOT NULL")?;
+    let id = statement.query_row(params![machine.0 as i64, name], |row| row.get(0)).optional()?;
+    Ok(id.map(execution_of))
+}
