@@ -7,6 +7,7 @@
 use crate::committer::{Committed, Committer, Prepared};
 use crate::message::{AdjustError, InputError, Message, Reply, Slice, StartError, Unavailable};
 use crate::node::{Anchor, Deed, Live, Node};
+use crate::peers::{Pass, PassNumber, Patience, Peers, Response, Step};
 use perdura_engine::{ExecutionId, Moment, Timestamp, Wake};
 use perdura_store::{CommitError, Failure, Lease, Renewal, Store, Swept};
 use std::cell::Cell;
@@ -32,6 +33,8 @@ pub enum Event {
     Committed(Result<Committed, CommitError>),
     /// What came of a chore.
     Done(Done),
+    /// What another node answered to what was passed on to it.
+    Told { number: PassNumber, response: Response },
     /// What came of opening the store.
     Opened(Result<Box<(Node, Committer)>, Failure>),
     /// Nothing new is to be taken, no call begun, and those under way are to be waited for so long.
@@ -46,6 +49,8 @@ pub enum Next {
     Do(Deed),
     /// See to this in the store, before anything else is taken in.
     See(Chore),
+    /// Carry this to another node; its answer may come late, twice or never.
+    Pass(Pass),
     /// Open the store, for a node with these calls under way and this time.
     Open(Live, Option<Anchor>),
     /// There is nothing to do until something happens, or until then. A time that has come says: look at what arrived.
@@ -103,6 +108,7 @@ pub struct Core {
     state: State,
     /// What may be done now.
     deeds: VecDeque<Deed>,
+    peers: Peers,
     /// It closes, and waits no longer than until then.
     closing: Option<Timestamp>,
     /// How long to wait before the store is opened again, should it fail.
@@ -153,6 +159,7 @@ impl Core {
             lease_for_ms,
             state: State::Shut(Box::new(shut)),
             deeds: VecDeque::new(),
+            peers: Peers::default(),
             closing: None,
             pause_ms: OPENS_AFTER_MS.0,
         }
@@ -199,7 +206,9 @@ impl Core {
     /// executions. `None`: something is under way.
     pub fn idles_until(&mut self) -> Option<Wake> {
         match &mut self.state {
-            State::Open(open) if self.deeds.is_empty() && !open.is_busy => open.node.idles_until(),
+            State::Open(open) if self.deeds.is_empty() && !open.is_busy && self.peers.next_at().is_none() => {
+                open.node.idles_until()
+            }
             State::Open(_) | State::Shut(_) | State::Over => None,
         }
     }
@@ -210,6 +219,11 @@ impl Core {
             Event::Message(message) => self.arrived(message, moment),
             Event::Committed(result) => self.committed(result, moment),
             Event::Done(done) => self.done(done, moment),
+            Event::Told { number, response } => {
+                if let Some((message, patience)) = self.peers.told(number, response, moment) {
+                    self.take_again(message, patience, moment);
+                }
+            }
             Event::Opened(result) => self.opened(result, moment),
             Event::Close { grace_ms } => {
                 self.closing = Some(moment.steady.after_ms(grace_ms));
@@ -230,7 +244,39 @@ impl Core {
                 let why = shut.why.clone().unwrap_or_else(|| "it is being opened".into());
                 refuse(message, &Unavailable::Store(why));
             }
+            State::Open(open) => {
+                open.arrived(message, moment);
+                self.pass_on(None, moment);
+            }
+        }
+    }
+
+    /// What belongs to another node is passed on.
+    fn pass_on(&mut self, patience: Option<Patience>, moment: &Moment) {
+        let State::Open(open) = &mut self.state else { return };
+        for stray in open.node.strays() {
+            self.peers.pass(stray, patience, moment);
+        }
+    }
+
+    /// Another node could not do it, or did not answer: perhaps its Shard is held here by now.
+    fn take_again(&mut self, message: Message, patience: Patience, moment: &Moment) {
+        match &mut self.state {
             State::Open(open) => open.arrived(message, moment),
+            State::Shut(_) | State::Over => refuse(message, &Unavailable::Closing),
+        }
+        self.pass_on(Some(patience), moment);
+    }
+
+    /// The next request to be carried to another node.
+    fn next_pass(&mut self, moment: &Moment) -> Option<Pass> {
+        loop {
+            let State::Open(open) = &mut self.state else { return None };
+            match self.peers.next(open.committer.lease().holder(), moment.steady)? {
+                Step::Look => self.peers.looked_up(open.node.holders()),
+                Step::Pass(pass) => return Some(pass),
+                Step::Again(message, patience) => self.take_again(message, patience, moment),
+            }
         }
     }
 
@@ -301,6 +347,7 @@ impl Core {
         for chore in chores {
             chore.refuse(&unavailable);
         }
+        self.peers.abandon(&unavailable);
         let anchor = Some(node.anchor());
         let shut = Shut {
             live: node.abandon(&unavailable),
@@ -339,18 +386,28 @@ impl Core {
                 Next::Open(shut.live.clone(), shut.anchor.clone())
             }
             State::Open(open) => {
-                let is_over = |at: Timestamp| self.closing.is_some_and(|by| at >= by.after_ms(FINISH_FOR_MS));
+                let closing = self.closing;
+                let is_over = |at: Timestamp| closing.is_some_and(|by| at >= by.after_ms(FINISH_FOR_MS));
                 open.decide(&moment, clock, &is_over);
                 self.deeds.extend(open.node.fetches());
+                self.pass_on(None, &moment);
+                if let Some(pass) = self.next_pass(&moment) {
+                    return Next::Pass(pass);
+                }
+                let State::Open(open) = &mut self.state else { return Next::Closed(None) };
                 if let Some(next) = open.hand_over(&moment, self.lease_for_ms) {
                     return next;
                 }
                 if let Some(deed) = self.deeds.pop_front() {
                     return Next::Do(deed);
                 }
-                match self.closing {
+                match closing {
                     Some(by) if open.may_close(moment.steady >= by, is_over(moment.steady)) => self.close(),
-                    closing => Next::Sleep(open.sleeps(&moment, closing)),
+                    closing => {
+                        let wake = open.sleeps(&moment, closing);
+                        let steady = wake.steady.into_iter().chain(self.peers.next_at()).min();
+                        Next::Sleep(Wake { steady, ..wake })
+                    }
                 }
             }
         }
@@ -365,6 +422,7 @@ impl Core {
             chore.refuse(&Unavailable::Closing);
         }
         node.abandon(&Unavailable::Closing);
+        self.peers.abandon(&Unavailable::Closing);
         Next::Closed(Some(committer.lease().clone()))
     }
 }
@@ -483,6 +541,7 @@ pub(crate) fn refuse(message: Message, why: &Unavailable) {
         Message::Input { reply, .. } => reply.send(Err(InputError::Unavailable(why.clone()))),
         Message::Watch { reply, .. } => reply.send(Err(InputError::Unavailable(why.clone()))),
         Message::Poll { reply, .. } => reply.send(Err(why.clone())),
+        Message::Passed { request, reply } => reply.send(request.refusal(why.clone())),
         Message::Show { reply, .. } => reply.send(None),
         Message::Adjust { reply, .. } => reply.send(Err(AdjustError::Unavailable(why.clone()))),
         Message::Sweep { reply, .. } => reply.send(Err(why.clone())),

@@ -12,6 +12,7 @@ mod marks;
 mod message;
 mod naming;
 mod node;
+mod peers;
 mod running;
 mod runtime;
 mod seldom;
@@ -34,6 +35,7 @@ pub use message::{
 };
 pub use naming::{Start, Via};
 pub use node::{Anchor, Bounds, Deed, Live, LiveCall, Node, Opening};
+pub use peers::{Pass, PassNumber, Request, Response};
 pub use runtime::{Opener, Options, Runtime};
 pub use seldom::Seldom;
 pub use steps::{Nowhere, Performer, RealWorld, StepCall, StepError, StepFuture, Steps};

@@ -2,6 +2,7 @@
 
 use crate::fetch::{Fetched, Ticket};
 use crate::naming::Start;
+use crate::peers::{Request, Response};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{
@@ -34,6 +35,15 @@ impl<T> Reply<T> {
     /// Whether somebody still waits for it.
     pub fn is_wanted(&self) -> bool {
         self.wanted.as_ref().is_none_or(|wanted| wanted.strong_count() > 0)
+    }
+
+    /// One that is told something else, which is put into the answer.
+    pub(crate) fn of<U>(self, answer: impl FnOnce(U) -> T + Send + 'static) -> Reply<U>
+    where
+        T: 'static,
+    {
+        let Self { tell, wanted } = self;
+        Reply { tell: Box::new(move |told| tell(answer(told))), wanted }
     }
 
     /// Answers.
@@ -150,6 +160,12 @@ pub enum Message {
         slice: Slice,
         /// Told what went.
         reply: Reply<Result<Swept, Unavailable>>,
+    },
+    /// What another node asks for, because the Shard is held here, or was.
+    Passed {
+        request: Request,
+        /// Told once it is on disk.
+        reply: Reply<Response>,
     },
     /// What a Map Run asked for.
     Fetched {

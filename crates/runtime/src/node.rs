@@ -10,6 +10,7 @@ mod children;
 mod load;
 mod map_run;
 mod open;
+mod passed;
 mod ready;
 mod room;
 mod settle;
@@ -22,6 +23,7 @@ use crate::fetch::Fetch;
 use crate::library::Library;
 use crate::message::{Ending, InputError, Message, Reply, StartError, Started, Taken, Unavailable};
 use crate::naming::Start;
+use crate::peers::{Asked, Stray};
 use crate::running::{Rebuilding, Running, SEEN_AFTER_MS};
 use crate::timers::Timers;
 use activities::Activities;
@@ -125,6 +127,8 @@ pub struct Node {
     shows_at: Timestamp,
     parked: usize,
     map_runs: MapRuns,
+    /// Messages for executions that other nodes hold.
+    strays: Vec<Stray>,
     /// The number of the last time that a Map Run was taken up; other nodes count elsewhere.
     tickets: u128,
 }
@@ -153,18 +157,15 @@ impl Node {
             Message::Start { start, reply, ending } if !self.has_room() => {
                 self.wait_for_room((start, reply, ending), moment);
             }
-            Message::Start { start, reply, ending } => self.start(&start, reply, ending, moment),
-            Message::Input {
-                execution,
-                input: input @ (Input::Redrive | Input::RedriveOnce { .. }),
-                reply,
-            } => match self.may_be_redriven(execution, &input, moment) {
-                Ok(()) => self.queue(execution, input, ReplyTo::Taken(reply), moment),
-                Err(error) => reply.send(Err(error)),
-            },
-            Message::Input { execution, input, reply } => {
-                self.queue(execution, input, ReplyTo::Taken(reply), moment);
+            Message::Start { start, reply, ending } => self.start((start, reply, ending), moment),
+            Message::Passed { request, reply } => self.take_passed(request, reply, moment),
+            Message::Input { execution, input, reply } if self.held(execution).is_err() => {
+                self.stray(execution, Asked::Input { input, reply });
             }
+            Message::Watch { execution, reply } if self.held(execution).is_err() => {
+                self.stray(execution, Asked::Watch { reply });
+            }
+            Message::Input { execution, input, reply } => self.take_input(execution, input, reply, moment),
             Message::Answer { execution, by, outcome } => self.answer(execution, by, outcome, moment),
             Message::Watch { execution, reply } => self.watch(execution, reply),
             Message::Poll { activity, worker, reply } => self.poll(&activity, worker, reply),
@@ -186,6 +187,24 @@ impl Node {
                 reply.send(Err(Unavailable::Store("whoever has the store at hand sweeps it".into())));
             }
             Message::Fetched { ticket, fetched } => self.fetched(ticket, *fetched),
+        }
+    }
+
+    /// Something for an execution that is held here.
+    fn take_input(
+        &mut self,
+        execution: ExecutionId,
+        input: Input,
+        reply: Reply<Result<Taken, InputError>>,
+        moment: &Moment,
+    ) {
+        let may_be = match &input {
+            Input::Redrive | Input::RedriveOnce { .. } => self.may_be_redriven(execution, &input, moment),
+            _ => Ok(()),
+        };
+        match may_be {
+            Ok(()) => self.queue(execution, input, ReplyTo::Taken(reply), moment),
+            Err(error) => reply.send(Err(error)),
         }
     }
 

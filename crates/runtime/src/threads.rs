@@ -65,6 +65,8 @@ impl Decider {
                         };
                         self.take(Event::Done(done));
                     }
+                    // One process holds all Shards: there is nobody to ask.
+                    Next::Pass(pass) => self.take(pass.undelivered()),
                     Next::Open(live, anchor) => {
                         let opened = self.open_again(live, anchor);
                         self.take(Event::Opened(opened));

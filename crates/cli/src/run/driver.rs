@@ -221,6 +221,8 @@ impl Driver {
             }
             Next::See(chore) => Event::Done(chore.see_to(self.store()?)),
             Next::Open(live, anchor) => Event::Opened(self.open_store(live, anchor)),
+            // One process holds all Shards: there is nobody to ask.
+            Next::Pass(pass) => pass.undelivered(),
             Next::Sleep(wake) => {
                 let idle = if self.clock.skips() { self.core.idles_until() } else { None };
                 if !idle.is_some_and(|until| self.clock.skip_to(until)) {

@@ -137,6 +137,7 @@ impl Node {
             shows_at: moment.steady.after_ms(SHOW_EVERY_MS),
             parked: 0,
             map_runs: MapRuns::default(),
+            strays: Vec::new(),
             tickets: moment.entropy,
         };
         if performs {

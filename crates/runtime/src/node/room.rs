@@ -207,12 +207,12 @@ impl Node {
             if !is_late && !has_room {
                 return;
             }
-            let Some((_, (start, reply, ending))) = self.room.starts.pop_front() else { return };
-            self.room.start_bytes -= start.input.len() as u64;
+            let Some((_, waiting)) = self.room.starts.pop_front() else { return };
+            self.room.start_bytes -= waiting.0.input.len() as u64;
             if has_room {
-                self.start(&start, reply, ending, moment);
+                self.start(waiting, moment);
             } else {
-                reply.send(Err(StartError::Unavailable(Unavailable::Full)));
+                waiting.1.send(Err(StartError::Unavailable(Unavailable::Full)));
             }
         }
     }

@@ -1,13 +1,14 @@
 //! A new execution, or the one that has its name already.
 
-use super::{Node, Queued, ReplyTo, Slot, Watcher};
+use super::{Node, Queued, ReplyTo, Slot, WaitingStart, Watcher};
 use crate::message::{Ending, InputError, Reply, StartError, Started, Unavailable, View, Young};
 use crate::naming::{NamingOf, Start};
+use crate::peers::Asked;
 use crate::running::{Running, Unreadable};
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{EffectKey, Execution, ExecutionId, Identity, Input, Moment};
 use perdura_store::record::Begun;
-use perdura_store::{After, ChildOf, Failure, Filter, MachineId, Nesting, RevisionId, Shard};
+use perdura_store::{After, ChildOf, Failure, Filter, MachineId, MachineRecord, Nesting, RevisionId, Shard};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -35,35 +36,59 @@ enum Place {
     Begins(ExecutionId),
     /// To the one that has its name.
     There(ExecutionId),
+    /// To one of another node.
+    Elsewhere(ExecutionId),
 }
 
+/// What an execution runs by.
+pub(super) type Definition = (MachineRecord, Arc<Machine>);
+
 impl Node {
-    pub(super) fn start(
-        &mut self,
-        start: &Start,
-        reply: Reply<Result<Started, StartError>>,
-        ending: Option<Reply<Result<Ending, InputError>>>,
-        moment: &Moment,
-    ) {
-        let (record, machine) = match self.library.find(start.revision, &mut *self.reader) {
-            Ok(kept) => (kept.record.clone(), kept.machine.clone()),
-            Err(Unreadable::Damaged(damage)) => {
-                tracing::error!(what = damage.0, "a start names a definition that cannot be used");
-                return reply.send(Err(StartError::NoMachine));
-            }
-            Err(Unreadable::Unavailable(failure)) => {
-                let why = Unavailable::Store(failure.to_string().into());
-                return reply.send(Err(StartError::Unavailable(why)));
-            }
-        };
-        let id = match self.place(start, record.machine, moment) {
-            Ok(Place::Begins(id)) => id,
-            Ok(Place::There(id)) => {
-                self.start_again(id, start, reply);
-                return ending.into_iter().for_each(|ending| self.watch(id, ending));
-            }
+    pub(super) fn start(&mut self, (mut start, reply, ending): WaitingStart, moment: &Moment) {
+        let definition = match self.definition(start.revision) {
+            Ok(definition) => definition,
             Err(error) => return reply.send(Err(error)),
         };
+        match self.place(&mut start, definition.0.machine, moment) {
+            Ok(Place::Begins(id)) => {
+                if let Some(ending) = ending {
+                    self.watchers.push(id, Watcher::Reply(ending));
+                }
+                self.begin_start(id, &start, definition, reply, moment);
+            }
+            Ok(Place::There(id)) => {
+                self.start_again(id, &start, reply);
+                if let Some(ending) = ending {
+                    self.watch(id, ending);
+                }
+            }
+            Ok(Place::Elsewhere(id)) => self.stray(id, Asked::Start { start, reply, ending }),
+            Err(error) => reply.send(Err(error)),
+        }
+    }
+
+    pub(super) fn definition(&mut self, revision: RevisionId) -> Result<Definition, StartError> {
+        match self.library.find(revision, &mut *self.reader) {
+            Ok(kept) => Ok((kept.record.clone(), kept.machine.clone())),
+            Err(Unreadable::Damaged(damage)) => {
+                tracing::error!(what = damage.0, "a start names a definition that cannot be used");
+                Err(StartError::NoMachine)
+            }
+            Err(Unreadable::Unavailable(failure)) => {
+                Err(StartError::Unavailable(Unavailable::Store(failure.to_string().into())))
+            }
+        }
+    }
+
+    /// Begins what was asked for, under this id.
+    pub(super) fn begin_start(
+        &mut self,
+        id: ExecutionId,
+        start: &Start,
+        (record, definition): Definition,
+        reply: Reply<Result<Started, StartError>>,
+        moment: &Moment,
+    ) {
         let name = start.name.clone().unwrap_or_else(|| id.to_string().into());
         let of = NamingOf {
             id,
@@ -74,13 +99,10 @@ impl Node {
             via: &start.via,
         };
         let identity = of.identity(&start.arns);
-        if let Some(ending) = ending {
-            self.watchers.push(id, Watcher::Reply(ending));
-        }
         let new = NewExecution {
             machine: record.machine,
             revision: record.revision,
-            definition: machine,
+            definition,
             identity,
             named: start.own_name().is_some(),
             parent: None,
@@ -120,24 +142,31 @@ impl Node {
         self.make_ready(id);
     }
 
-    /// A new id on a Shard that is held here; `None` if none is. Several starts that waited are let in at the same
-    /// moment, so an id that was drawn from it already is passed over.
-    fn draw_id(&self, moment: &Moment) -> Option<ExecutionId> {
+    /// A new id, on a Shard that is held here if one is. Several starts that waited are let in at the same moment, so an id
+    /// that was drawn from it already is passed over.
+    fn draw_id(&self, moment: &Moment) -> ExecutionId {
         let bits = (moment.entropy >> 64) as u64;
-        let shard = *self.shards.get(moment.entropy as usize % self.shards.len().max(1))?;
+        let here = self.shards.get(moment.entropy as usize % self.shards.len().max(1));
+        let shard = here.copied().unwrap_or(Shard(moment.entropy as u16 % self.shard_count.max(1)));
         let id = |step: u64| ExecutionId::beginning(moment.now, shard, bits.wrapping_add(step));
-        (0..=self.slots.len() as u64).map(id).find(|id| !self.slots.contains_key(id))
+        let mut ids = (0..=self.slots.len() as u64).map(id);
+        ids.find(|id| !self.slots.contains_key(id)).expect("there are more ids than executions in memory")
     }
 
     /// Under which id a start begins, or which execution it asks for again. A name is somebody's from here on, whether or
     /// not that one ever begins.
-    fn place(&mut self, start: &Start, machine: MachineId, moment: &Moment) -> Result<Place, StartError> {
-        let Some(drawn) = self.draw_id(moment) else {
-            let shard = Shard(moment.entropy as u16 % self.shard_count);
-            return Err(StartError::Unavailable(Unavailable::Elsewhere(shard)));
-        };
+    fn place(&mut self, start: &mut Start, machine: MachineId, moment: &Moment) -> Result<Place, StartError> {
+        let drawn = self.draw_id(moment);
+        let is_here = self.held(drawn);
+        // What is passed on goes by its name: another node must know it again.
+        if is_here.is_err() && start.name.is_none() {
+            start.name = Some(drawn.to_string().into());
+        }
         let has_place = self.may_run_one_more().map_err(StartError::TooMany);
-        let Some(name) = start.own_name() else { return has_place.map(|()| Place::Begins(drawn)) };
+        let Some(name) = start.own_name() else {
+            is_here.map_err(StartError::Unavailable)?;
+            return has_place.map(|()| Place::Begins(drawn));
+        };
         let unread =
             |failure: Failure| StartError::Unavailable(Unavailable::Store(failure.to_string().into()));
         let id = match &has_place {
@@ -148,11 +177,10 @@ impl Node {
                 None => return has_place.map(|()| Place::Begins(drawn)),
             },
         };
-        if id == drawn {
-            return has_place.map(|()| Place::Begins(id));
+        if self.held(id).is_err() {
+            return Ok(Place::Elsewhere(id));
         }
-        self.held(id).map_err(StartError::Unavailable)?;
-        let is_there = self.has_begun(id).map_err(unread)?;
+        let is_there = id != drawn && self.has_begun(id).map_err(unread)?;
         if is_there { Ok(Place::There(id)) } else { has_place.map(|()| Place::Begins(id)) }
     }
 
@@ -213,7 +241,12 @@ impl Node {
     }
 
     /// The name is taken. The same start again is answered as the first; any other is refused.
-    fn start_again(&mut self, id: ExecutionId, start: &Start, reply: Reply<Result<Started, StartError>>) {
+    pub(super) fn start_again(
+        &mut self,
+        id: ExecutionId,
+        start: &Start,
+        reply: Reply<Result<Started, StartError>>,
+    ) {
         if !self.slots.contains_key(&id) {
             return match self.stored(id) {
                 Ok(Ok(running)) => reply.send(compare(&running.execution, start)),
@@ -251,10 +284,12 @@ impl Node {
     }
 }
 
-/// The same name stands for the same start only while it runs, and with the same input.
+/// The same name stands for the same start only while it runs, and with the same input. One that has its id as its name was
+/// not asked for by anybody else.
 fn compare(execution: &Execution, start: &Start) -> Result<Started, StartError> {
     let identity = execution.identity();
-    if execution.is_ended() || identity.input.text() != start.input.text() {
+    let is_its_own = start.name.as_deref() == Some(&identity.id.to_string());
+    if !is_its_own && (execution.is_ended() || identity.input.text() != start.input.text()) {
         return Err(StartError::Exists(identity.id));
     }
     Ok(Started {

@@ -129,6 +129,8 @@ impl Deposit {
                 };
                 Event::Opened(Ok(Box::new(Node::open(opening)?)))
             }
+            // One process holds all Shards: there is nobody to ask.
+            Next::Pass(pass) => pass.undelivered(),
             Next::Sleep(wake) => return Ok(wake.is_due(&clock.moment())),
             Next::Closed(lease) => {
                 if let Some(lease) = &lease {
