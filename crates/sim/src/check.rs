@@ -44,6 +44,8 @@ pub enum Promise {
     MapRunsEnd,
     /// No wait ends early, and none is lost.
     Timers,
+    /// When all is calm, whichever node is asked answers.
+    AnsweredAnywhere,
     /// What is deterministic came out as without faults.
     SameAsWithoutFaults,
 }
@@ -113,6 +115,22 @@ pub fn nothing_lost(evidence: &Evidence<'_>) -> Vec<String> {
     if facts.is_quiet && facts.in_memory_at_last > 0 {
         complaints
             .push(format!("all have ended, and a new process takes {} into memory", facts.in_memory_at_last));
+    }
+    complaints
+}
+
+/// Once everybody is at work again, a request is answered by the node that it reaches, whoever holds the Shard.
+pub fn answered_anywhere(evidence: &Evidence<'_>) -> Vec<String> {
+    let calm_from = evidence.sim.plan.calm_from + timers::UP_AGAIN_MS;
+    let mut complaints = Vec::new();
+    for (number, request) in evidence.sim.requests.iter().enumerate() {
+        let is_late = request.sent_at.is_some_and(|at| at >= calm_from);
+        // The end of an execution may be far.
+        let is_answered_at_once = !matches!(request.wish, Wish::Watch(_));
+        if is_late && is_answered_at_once && request.sent > 1 {
+            let (wish, sent) = (&request.wish, request.sent);
+            complaints.push(format!("request {number} was made {sent} times while all was calm: {wish:?}"));
+        }
     }
     complaints
 }

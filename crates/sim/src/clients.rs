@@ -38,6 +38,8 @@ pub(crate) struct Request {
     pub(crate) told: Option<Told>,
     /// How often it was sent.
     pub(crate) sent: u32,
+    /// When it was first sent.
+    pub(crate) sent_at: Option<i64>,
     /// Which planned start it is about.
     pub(crate) about: usize,
     /// A mark that its input leaves in the history.

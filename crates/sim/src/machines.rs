@@ -280,7 +280,7 @@ fn troubled(
     let weight = match trouble {
         Trouble::Dying | Trouble::Exits => 25,
         Trouble::Fans => 7,
-        Trouble::Overlaps | Trouble::Spreads | Trouble::Sweeps | Trouble::Clocks => 10,
+        Trouble::Overlaps | Trouble::Spreads | Trouble::Sweeps | Trouble::Clocks | Trouble::Peers => 10,
     };
     Script { trouble: Some(trouble), weight, ..restless(name, definition, input) }
 }

@@ -3,6 +3,7 @@
 use crate::dice::Dice;
 use crate::machines::{Script, scripts};
 use crate::receiver::Manners;
+use crate::sim::Ways;
 use crate::store::Rates;
 use std::sync::Arc;
 
@@ -24,14 +25,24 @@ pub enum Trouble {
     Sweeps,
     /// The clock on the wall is wrong when a process begins, and is set right a little later.
     Clocks,
+    /// Several nodes hold some Shards each, and what they send each other is lost, doubled and late.
+    Peers,
 }
 
 impl Trouble {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Dying, Self::Exits, Self::Overlaps, Self::Fans, Self::Spreads, Self::Sweeps, Self::Clocks];
+    pub const ALL: [Self; 8] = [
+        Self::Dying,
+        Self::Exits,
+        Self::Overlaps,
+        Self::Fans,
+        Self::Spreads,
+        Self::Sweeps,
+        Self::Clocks,
+        Self::Peers,
+    ];
     /// Those that every run may have.
-    const USUAL: [Self; 7] = Self::ALL;
+    const USUAL: [Self; 8] = Self::ALL;
 }
 
 impl std::str::FromStr for Trouble {
@@ -54,6 +65,8 @@ pub(crate) struct Plan {
     pub(crate) processes: usize,
     /// Into how many Shards it is divided.
     pub(crate) shards: u16,
+    /// The processes hold some of the Shards each; otherwise one holds all.
+    pub(crate) is_cluster: bool,
     /// The data is in a file.
     pub(crate) on_disk: bool,
     /// Those who start executions.
@@ -121,6 +134,8 @@ pub(crate) struct Weather {
     /// A commit takes long.
     pub(crate) slow_commit: u32,
     pub(crate) disk: Rates,
+    /// Between nodes.
+    pub(crate) ways: Ways,
     /// Those who are called.
     pub(crate) manners: Manners,
 }
@@ -140,12 +155,14 @@ impl Plan {
             steadfast,
             processes,
             shards,
+            is_cluster: false,
             on_disk: Dice::new(seed, "home").in_thousand(40),
             starts: Vec::new(),
             faults: Vec::new(),
             weather: Weather::default(),
             calm_from,
         };
+        plan.draw_nodes(&mut Dice::new(seed, "nodes"));
         plan.draw_sweeps(&mut Dice::new(seed, "sweeps"));
         plan.draw_starts(&mut dice);
         if Self::is_heavy(seed) {
@@ -154,6 +171,8 @@ impl Plan {
         plan.draw_weather(&mut Dice::new(seed, "weather"));
         plan.draw_faults(&mut Dice::new(seed, "faults planned"));
         plan.draw_wrong_clocks(&mut Dice::new(seed, "wrong clocks"));
+        plan.draw_probes(&mut Dice::new(seed, "probes"));
+        plan.draw_ways(&mut Dice::new(seed, "ways"));
         plan
     }
 
@@ -167,6 +186,7 @@ impl Plan {
         self.faults.clear();
         self.weather = Weather::default();
         self.processes = 1;
+        self.is_cluster = false;
         self.on_disk = false;
         self
     }
@@ -312,6 +332,7 @@ impl Plan {
                 busy: rate(300, 300),
                 read_fails: rate(200, 50),
             },
+            ways: Ways::default(),
             manners: Manners {
                 silent: rate(500, 300),
                 lost: rate(500, 300),
@@ -367,6 +388,37 @@ impl Plan {
             let for_ms = dice.between(6_000..=30_000).min(self.calm_from - at - 1);
             self.faults.push((at, Fault::BeginWrong(process, ahead_ms, for_ms)));
         }
+    }
+
+    /// Several nodes with some Shards each.
+    fn draw_nodes(&mut self, dice: &mut Dice) {
+        let is_likely = if self.trouble == Some(Trouble::Peers) { 1_000 } else { 350 };
+        if !self.has(Trouble::Peers) || !dice.in_thousand(is_likely) {
+            return;
+        }
+        self.is_cluster = true;
+        self.processes = dice.between(2..=3) as usize;
+        self.shards = dice.between(2..=5) as u16;
+    }
+
+    /// When all is calm somebody asks for the same once more, at whichever node.
+    fn draw_probes(&mut self, dice: &mut Dice) {
+        if !self.is_cluster {
+            return;
+        }
+        let named: Vec<PlannedStart> =
+            self.starts.iter().filter(|start| start.name.is_some()).cloned().collect();
+        for start in named {
+            let at = self.calm_from + dice.between(90_000..=120_000);
+            self.starts.push(PlannedStart { at, stopped_after: None, redriven: 0, ..start });
+        }
+    }
+
+    fn draw_ways(&mut self, dice: &mut Dice) {
+        let mut rate = |of_thousand: u32, most: i64| {
+            if dice.in_thousand(of_thousand) { dice.between(1..=most) as u32 } else { 0 }
+        };
+        self.weather.ways = Ways { lost: rate(600, 300), doubled: rate(700, 500), slow: rate(500, 300) };
     }
 
     /// What is gone cannot be compared with a run without faults.

@@ -55,11 +55,17 @@ pub enum Sabotage {
     SteadyForgotten,
     /// A commit whose answer was lost counts as one that never happened.
     LostMeansNever,
+    /// Whoever gets a request from another node again does not know it again.
+    DoneTwice,
+    /// Whoever was seen to hold a Shard is asked for ever.
+    OldMapBelieved,
+    /// A name that was reserved for an execution that never began is nobody else's.
+    ReservedForGood,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 29] = [
         Self::NoFence,
         Self::EffectsFirst,
         Self::RepliesFirst,
@@ -86,6 +92,9 @@ impl Sabotage {
         Self::ListsOfRows,
         Self::SteadyForgotten,
         Self::LostMeansNever,
+        Self::DoneTwice,
+        Self::OldMapBelieved,
+        Self::ReservedForGood,
     ];
 }
 

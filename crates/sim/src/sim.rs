@@ -7,6 +7,8 @@ mod asking;
 mod faults;
 mod listing;
 mod map_runs;
+mod moving;
+mod network;
 mod process;
 mod sweeping;
 mod workers;
@@ -24,11 +26,13 @@ use crate::sabotage::Sabotage;
 use crate::store::{Disk, SharedDisk, SimStore};
 use listing::Listing;
 use map_runs::Reading;
+pub(crate) use network::Ways;
+use network::{Answers, Carried};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::{Resource, Target};
 use perdura_engine::{By, Call, Destinations, ExecutionId, Outcome, Policy, StrandId, TaskToken, Uncertain};
-use perdura_runtime::{Deed, Message, Slice};
-use perdura_store::RevisionId;
+use perdura_runtime::{Deed, Message, PassNumber, Response, Slice};
+use perdura_store::{RevisionId, Shard};
 use process::Process;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -75,6 +79,14 @@ enum Happening {
     List,
     /// What was seen to be old goes.
     Sweep(Life, Slice),
+    /// A request of one node reaches another.
+    Carry(Box<Carried>),
+    /// What came of it reaches the one that asked.
+    Respond(Life, PassNumber, Box<Response>),
+    /// Nobody waits on a connection any more.
+    HangUp(Arc<()>),
+    /// Somebody looks for Shards that nobody serves.
+    Balance,
     /// Is everything over?
     Look,
 }
@@ -112,6 +124,10 @@ pub struct Sim {
     listing: Option<Listing>,
     /// What was last handed to a worker, for the sabotage of old failures.
     newest: BTreeMap<(ExecutionId, StrandId), TaskToken>,
+    /// What nodes have answered each other.
+    answers: Answers,
+    /// Shards that nobody served when that was last looked at.
+    unserved: BTreeSet<Shard>,
     over: bool,
 }
 
@@ -166,6 +182,8 @@ impl Sim {
             workers: Vec::new(),
             listing: None,
             newest: BTreeMap::new(),
+            answers: Answers::default(),
+            unserved: BTreeSet::new(),
             over: false,
             plan,
             disk,
@@ -207,6 +225,9 @@ impl Sim {
         if self.plan.has_activities() {
             self.hire();
         }
+        if self.plan.is_cluster {
+            self.after(moving::LOOK_EVERY_MS, Happening::Balance);
+        }
         if self.plan.is_careful() {
             self.after(LOOK_EVERY_MS, Happening::Resolve);
         }
@@ -232,6 +253,7 @@ impl Sim {
             self.hear();
             self.hear_workers();
             self.hear_list();
+            self.hear_nodes();
         }
         self.close();
     }
@@ -257,6 +279,10 @@ impl Sim {
             Happening::List => self.list(),
             Happening::Sweep(life, slice) => self.sweep(life, slice),
             Happening::Look => self.look(),
+            Happening::Carry(carried) => self.arrive(*carried),
+            Happening::Respond(life, number, response) => self.respond(life, number, *response),
+            Happening::HangUp(wanted) => drop(wanted),
+            Happening::Balance => self.balance(),
         }
     }
 
@@ -331,7 +357,9 @@ impl Sim {
         counts.extend(disk.faults.iter().map(|(what, times)| (*what, *times)));
         counts.insert("commits", disk.observed.commits);
         counts.insert("runs in a file", u64::from(self.plan.on_disk));
-        counts.insert("runs of two processes", u64::from(self.plan.processes > 1));
+        let is_pair = self.plan.processes > 1 && !self.plan.is_cluster;
+        counts.insert("runs of two processes", u64::from(is_pair));
+        counts.insert("runs of several nodes", u64::from(self.plan.is_cluster));
         counts.insert("Parallels and Maps that were dropped", disk.observed.fans_dropped);
         counts.insert("segments", disk.observed.segments);
         counts.insert("snapshots", disk.observed.snapshots);
@@ -347,7 +375,8 @@ impl Sim {
     }
 
     fn handle(&self, life: Life) -> SimStore {
-        SimStore::new(self.home.handle(), self.disk.clone(), life)
+        let most = self.processes.get(life.process).map_or(u16::MAX, |process| process.most);
+        SimStore::new(self.home.handle(), self.disk.clone(), life, most)
     }
 
     fn at(&mut self, at: i64, happening: Happening) {

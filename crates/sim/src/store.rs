@@ -9,9 +9,10 @@ use crate::sabotage::Sabotage;
 use perdura_engine::{ExecutionId, Timestamp};
 use perdura_store::{
     After, Aside, Catalog, ChildStatus, Claim, Clock, CommitError, Due, Failure, FailureKind, Filter, Group,
-    Head, Lease, LedgerFilter, LedgerRow, Left, MachineChange, MachineId, MachineRecord, MapRunRow,
-    NewMachine, Position, Reader, Recovered, Recovery, Registered, Registry, Renewal, Retention, Revised,
-    RevisionId, Row, Shard, Stats, Store, StoredTurn, Summary, SweepPlace, Sweepable, Swept, Unlisted,
+    Head, Incarnation, Lease, LedgerFilter, LedgerRow, Left, MachineChange, MachineId, MachineRecord,
+    MapRunRow, NewMachine, Position, Reader, Recovered, Recovery, Registered, Registry, Renewal, Retention,
+    Revised, RevisionId, Row, Shard, Stats, Store, StoredTurn, Summary, SweepPlace, Sweepable, Swept,
+    Unlisted,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -48,7 +49,13 @@ pub(crate) struct Disk {
     lazy: Vec<Group>,
     dice: Dice,
     sabotage: Option<Sabotage>,
-    newest: Option<(Lease, Position)>,
+    /// For sabotage: who holds what, and up to where each of them has written.
+    owners: BTreeMap<Shard, Incarnation>,
+    leases: BTreeMap<Incarnation, (Lease, Position)>,
+    /// For sabotage: whose a name is said to be.
+    pub(crate) lies: BTreeMap<Arc<str>, ExecutionId>,
+    /// For sabotage: who held what at first.
+    first_holders: Option<BTreeMap<Shard, Arc<str>>>,
 }
 
 impl Disk {
@@ -64,7 +71,10 @@ impl Disk {
             lazy: Vec::new(),
             dice: Dice::new(seed, "disk"),
             sabotage,
-            newest: None,
+            owners: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            lies: BTreeMap::new(),
+            first_holders: None,
         }
     }
 
@@ -108,12 +118,14 @@ pub(crate) struct SimStore {
     inner: Box<dyn Store>,
     disk: SharedDisk,
     life: Life,
+    /// How many Shards its process takes at most.
+    most: u16,
 }
 
 impl SimStore {
     /// Around a store.
-    pub(crate) fn new(inner: Box<dyn Store>, disk: SharedDisk, life: Life) -> Self {
-        Self { inner, disk, life }
+    pub(crate) fn new(inner: Box<dyn Store>, disk: SharedDisk, life: Life, most: u16) -> Self {
+        Self { inner, disk, life, most }
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {
@@ -135,7 +147,10 @@ impl SimStore {
         let mut spoiled = group.clone();
         match sabotage {
             Sabotage::NoFence => {
-                if let Some((lease, last)) = &self.disk().newest {
+                let disk = self.disk();
+                let shard = spoiled.lease.shards().first();
+                let owner = shard.and_then(|shard| disk.leases.get(disk.owners.get(shard)?));
+                if let Some((lease, last)) = owner {
                     spoiled.lease = lease.clone();
                     spoiled.position = spoiled.position.map(|_| last.next());
                     spoiled.keep_from = spoiled.keep_from.min(last.next());
@@ -167,14 +182,18 @@ impl SimStore {
             | Sabotage::RunsForgetKeys
             | Sabotage::ListsOfRows
             | Sabotage::LostMeansNever
-            | Sabotage::SteadyForgotten => {}
+            | Sabotage::SteadyForgotten
+            | Sabotage::DoneTwice
+            | Sabotage::OldMapBelieved
+            | Sabotage::ReservedForGood => {}
         }
         if self.disk().is_lazy() {
             self.disk().lazy.push(spoiled);
             return Ok(());
         }
         self.inner.commit(&spoiled)?;
-        if let (Some(position), Some((_, last))) = (spoiled.position, &mut self.disk().newest) {
+        let by = spoiled.lease.incarnation();
+        if let (Some(position), Some((_, last))) = (spoiled.position, self.disk().leases.get_mut(&by)) {
             *last = position;
         }
         Ok(())
@@ -198,9 +217,12 @@ impl Store for SimStore {
         if self.disk().is_full() {
             return Err(CommitError::Lost(failure("taking the shards", FailureKind::DiskFull)));
         }
-        let lease = self.inner.acquire(claim)?;
+        let lease = self.inner.acquire(&Claim { most: self.most, ..claim.clone() })?;
         if self.disk().sabotage == Some(Sabotage::NoFence) {
-            self.disk().newest = Some((lease.clone(), Position::before(lease.incarnation())));
+            let mut disk = self.disk();
+            let by = lease.incarnation();
+            disk.owners.extend(lease.shards().iter().map(|shard| (*shard, by)));
+            disk.leases.insert(by, (lease.clone(), Position::before(by)));
         }
         let mut disk = self.disk();
         let rate = disk.rates.fails_after;
@@ -356,20 +378,32 @@ impl Reader for SimReader {
         name: &Arc<str>,
         execution: ExecutionId,
     ) -> Result<ExecutionId, Failure> {
-        self.may_fail()?;
         let whose = self.inner.reserve(machine, name, execution)?;
         self.may_fail()?;
+        let disk = lock(&self.disk);
+        let is_blocked = whose != execution && !disk.observed.has_begun(whose);
+        if disk.sabotage == Some(Sabotage::ReservedForGood) && is_blocked {
+            return Err(failure("reserving a name", FailureKind::Held));
+        }
         Ok(whose)
     }
 
     fn reserved(&mut self, machine: MachineId, name: &Arc<str>) -> Result<Option<ExecutionId>, Failure> {
         self.may_fail()?;
+        if let Some(lie) = lock(&self.disk).lies.get(name) {
+            return Ok(Some(*lie));
+        }
         self.inner.reserved(machine, name)
     }
 
     fn holders(&mut self) -> Result<BTreeMap<Shard, Arc<str>>, Failure> {
         self.may_fail()?;
-        self.inner.holders()
+        let holders = self.inner.holders()?;
+        let mut disk = lock(&self.disk);
+        if disk.sabotage == Some(Sabotage::OldMapBelieved) {
+            return Ok(disk.first_holders.get_or_insert(holders).clone());
+        }
+        Ok(holders)
     }
 
     fn execution(&mut self, execution: ExecutionId) -> Result<Option<Recovered>, Failure> {

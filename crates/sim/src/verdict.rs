@@ -33,6 +33,7 @@ pub fn judge(seed: u64, setting: Setting) -> Verdict {
     add(Promise::HistoriesLegal, check::histories_legal(&evidence));
     add(Promise::MapRunsEnd, check::map_runs_end(&evidence));
     add(Promise::Timers, check::timers(&evidence));
+    add(Promise::AnsweredAnywhere, check::answered_anywhere(&evidence));
     if sim.plan.steadfast {
         let mut calm =
             Sim::from_seed(seed, Setting { without_faults: true, sabotage: None, traces: false, ..setting });

@@ -206,3 +206,23 @@ fn a_process_that_forgets_the_time_on_record_ends_timeouts_early() {
 fn a_commit_whose_answer_was_lost_is_not_made_twice() {
     objects(Sabotage::LostMeansNever, None, "the store refused a commit");
 }
+
+#[test]
+fn a_request_that_is_done_twice_because_it_came_twice_is_noticed() {
+    objects(Sabotage::DoneTwice, Trouble::Peers, "began 2 times as");
+}
+
+#[test]
+fn a_node_that_never_looks_again_who_holds_a_shard_is_noticed() {
+    objects(Sabotage::OldMapBelieved, Trouble::Peers, "times while all was calm");
+}
+
+#[test]
+fn a_reserved_name_that_never_began_and_blocks_its_name_is_noticed() {
+    objects(Sabotage::ReservedForGood, Trouble::Peers, "was never answered: Start");
+}
+
+#[test]
+fn a_store_without_a_fence_is_noticed_among_several_nodes() {
+    objects(Sabotage::NoFence, Trouble::Peers, "was taken after one of");
+}

@@ -11,7 +11,7 @@ use perdura_runtime::{Message, Start, Via};
 
 impl Sim {
     pub(super) fn request(&mut self, wish: Wish, about: usize, mark: Option<String>) -> RequestId {
-        self.requests.push(Request { wish, told: None, sent: 0, about, mark });
+        self.requests.push(Request { wish, told: None, sent: 0, sent_at: None, about, mark });
         self.requests.len() - 1
     }
 
@@ -42,6 +42,7 @@ impl Sim {
         let process = *self.dice.pick(&serving);
         let life = Life { process, boot: self.processes[process].boot };
         self.requests[number].sent += 1;
+        self.requests[number].sent_at.get_or_insert(self.clock.now());
         let mut wish = self.requests[number].wish.clone();
         self.pass_on_failure(&mut wish);
         self.say(|| format!("request {number} to process {process}: {wish:?}"));

@@ -26,6 +26,10 @@ pub(super) struct Process {
     pub(super) state: State,
     pub(super) paused_until: i64,
     inbox: VecDeque<Event>,
+    /// How many Shards it takes at most.
+    pub(super) most: u16,
+    /// It takes all that it can get when it begins next.
+    pub(super) wants_all: bool,
     /// Another one was begun in its place: once it is fenced, it ends.
     pub(super) is_replaced: bool,
 }
@@ -60,6 +64,8 @@ impl Process {
             state: State::Down,
             paused_until: 0,
             inbox: VecDeque::new(),
+            most: u16::MAX,
+            wants_all: false,
             is_replaced: false,
         }
     }
@@ -118,6 +124,9 @@ impl Sim {
             return;
         }
         self.processes[process].boot += 1;
+        let wanted = self.shards_wanted();
+        let wants_all = std::mem::take(&mut self.processes[process].wants_all);
+        self.processes[process].most = if wants_all { u16::MAX } else { wanted };
         let steady = self.clock.boot();
         self.processes[process].steady = Some(steady);
         let life = self.life(process);
@@ -157,13 +166,19 @@ impl Sim {
             self.say(|| format!("{life:?} cannot open the store: {error}"));
             held(&error.to_string())
         })?;
-        if committer.lease().shards().len() < usize::from(self.plan.shards) {
+        let shards = committer.lease().shards().len();
+        if !self.plan.is_cluster && shards < usize::from(self.plan.shards) {
             self.facts.count("standbys");
             return Err(held("another process holds some of the shards"));
         }
         committer.read_back();
         let number = committer.lease().incarnation();
-        self.say(|| format!("{life:?} opened as incarnation {number} with {} in memory", node.in_memory()));
+        self.say(|| {
+            format!(
+                "{life:?} opened as incarnation {number} on {shards} shards with {} in memory",
+                node.in_memory()
+            )
+        });
         self.list_soon(500);
         Ok((store, Box::new((node, committer))))
     }
@@ -185,7 +200,7 @@ impl Sim {
         self.send_event(life, Event::Close { grace_ms });
     }
 
-    fn send_event(&mut self, life: Life, event: Event) {
+    pub(super) fn send_event(&mut self, life: Life, event: Event) {
         let process = &mut self.processes[life.process];
         if process.boot != life.boot || matches!(process.state, State::Down) {
             return;
@@ -248,6 +263,7 @@ impl Sim {
                     let takes = if slow { self.dice.between(10..=3_000) } else { self.dice.between(0..=4) };
                     self.after(takes, Happening::Commit(life));
                 }
+                Next::Pass(pass) => self.carry(life, pass),
                 Next::See(chore) => self.see_to(life, &mut up, chore),
                 Next::Open(live, anchor) => {
                     let is_forgotten = self.sabotage == Some(Sabotage::SteadyForgotten);
