@@ -261,8 +261,11 @@ impl Perdura {
             via: Via::default(),
         };
         let door = &self.inner.door;
-        match door.start(start).await {
-            Ok(started) => Ok(Run::new(door.clone(), started.execution, started.fresh)),
+        match door.begin(start).await {
+            Ok((started, ending)) => {
+                let run = Run::new(door.clone(), started.execution, started.fresh);
+                Ok(run.awaiting(Box::pin(ending)))
+            }
             Err(Refused::Exists(execution)) => self.same(execution, input).await,
             Err(Refused::NoMachine) => Err(StartError::NotDeployed(format!(
                 "the definition of {:?} cannot be read any more",

@@ -6,13 +6,14 @@ use crate::threads;
 use crate::views::{Entry, History, Verdict};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::{ExecutionId, Fault, Input, Resolution, Status};
-use perdura_runtime::{Door, Ending};
+use perdura_runtime::{Door, Ending, InputError};
 use perdura_store::Reader;
 use serde::de::DeserializeOwned;
 use std::fmt;
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
 use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
 
 /// An execution that was started, whose output is an `O`.
 ///
@@ -35,12 +36,22 @@ pub struct Run<O> {
     door: Door,
     id: ExecutionId,
     is_new: bool,
+    /// Its end, as it was asked for with the start, until somebody waits for it.
+    ending: Mutex<Option<Awaited>>,
     output: PhantomData<fn() -> O>,
 }
 
+/// An end that is waited for.
+pub(crate) type Awaited = Pin<Box<dyn Future<Output = Result<Ending, InputError>> + Send>>;
+
 impl<O> Run<O> {
     pub(crate) fn new(door: Door, id: ExecutionId, is_new: bool) -> Self {
-        Self { door, id, is_new, output: PhantomData }
+        Self { door, id, is_new, ending: Mutex::default(), output: PhantomData }
+    }
+
+    /// Whoever starts it asks for its end at once: an execution that has ended meanwhile need not be read again.
+    pub(crate) fn awaiting(self, ending: Awaited) -> Self {
+        Self { ending: Mutex::new(Some(ending)), ..self }
     }
 
     /// Its id, which finds it again: [`Perdura::execution`](crate::Perdura::execution).
@@ -242,7 +253,16 @@ impl<O: DeserializeOwned> Run<O> {
     /// # });
     /// ```
     pub async fn output(&self) -> Result<O, RunError> {
-        output(self.door.ending(self.id).await.map_err(AskError::from)?)
+        let asked = self.ending.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ending = match asked {
+            Some(asked) => match asked.await {
+                Ok(ending) if ending.status == Status::Succeeded => Ok(ending),
+                // It may have been redriven since: what holds now is asked for again.
+                Ok(_) | Err(_) => self.door.ending(self.id).await,
+            },
+            None => self.door.ending(self.id).await,
+        };
+        output(ending.map_err(AskError::from)?)
     }
 }
 

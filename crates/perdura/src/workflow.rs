@@ -5,7 +5,7 @@ use perdura_engine::{NAME_MAX, is_allowed_in_name};
 use serde_json::{Map, Value, json};
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// What is done, from an input of type `I` to an output of type `O`.
@@ -64,6 +64,8 @@ use std::time::Duration;
 pub struct Workflow<I, O> {
     pub(crate) name: Arc<str>,
     pub(crate) body: Body,
+    /// Made once: each start compares it with the one that is deployed.
+    definition: OnceLock<Arc<str>>,
     types: PhantomData<fn(I) -> O>,
 }
 
@@ -86,7 +88,7 @@ impl<T> Workflow<T, T> {
     /// # drop(workflow);
     /// ```
     pub fn new(name: impl Into<Arc<str>>) -> Self {
-        Self { name: name.into(), body: Body::List(Vec::new()), types: PhantomData }
+        Self::of(name.into(), Body::List(Vec::new()))
     }
 }
 
@@ -116,7 +118,7 @@ impl<I, O> Workflow<I, O> {
     /// # }).unwrap();
     /// ```
     pub fn from_definition(name: impl Into<Arc<str>>, definition: impl Into<Arc<str>>) -> Self {
-        Self { name: name.into(), body: Body::Definition(definition.into()), types: PhantomData }
+        Self::of(name.into(), Body::Definition(definition.into()))
     }
 
     /// One more step, named after its function. It takes what the one before it gives.
@@ -157,7 +159,7 @@ impl<I, O> Workflow<I, O> {
             }
             Body::Definition(_) | Body::Mixed => Body::Mixed,
         };
-        Workflow { name: self.name, body, types: PhantomData }
+        Workflow::of(self.name, body)
     }
 
     /// Its name.
@@ -179,13 +181,17 @@ impl<I, O> Workflow<I, O> {
     /// assert!(definition.contains("arn:perdura:step:::double.double"));
     /// ```
     pub fn definition(&self) -> Arc<str> {
-        self.body.definition(&self.name)
+        self.definition.get_or_init(|| self.body.definition(&self.name)).clone()
+    }
+
+    fn of(name: Arc<str>, body: Body) -> Self {
+        Self { name, body, definition: OnceLock::new(), types: PhantomData }
     }
 }
 
 impl<I, O> Clone for Workflow<I, O> {
     fn clone(&self) -> Self {
-        Self { name: self.name.clone(), body: self.body.clone(), types: PhantomData }
+        Self { definition: self.definition.clone(), ..Self::of(self.name.clone(), self.body.clone()) }
     }
 }
 

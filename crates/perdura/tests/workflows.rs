@@ -53,6 +53,19 @@ fn soon(times: u32) -> Retry {
 }
 
 #[tokio::test]
+async fn a_run_that_is_first_waited_for_after_it_was_redriven_gives_its_later_end() {
+    let (_, step) = failing(1, StepError::refused("Down", "not now"));
+    let workflow = Workflow::new("claim").step(step);
+    let perdura = Perdura::in_memory().workflow(&workflow).await.unwrap();
+    let run = perdura.start(&workflow, "claim-17", claim()).await.unwrap();
+    while run.status().await.unwrap() != Status::Failed {
+        tokio::task::yield_now().await;
+    }
+    run.redrive().await.unwrap();
+    assert_eq!(run.await.unwrap(), "ana@example.org");
+}
+
+#[tokio::test]
 async fn steps_hand_their_outputs_on_and_the_last_is_the_output() {
     let workflow = Workflow::new("claim").step(validate).step(cents);
     let perdura = Perdura::in_memory().workflow(&workflow).await.unwrap();
