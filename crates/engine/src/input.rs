@@ -93,6 +93,14 @@ impl By {
             Self::Token(token) => token.strand,
         }
     }
+
+    /// The key of the step that is meant, where it is named by that.
+    pub(crate) fn key(&self) -> Option<&EffectKey> {
+        match self {
+            Self::Key { key, .. } => Some(key),
+            Self::Token(_) => None,
+        }
+    }
 }
 
 /// What came of a call.

@@ -43,7 +43,11 @@ pub use id::{
 pub use identity::{Identity, Limits, STATE_WORK_MAX, TURN_WORK_MAX};
 pub use input::{By, Certainty, Input, Outcome, Resolution};
 pub use kept::Kept;
-pub use map_run::{Child, Known, MapRun, MapRunBounds, MapRunCounts, MapRunOutcome, Next, Tally};
+pub use map_run::{
+    Child, Known, MapRun, MapRunBounds, MapRunChange, MapRunCommand, MapRunCounts, MapRunEnd, MapRunEvent,
+    MapRunFigures, MapRunLife, MapRunMove, MapRunOutcome, MapRunPlace, MapRunRecalled, Next, OrderedMapRun,
+    Tally,
+};
 pub use mark::{Mark, Said};
 pub use perdura_asl as asl;
 pub use strand::{Clock, MapRunId, Run, Sent, Standing, Step, Strand};

@@ -1,4 +1,5 @@
-//! A Map Run: which child comes next, and when it is over. Pure; somebody else starts the children.
+//! A Map Run: which child comes next, and when it is over. Pure; somebody else starts the children. [`life`] is the way
+//! of a run from its order to its end, this the part in which children run.
 //!
 //! It holds no results and no list of all items: items are offered in pieces, made into children one after the
 //! other, and forgotten. A run that is taken up again goes through the same items in the same order, and so comes
@@ -6,8 +7,13 @@
 
 mod items;
 mod known;
+mod life;
 
 pub use known::Known;
+pub use life::{
+    MapRunChange, MapRunCommand, MapRunEnd, MapRunEvent, MapRunFigures, MapRunLife, MapRunMove, MapRunPlace,
+    MapRunRecalled, OrderedMapRun,
+};
 
 use crate::arn::Arns;
 use crate::effect::MapRunOrder;
@@ -15,6 +21,7 @@ use crate::event::Fault;
 use crate::execution::Status;
 use crate::id::ExecutionId;
 use crate::identity::{Identity, TURN_WORK_MAX};
+use crate::input::By;
 use items::{Items, Made};
 use perdura_asl::error::TOLERANCE_EXCEEDED;
 use perdura_asl::json::{Payload, Value};
@@ -163,11 +170,7 @@ impl MapRun {
     /// A run of this order, whose children receive at most so many bytes. Items that are part of the order need not
     /// be offered.
     pub fn new(machine: Arc<Machine>, order: MapRunOrder, input_bytes_max: usize) -> Self {
-        let bounds = MapRunBounds {
-            max_concurrency: order.max_concurrency,
-            tolerated_count: order.tolerated_count,
-            tolerated_percentage: order.tolerated_percentage,
-        };
+        let bounds = MapRunBounds::of(&order);
         let mut run = Self {
             items: Items::new(machine, order, input_bytes_max),
             bounds,
@@ -292,7 +295,7 @@ impl MapRun {
                 self.live.insert(index, items);
             }
             if !passes_over {
-                let id = ExecutionId::of_child(&self.order().key, u64::from(index));
+                let id = self.order().child(index);
                 return Next::Start(Child { index, id, input, items, again });
             }
         }
@@ -325,6 +328,15 @@ impl MapRun {
 }
 
 impl MapRunBounds {
+    /// Those that a run begins with.
+    fn of(order: &MapRunOrder) -> Self {
+        Self {
+            max_concurrency: order.max_concurrency,
+            tolerated_count: order.tolerated_count,
+            tolerated_percentage: order.tolerated_percentage,
+        }
+    }
+
     /// Whether a bound that was set is exceeded by so many failures, of so many items if that is known.
     pub(crate) fn are_exceeded(&self, failed: u64, total: Option<u64>) -> bool {
         if failed == 0 {
@@ -345,6 +357,26 @@ pub(crate) fn tolerance_exceeded() -> Fault {
 }
 
 impl MapRunOrder {
+    /// The id of a child, which follows from the step's key and the child's number.
+    fn child(&self, index: u32) -> ExecutionId {
+        ExecutionId::of_child(&self.key, u64::from(index))
+    }
+
+    /// The step that waits for the run.
+    fn by(&self) -> By {
+        By::Key { strand: self.strand, key: self.key.clone(), attempt: None }
+    }
+
+    /// How many items it has, as far as they are part of it.
+    pub(crate) fn items_known(&self) -> u64 {
+        let items = self.items.as_ref().map_or(0, |items| match items.value() {
+            Value::Array(items) => items.len(),
+            Value::Object(items) => items.len(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+        });
+        items as u64
+    }
+
     /// Who a child is. A Map Run is `…:mapRun:MACHINE/LABEL:UNIQUE`, and its children run `MACHINE/LABEL`.
     pub fn child_identity(&self, parent: &Identity, child: Child) -> Identity {
         let parts: Vec<&str> = self.arn.splitn(8, ':').collect();

@@ -1,15 +1,20 @@
-//! What a Map Run asks of the store and of the world, beside the node's thread.
+//! What Map Runs ask of the store and of the world, beside the node's thread.
 //!
 //! A run has no log of its own. Which children it has, how they stand and what they gave is read from their rows: when
 //! a run is taken up, and when all of them have ended. Both may be a million rows, so nobody waits for them on the
-//! thread that decides.
+//! thread that decides; nor for the rows of runs themselves.
+
+mod look;
 
 use crate::items::{ChildResult, Fed, Feed, WriteOrder};
 use crate::message::{Message, Reply};
+pub use look::{Look, Looked};
+pub(crate) use look::{Waits, Which};
 use perdura_engine::asl::error::DATA_LIMIT_EXCEEDED;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::{
-    EffectKey, EventKind, ExecutionId, Fault, Known, MapRunCounts, MapRunOrder, ReaderOrder, Record, Status,
+    EffectKey, EventKind, ExecutionId, Fault, MapRunFigures, MapRunOrder, MapRunRecalled, ReaderOrder,
+    Record, Status,
 };
 use perdura_store::record::{Damage, TurnBody, read_history};
 use perdura_store::{Failure, FailureKind, Filter, MapRunRow, Reader, Row, StoredTurn};
@@ -59,6 +64,10 @@ pub enum FetchKind {
         /// The most bytes that the state's result may have.
         bytes_max: usize,
     },
+    /// Its own row.
+    Row,
+    /// Runs that an earlier process may have left behind. No run asks for these, but the node.
+    Look(Look),
 }
 
 impl fmt::Debug for FetchKind {
@@ -67,32 +76,37 @@ impl fmt::Debug for FetchKind {
             Self::Children => "Children",
             Self::Items { .. } => "Items",
             Self::Results { .. } => "Results",
+            Self::Row => "Row",
+            Self::Look(_) => "Look",
         })
     }
 }
 
-/// What is stored of a run.
-#[derive(Debug, Default)]
-pub struct Recalled {
-    /// How its children stand.
-    pub known: Known,
-    /// Those that run.
-    pub running: Vec<ExecutionId>,
-    /// The sum of its children; the totals are those of the items and children that have begun.
-    pub counts: MapRunCounts,
-    /// Its own row, if it has one.
-    pub row: Option<Box<MapRunRow>>,
+impl FetchKind {
+    /// What is told where nothing could be read. `None`: whoever brings items or results says so by itself.
+    pub(crate) fn unread(&self) -> Option<fn(Failure) -> Fetched> {
+        match self {
+            Self::Children => Some(|failure| Fetched::Children(Err(failure))),
+            Self::Row => Some(|failure| Fetched::Row(Err(failure))),
+            Self::Look(_) => Some(|failure| Fetched::Looked(Err(failure))),
+            Self::Items { .. } | Self::Results { .. } => None,
+        }
+    }
 }
 
 /// What a Map Run is told.
 #[derive(Debug)]
 pub enum Fetched {
     /// Its children and its own row.
-    Children(Result<Recalled, Failure>),
+    Children(Result<Box<MapRunRecalled>, Failure>),
     /// Items, or something about them.
     Items(Fed),
     /// The state's result.
     Results(Result<Result<Payload, Fault>, Failure>),
+    /// Its row, if it has one.
+    Row(Result<Option<Box<MapRunRow>>, Failure>),
+    /// Runs that may have been left behind.
+    Looked(Result<Vec<Looked>, Failure>),
 }
 
 impl Fetch {
@@ -113,6 +127,14 @@ impl Fetch {
                 bring_results(ticket, reader, (&order, bytes_max), write, send);
             }
             (FetchKind::Results { .. }, Err(failure)) => send(ticket.tell(Fetched::Results(Err(failure)))),
+            (FetchKind::Row, reader) => {
+                let row = reader.and_then(|mut reader| reader.map_run(ticket.run));
+                send(ticket.tell(Fetched::Row(row.map(|row| row.map(Box::new)))));
+            }
+            (FetchKind::Look(look), reader) => {
+                let looked = reader.and_then(|mut reader| look.look(&mut *reader));
+                send(ticket.tell(Fetched::Looked(looked)));
+            }
             (FetchKind::Items { .. }, _) => unreachable!("items are read by the world"),
         }
     }
@@ -131,8 +153,8 @@ impl Ticket {
 }
 
 /// Which children a run has, and what its row says.
-pub fn recall(reader: &mut dyn Reader, run: Uuid) -> Result<Recalled, Failure> {
-    let mut recalled = Recalled::default();
+pub fn recall(reader: &mut dyn Reader, run: Uuid) -> Result<Box<MapRunRecalled>, Failure> {
+    let mut recalled = Box::<MapRunRecalled>::default();
     let mut from = 0;
     loop {
         let page = reader.child_statuses(run, from, STATUSES_AT_ONCE)?;
@@ -144,8 +166,18 @@ pub fn recall(reader: &mut dyn Reader, run: Uuid) -> Result<Recalled, Failure> {
         }
     }
     recalled.running = running(reader, run)?;
-    recalled.row = reader.map_run(run)?.map(Box::new);
+    recalled.row = reader.map_run(run)?.map(|row| (row.status, figures(&row)));
     Ok(recalled)
+}
+
+/// What a row says of a run, beside who it is.
+pub(crate) fn figures(row: &MapRunRow) -> MapRunFigures {
+    MapRunFigures {
+        bounds: row.bounds,
+        source_version: row.source_version.clone(),
+        counts: row.counts,
+        results_written: row.results_written,
+    }
 }
 
 /// The children of a run whose rows say that they run: no more than may run at once.

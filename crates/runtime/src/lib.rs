@@ -26,7 +26,7 @@ pub use clock::RealClock;
 pub use committer::{Committed, Committer, Item, MapRunNews, Prepared, Turned};
 pub use core::{Chore, Core, Done, Event, Next};
 pub use door::{Activities, Door};
-pub use fetch::{Fetch, FetchKind, Fetched, Recalled, Ticket, bring_results, recall};
+pub use fetch::{Fetch, FetchKind, Fetched, Look, Looked, Ticket, bring_results, recall};
 pub use items::{ChildResult, Fed, Feed, ReadOrder, Source, Unwanted, WriteOrder};
 pub use library::read_definition;
 pub use message::{

@@ -3,11 +3,12 @@
 use crate::fetch::{Fetched, Ticket};
 use crate::naming::Start;
 use crate::peers::{Request, Response};
+pub use perdura_engine::MapRunChange;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{
-    By, EffectKey, Execution, ExecutionId, Fault, Input, Lateness, MapRunBounds, Outcome, Status, TaskToken,
-    Timestamp, Wake,
+    By, EffectKey, Execution, ExecutionId, Fault, Input, Lateness, Outcome, Status, TaskToken, Timestamp,
+    Wake,
 };
 use perdura_store::{After, Filter, MachineId, MachineRecord, MapRunRow, Shard, Summary, Swept};
 use std::fmt;
@@ -245,28 +246,6 @@ pub struct Taken {
     pub ended_at: Option<Timestamp>,
     /// When the execution was last redriven; for a redrive under a token that was used before, when that was.
     pub redriven_at: Option<Timestamp>,
-}
-
-/// What is to be different about a Map Run that is under way.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct MapRunChange {
-    /// How many children at once; 0 is as many as allowed. `None`: as before.
-    pub max_concurrency: Option<u64>,
-    /// How many items may fail. `None`: as before.
-    pub tolerated_count: Option<u64>,
-    /// What share of items may fail, in percent. `None`: as before.
-    pub tolerated_percentage: Option<f64>,
-}
-
-impl MapRunChange {
-    /// The bounds after it.
-    pub(crate) fn of(&self, bounds: MapRunBounds) -> MapRunBounds {
-        MapRunBounds {
-            max_concurrency: self.max_concurrency.unwrap_or(bounds.max_concurrency),
-            tolerated_count: self.tolerated_count.or(bounds.tolerated_count),
-            tolerated_percentage: self.tolerated_percentage.or(bounds.tolerated_percentage),
-        }
-    }
 }
 
 /// Why a Map Run was not changed.

@@ -176,7 +176,7 @@ impl Node {
             Message::Young { filter, after, most, reply } => reply.send(self.young(&filter, after, most)),
             Message::Unlisted { reply } => reply.send(self.unlisted()),
             Message::MapRuns { execution, reply } => reply.send(self.runs_of(execution)),
-            Message::MapRun { run, reply } => reply.send(self.map_run(run)),
+            Message::MapRun { run, reply } => self.show_map_run(run, reply),
             Message::Adjust { run, change, reply } => self.adjust_map_run(run, change, reply),
             Message::Deployed { record, machine } => self.library.put(record, machine),
             Message::GiveUp { reply, .. } => {

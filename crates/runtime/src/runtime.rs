@@ -6,7 +6,7 @@
 use crate::committer::{Committed, Prepared, panic_text};
 use crate::core::{Core, Event};
 use crate::door::Door;
-use crate::fetch::{Fetch, FetchKind, Fetched};
+use crate::fetch::Fetch;
 use crate::node::{Bounds, Live};
 use crate::threads::Decider;
 use crate::watch::{Gauges, Pulse};
@@ -168,17 +168,16 @@ impl Runtime {
             let (shared, events) = (shared.clone(), events.clone());
             spawn("perdura-fetcher", move || {
                 while let Ok(fetch) = wanted.recv() {
-                    let (ticket, is_of_children) = (fetch.ticket, matches!(fetch.kind, FetchKind::Children));
+                    let (ticket, unread) = (fetch.ticket, fetch.kind.unread());
                     let work = AssertUnwindSafe(|| fetch_from(&shared, &*world, fetch, &events));
                     let Err(panic) = catch_unwind(work) else { continue };
                     let why = panic_text(&*panic).to_string();
                     tracing::error!(why, "reading for a Map Run panicked");
-                    // Results say so themselves; the run asks again.
-                    if is_of_children {
+                    // Whoever asked asks again.
+                    if let Some(unread) = unread {
                         let kind = FailureKind::Io;
                         let failure = Failure { what: "reading panicked".into(), why, kind };
-                        let told = ticket.tell(Fetched::Children(Err(failure)));
-                        drop(events.send(Event::Message(told)));
+                        drop(events.send(Event::Message(ticket.tell(unread(failure)))));
                     }
                 }
             })?

@@ -221,7 +221,8 @@ impl Decider {
                 };
                 self.world.read(ReadOrder { reader, feed: ticket.feed(room, send) });
             }
-            kind @ (FetchKind::Children | FetchKind::Results { .. }) => {
+            kind
+            @ (FetchKind::Children | FetchKind::Results { .. } | FetchKind::Row | FetchKind::Look(_)) => {
                 let fetch = Fetch { ticket, kind };
                 self.fetches.send(fetch).expect("whoever fetches lives as long as the node");
             }

@@ -174,7 +174,8 @@ impl Outside {
             FetchKind::Items { reader, room, .. } => {
                 tasks.read(ReadOrder { reader, feed: ticket.feed(room, send) });
             }
-            kind @ (FetchKind::Children | FetchKind::Results { .. }) => {
+            kind
+            @ (FetchKind::Children | FetchKind::Results { .. } | FetchKind::Row | FetchKind::Look(_)) => {
                 Fetch { ticket, kind }.bring(reader, |order| tasks.write(order), send);
             }
         }

@@ -8,7 +8,7 @@ use crate::id::{StrandId, Timestamp};
 use crate::input::By;
 use crate::map_run::MapRunOutcome;
 use crate::strand::{MapRunId, Standing};
-use perdura_asl::json::{Payload, Value};
+use perdura_asl::json::Payload;
 use perdura_asl::machine::{Kind, MapMode, MapState, QueryLanguage, State};
 use perdura_asl::scope::{Dice, Failure, Scope};
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ impl Turning<'_> {
     /// The state has started once its items are known. What it tolerates is looked at behind that, as AWS does.
     fn map_run_begins(&mut self, strand: StrandId, run: MapRunId) -> Result<MapRunOrder, Failure> {
         let (order, tolerance) = self.map_run_parts(strand, run)?;
-        self.emit(strand, EventKind::MapStateStarted { length: length(&order) });
+        self.emit(strand, EventKind::MapStateStarted { length: order.items_known() });
         Ok(tolerance?.of(order))
     }
 
@@ -217,16 +217,6 @@ impl Turning<'_> {
             }
         }
     }
-}
-
-/// How many items an order has, as far as it is known.
-fn length(order: &MapRunOrder) -> u64 {
-    let items = order.items.as_ref().map_or(0, |items| match items.value() {
-        Value::Array(items) => items.len(),
-        Value::Object(items) => items.len(),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
-    });
-    items as u64
 }
 
 /// How many children may fail.

@@ -1,92 +1,137 @@
-//! Map Runs: children are started here, and their ends are counted here.
+//! Map Runs: what they ask for is done here, and what came of it is told to them.
 //!
-//! Children are ordinary executions, and they are all that is remembered of a run: one that is taken up again asks
-//! the store which it has. A run starts children when nothing else is to be decided, and a few in any case, so that a
-//! million of them neither keep others waiting nor wait for ever.
+//! How a run stands and what follows is for [`MapRunLife`] to say. Here are its replies, permits and tickets, and its turn
+//! among others.
 
-mod ending;
-mod run;
+mod asking;
+mod left;
+mod moves;
 
-use super::start::NewExecution;
-use super::{Deed, Node, Queued, ReplyTo};
+use super::{Deed, Node};
 use crate::committer::MapRunNews;
-use crate::fetch::{Fetch, FetchKind, Fetched, Recalled, Ticket};
-use crate::message::{AdjustError, InputError, MapRunChange, Reply, Unavailable};
-use ending::{Ending, Search};
+use crate::fetch::{Fetch, FetchKind, Fetched, Ticket};
+use crate::items::{Fed, Source};
+use crate::message::{AdjustError, Reply};
+use asking::Asked;
+use left::Left;
 use perdura_engine::{
-    By, Child, ExecutionId, Input, MapRun, MapRunBounds, MapRunCounts, MapRunOrder, MapRunOutcome, Moment,
-    Next, Status, TURN_WORK_MAX,
+    EffectKey, ExecutionId, MapRunBounds, MapRunCommand, MapRunCounts, MapRunEvent, MapRunFigures,
+    MapRunLife, MapRunOrder, Moment, OrderedMapRun, Status,
 };
-use perdura_store::{ChildOf, MapRunRow, Nesting, Shard};
-use run::{Ordered, Parent, Run, Stage};
+use perdura_store::{ChildOf, MachineId, MapRunRow, RevisionId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-/// How many children one run starts before another has its turn.
-const START_AT_ONCE: usize = 32;
-/// How many children are started even if others wait to be decided. Children that take much work to make count for more.
-const START_AT_LEAST: usize = 64;
-/// A child that takes this many units of work to make counts for one more.
-const CHILD_WORK: u64 = TURN_WORK_MAX / START_AT_LEAST as u64;
-
 /// The Map Runs of a node.
 #[derive(Default)]
 pub(super) struct MapRuns {
     runs: BTreeMap<Uuid, Run>,
-    /// Those that end early.
-    endings: BTreeMap<Uuid, Ending>,
-    /// Those that may have something to do.
+    /// Those that may have a move to make.
     eager: VecDeque<Uuid>,
+    /// Those that found no place for a child.
+    blocked: BTreeSet<Uuid>,
     /// As they are to be written.
     rows: Vec<MapRunNews>,
     fetches: Vec<Fetch>,
-    /// Children of an earlier process whose run is not here yet: they wait for it.
-    unjoined: BTreeMap<ExecutionId, ChildOf>,
-    /// What could not be read, and is asked for again.
-    again: Vec<Uuid>,
-    /// Runs are looked for that an earlier process was to end.
-    search: Option<Search>,
-    /// Those that found no place for a child.
-    blocked: BTreeSet<Uuid>,
+    /// Those who wait for the row of a run, by the number of the ticket.
+    asked: BTreeMap<u128, Asked>,
+    /// What an earlier process has left behind.
+    left: Left,
     /// What the costliest of late took beyond their share, as so many children. It is made up for before they have
     /// another share.
     ahead: usize,
 }
 
+/// A Map Run, and what its life has no eyes for.
+struct Run {
+    life: MapRunLife,
+    /// Of its last question; answers to earlier ones are of no use.
+    ticket: Ticket,
+    /// Who it is: of the figures in it those of its life count.
+    row: MapRunRow,
+    /// `None`: there is nothing of it but a row, and it ends.
+    parent: Option<Parent>,
+    /// Permits for the reader of its items.
+    room: Arc<Semaphore>,
+    is_eager: bool,
+    /// Who has changed its bounds, and is told when that is on disk.
+    changes: Vec<Reply<Result<(), AdjustError>>>,
+    /// As it was last asked for while it ended.
+    asked_for: Option<Asking>,
+}
+
+/// What children have of the execution that waits for their run.
+struct Parent {
+    machine: MachineId,
+    revision: RevisionId,
+    /// How many of its line were let in without a place, down to it.
+    depth: u32,
+}
+
+/// A run that is asked for.
+struct Asking {
+    parent: Parent,
+    ordered: OrderedMapRun,
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.room.close();
+    }
+}
+
+impl Run {
+    fn new(life: MapRunLife, row: MapRunRow, parent: Option<Parent>) -> Self {
+        Self {
+            life,
+            ticket: Ticket { run: row.id, number: 0 },
+            row,
+            parent,
+            room: Arc::new(Semaphore::new(0)),
+            is_eager: false,
+            changes: Vec::new(),
+            asked_for: None,
+        }
+    }
+
+    /// As it stands.
+    fn row(&self) -> MapRunRow {
+        self.row_with(self.life.figures())
+    }
+
+    fn row_with(&self, figures: MapRunFigures) -> MapRunRow {
+        let MapRunFigures { bounds, source_version, counts, results_written } = figures;
+        MapRunRow { bounds, source_version, counts, results_written, ..self.row.clone() }
+    }
+}
+
 impl MapRuns {
     /// Whether the run of this child is here, so that the child may go on.
     pub(super) fn has(&self, child: ChildOf) -> bool {
-        self.runs.get(&child.run).is_some_and(|run| !run.is_recalling())
+        self.runs.get(&child.run).is_some_and(|run| run.life.has_its_children())
     }
 
     /// The run of this child ends, and its children with it.
     pub(super) fn is_ending(&self, child: ChildOf) -> bool {
-        self.endings.contains_key(&child.run)
-    }
-
-    /// Somebody here looks after this run.
-    fn is_here(&self, id: Uuid) -> bool {
-        self.runs.contains_key(&id) || self.endings.contains_key(&id)
+        self.runs.get(&child.run).is_some_and(|run| run.life.is_ending())
     }
 
     /// There is something to look after once a second.
     pub(super) fn are_there(&self) -> bool {
-        let is_quiet = self.runs.is_empty() && self.endings.is_empty() && self.unjoined.is_empty();
-        !is_quiet || self.search.is_some()
+        !self.runs.is_empty() || self.left.is_looked_for()
     }
 
-    /// Something was asked for that is not there yet: children, items, results.
+    /// Something was asked for that is not there yet: children, items, results, rows.
     pub(super) fn are_reading(&self) -> bool {
-        let runs = self.runs.values().any(Run::is_reading);
-        runs || self.endings.values().any(Ending::is_reading) || !self.unjoined.is_empty()
+        let runs = self.runs.values().any(|run| run.life.is_reading());
+        runs || self.left.is_reading() || !self.asked.is_empty()
     }
 
     fn wake(&mut self, id: Uuid) {
-        let run = self.runs.get_mut(&id).map(|run| &mut run.is_eager);
-        let is_eager = run.or_else(|| self.endings.get_mut(&id).map(|ending| &mut ending.is_eager));
-        if is_eager.is_some_and(|is_eager| !std::mem::replace(is_eager, true)) {
+        let Some(run) = self.runs.get_mut(&id) else { return };
+        if !std::mem::replace(&mut run.is_eager, true) {
             self.eager.push_back(id);
         }
     }
@@ -99,35 +144,26 @@ impl Node {
         if !self.performs {
             return;
         }
-        if self.map_runs.runs.contains_key(&order.id()) {
-            return;
-        }
-        let parent = Parent {
-            identity: running.execution.identity().clone(),
-            machine: running.machine,
-            revision: running.revision,
-            depth: running.depth(),
-        };
-        let machine = running.execution.machine().clone();
-        let ordered = Ordered { parent, machine, order };
-        if !self.take_up_later(&ordered) {
-            self.take_up(ordered);
+        let (id, key) = (order.id(), order.key.clone());
+        let parent = Parent { machine: running.machine, revision: running.revision, depth: running.depth() };
+        let (identity, machine) = (running.execution.identity().clone(), running.execution.machine().clone());
+        let asking = Asking { parent, ordered: OrderedMapRun { parent: identity, machine, order: *order } };
+        match self.map_runs.runs.get_mut(&id) {
+            None => self.take_up(asking),
+            Some(run) => {
+                run.asked_for = Some(asking).filter(|_| run.life.is_ending());
+                self.tell_run(id, MapRunEvent::AskedFor { key });
+            }
         }
     }
 
-    fn next_ticket(&mut self, run: Uuid) -> Ticket {
-        self.tickets += 1;
-        Ticket { run, number: self.tickets }
-    }
-
-    fn take_up(&mut self, ordered: Ordered) {
-        let Ordered { parent, machine, order } = ordered;
-        let id = order.id();
-        let ticket = self.next_ticket(id);
+    fn take_up(&mut self, asking: Asking) {
+        let Asking { parent, ordered } = asking;
+        let order = &ordered.order;
         let row = MapRunRow {
-            id,
+            id: order.id(),
             arn: order.arn.clone(),
-            execution: parent.identity.id,
+            execution: ordered.parent.id,
             status: Status::Running,
             started_at: order.began_at,
             ended_at: None,
@@ -138,216 +174,15 @@ impl Node {
             counts: MapRunCounts::default(),
             results_written: 0,
         };
-        let map = MapRun::new(machine, *order, parent.identity.limits.payload_bytes_max);
-        let run = Run {
-            ticket,
-            parent,
-            map,
-            stage: Stage::Recalling {
-                here: self.members(id).into_iter().map(|(_, index)| index).collect(),
-                ended: Vec::new(),
-            },
-            is_eager: false,
-            room: Arc::new(Semaphore::new(0)),
-            reads_items: false,
-            batches: 0,
-            row,
-            unread: Vec::new(),
-            changes: Vec::new(),
-        };
+        let here = self.members(row.id).into_iter().map(|(_, index)| index).collect();
+        let (life, commands) = MapRunLife::begin(ordered, here);
+        self.keep_run(Run::new(life, row, Some(parent)), commands);
+    }
+
+    fn keep_run(&mut self, run: Run, commands: Vec<MapRunCommand>) {
+        let id = run.row.id;
         self.map_runs.runs.insert(id, run);
-        self.map_runs.fetches.push(Fetch { ticket, kind: FetchKind::Children });
-    }
-
-    /// A run that is here, as it stands. One that is being taken up does not know yet how it stood: its row tells. If
-    /// that cannot be read, whoever asks reads it and learns why.
-    pub(super) fn map_run(&mut self, id: Uuid) -> Option<Box<MapRunRow>> {
-        let (row, is_unread) = match (self.map_runs.runs.get(&id), self.map_runs.endings.get(&id)) {
-            (Some(run), _) => (run.row(), run.is_recalling()),
-            (None, Some(ending)) => (ending.row.clone(), ending.is_unread),
-            (None, None) => return None,
-        };
-        if !is_unread {
-            return Some(Box::new(row));
-        }
-        let stood = self.reader.map_run(id).ok()?;
-        Some(Box::new(stood.unwrap_or(row)))
-    }
-
-    /// The runs of an execution that are here, as they stand.
-    pub(super) fn runs_of(&self, execution: ExecutionId) -> Vec<MapRunRow> {
-        let runs = self.map_runs.runs.values().filter(|run| run.parent.identity.id == execution);
-        let endings = self.map_runs.endings.values().filter(|ending| ending.row.execution == execution);
-        runs.map(Run::row).chain(endings.map(|ending| ending.row.clone())).collect()
-    }
-
-    /// Changes the bounds of a run, which counts at once and also after a restart.
-    pub(super) fn adjust_map_run(
-        &mut self,
-        id: Uuid,
-        change: MapRunChange,
-        reply: Reply<Result<(), AdjustError>>,
-    ) {
-        if self.map_runs.endings.contains_key(&id) {
-            return reply.send(Err(AdjustError::Ended));
-        }
-        let Some(run) = self.map_runs.runs.get_mut(&id) else {
-            let not_here = match self.reader.map_run(id) {
-                Ok(None) => AdjustError::Unknown,
-                Ok(Some(row)) if row.status != Status::Running => AdjustError::Ended,
-                Ok(Some(row)) => {
-                    let shard = Shard::of(row.execution, self.shard_count);
-                    AdjustError::Unavailable(Unavailable::Elsewhere(shard))
-                }
-                Err(failure) => AdjustError::Unavailable(Unavailable::Store(failure.to_string().into())),
-            };
-            return reply.send(Err(not_here));
-        };
-        match run.stage {
-            Stage::Recalling { .. } => run.changes.push((change, reply)),
-            Stage::Spreading => {
-                run.map.adjust(change.of(run.map.bounds()));
-                run.row = run.row();
-                self.map_runs.rows.push(MapRunNews { row: run.row.clone(), told: vec![reply] });
-                self.map_runs.wake(id);
-            }
-            Stage::Gathering | Stage::Telling(_) => {
-                reply.send(Err(AdjustError::Ended));
-            }
-        }
-    }
-
-    /// An execution that is a child has ended.
-    pub(super) fn map_child_ended(&mut self, execution: ExecutionId, child: ChildOf, status: Status) {
-        if let Some(run) = self.map_runs.runs.get_mut(&child.run) {
-            run.ended(child.index, status);
-        } else if let Some(ending) = self.map_runs.endings.get_mut(&child.run) {
-            ending.child_ended(execution);
-        }
-        self.map_runs.wake(child.run);
-    }
-
-    /// A child of an earlier process: whether it goes on is for its run to say.
-    pub(super) fn await_run(&mut self, execution: ExecutionId, child: ChildOf) {
-        self.map_runs.unjoined.insert(execution, child);
-        if let Some(slot) = self.slots.get_mut(&execution) {
-            slot.awaits_run = true;
-        }
-    }
-
-    /// A child of an earlier process gets its first input here, before all that came for it meanwhile.
-    fn join(&mut self, execution: ExecutionId, input: Input) {
-        self.map_runs.unjoined.remove(&execution);
-        let Some(slot) = self.slots.get_mut(&execution) else { return };
-        slot.awaits_run = false;
-        if slot.parked.is_none() {
-            let queued = Queued { input, reply: ReplyTo::Nobody };
-            match queued.input {
-                // One that has not begun would begin after its stop, and never hear of it again.
-                Input::Stop { .. } => slot.queue(queued),
-                _ => slot.inbox.push_front(queued),
-            }
-            self.make_ready(execution);
-        }
-    }
-
-    /// Runs that found no place for a child look again.
-    pub(super) fn wake_blocked_runs(&mut self) {
-        for id in std::mem::take(&mut self.map_runs.blocked) {
-            self.map_runs.wake(id);
-        }
-    }
-
-    /// What runs ask for.
-    pub fn fetches(&mut self) -> impl Iterator<Item = Deed> {
-        let fetches = if self.ends { Vec::new() } else { std::mem::take(&mut self.map_runs.fetches) };
-        fetches.into_iter().map(Deed::Fetch)
-    }
-
-    /// Runs as they are to be written with the next group.
-    pub fn map_run_rows(&mut self) -> Vec<MapRunNews> {
-        std::mem::take(&mut self.map_runs.rows)
-    }
-
-    pub(super) fn fetched(&mut self, ticket: Ticket, fetched: Fetched) {
-        let id = ticket.run;
-        if let Some(ending) = self.map_runs.endings.get_mut(&id).filter(|ending| ending.ticket == ticket) {
-            match fetched {
-                Fetched::Children(Ok(recalled)) => ending.recalled(recalled),
-                Fetched::Children(Err(failure)) => {
-                    tracing::error!(map_run = %ending.row.arn, %failure, "its children cannot be read");
-                    return self.map_runs.again.push(id);
-                }
-                Fetched::Items(_) | Fetched::Results(_) => {}
-            }
-            return self.map_runs.wake(id);
-        }
-        let Some(run) = self.map_runs.runs.get_mut(&id).filter(|run| run.ticket == ticket) else { return };
-        match fetched {
-            Fetched::Children(Ok(recalled)) => self.recalled(id, recalled),
-            Fetched::Items(fed) => {
-                if let Err(fault) = run.fed(fed) {
-                    self.fail_map_run(id, fault);
-                }
-            }
-            Fetched::Results(Ok(result)) => {
-                let outcome = match result {
-                    Ok(output) => MapRunOutcome::Succeeded { output },
-                    Err(fault) => MapRunOutcome::Failed { fault },
-                };
-                if matches!(run.stage, Stage::Gathering) {
-                    // To a file or into the output of the state: AWS counts both.
-                    if matches!(outcome, MapRunOutcome::Succeeded { .. }) {
-                        run.row.results_written = run.map.counts().children.total;
-                    }
-                    run.stage = Stage::Telling(outcome);
-                }
-            }
-            Fetched::Children(Err(failure)) | Fetched::Results(Err(failure)) => {
-                tracing::error!(map_run = %run.order().arn, %failure, "its children cannot be read");
-                return self.map_runs.again.push(id);
-            }
-        }
-        self.map_runs.wake(id);
-    }
-
-    /// It is known which children a run has.
-    fn recalled(&mut self, id: Uuid, recalled: Recalled) {
-        let Some(run) = self.map_runs.runs.get_mut(&id) else { return };
-        let Stage::Recalling { here, ended } = std::mem::replace(&mut run.stage, Stage::Spreading) else {
-            unreachable!("a run asks for its children once")
-        };
-        run.map.resume(recalled.known);
-        for index in here {
-            run.map.found_running(index);
-        }
-        for (index, status) in ended {
-            run.map.child_ended(index, status);
-        }
-        if let Some(row) = recalled.row {
-            run.map.adjust(row.bounds);
-            run.row.source_version = row.source_version;
-            run.row.counts.items.total = row.counts.items.total;
-        }
-        for (change, _) in &run.changes {
-            run.map.adjust(change.of(run.map.bounds()));
-        }
-        let told = run.changes.drain(..).map(|(_, reply)| reply).collect();
-        run.row = run.row();
-        self.map_runs.rows.push(MapRunNews { row: run.row.clone(), told });
-        if let Some(reader) = run.order().reader.clone() {
-            let (ticket, room) = (run.ticket, run.room.clone());
-            run.reads_items = true;
-            run.take_more_items();
-            let (machine, key) = (run.parent.identity.machine_name.clone(), run.order().key.clone());
-            let kind = FetchKind::Items { machine, key, reader, room };
-            self.map_runs.fetches.push(Fetch { ticket, kind });
-        }
-        let joining = self.map_runs.unjoined.iter().filter(|(_, child)| child.run == id);
-        let joining: Vec<ExecutionId> = joining.map(|(execution, _)| *execution).collect();
-        for execution in joining {
-            self.join(execution, Input::Resume);
-        }
+        self.carry_out(id, commands);
     }
 
     /// The children of a run that are in memory and have not ended, in their order.
@@ -360,219 +195,136 @@ impl Node {
         members
     }
 
-    /// A few children are started in any case, on average: one item may take the work of many.
-    pub(super) fn spread_some(&mut self, moment: &Moment) {
-        self.map_runs.ahead = self.map_runs.ahead.saturating_sub(START_AT_LEAST);
-        if self.map_runs.ahead == 0 {
-            self.spread(START_AT_LEAST, moment);
-        }
-    }
-
-    /// Runs have something to do, and may do it here.
-    pub(super) fn spreads(&self) -> bool {
-        !self.ends && !self.map_runs.eager.is_empty()
-    }
-
-    /// Lets runs go on, until about so many children were started.
-    pub(super) fn spread(&mut self, most: usize, moment: &Moment) {
-        let mut started = 0;
-        while started < most
-            && self.spreads()
-            && let Some(id) = self.map_runs.eager.pop_front()
-        {
-            let wants_more = if let Some(run) = self.map_runs.runs.get_mut(&id) {
-                run.is_eager = false;
-                self.drive(id, &mut started, moment)
-            } else if let Some(ending) = self.map_runs.endings.get_mut(&id) {
-                ending.is_eager = false;
-                self.drive_ending(id, &mut started, moment)
-            } else {
-                continue;
-            };
-            if wants_more {
-                self.map_runs.wake(id);
-            }
-        }
-        self.map_runs.ahead = self.map_runs.ahead.max(started.saturating_sub(START_AT_LEAST));
-    }
-
-    /// Lets one run go on for a while; whether it wants more.
-    fn drive(&mut self, id: Uuid, started: &mut usize, moment: &Moment) -> bool {
-        let until = *started + START_AT_ONCE;
-        for _ in 0..START_AT_ONCE {
-            if *started >= until {
-                return true;
-            }
-            let has_place = self.has_place();
-            let Some(run) = self.map_runs.runs.get_mut(&id) else { return false };
-            match &mut run.stage {
-                Stage::Recalling { .. } | Stage::Gathering => return false,
-                Stage::Spreading => {
-                    let depth = run.parent.depth;
-                    let is_alone = run.map.counts().children.running == 0;
-                    if !(has_place || is_alone && self.may_nest(depth)) {
-                        self.map_runs.blocked.insert(id);
-                        return false;
-                    }
-                    let Some(run) = self.map_runs.runs.get_mut(&id) else { return false };
-                    let spent = run.map.spent();
-                    let next = run.map.advance();
-                    *started += ((run.map.spent() - spent) / CHILD_WORK) as usize;
-                    match next {
-                        Next::Start(child) => {
-                            *started += 1;
-                            let nesting = self.admits(depth, true).unwrap_or_default();
-                            self.start_map_child(id, (child, nesting), moment);
-                        }
-                        Next::Looking => {
-                            run.take_more_items();
-                            return true;
-                        }
-                        Next::NotNow => {
-                            run.take_more_items();
-                            return false;
-                        }
-                        Next::Over(Ok(())) => {
-                            run.stage = Stage::Gathering;
-                            self.fetch_results(id);
-                        }
-                        Next::Over(Err(fault)) => {
-                            self.fail_map_run(id, fault);
-                            return false;
-                        }
-                    }
-                }
-                Stage::Telling(_) => {
-                    self.tell_outcome(id, moment);
-                    return false;
-                }
-            }
-        }
-        true
-    }
-
-    fn fetch_results(&mut self, id: Uuid) {
-        let Some(run) = self.map_runs.runs.get(&id) else { return };
-        let order = Box::new(run.order().clone());
-        let bytes_max = run.parent.identity.limits.payload_bytes_max;
-        let kind = FetchKind::Results { order, bytes_max };
-        self.map_runs.fetches.push(Fetch { ticket: run.ticket, kind });
-    }
-
-    fn start_map_child(&mut self, id: Uuid, (child, nesting): (Child, Option<Nesting>), moment: &Moment) {
+    /// Tells a run what happened, and does what follows.
+    fn tell_run(&mut self, id: Uuid, event: MapRunEvent) {
         let Some(run) = self.map_runs.runs.get_mut(&id) else { return };
-        let (index, items) = (child.index, child.items);
-        if child.again {
-            return self.redrive_map_child(id, index, moment);
-        }
-        let new = NewExecution {
-            machine: run.parent.machine,
-            revision: run.parent.revision,
-            definition: run.map.machine().clone(),
-            identity: run.order().child_identity(&run.parent.identity, child),
-            named: false,
-            parent: None,
-            awaited: false,
-            nesting,
-            child: Some(ChildOf { run: id, index, items }),
-        };
-        self.begin(new, ReplyTo::Nobody, moment);
+        let commands = run.life.take(event);
+        self.carry_out(id, commands);
     }
 
-    /// One that did not succeed runs again, unless it did so in this redrive already.
-    fn redrive_map_child(&mut self, id: Uuid, index: u32, moment: &Moment) {
-        let Some(run) = self.map_runs.runs.get(&id) else { return };
-        let (execution, since) = (run.child(index), run.row.redriven_at);
-        let awake = self.awake(execution, moment);
-        let Some(run) = self.map_runs.runs.get_mut(&id) else { return };
-        match awake {
-            Ok(()) => {
-                let running = self.slots.get(&execution).and_then(|slot| slot.running.as_ref());
-                let ended = running.and_then(|running| Some((running.execution.ended_at()?, running)));
-                match ended {
-                    Some((at, running)) if since.is_some_and(|since| at >= since) => {
-                        run.ended(index, running.execution.status());
+    fn carry_out(&mut self, id: Uuid, commands: Vec<MapRunCommand>) {
+        for command in commands {
+            let MapRuns { runs, blocked, rows, fetches, .. } = &mut self.map_runs;
+            let Some(run) = runs.get_mut(&id) else { return };
+            match command {
+                MapRunCommand::GoOn => self.map_runs.wake(id),
+                MapRunCommand::AwaitPlace => drop(blocked.insert(id)),
+                MapRunCommand::ReadChildren => {
+                    if run.life.is_ending() {
+                        run.room.close();
                     }
-                    _ => self.queue(execution, Input::Redrive, ReplyTo::Nobody, moment),
+                    self.tickets += 1;
+                    run.ticket = Ticket { run: id, number: self.tickets };
+                    fetches.push(Fetch { ticket: run.ticket, kind: FetchKind::Children });
                 }
-            }
-            Err(InputError::Unavailable(Unavailable::Store(_))) => run.unread.push(index),
-            Err(error) => {
-                tracing::error!(%execution, %error, "a child cannot be redriven");
-                run.ended(index, Status::Failed);
+                MapRunCommand::ReadItems { machine, key, reader } => {
+                    let kind = FetchKind::Items { machine, key, reader, room: run.room.clone() };
+                    fetches.push(Fetch { ticket: run.ticket, kind });
+                }
+                MapRunCommand::TakeItems(batches) => run.room.add_permits(batches),
+                MapRunCommand::Gather { order, bytes_max } => {
+                    fetches.push(Fetch { ticket: run.ticket, kind: FetchKind::Results { order, bytes_max } });
+                }
+                MapRunCommand::Write(figures) => {
+                    let (row, told) = (run.row_with(figures), std::mem::take(&mut run.changes));
+                    rows.push(MapRunNews { row, told });
+                }
+                MapRunCommand::RefuseChanges => {
+                    run.changes.drain(..).for_each(|reply| reply.send(Err(AdjustError::Ended)));
+                }
+                MapRunCommand::Join => self.join_run(id),
+                MapRunCommand::StopBelow(children) => self.stop_below(children),
             }
         }
     }
 
-    /// All children have ended: whoever waits is told, and the run is over.
-    fn tell_outcome(&mut self, id: Uuid, moment: &Moment) {
-        let Some(run) = self.map_runs.runs.get(&id) else { return };
-        let Stage::Telling(outcome) = &run.stage else { return };
-        let outcome = outcome.clone();
-        let parent = run.parent.identity.id;
-        let by = By::Key { strand: run.order().strand, key: run.order().key.clone(), attempt: None };
-        let status = match &outcome {
-            MapRunOutcome::Succeeded { .. } => Status::Succeeded,
-            MapRunOutcome::Failed { .. } => Status::Failed,
+    fn next_ticket(&mut self, run: Uuid) -> Ticket {
+        self.tickets += 1;
+        Ticket { run, number: self.tickets }
+    }
+
+    /// An execution that is a child has ended.
+    pub(super) fn map_child_ended(&mut self, execution: ExecutionId, child: ChildOf, status: Status) {
+        let event = MapRunEvent::ChildEnded { child: execution, index: child.index, status };
+        self.tell_run(child.run, event);
+    }
+
+    /// Nobody waits for this run any more.
+    pub(super) fn stop_map_run(&mut self, execution: ExecutionId, key: &EffectKey) {
+        for id in self.ids_of_runs(execution) {
+            self.tell_run(id, MapRunEvent::Unwanted { key: Some(key.clone()) });
+        }
+    }
+
+    /// The runs of an execution end, and stop their children. Those that were under way.
+    pub(super) fn end_runs_of(&mut self, execution: ExecutionId) -> Vec<ExecutionId> {
+        let mut under_way = Vec::new();
+        for id in self.ids_of_runs(execution) {
+            let Some(run) = self.map_runs.runs.get_mut(&id) else { continue };
+            let mut commands = run.life.take(MapRunEvent::Unwanted { key: None });
+            commands.retain_mut(|command| match command {
+                MapRunCommand::StopBelow(children) => {
+                    under_way.append(children);
+                    false
+                }
+                _ => true,
+            });
+            self.carry_out(id, commands);
+        }
+        under_way
+    }
+
+    fn ids_of_runs(&self, execution: ExecutionId) -> Vec<Uuid> {
+        let runs = self.map_runs.runs.iter().filter(|(_, run)| run.row.execution == execution);
+        runs.map(|(id, _)| *id).collect()
+    }
+
+    /// Runs that found no place for a child look again.
+    pub(super) fn wake_blocked_runs(&mut self) {
+        for id in std::mem::take(&mut self.map_runs.blocked) {
+            self.map_runs.wake(id);
+        }
+    }
+
+    /// What is to be read for runs.
+    pub fn fetches(&mut self) -> impl Iterator<Item = Deed> {
+        let fetches = if self.ends { Vec::new() } else { std::mem::take(&mut self.map_runs.fetches) };
+        fetches.into_iter().map(Deed::Fetch)
+    }
+
+    /// Runs as they are to be written with the next group.
+    pub fn map_run_rows(&mut self) -> Vec<MapRunNews> {
+        std::mem::take(&mut self.map_runs.rows)
+    }
+
+    /// What was read for a run, or for those who ask for one.
+    pub(super) fn fetched(&mut self, ticket: Ticket, fetched: Fetched) {
+        let event = match fetched {
+            Fetched::Row(row) => return self.row_was_read(ticket, row),
+            Fetched::Looked(looked) => return self.looked(ticket, looked),
+            Fetched::Children(Ok(recalled)) => MapRunEvent::Recalled(recalled),
+            Fetched::Results(Ok(result)) => MapRunEvent::Gathered(result),
+            Fetched::Items(Fed::From(Source { name, version })) => MapRunEvent::Source { name, version },
+            Fetched::Items(Fed::Items(items)) => MapRunEvent::Items(items),
+            Fetched::Items(Fed::End(how)) => MapRunEvent::NoMoreItems(how),
+            Fetched::Children(Err(failure)) | Fetched::Results(Err(failure)) => {
+                tracing::error!(map_run = %ticket.run, %failure, "its children cannot be read");
+                MapRunEvent::Unread
+            }
         };
-        if !self.can_be_told(parent, moment) {
-            return self.map_runs.again.push(id);
+        if self.map_runs.runs.get(&ticket.run).is_some_and(|run| run.ticket == ticket) {
+            self.tell_run(ticket.run, event);
         }
-        let Some(run) = self.map_runs.runs.remove(&id) else { return };
-        let over = MapRunRow { status, ended_at: Some(moment.now), ..run.row() };
-        self.map_runs.rows.push(over.into());
-        self.tell_parent(parent, by, outcome);
-    }
-
-    /// Whether an execution is in memory, or will never be; otherwise it cannot be read now.
-    fn can_be_told(&mut self, parent: ExecutionId, moment: &Moment) -> bool {
-        !matches!(self.awake(parent, moment), Err(InputError::Unavailable(Unavailable::Store(_))))
-    }
-
-    fn tell_parent(&mut self, parent: ExecutionId, by: By, outcome: MapRunOutcome) {
-        let Some(slot) = self.slots.get_mut(&parent).filter(|slot| slot.parked.is_none()) else { return };
-        // Before all that waits there: one that was just woken up would ask for this run again.
-        let input = Input::ChildOutcome { by, outcome };
-        slot.inbox.push_front(Queued { input, reply: ReplyTo::Nobody });
-        self.make_ready(parent);
     }
 
     /// Once a second: the tables follow, what could not be read is asked for again, and runs and children that nobody
     /// waits for are ended.
     pub(super) fn look_after_map_runs(&mut self, moment: &Moment) {
-        for run in self.map_runs.runs.values_mut() {
-            let row = run.row();
-            let is_news = run.row.counts != row.counts || run.row.bounds != row.bounds;
-            if is_news && !run.is_recalling() {
-                run.row = row.clone();
-                self.map_runs.rows.push(row.into());
-            }
+        let all: Vec<Uuid> = self.map_runs.runs.keys().copied().collect();
+        for id in all {
+            self.tell_run(id, MapRunEvent::Second);
         }
         self.wake_blocked_runs();
-        let again = std::mem::take(&mut self.map_runs.again);
-        for id in &again {
-            let Some(run) = self.map_runs.runs.get(id) else { continue };
-            match run.stage {
-                Stage::Recalling { .. } => {
-                    self.map_runs.fetches.push(Fetch { ticket: run.ticket, kind: FetchKind::Children });
-                }
-                Stage::Gathering => self.fetch_results(*id),
-                Stage::Spreading | Stage::Telling(_) => self.map_runs.wake(*id),
-            }
-        }
-        let unread: Vec<(Uuid, Vec<u32>)> = self
-            .map_runs
-            .runs
-            .iter_mut()
-            .filter(|(_, run)| !run.unread.is_empty())
-            .map(|(id, run)| (*id, std::mem::take(&mut run.unread)))
-            .collect();
-        for (id, indices) in unread {
-            for index in indices {
-                self.redrive_map_child(id, index, moment);
-            }
-            self.map_runs.wake(id);
-        }
-        self.look_after_endings(&again, moment);
+        self.look_for_the_left(moment);
     }
 }

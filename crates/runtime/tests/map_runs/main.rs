@@ -1,5 +1,6 @@
 //! Distributed Maps, on a node by hand that can be lost between any two commits.
 
+mod reading;
 mod rig;
 
 use perdura_engine::{ExecutionId, Fault, Input, Status, Tally};

@@ -198,6 +198,12 @@ impl Rig {
                 });
                 told.recv().unwrap()
             }
+            kind @ (FetchKind::Row | FetchKind::Look(_)) => {
+                let (sender, told) = mpsc::channel();
+                let send = move |message| sender.send(message).unwrap();
+                Fetch { ticket, kind }.bring(Ok(reader), |_| unreachable!("nothing is written"), send);
+                told.recv().unwrap()
+            }
         };
         let moment = self.moment();
         self.node.take(message, &moment);

@@ -34,7 +34,8 @@ impl Sim {
                 let source = Source { name: "S3://items".into(), version: "1".into() };
                 ticket.tell(Fetched::Items(Fed::From(source)))
             }
-            kind @ (FetchKind::Children | FetchKind::Results { .. }) => {
+            kind
+            @ (FetchKind::Children | FetchKind::Results { .. } | FetchKind::Row | FetchKind::Look(_)) => {
                 let told: Arc<Mutex<Option<Message>>> = Arc::default();
                 let hears = told.clone();
                 let hear = move |message| {

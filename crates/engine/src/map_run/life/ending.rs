@@ -1,0 +1,199 @@
+//! A run that ends early: nobody waits for it any more, or it cannot go on.
+//!
+//! Such a run starts nothing more. Its children are stopped, a few at a time, and are counted by their rows when the
+//! last of them has ended; only then does the run's own row say that it is over. Nothing of this needs what the run was
+//! ordered with. So a run that an earlier process has left behind, of which there is a row and nothing else, ends
+//! in the same way.
+
+use super::{MapRunCommand, MapRunEnd, MapRunFigures, MapRunMove, MapRunRecalled};
+use crate::event::Fault;
+use crate::execution::Status;
+use crate::id::{EffectKey, ExecutionId};
+use crate::input::By;
+use crate::map_run::MapRunOutcome;
+use std::collections::BTreeSet;
+
+pub(super) struct Ending {
+    /// As it stood.
+    figures: MapRunFigures,
+    stage: Stage,
+    /// The step that is told why it failed. `None`: nobody waits for it.
+    told: Option<(By, Fault)>,
+    /// The step that has asked for it again; it begins anew as soon as it is over.
+    asked_for: Option<EffectKey>,
+}
+
+enum Stage {
+    /// Children are stopped. Until it is known which there are, as it stood before counts no more than this.
+    Stopping { asks: Option<Basis>, children: Children },
+    /// It asks how its children ended.
+    Counting,
+    /// Nothing is left to wait for.
+    Counted,
+    /// Its row says that it has ended already.
+    WasOver,
+}
+
+/// What is known of a run that begins to end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Basis {
+    /// How it stands.
+    Whole,
+    /// What was ordered: it was stopped before it had read its own row.
+    Order,
+    /// Its row, which may be old by now.
+    Row,
+}
+
+/// The children of a run that ends, as far as they are known.
+#[derive(Default)]
+struct Children {
+    /// To be stopped.
+    untold: Vec<ExecutionId>,
+    /// To be stopped, and could not be read.
+    unread: Vec<ExecutionId>,
+    /// Those that have not ended yet, the others included.
+    left: BTreeSet<ExecutionId>,
+}
+
+impl Children {
+    fn stop(&mut self, children: impl IntoIterator<Item = ExecutionId>) {
+        for child in children {
+            if self.left.insert(child) {
+                self.untold.push(child);
+            }
+        }
+    }
+}
+
+impl Ending {
+    pub(super) fn new(
+        figures: MapRunFigures,
+        basis: Basis,
+        known: Vec<ExecutionId>,
+        told: Option<(By, Fault)>,
+    ) -> Self {
+        let mut children = Children::default();
+        children.stop(known);
+        Self { figures, stage: Stage::Stopping { asks: Some(basis), children }, told, asked_for: None }
+    }
+
+    pub(super) fn figures(&self) -> &MapRunFigures {
+        &self.figures
+    }
+
+    pub(super) fn has_untold(&self) -> bool {
+        matches!(&self.stage, Stage::Stopping { children, .. } if !children.untold.is_empty())
+    }
+
+    pub(super) fn is_unread(&self) -> bool {
+        matches!(self.stage, Stage::Stopping { asks: Some(Basis::Order), .. })
+    }
+
+    pub(super) fn is_reading(&self) -> bool {
+        match self.stage {
+            Stage::Stopping { asks, .. } => asks.is_some(),
+            Stage::Counting => true,
+            Stage::Counted | Stage::WasOver => false,
+        }
+    }
+
+    /// One that fails has still to say so: whoever asks for that one is told by it.
+    pub(super) fn asked_for(&mut self, key: EffectKey) {
+        if self.told.is_none() {
+            self.asked_for = Some(key);
+        }
+    }
+
+    /// Nobody waits any more under this key.
+    pub(super) fn unwanted(&mut self, key: &EffectKey) {
+        self.told.take_if(|(by, _)| by.key() == Some(key));
+        self.asked_for.take_if(|asked_for| asked_for == key);
+    }
+
+    pub(super) fn child_ended(&mut self, child: ExecutionId) {
+        if let Stage::Stopping { children, .. } = &mut self.stage {
+            children.left.remove(&child);
+        }
+    }
+
+    pub(super) fn stop_unread(&mut self, child: ExecutionId) {
+        if let Stage::Stopping { children, .. } = &mut self.stage {
+            children.unread.push(child);
+        }
+    }
+
+    pub(super) fn go_on(&mut self) -> MapRunMove {
+        match &mut self.stage {
+            Stage::Stopping { asks, children } => {
+                if let Some(child) = children.untold.pop() {
+                    return MapRunMove::Stop(child);
+                }
+                if asks.is_some() || !children.left.is_empty() {
+                    return MapRunMove::Rest(Vec::new());
+                }
+                self.stage = Stage::Counting;
+                MapRunMove::Rest(vec![MapRunCommand::ReadChildren])
+            }
+            Stage::Counting => MapRunMove::Rest(Vec::new()),
+            Stage::Counted => {
+                let status = if self.told.is_some() { Status::Failed } else { Status::Aborted };
+                self.finish(Some(status))
+            }
+            Stage::WasOver => self.finish(None),
+        }
+    }
+
+    fn finish(&self, status: Option<Status>) -> MapRunMove {
+        let failed = |(by, fault)| (by, MapRunOutcome::Failed { fault });
+        MapRunMove::Finish(Box::new(MapRunEnd {
+            writes: status.map(|status| (status, self.figures.clone())),
+            tells: self.told.clone().map(failed),
+            is_asked_for: self.asked_for.is_some(),
+        }))
+    }
+
+    pub(super) fn second(&mut self, asks_again: bool) -> Vec<MapRunCommand> {
+        let mut commands = Vec::new();
+        if asks_again {
+            commands.push(if self.is_reading() { MapRunCommand::ReadChildren } else { MapRunCommand::GoOn });
+        }
+        if let Stage::Stopping { children, .. } = &mut self.stage
+            && !children.unread.is_empty()
+        {
+            children.untold.append(&mut children.unread);
+            commands.push(MapRunCommand::GoOn);
+        }
+        commands
+    }
+
+    pub(super) fn recalled(&mut self, recalled: MapRunRecalled) -> Vec<MapRunCommand> {
+        let MapRunRecalled { running, counts, row, known: _ } = recalled;
+        match &mut self.stage {
+            Stage::Stopping { asks, children } => {
+                let is_over = row.as_ref().is_some_and(|(status, _)| *status != Status::Running);
+                match (asks.take(), row) {
+                    (Some(Basis::Row), _) if is_over => {
+                        self.stage = Stage::WasOver;
+                        return vec![MapRunCommand::GoOn];
+                    }
+                    (Some(Basis::Order), Some((_, row))) => {
+                        (self.figures.bounds, self.figures.source_version) = (row.bounds, row.source_version);
+                        let total = &mut self.figures.counts.items.total;
+                        *total = row.counts.items.total.max(*total);
+                    }
+                    (Some(Basis::Whole | Basis::Order | Basis::Row) | None, _) => {}
+                }
+                children.stop(running);
+            }
+            Stage::Counting => {
+                let total = self.figures.counts.items.total.max(counts.items.total);
+                self.figures.counts = counts;
+                self.figures.counts.items.total = total;
+                self.stage = Stage::Counted;
+            }
+            Stage::Counted | Stage::WasOver => {}
+        }
+        vec![MapRunCommand::GoOn]
+    }
+}

@@ -1,0 +1,201 @@
+//! What an earlier process has left behind: runs that nobody waits for, and children whose run is not here yet.
+//!
+//! A process may have ended between the commit that gave a run up and the end of that run. So whoever opens the store looks
+//! for such runs, a slice of them at a time. Their rows and their parents are read beside the node's thread; what is in
+//! memory when the answer arrives counts more than what was read. A run that is ended by its row reads that row once more
+//! before it says so.
+
+use super::super::{Node, Queued, ReplyTo, Slot};
+use super::Run;
+use crate::fetch::{Fetch, FetchKind, Look, Looked, Ticket, Waits, Which, figures};
+use perdura_engine::{ExecutionId, Fault, Input, MapRunLife, Moment, Status};
+use perdura_store::{ChildOf, Failure, MapRunRow};
+use std::collections::{BTreeMap, BTreeSet};
+use uuid::Uuid;
+
+/// What may have been left behind.
+#[derive(Default)]
+pub(super) struct Left {
+    /// Children of an earlier process whose run is not here yet: they wait for it.
+    unjoined: BTreeMap<ExecutionId, ChildOf>,
+    /// The number of the ticket under which their runs are looked at.
+    looks_at_theirs: Option<u128>,
+    search: Option<Search>,
+}
+
+/// How far the rows of runs were looked through for those that nobody waits for.
+#[derive(Default)]
+struct Search {
+    after: Option<Uuid>,
+    /// Of some of them it could not be told yet: they are looked at again.
+    again: bool,
+    /// The number of the ticket under which the next slice is read.
+    reads: Option<u128>,
+}
+
+/// Whether a run that is not here is wanted, though its row says that it runs.
+enum Wanted {
+    /// Its parent has still to ask for it, or it cannot be told yet.
+    Perhaps,
+    /// It is for somebody else to say.
+    Elsewhere,
+    No,
+}
+
+impl Left {
+    pub(super) fn is_looked_for(&self) -> bool {
+        !self.unjoined.is_empty() || self.search.is_some()
+    }
+
+    pub(super) fn is_reading(&self) -> bool {
+        !self.unjoined.is_empty() || self.search.as_ref().is_some_and(|search| search.reads.is_some())
+    }
+
+    fn of(&self, run: Uuid) -> Vec<ExecutionId> {
+        let children = self.unjoined.iter().filter(|(_, child)| child.run == run);
+        children.map(|(execution, _)| *execution).collect()
+    }
+}
+
+impl Node {
+    /// From now on runs are looked for that an earlier process was to end.
+    pub(in super::super) fn search_map_runs(&mut self) {
+        self.map_runs.left.search = Some(Search::default());
+    }
+
+    /// A child of an earlier process: whether it goes on is for its run to say.
+    pub(in super::super) fn await_run(&mut self, execution: ExecutionId, child: ChildOf) {
+        self.map_runs.left.unjoined.insert(execution, child);
+        if let Some(slot) = self.slots.get_mut(&execution) {
+            slot.awaits_run = true;
+        }
+    }
+
+    /// A child of an earlier process gets its first input here, before all that came for it meanwhile.
+    pub(super) fn join(&mut self, execution: ExecutionId, input: Input) {
+        self.map_runs.left.unjoined.remove(&execution);
+        let Some(slot) = self.slots.get_mut(&execution) else { return };
+        slot.awaits_run = false;
+        if slot.parked.is_none() {
+            let queued = Queued { input, reply: ReplyTo::Nobody };
+            match queued.input {
+                // One that has not begun would begin after its stop, and never hear of it again.
+                Input::Stop { .. } => slot.queue(queued),
+                _ => slot.inbox.push_front(queued),
+            }
+            self.make_ready(execution);
+        }
+    }
+
+    /// A run is here: its children go on.
+    pub(super) fn join_run(&mut self, run: Uuid) {
+        for execution in self.map_runs.left.of(run) {
+            self.join(execution, Input::Resume);
+        }
+    }
+
+    /// Once a second: the runs of children that wait for them are looked at, and a slice of all others.
+    pub(super) fn look_for_the_left(&mut self, moment: &Moment) {
+        if self.map_runs.left.looks_at_theirs.is_none() {
+            let runs: BTreeSet<Uuid> = self.map_runs.left.unjoined.values().map(|child| child.run).collect();
+            let absent = |run: &Uuid| !self.map_runs.runs.contains_key(run);
+            let absent: Vec<Uuid> = runs.into_iter().filter(absent).collect();
+            if !absent.is_empty() {
+                self.map_runs.left.looks_at_theirs = Some(self.look_at(Which::These(absent), moment));
+            }
+        }
+        let search = self.map_runs.left.search.as_ref().filter(|search| search.reads.is_none());
+        if let Some(after) = search.map(|search| search.after) {
+            let reads = Some(self.look_at(Which::After(after), moment));
+            self.map_runs.left.search.iter_mut().for_each(|search| search.reads = reads);
+        }
+    }
+
+    fn look_at(&mut self, which: Which, moment: &Moment) -> u128 {
+        let ticket = self.next_ticket(Uuid::nil());
+        let look = Look::at(which, self.rebuilding.destinations.clone(), moment.now);
+        self.map_runs.fetches.push(Fetch { ticket, kind: FetchKind::Look(look) });
+        ticket.number
+    }
+
+    /// Runs were looked at. What could not be read is looked at again when a second is over.
+    pub(super) fn looked(&mut self, ticket: Ticket, looked: Result<Vec<Looked>, Failure>) {
+        let left = &mut self.map_runs.left;
+        let is_theirs = left.looks_at_theirs.take_if(|number| *number == ticket.number).is_some();
+        let search =
+            left.search.as_mut().and_then(|search| search.reads.take_if(|number| *number == ticket.number));
+        match looked {
+            Err(failure) => tracing::error!(%failure, "Map Runs that run cannot be read"),
+            Ok(looked) if is_theirs => looked.into_iter().for_each(|looked| self.join_or_end(looked)),
+            Ok(looked) if search.is_some() => self.go_on_searching(looked),
+            Ok(_) => {}
+        }
+    }
+
+    /// A slice of the runs whose rows say that they run.
+    fn go_on_searching(&mut self, slice: Vec<Looked>) {
+        let last = slice.last().map(|looked| looked.run);
+        let mut again = false;
+        for Looked { run, row, parent } in slice {
+            let Some(row) = row.filter(|_| !self.map_runs.runs.contains_key(&run)) else { continue };
+            match self.is_wanted(&row, &parent) {
+                Wanted::No => self.end_by_row(*row),
+                Wanted::Elsewhere => {}
+                Wanted::Perhaps => again = true,
+            }
+        }
+        let Some(search) = &mut self.map_runs.left.search else { return };
+        search.again |= again;
+        self.map_runs.left.search = match last {
+            Some(last) => Some(Search { after: Some(last), again: search.again, reads: None }),
+            None => search.again.then(Search::default),
+        };
+    }
+
+    /// Children of an earlier process whose run nobody has taken up. Where their run is here soon, that says what they get.
+    fn join_or_end(&mut self, Looked { run, row, parent }: Looked) {
+        if self.map_runs.runs.contains_key(&run) {
+            return;
+        }
+        let input = match row.filter(|row| row.status == Status::Running) {
+            None => Input::Stop { fault: Fault::default() },
+            Some(row) => match self.is_wanted(&row, &parent) {
+                Wanted::Elsewhere => Input::Resume,
+                Wanted::No => return self.end_by_row(*row),
+                Wanted::Perhaps => return,
+            },
+        };
+        for execution in self.map_runs.left.of(run) {
+            self.join(execution, input.clone());
+        }
+    }
+
+    fn is_wanted(&self, row: &MapRunRow, parent: &Waits) -> Wanted {
+        if self.held(row.execution).is_err() {
+            return Wanted::Elsewhere;
+        }
+        match self.slots.get(&row.execution) {
+            Some(Slot { parked: Some(_), .. }) => Wanted::Elsewhere,
+            Some(Slot { running: Some(parent), .. }) if !parent.execution.waits_for_map_run(&row.arn) => {
+                Wanted::No
+            }
+            Some(_) => Wanted::Perhaps,
+            None => match parent {
+                Waits::No => Wanted::No,
+                Waits::Damaged => Wanted::Elsewhere,
+                Waits::Yes | Waits::Awake => Wanted::Perhaps,
+                Waits::Unread(failure) => {
+                    tracing::error!(map_run = %row.id, %failure, "it cannot be read who waits for it");
+                    Wanted::Perhaps
+                }
+            },
+        }
+    }
+
+    /// Nobody waits for this run, of which there is nothing here but its row.
+    fn end_by_row(&mut self, row: MapRunRow) {
+        let here = self.members(row.id).into_iter().map(|(child, _)| child).collect();
+        let (life, commands) = MapRunLife::left_behind(figures(&row), here);
+        self.keep_run(Run::new(life, row, None), commands);
+    }
+}
