@@ -434,7 +434,7 @@ fn a_redrive_runs_the_unsuccessful_children_of_the_same_run() {
 #[test]
 fn results_are_written_where_the_machine_says_so() {
     let writer = r#""ResultWriter": {"Resource": "arn:aws:states:::s3:putObject",
-        "Parameters": {"Bucket": "b", "Prefix": "p"}}, "ToleratedFailureCount": 1,"#;
+        "Parameters": {"Bucket": "b", "Prefix": "p"}}, "ToleratedFailureCount": 1, "Label": "Each","#;
     let mut rig = Rig::new();
     rig.fails = |text| text == "1";
     let parent = rig.start(&map(writer, WORK), &numbers(3));
