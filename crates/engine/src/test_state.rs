@@ -252,6 +252,7 @@ impl TestState {
             call: None,
             order: None,
             items: items::Seen::default(),
+            in_machine: self.state_name.is_some(),
         }
     }
 

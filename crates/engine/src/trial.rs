@@ -6,7 +6,7 @@
 use crate::event::Fault;
 use perdura_asl::json::{Map, Payload, Value};
 use perdura_asl::scope::Context;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 /// How many items of a Map are made as its children would receive them: each may be an expression's worth of work.
@@ -20,6 +20,7 @@ pub(crate) struct Trial {
     pub(crate) retries: Option<u64>,
     seen: RefCell<BTreeMap<Stage, Payload>>,
     handled: RefCell<Option<Handled>>,
+    exhausted: Cell<Option<u32>>,
 }
 
 /// A point in a state at which there is a value to look at.
@@ -53,22 +54,14 @@ pub(crate) struct Handled {
 /// Who took it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Handler {
-    Retrier {
-        at: u32,
-        delay_ms: i64,
-    },
-    /// A retrier that has taken it as often as it may, and no catcher behind it.
-    Exhausted {
-        at: u32,
-    },
-    Catcher {
-        at: usize,
-    },
+    Retrier { at: u32, delay_ms: i64 },
+    Catcher { at: usize },
 }
 
 impl Trial {
     pub(crate) fn new(context: Map, retries: Option<u64>) -> Self {
-        Self { context, retries, seen: RefCell::default(), handled: RefCell::default() }
+        let (seen, handled) = (RefCell::default(), RefCell::default());
+        Self { context, retries, seen, handled, exhausted: Cell::new(None) }
     }
 
     pub(crate) fn see(&self, stage: Stage, value: Payload) {
@@ -82,6 +75,15 @@ impl Trial {
 
     pub(crate) fn handle(&self, fault: &Fault, by: Handler) {
         *self.handled.borrow_mut() = Some(Handled { fault: fault.clone(), by });
+    }
+
+    /// This retrier matched the error, and has taken it as often as it may.
+    pub(crate) fn exhaust(&self, at: u32) {
+        self.exhausted.set(Some(at));
+    }
+
+    pub(crate) fn exhausted(&self) -> Option<u32> {
+        self.exhausted.get()
     }
 
     pub(crate) fn handled(&self) -> Option<Handled> {

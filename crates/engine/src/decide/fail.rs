@@ -107,7 +107,7 @@ impl Turning<'_> {
         let round = if refused { step.round.next() } else { step.round };
         if retrier.delay_ms(retries, 0.0).is_none() {
             if let Some(trial) = self.trial {
-                trial.handle(fault, Handler::Exhausted { at });
+                trial.exhaust(at);
             }
             return false;
         }

@@ -23,6 +23,8 @@ pub(super) struct Run {
     pub(super) call: Option<Call>,
     pub(super) order: Option<MapRunOrder>,
     pub(super) items: items::Seen,
+    /// The state was picked out of a machine.
+    pub(super) in_machine: bool,
 }
 
 impl Run {
@@ -78,6 +80,7 @@ impl Run {
             order: self.order.as_ref(),
             items: &self.items,
             variables: &verdict.variables,
+            in_machine: self.in_machine,
         };
         let mut data = inspected.data();
         if let (InspectionLevel::Trace, Kind::Task(_), Some(exchange)) = (self.level, &state.kind, exchange) {

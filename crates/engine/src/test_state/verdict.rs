@@ -8,7 +8,9 @@ use crate::trial::{Handler, Stage, Trial};
 use crate::turn::{Record, Turn};
 use perdura_asl::error::TIMEOUT;
 use perdura_asl::json::{Map, Number, Payload, Value};
-use perdura_asl::machine::{Items, Kind, MapState, QueryLanguage, Selection, State};
+use perdura_asl::machine::{
+    Items, Kind, MapState, Pass, Placement, QueryLanguage, Selection, State, Transition,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -86,7 +88,6 @@ impl Verdict {
             status: match handled.as_ref().map(|handled| handled.by) {
                 Some(Handler::Retrier { .. }) => TestStatus::Retriable,
                 Some(Handler::Catcher { .. }) => TestStatus::CaughtError,
-                Some(Handler::Exhausted { .. }) => TestStatus::Failed,
                 None => TestStatus::Succeeded,
             },
             output: None,
@@ -125,6 +126,8 @@ pub(super) struct Inspected<'a> {
     pub(super) order: Option<&'a MapRunOrder>,
     pub(super) items: &'a items::Seen,
     pub(super) variables: &'a Variables,
+    /// The state was picked out of a machine.
+    pub(super) in_machine: bool,
 }
 
 impl Inspected<'_> {
@@ -134,6 +137,9 @@ impl Inspected<'_> {
         data.insert("input", self.input.text().clone());
         let is_jsonata = self.state.language == QueryLanguage::Jsonata;
         match (&self.state.kind, is_jsonata) {
+            (Kind::Pass(pass), false) if self.in_machine && self.state.next != Transition::End => {
+                self.declared(&mut data, pass);
+            }
             (Kind::Pass(pass), false) if pass.result.is_some() => {
                 // Its result is not made of what it receives.
                 self.stages(&mut data, &[Stage::Result, Stage::ResultSelector, Stage::ResultPath]);
@@ -154,7 +160,9 @@ impl Inspected<'_> {
             }
             (Kind::Map(map), _) => self.map(&mut data, map, is_jsonata),
             (Kind::Choice(_) | Kind::Wait(_) | Kind::Succeed | Kind::Fail(_), false) => {
-                self.stages(&mut data, &[Stage::InputPath]);
+                if !self.in_machine || self.has_input_path() {
+                    self.stages(&mut data, &[Stage::InputPath]);
+                }
             }
             (Kind::Pass(_) | Kind::Choice(_) | Kind::Wait(_) | Kind::Succeed | Kind::Fail(_), true) => {}
         }
@@ -162,10 +170,28 @@ impl Inspected<'_> {
             let all = self.variables.iter().map(|(name, value)| (name.clone(), value.value().clone()));
             data.insert("variables", Value::from(all.collect::<Map>()).to_string());
         }
-        if let Some(handled) = self.trial.handled() {
-            data.insert("errorDetails", error_details(handled.by));
+        let details = error_details(self.trial.handled().map(|handled| handled.by), self.trial.exhausted());
+        if !details.is_empty() {
+            data.insert("errorDetails", details);
         }
         data
+    }
+
+    fn has_input_path(&self) -> bool {
+        !matches!(self.state.input_path, Selection::Whole)
+    }
+
+    /// A Pass state on the way through a machine shows only the filters that it has.
+    fn declared(&self, data: &mut Map, pass: &Pass) {
+        let declared = [
+            (self.has_input_path(), Stage::InputPath),
+            (pass.parameters.is_some(), Stage::Arguments),
+            (pass.result.is_some(), Stage::Result),
+            (!matches!(pass.result_path, Placement::Replace), Stage::ResultPath),
+        ];
+        for (_, stage) in declared.into_iter().filter(|(is_there, _)| *is_there) {
+            self.stages(data, &[stage]);
+        }
     }
 
     fn stages(&self, data: &mut Map, stages: &[Stage]) {
@@ -221,16 +247,17 @@ fn put(data: &mut Map, name: &str, value: Option<&Payload>) {
     }
 }
 
-fn error_details(by: Handler) -> Map {
+fn error_details(by: Option<Handler>, exhausted: Option<u32>) -> Map {
     let mut details = Map::new();
+    if let Some(at) = exhausted {
+        details.insert("retryIndex", at);
+    }
     match by {
-        Handler::Catcher { at } => {
+        None => {}
+        Some(Handler::Catcher { at }) => {
             details.insert("catchIndex", at);
         }
-        Handler::Exhausted { at } => {
-            details.insert("retryIndex", at);
-        }
-        Handler::Retrier { at, delay_ms } => {
+        Some(Handler::Retrier { at, delay_ms }) => {
             details.insert("retryIndex", at);
             details.insert("retryBackoffIntervalSeconds", delay_ms / 1000);
         }
