@@ -54,8 +54,8 @@ const fn may(name: &'static str, shape: Shape) -> Member {
 const NAME: Shape = text(1, 80);
 const ARN: Shape = text(1, 256);
 const LONG_ARN: Shape = text(1, 2000);
-const DEFINITION: Shape = Shape::Document { max: 1_048_576 };
-const PAYLOAD: Shape = Shape::Document { max: 262_144 };
+const DEFINITION: Shape = Shape::Document { min: 1, max: 1_048_576 };
+const PAYLOAD: Shape = Shape::Document { min: 0, max: 262_144 };
 const ERROR: Shape = secret(0, 256);
 const CAUSE: Shape = secret(0, 32_768);
 const DESCRIPTION: Shape = secret(0, 256);

@@ -25,8 +25,9 @@ pub(super) enum Shape {
         pattern: Option<Pattern>,
         is_sensitive: bool,
     },
-    /// JSON in a string. AWS's bound holds only in strict mode; without it the bound is the body's.
+    /// JSON in a string. AWS's upper bound holds only in strict mode; without it the bound is the body's.
     Document {
+        min: usize,
         max: usize,
     },
     OneOf(&'static [&'static str]),
@@ -172,9 +173,9 @@ impl Complaints {
                     self.complain(shown.as_deref(), place, &must);
                 }
             }
-            (Shape::Document { max }, Value::String(text)) => {
+            (Shape::Document { min, max }, Value::String(text)) => {
                 let max = if self.is_strict { *max } else { usize::MAX };
-                self.length(text.chars().count(), 0, max, None, place);
+                self.length(text.chars().count(), *min, max, None, place);
             }
             (Shape::OneOf(words), Value::String(text)) if !words.contains(&&**text) => {
                 let must = format!("Member must satisfy enum value set: [{}]", words.join(", "));
@@ -260,6 +261,9 @@ fn as_java(value: &Value, shape: &Shape) -> String {
 }
 
 #[cfg(test)]
+mod bounds;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::sfn::actions::{ACTIONS, find};
@@ -284,7 +288,7 @@ mod tests {
 
     #[test]
     fn requests_are_complained_about_as_aws_does() {
-        let long = format!(r#"{{"name": "{}", "definition": "", "roleArn": "a"}}"#, "x".repeat(81));
+        let long = format!(r#"{{"name": "{}", "definition": "d", "roleArn": "a"}}"#, "x".repeat(81));
         let long_told = format!(
             "ValidationException: 1 validation error detected: Value '{}' at 'name' failed to satisfy constraint: \
              Member must have length less than or equal to 80",

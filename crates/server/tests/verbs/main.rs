@@ -1,8 +1,8 @@
 //! Every verb and every refusal of both doors, in process and on a store in memory.
 //!
 //! What each verb does stands in a text file named after it: `actions/` has the Step Functions API, `commands/` what the
-//! command line asks, with a server and without one, and `doors/` what both do. `script.rs` says how such a file is
-//! written.
+//! command line asks, with a server and without one, `doors/` what both do, and `tools/` what other programs ask for in
+//! their order. `script.rs` says how such a file is written.
 
 mod script;
 mod stage;
@@ -59,6 +59,11 @@ scripts! { doors on &[Mode::Served];
     activities, delete, deploy, find, history, list, redrive, start, stop, tokens,
 }
 
+// What other tools ask for, in their order.
+scripts! { tools on &[Mode::Served];
+    terraform,
+}
+
 /// What stands in a folder, without the ending.
 fn files(name: &str) -> BTreeSet<String> {
     let entries = fs::read_dir(folder(name)).expect("the folder is there");
@@ -78,8 +83,9 @@ fn every_action_has_its_file_and_every_file_is_run() {
 }
 
 #[test]
-fn every_file_of_the_doors_is_run() {
+fn every_file_of_the_doors_and_of_tools_is_run() {
     assert_eq!(files("doors"), set(doors::ALL.iter().copied()));
+    assert_eq!(files("tools"), set(tools::ALL.iter().copied()));
 }
 
 #[test]
