@@ -1,10 +1,12 @@
 //! The memory in one SQLite file, which several processes of one machine may share.
 //!
 //! What is known already is read on the caller's own thread, one row by its id: replays never wait for a writer. What
-//! changes goes to one thread that commits for all who wait, with one sync. The clock is this machine's.
+//! changes goes to one thread that commits for all who wait, with one sync. The clock is this machine's. Whoever opens the
+//! file while nobody else has it open ends the leases of those before: see [`presence`].
 
 mod group;
 mod guard;
+mod presence;
 mod rows;
 mod schema;
 mod session;
@@ -19,6 +21,7 @@ use super::wake::Bells;
 use super::{Pending, Store, StoreError, Swept};
 use crate::record::{Claim, Claimed, Completion, Epoch, Grant, Holding, Keep, OperationId, Record, Standing};
 use http::Extensions;
+use presence::Presence;
 use rusqlite::Connection;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -69,6 +72,10 @@ struct Inner {
     writer: Writer,
     bells: Bells,
     clock: Clock,
+    /// Up to this epoch, nobody holds a lease.
+    void: u64,
+    /// Let go of after the connections.
+    _presence: Arc<Presence>,
 }
 
 impl Sqlite {
@@ -84,8 +91,11 @@ impl Sqlite {
         clock: Clock,
     ) -> Result<Self, StoreError> {
         let path = path.as_ref();
+        // Before anything else has it open, and before anything is claimed.
+        let presence = Arc::new(Presence::enter(path, options)?);
         let connection = schema::connect(path, options)?;
         schema::migrate(&connection)?;
+        let void = presence::void(&connection)?;
         (options.prepare)(&connection)
             .map_err(|error| StoreError::Unfit(format!("the tables could not be prepared: {error}")))?;
         let readers = Readers::open(path, options)?;
@@ -97,15 +107,18 @@ impl Sqlite {
             transaction_for: options.transaction_for,
             busy_for: options.busy_for,
             soiled: Arc::default(),
+            void,
+            _presence: presence.clone(),
         };
-        Ok(Self(Arc::new(Inner { readers, writer: Writer::start(desk)?, bells, clock })))
+        let writer = Writer::start(desk)?;
+        Ok(Self(Arc::new(Inner { readers, writer, bells, clock, void, _presence: presence })))
     }
 
     /// The record as it is now. The clock is read first: a row that was changed since says the same of that moment as of
     /// the one when it was changed. The other way round, a lease that was renewed in between would seem to have run out.
     fn record(&self, operation: OperationId) -> Result<Option<Record>, StoreError> {
         let now = group::now(&self.0.clock);
-        let row = self.0.readers.with(|connection| rows::read(connection, operation))?;
+        let row = self.0.readers.with(|connection| rows::read(connection, operation, self.0.void))?;
         Ok(row.filter(|row| row.is_there(now)).map(|row| row.record(now)))
     }
 

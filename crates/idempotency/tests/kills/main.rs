@@ -11,6 +11,7 @@ mod cell;
 mod check;
 mod documented;
 mod instance;
+mod lone;
 mod outage;
 #[expect(dead_code, reason = "the tests of the servers use the rest")]
 #[path = "../servers/pg.rs"]

@@ -2,5 +2,6 @@
 
 mod bench;
 mod memory;
+mod presence;
 mod sqlite;
 mod transactions;

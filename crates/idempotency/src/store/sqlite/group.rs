@@ -13,6 +13,8 @@ use std::time::Duration;
 pub(super) struct Group<'c> {
     connection: &'c Connection,
     clock: &'c Clock,
+    /// Up to this epoch, nobody holds a lease.
+    void: u64,
     /// The newest epoch that was given, once it was read.
     epoch: Option<u64>,
     /// The newest epoch whose row was removed; it is noted when the group closes.
@@ -27,8 +29,8 @@ pub(super) fn now(clock: &Clock) -> Timestamp {
 }
 
 impl<'c> Group<'c> {
-    pub(super) fn new(connection: &'c Connection, clock: &'c Clock) -> Self {
-        Self { connection, clock, epoch: None, removed: None, changed: Vec::new() }
+    pub(super) fn new(connection: &'c Connection, clock: &'c Clock, void: u64) -> Self {
+        Self { connection, clock, void, epoch: None, removed: None, changed: Vec::new() }
     }
 
     /// The last to be done before the commit.
@@ -66,7 +68,7 @@ impl<'c> Group<'c> {
 
     pub(super) fn claim(&mut self, claim: &Claim) -> Result<Claimed, Trouble> {
         let next = self.next()?;
-        let row = rows::read(self.connection, claim.operation)?;
+        let row = rows::read(self.connection, claim.operation, self.void)?;
         let (claimed, write) = rule::claim(row.as_ref(), claim, next, now(self.clock));
         self.write(claim.operation, row.as_ref(), &write)?;
         match &claimed {
@@ -82,7 +84,7 @@ impl<'c> Group<'c> {
         operation: OperationId,
         verb: impl FnOnce(Option<&Row>, Timestamp) -> (Holding, Write),
     ) -> Result<Holding, Trouble> {
-        let row = rows::read(self.connection, operation)?;
+        let row = rows::read(self.connection, operation, self.void)?;
         let (holding, write) = verb(row.as_ref(), now(self.clock));
         self.write(operation, row.as_ref(), &write)?;
         Ok(holding)
@@ -110,7 +112,7 @@ impl<'c> Group<'c> {
 
     /// The bytes are overwritten where they lay, not only unlinked.
     pub(super) fn erase(&mut self, operation: OperationId) -> Result<bool, Trouble> {
-        let row = rows::read(self.connection, operation)?;
+        let row = rows::read(self.connection, operation, self.void)?;
         let (erased, write) = rule::erase(row.as_ref(), now(self.clock));
         if write != Write::Nothing {
             self.secure_delete(true)?;
@@ -143,7 +145,7 @@ impl<'c> Group<'c> {
                 self.leave(epoch)?;
                 continue;
             };
-            let row = match rows::read(self.connection, operation) {
+            let row = match rows::read(self.connection, operation, self.void) {
                 Ok(Some(row)) => row,
                 Ok(None) => continue,
                 Err(Trouble::Corrupt(operation, what)) => {
@@ -209,15 +211,15 @@ mod tests {
         let connection = Connection::open_in_memory().expect("opening");
         schema::migrate(&connection).expect("making the tables");
         let clock = clock::system();
-        let mut group = Group::new(&connection, &clock);
+        let mut group = Group::new(&connection, &clock, 0);
         let first = granted(&mut group, 1);
         group.close().expect("closing");
-        let mut group = Group::new(&connection, &clock);
+        let mut group = Group::new(&connection, &clock, 0);
         assert_eq!(group.release(operation(1), first.epoch).expect("releasing"), Holding::Held);
         let second = granted(&mut group, 2);
         assert_eq!(group.release(operation(2), second.epoch).expect("releasing"), Holding::Held);
         group.close().expect("closing");
-        let mut group = Group::new(&connection, &clock);
+        let mut group = Group::new(&connection, &clock, 0);
         let third = granted(&mut group, 3);
         assert_eq!([first, second, third].map(|grant| grant.epoch.0), [1, 2, 3]);
     }

@@ -13,8 +13,12 @@ const RUNNING: i64 = 0;
 const UNKNOWN: i64 = 1;
 const COMPLETED: i64 = 2;
 
-/// The row of an operation.
-pub(super) fn read(connection: &Connection, operation: OperationId) -> Result<Option<Row>, Trouble> {
+/// The row of an operation. Under an epoch up to `void` its lease has ended, whatever the clock says.
+pub(super) fn read(
+    connection: &Connection,
+    operation: OperationId,
+    void: u64,
+) -> Result<Option<Row>, Trouble> {
     const READ: &str = "
         SELECT epoch, scope, request, claimant, taken_over, first_at, state, until_at, ended_at, expires_at, gone_at,
             answer
@@ -42,7 +46,7 @@ pub(super) fn read(connection: &Connection, operation: OperationId) -> Result<Op
             | Error::IntegralValueOutOfRange(..) => Trouble::Corrupt(operation, "a value is of another type"),
             error => error.into(),
         })?;
-    raw.map(|raw| raw.understood().map_err(|what| Trouble::Corrupt(operation, what))).transpose()
+    raw.map(|raw| raw.understood(void).map_err(|what| Trouble::Corrupt(operation, what))).transpose()
 }
 
 /// The operations whose outcome is unknown and that are still there, those first that have been for longest.
@@ -80,9 +84,13 @@ struct Raw {
 }
 
 impl Raw {
-    fn understood(self) -> Result<Row, &'static str> {
+    fn understood(self, void: u64) -> Result<Row, &'static str> {
+        let epoch = u64::try_from(self.epoch).map_err(|_| "its epoch is below zero")?;
         let state = match (self.state, self.until_at, self.kept) {
-            (RUNNING, Some(until), [None, None, None]) => State::Running { until: instant(until)? },
+            (RUNNING, Some(until), [None, None, None]) => {
+                let until = instant(until)?;
+                State::Running { until: if epoch <= void { Timestamp::UNIX_EPOCH } else { until } }
+            }
             (UNKNOWN | COMPLETED, None, [Some(at), Some(expires_at), Some(gone_at)]) => {
                 let kept =
                     Kept { at: instant(at)?, expires_at: instant(expires_at)?, gone_at: instant(gone_at)? };
@@ -97,7 +105,7 @@ impl Raw {
             scope: ScopeTag(self.scope.try_into().map_err(|_| "its scope has not 16 bytes")?),
             request: RequestTag(self.request.try_into().map_err(|_| "its request has not 32 bytes")?),
             claimant: Uuid::from_slice(&self.claimant).map_err(|_| "its claimant has not 16 bytes")?,
-            epoch: Epoch(u64::try_from(self.epoch).map_err(|_| "its epoch is below zero")?),
+            epoch: Epoch(epoch),
             taken_over: self.taken_over,
             first_at: instant(self.first_at)?,
             state,

@@ -14,8 +14,9 @@
 use super::Options;
 use super::trouble::Trouble;
 use crate::store::StoreError;
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// The version of the tables below.
 const VERSION: i64 = 1;
@@ -28,6 +29,8 @@ const READER_CACHE_KIB: i64 = 4_096;
 const SQLITE_OLDEST: i32 = 3_051_003;
 /// The log is copied into the file when it has grown by so many pages.
 const LOG_PAGES: u32 = 4_000;
+/// Before looking again whether another process has opened the file by now.
+pub(super) const PAUSE: Duration = Duration::from_millis(2);
 
 const TABLES: &str = "
     CREATE TABLE idempotency_meta (key TEXT PRIMARY KEY, value ANY NOT NULL) STRICT, WITHOUT ROWID;
@@ -52,6 +55,7 @@ const TABLES: &str = "
     INSERT INTO idempotency_meta VALUES ('version', 1),
         ('epoch', 0),           -- the newest of a row that was removed
         ('noted', 0);           -- up to this epoch, whatever still runs has its sweep_at
+        -- 'void': up to this epoch, nobody is left who holds a lease; there once somebody was alone with the file
 ";
 
 /// A program that does not bundle SQLite has whichever is installed.
@@ -85,7 +89,7 @@ pub(super) fn connect(path: &Path, options: &Options) -> Result<Connection, Stor
         }
         Ok((connection, log))
     };
-    match open().map_err(Trouble::told)? {
+    match patiently(options.busy_for, open).map_err(Trouble::told)? {
         (connection, log) if log == "wal" => Ok(connection),
         (_, log) => Err(StoreError::Unfit(format!(
             "there is no write-ahead log beside the file, its journal_mode is {log:?}: use a file on a local disk, or the \
@@ -104,7 +108,23 @@ pub(super) fn connect_reader(path: &Path, options: &Options) -> Result<Connectio
         connection.pragma_update(None, "cache_size", -READER_CACHE_KIB)?;
         Ok(connection)
     };
-    open().map_err(Trouble::told)
+    patiently(options.busy_for, open).map_err(Trouble::told)
+}
+
+/// Opens it, again and again while another process is about to open it too: who switches a file to its log finds it locked
+/// without being waited for, whatever the time-out is.
+fn patiently<T>(busy_for: Duration, open: impl Fn() -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+    let until = Instant::now() + busy_for;
+    loop {
+        match open() {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && Instant::now() < until =>
+            {
+                std::thread::sleep(PAUSE);
+            }
+            opened => return opened,
+        }
+    }
 }
 
 /// Makes the tables, or sees that they are ours and not from a later version.
@@ -123,9 +143,16 @@ pub(super) fn migrate(connection: &Connection) -> Result<(), StoreError> {
     migrated.and(ended)
 }
 
+/// Whether the tables are there, and of this version.
+pub(super) fn is_ours(connection: &Connection) -> rusqlite::Result<bool> {
+    Ok(version(connection)? == Some(VERSION))
+}
+
 /// The version of the file's tables. `None`: there are none yet.
 fn version(connection: &Connection) -> rusqlite::Result<Option<i64>> {
-    if !connection.table_exists(None, "idempotency_meta")? {
+    // By a statement: whether a table exists is told from a schema that may have been read before another process made it.
+    let tables = "SELECT count(*) FROM main.sqlite_schema WHERE type = 'table' AND name = 'idempotency_meta'";
+    if connection.query_row(tables, [], |row| row.get::<_, i64>(0))? == 0 {
         return Ok(None);
     }
     let version = "SELECT value FROM idempotency_meta WHERE key = 'version'";

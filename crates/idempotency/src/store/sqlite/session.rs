@@ -127,7 +127,7 @@ fn run(desk: &mut Desk, job: Job, deadline: Instant) -> Result<Tell, (Why, Optio
 
 /// Commits what the handler did together with its end, or neither.
 fn complete(desk: &Desk, completion: &Completion) -> Result<Holding, StoreError> {
-    let mut group = Group::new(&desk.connection, &desk.clock);
+    let mut group = Group::new(&desk.connection, &desk.clock, desk.void);
     let holding = group.complete(completion)?;
     match holding {
         Holding::Held => {

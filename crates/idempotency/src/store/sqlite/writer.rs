@@ -7,6 +7,7 @@
 
 use super::group::Group;
 use super::guard;
+use super::presence::Presence;
 use super::session::{self, Session};
 use super::trouble::Trouble;
 use crate::store::wake::Bells;
@@ -120,6 +121,10 @@ pub(super) struct Desk {
     pub(super) busy_for: Duration,
     /// A handler left something on the connection.
     pub(super) soiled: Arc<AtomicBool>,
+    /// Up to this epoch, nobody holds a lease.
+    pub(super) void: u64,
+    /// Let go of after the connection.
+    pub(super) _presence: Arc<Presence>,
 }
 
 /// Where a group failed. What could not begin is not tried again one by one: it was waited for already.
@@ -192,7 +197,7 @@ impl Desk {
             return Ok(());
         }
         self.begin().map_err(|error| Failed::Beginning(error.into()))?;
-        let mut group = Group::new(&self.connection, &self.clock);
+        let mut group = Group::new(&self.connection, &self.clock, self.void);
         let worked = errands.iter_mut().try_for_each(|errand| errand.work(&mut group));
         let changed = worked.and_then(|()| group.close()).map(|()| group.changed);
         match changed.and_then(|changed| Ok(self.execute("COMMIT").map(|()| changed)?)) {
@@ -240,7 +245,7 @@ impl Desk {
 
 #[cfg(test)]
 mod tests {
-    use super::{Asked, Command, Desk, GROUP_MAX, Group, QUEUE_MAX, Session, Writer};
+    use super::{Asked, Command, Desk, GROUP_MAX, Group, Presence, QUEUE_MAX, Session, Writer};
     use crate::conformance::{claim, operation};
     use crate::record::Claimed;
     use crate::store::StoreError;
@@ -266,6 +271,8 @@ mod tests {
             transaction_for: Duration::from_secs(1),
             busy_for: Duration::ZERO,
             soiled: Arc::default(),
+            void: 0,
+            _presence: Arc::new(Presence::nowhere()),
         }
     }
 
