@@ -53,12 +53,15 @@ pub struct Budgets {
 }
 
 impl Default for Budgets {
+    /// Wide enough for a caller that is a whole service, and for one that sends everything again after an outage; narrow
+    /// enough that one caller does not take all. In a window of a minute 6,000 replays, 60 conflicts, 60,000 new keys and
+    /// 64 MiB; 256 operations at the same time; an anomaly from 5 requests under one key.
     fn default() -> Self {
         Self {
             window: Duration::from_mins(1),
-            replays: 600,
+            replays: 6_000,
             conflicts: 60,
-            running: 64,
+            running: 256,
             stored_bytes: 64 * 1024 * 1024,
             stored_records: 60_000,
             requests_per_key: 4,
@@ -71,6 +74,10 @@ impl Default for Budgets {
 pub(crate) struct Exceeded {
     /// What there was too much of, for a person to read.
     pub(crate) what: &'static str,
+    /// How many there may be.
+    pub(crate) limit: u64,
+    /// In how long a time; at any time where there is none.
+    pub(crate) window: Option<Duration>,
     /// When there is something to spend again.
     pub(crate) retry_after: Duration,
 }
@@ -158,10 +165,10 @@ impl Spending {
         let now = windows.at(now);
         match windows.find(scope, now) {
             Some(window) if window.stored_bytes >= self.budgets.stored_bytes => {
-                Err(self.until_next(window, "bytes of stored answers", now))
+                Err(self.until_next(window, "bytes of stored answers", self.budgets.stored_bytes, now))
             }
             Some(window) if window.stored_records >= self.budgets.stored_records => {
-                Err(self.until_next(window, "new keys", now))
+                Err(self.until_next(window, "new keys", self.budgets.stored_records.into(), now))
             }
             Some(_) | None => Ok(()),
         }
@@ -172,7 +179,8 @@ impl Spending {
         let mut running = lock(&self.running);
         let count = running.get(&scope).copied().unwrap_or(0);
         if count >= self.budgets.running {
-            return Err(Exceeded { what: "running operations", retry_after: RETRY_RUNNING_AFTER });
+            let (limit, retry_after) = (self.budgets.running.into(), RETRY_RUNNING_AFTER);
+            return Err(Exceeded { what: "running operations", limit, window: None, retry_after });
         }
         running.insert(scope, count + 1);
         Ok(Place { running: Arc::clone(&self.running), scope })
@@ -184,7 +192,7 @@ impl Spending {
         let now = windows.at(now);
         let window = windows.of(scope, now);
         if window.replays >= self.budgets.replays {
-            return Err(self.until_next(window, "replays", now));
+            return Err(self.until_next(window, "replays", self.budgets.replays.into(), now));
         }
         window.replays += 1;
         Ok(())
@@ -203,7 +211,7 @@ impl Spending {
         let window = windows.of(scope, now);
         let anomaly = window.saw(operation, request, self.budgets.requests_per_key);
         let allowed = if window.conflicts >= self.budgets.conflicts {
-            Err(self.until_next(window, "conflicts", now))
+            Err(self.until_next(window, "conflicts", self.budgets.conflicts.into(), now))
         } else {
             window.conflicts += 1;
             Ok(())
@@ -220,9 +228,10 @@ impl Spending {
         window.stored_records = window.stored_records.saturating_add(1);
     }
 
-    fn until_next(&self, window: &Window, what: &'static str, now: Instant) -> Exceeded {
+    fn until_next(&self, window: &Window, what: &'static str, limit: u64, now: Instant) -> Exceeded {
         let lasted_for = now.saturating_duration_since(window.began_at);
-        Exceeded { what, retry_after: self.budgets.window.saturating_sub(lasted_for) }
+        let window_for = self.budgets.window;
+        Exceeded { what, limit, window: Some(window_for), retry_after: window_for.saturating_sub(lasted_for) }
     }
 }
 

@@ -117,7 +117,12 @@ pub(crate) fn store_problem(error: &StoreError) -> Problem {
 
 /// What a caller is told who used up its budget.
 pub(crate) fn budget_problem(exceeded: &Exceeded, operation: OperationId) -> Problem {
-    let detail = format!("Too many {}", exceeded.what);
+    let Exceeded { what, limit, window, .. } = exceeded;
+    let time = match window {
+        Some(window) => format!("in {} s", window.as_secs()),
+        None => "at a time".to_owned(),
+    };
+    let detail = format!("Too many {what}: one caller may have {limit} {time} on one instance");
     Problem::new(Reason::TooMany).about(operation).detail(detail).retry_after(exceeded.retry_after)
 }
 

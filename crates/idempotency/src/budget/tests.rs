@@ -29,7 +29,7 @@ fn a_budget_is_spent_then_refused_with_the_time_to_wait_then_there_again() {
     let (spending, began) = (spending(2, 9), Instant::now());
     assert_eq!(spending.replay(scope(1), began), Ok(()));
     assert_eq!(spending.replay(scope(1), began + WINDOW / 2), Ok(()));
-    let refused = Exceeded { what: "replays", retry_after: WINDOW / 4 };
+    let refused = Exceeded { what: "replays", limit: 2, window: Some(WINDOW), retry_after: WINDOW / 4 };
     for _ in 0..3 {
         assert_eq!(spending.replay(scope(1), began + WINDOW * 3 / 4), Err(refused));
     }

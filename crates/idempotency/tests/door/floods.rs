@@ -145,3 +145,36 @@ async fn outcomes_that_are_not_known_are_stored_and_count_as_such() {
     }
     assert!(refused > 90, "{refused} of 100 were refused");
 }
+
+/// Whoever is refused learns which budget it is, and how large.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refusal_names_the_budget_and_its_size() {
+    let budgets = Budgets { replays: 1, running: 0, ..Budgets::default() };
+    let none = Shop::open(&memory(), within(Plan::pays(Policy::default()), budgets)).await;
+    let told = none.ask(&Ask::pay(&key(1))).await;
+    told.is_refused(429, "IDEMPOTENCY_BUDGET_EXCEEDED");
+    let detail = told.member("detail").unwrap_or_default();
+    assert_eq!(detail, "Too many running operations: one caller may have 0 at a time on one instance");
+    let budgets = Budgets { replays: 1, ..Budgets::default() };
+    let shop = Shop::open(&memory(), within(Plan::pays(Policy::default()), budgets)).await;
+    for _ in 0..2 {
+        shop.ask(&Ask::pay(&key(1))).await.is_payment(1);
+    }
+    let detail = shop.ask(&Ask::pay(&key(1))).await.member("detail").unwrap_or_default();
+    assert_eq!(detail, "Too many replays: one caller may have 1 in 60 s on one instance");
+}
+
+/// One caller is often a whole service.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_busy_service_as_one_caller_is_within_the_budgets() {
+    let shop = Shop::open(&memory(), Plan::waits(Policy::default())).await;
+    let sent: Vec<_> = (0..250).map(|n| shop.send(&Ask::pay(&key(n)))).collect();
+    shop.till.began(250).await;
+    shop.till.open(250);
+    for told in sent {
+        assert_eq!(told.await.unwrap().status, 201);
+    }
+    for n in 0..1_000 {
+        assert!(shop.ask(&Ask::pay(&key(n % 250))).await.is_replayed(), "{n}");
+    }
+}

@@ -226,7 +226,9 @@ async fn a_claim_is_given_back_also_after_an_outage_that_outlasts_its_lease() {
 
 #[tokio::test(start_paused = true)]
 async fn claims_that_wait_to_be_given_back_are_bounded_for_each_caller() {
-    let shop = Shop::open(&memory(), Plan::pays(Policy::default())).await;
+    let budgets = Budgets { running: 64, ..Budgets::default() };
+    let plan = Plan::pays(Policy::default()).set_up(move |layer| layer.budgets(budgets));
+    let shop = Shop::open(&memory(), plan).await;
     shop.store.go_down();
     for n in 0..200 {
         shop.ask(&Ask::pay(&key(n))).await.is_refused(503, UNAVAILABLE);
