@@ -102,7 +102,7 @@ impl Asked {
         echo: &mut Echo,
     ) -> Result<(Self, Whole), Refusal> {
         let scope = (door.scope_of)(parts).ok_or_else(|| Problem::new(Reason::ScopeMissing))?;
-        let key = IdempotencyKey::from_headers(&parts.headers, door.versions).map_err(key_problem)?;
+        let key = IdempotencyKey::from_headers(&parts.headers, door.keys).map_err(key_problem)?;
         authorise(door, parts, &scope).await?;
         let bytes_max = route.policy.body_bytes_max;
         let content = read_content(&parts.headers, body, bytes_max).await?;

@@ -68,7 +68,7 @@ impl IdempotencyContext {
         CURRENT.scope(self, future).await
     }
 
-    /// The caller's key. Do not send it on: it is the caller's, and says nothing about which step of the work is meant.
+    /// The caller's key; where it was of another form, the name-based UUID of its text. Do not send it on: it is the caller's, and says nothing about which step of the work is meant.
     /// [`derive`](Self::derive) gives the keys to send.
     pub fn key(&self) -> Uuid {
         self.key

@@ -1,8 +1,9 @@
 //! What all requests share: the store, the secrets, who is asked and told, and how many are inside.
 
 use crate::budget::{Exceeded, Spending};
-use crate::key::Versions;
+use crate::key::Forms;
 use crate::layer::Redact;
+use crate::locals::Carry;
 use crate::observe::{FoundBy, Happening, Observer, What};
 use crate::policy::{Mode, Policy};
 use crate::problem::{Problem, Profile, Reason};
@@ -42,7 +43,10 @@ pub(crate) struct Door {
     pub(crate) profile: Profile,
     /// The path below which callers can look at their operations, where it is known.
     pub(crate) operations_at: Option<String>,
-    pub(crate) versions: Versions,
+    /// Which keys are taken.
+    pub(crate) keys: Forms,
+    /// The task-locals that handlers are given.
+    pub(crate) carried: Vec<Carry>,
     pub(crate) refuse_stale_keys: bool,
     pub(crate) spending: Spending,
     pub(crate) retained_headers: Vec<HeaderName>,

@@ -5,6 +5,9 @@
 //! take (braces, `urn:uuid:`, 32 digits without hyphens) is refused, because a proxy or a handler behind us might not
 //! read it as the same key. So are parameters after the String: the draft's grammar has none, and one that we do not
 //! know might say something about the key.
+//!
+//! Who comes from a service that took any text can take that too. Such a key counts as it is written, and is from then on
+//! the name-based UUID of its text.
 
 use http::HeaderMap;
 use jiff::Timestamp;
@@ -16,6 +19,18 @@ pub(crate) const FIELD: &str = "idempotency-key";
 
 /// Length of a hyphenated UUID.
 const UUID_BYTES: usize = 36;
+/// A key of another form is no longer than this, as it was sent.
+const OPAQUE_BYTES_MAX: usize = 255;
+/// The namespace of keys that are no UUIDs.
+const OPAQUE: Uuid = Uuid::from_u128(0x8c1d_31c5_94b0_4c5e_9a0d_5b0f_6f3e_2a17);
+
+/// The forms of keys that are taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Forms {
+    pub(crate) versions: Versions,
+    /// Whether any text is a key.
+    pub(crate) opaque: bool,
+}
 
 /// The versions of UUID that are taken as keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,13 +81,15 @@ pub(crate) struct IdempotencyKey(Uuid);
 
 impl IdempotencyKey {
     /// Reads the key of a request.
-    pub(crate) fn from_headers(headers: &HeaderMap, versions: Versions) -> Result<Self, KeyFault> {
+    pub(crate) fn from_headers(headers: &HeaderMap, forms: Forms) -> Result<Self, KeyFault> {
         let mut lines = headers.get_all(FIELD).iter();
         let received = lines.next().ok_or(KeyFault::Missing)?;
         if lines.next().is_some() {
             return Err(KeyFault::Malformed("the header is there more than once"));
         }
-        uuid(received.as_bytes(), versions).map(Self).map_err(KeyFault::Malformed)
+        let received = received.as_bytes();
+        let key = if forms.opaque { opaque(received) } else { uuid(received, forms.versions) };
+        key.map(Self).map_err(KeyFault::Malformed)
     }
 
     /// The key. Two spellings of one UUID are one key.
@@ -91,6 +108,48 @@ impl IdempotencyKey {
 impl fmt::Debug for IdempotencyKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("IdempotencyKey(..)")
+    }
+}
+
+/// The key that a field value holds, whatever its form: bare, or as a structured-field String (RFC 9651).
+fn opaque(value: &[u8]) -> Result<Uuid, &'static str> {
+    let value = trim_spaces(value);
+    if value.len() > OPAQUE_BYTES_MAX {
+        return Err("it is longer than 255 bytes");
+    }
+    let text = match value {
+        [b'"', quoted @ ..] => unquoted(quoted)?,
+        bare if bare.contains(&b',') => return Err("it is a list; send one key, in quotes if it has commas"),
+        bare if bare.contains(&b'"') => return Err("its quotes do not match"),
+        bare if bare.iter().all(u8::is_ascii_graphic) => bare.to_vec(),
+        _ => return Err("it holds spaces without quotes, or characters beyond ASCII"),
+    };
+    if text.is_empty() {
+        return Err("it is empty");
+    }
+    if !is_hyphenated(&text) {
+        return Ok(Uuid::new_v5(&OPAQUE, &text));
+    }
+    let uuid = Uuid::try_parse_ascii(&text).map_err(|_| "it is not a hyphenated UUID")?;
+    if uuid.is_nil() || uuid.is_max() { Err("the Nil and the Max UUID are no keys") } else { Ok(uuid) }
+}
+
+/// What stands in a structured-field String, after its first quote.
+fn unquoted(quoted: &[u8]) -> Result<Vec<u8>, &'static str> {
+    let mut text = Vec::with_capacity(quoted.len());
+    let mut left = quoted.iter();
+    loop {
+        match left.next() {
+            None => return Err("its quotes do not match"),
+            Some(b'"') if left.len() == 0 => return Ok(text),
+            Some(b'"') => return Err("something follows its quotes; send the key alone"),
+            Some(b'\\') => match left.next() {
+                Some(escaped @ (b'"' | b'\\')) => text.push(*escaped),
+                Some(_) | None => return Err("its quotes hold a backslash before something else"),
+            },
+            Some(byte @ b' '..=b'~') => text.push(*byte),
+            Some(_) => return Err("it holds characters beyond ASCII"),
+        }
     }
 }
 
@@ -162,7 +221,7 @@ mod tests {
         for line in lines {
             headers.append(FIELD, HeaderValue::from_bytes(line).expect("a field value"));
         }
-        IdempotencyKey::from_headers(&headers, Versions::default())
+        IdempotencyKey::from_headers(&headers, Forms::default())
     }
 
     fn malformed(lines: &[&[u8]]) -> &'static str {
@@ -242,8 +301,9 @@ mod tests {
     fn versions_are_a_choice() {
         let mut headers = HeaderMap::new();
         headers.insert(FIELD, HeaderValue::from_static("1ec9414c-232a-6b00-b3c8-9f6bdeced846"));
-        assert!(IdempotencyKey::from_headers(&headers, Versions::default()).is_err());
-        assert!(IdempotencyKey::from_headers(&headers, Versions::default().and(6)).is_ok());
+        assert!(IdempotencyKey::from_headers(&headers, Forms::default()).is_err());
+        let with_six = Forms { versions: Versions::default().and(6), opaque: false };
+        assert!(IdempotencyKey::from_headers(&headers, with_six).is_ok());
         assert_eq!(Versions::default().iter().collect::<Vec<_>>(), [4, 5, 7]);
         assert_eq!(Versions::default().and(1).and(8).iter().collect::<Vec<_>>(), [1, 4, 5, 7, 8]);
         assert!((0..=255).filter(|version| Versions(u16::MAX).allow(*version)).eq(1..=8));
@@ -253,6 +313,38 @@ mod tests {
     #[should_panic(expected = "1 to 8")]
     fn a_version_that_does_not_exist_is_refused_at_start() {
         let _never = Versions::default().and(9);
+    }
+
+    /// Pinned: another UUID would be another key, and what was recorded under the first would not be found.
+    #[test]
+    fn a_key_of_another_form_is_the_uuid_of_its_text() {
+        let key = |sent: &str| opaque(sent.as_bytes()).map(|key| key.to_string());
+        assert_eq!(key("order-17"), Ok("7a487089-2fb9-59e1-b17f-ddff92094a3c".to_owned()));
+        assert_eq!(key("\"order-17\""), key("order-17"));
+        assert_eq!(key(r#""a\"b\\c""#), Ok(Uuid::new_v5(&OPAQUE, br#"a"b\c"#).to_string()));
+        assert_ne!(key("Order-17"), key("order-17"));
+        assert_eq!(key(&V4.to_uppercase()), Ok(V4.to_owned()));
+        assert_eq!(
+            key("8e03978e-40d5-43e8-7c93-6894a57f9324"),
+            Ok("8e03978e-40d5-43e8-7c93-6894a57f9324".to_owned())
+        );
+        for (sent, why) in [
+            ("", "empty"),
+            ("\"\"", "empty"),
+            ("a b", "spaces"),
+            ("é", "beyond"),
+            ("\"é\"", "beyond"),
+            ("a, b", "list"),
+            ("a\"", "quotes"),
+            ("\"a", "quotes"),
+            ("\"a\";b=1", "follows"),
+            ("\"a\\n\"", "backslash"),
+            ("\"a\\", "backslash"),
+            ("ffffffff-ffff-ffff-ffff-ffffffffffff", "Max"),
+            (&"k".repeat(256), "255"),
+        ] {
+            assert!(key(sent).is_err_and(|said| said.contains(why)), "{sent}: {:?}", key(sent));
+        }
     }
 
     #[test]

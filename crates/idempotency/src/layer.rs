@@ -6,7 +6,8 @@
 use crate::answer::{Answer, is_never_retained};
 use crate::budget::{Budgets, Spending};
 use crate::door::{Door, Places};
-use crate::key::Versions;
+use crate::key::{Forms, Versions};
+use crate::locals::Carry;
 use crate::observe::Observer;
 use crate::policy::{Mode, Policy};
 use crate::problem::Profile;
@@ -20,6 +21,7 @@ use http::request::Parts;
 use http::{HeaderName, Method};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::task::LocalKey;
 use tower::Layer;
 
 /// Who sweeps more often does nothing else.
@@ -80,6 +82,9 @@ impl IdempotencyLayer {
             profile: Profile::default(),
             operations_at: None,
             versions: Versions::default(),
+            opaque_keys: false,
+            realm: String::new(),
+            carried: Vec::new(),
             refuse_stale_keys: false,
             budgets: Budgets::default(),
             retained_headers: Vec::new(),
@@ -147,6 +152,9 @@ pub struct Builder {
     profile: Profile,
     operations_at: Option<String>,
     versions: Versions,
+    opaque_keys: bool,
+    realm: String,
+    carried: Vec<Carry>,
     refuse_stale_keys: bool,
     budgets: Budgets,
     retained_headers: Vec<HeaderName>,
@@ -210,9 +218,45 @@ impl Builder {
         self
     }
 
-    /// Which UUID versions a key may have: 4, 5 and 7, unless said otherwise.
+    /// Which UUID versions a key may have: 4, 5 and 7, unless said otherwise. Keys of any other form are taken by
+    /// [`opaque_keys`](Self::opaque_keys).
     pub fn key_versions(mut self, versions: Versions) -> Self {
         self.versions = versions;
+        self
+    }
+
+    /// Takes keys that are no UUIDs as well, for clients that have others: 1 to 255 characters of ASCII, bare without spaces,
+    /// commas and quotes, or as a structured-field string. Each counts as it is written; a UUID of any version is the key that
+    /// it is without this. A key that somebody can guess is no secret: with [`anonymous`](Self::anonymous), whoever guesses it
+    /// sees the result.
+    pub fn opaque_keys(mut self) -> Self {
+        self.opaque_keys = true;
+        self
+    }
+
+    /// The service that this is, where several share a store and a secret: its operations are its own, also where others have
+    /// routes of the same name. All instances of a service have one realm; under another one, what was recorded before is not
+    /// found. Without one, it is the service without a realm.
+    pub fn realm(mut self, realm: &str) -> Self {
+        realm.clone_into(&mut self.realm);
+        self
+    }
+
+    /// Takes the value of a task-local, where middleware outside of the layer has set it, along to the handler, which has a
+    /// task of its own. There may be several. What is in the request's extensions is there without this.
+    ///
+    /// ```
+    /// # use perdura_idempotency::{Builder, IdempotencyLayer, Scope, Secret, store::Memory};
+    /// # use std::sync::Arc;
+    /// tokio::task_local! {
+    ///     static REQUEST_ID: String;
+    /// }
+    /// # fn set_up(builder: Builder) -> Builder {
+    /// builder.carry(&REQUEST_ID)
+    /// # }
+    /// ```
+    pub fn carry<T: Clone + Send + 'static>(mut self, key: &'static LocalKey<T>) -> Self {
+        self.carried.push(Carry::of(key));
         self
     }
 
@@ -222,7 +266,8 @@ impl Builder {
         self
     }
 
-    /// What one caller may use up.
+    /// What one caller may use up on one instance: [`Budgets::default`] says how much that is. A caller is a tenant with a
+    /// principal, and so may be a whole service: one that has more than 256 requests under way is told 429.
     pub fn budgets(mut self, budgets: Budgets) -> Self {
         self.budgets = budgets;
         self
@@ -278,7 +323,7 @@ impl Builder {
             route: "routes that are not declared".to_owned(),
             fault,
         })?;
-        let vault = Vault::new(&self.secret, self.data_keys);
+        let vault = Vault::new(&self.secret, &self.realm, self.data_keys);
         if !self.store.agree(vault.check()).await? {
             return Err(StartError::OtherSecret { store: self.store.name() });
         }
@@ -294,7 +339,8 @@ impl Builder {
             observers: self.observers,
             profile: self.profile,
             operations_at: self.operations_at,
-            versions: self.versions,
+            keys: Forms { versions: self.versions, opaque: self.opaque_keys },
+            carried: self.carried,
             refuse_stale_keys: self.refuse_stale_keys,
             spending: Spending::new(self.budgets),
             retained_headers: self.retained_headers,

@@ -16,6 +16,7 @@ mod ending;
 pub mod fingerprint;
 mod key;
 mod layer;
+mod locals;
 pub mod metrics;
 pub mod observe;
 pub mod openapi;

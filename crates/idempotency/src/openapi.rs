@@ -19,6 +19,8 @@ pub struct Published {
     pub profile: Profile,
     /// The UUID versions that a key may have.
     pub key_versions: Vec<u8>,
+    /// Whether keys of any other form are taken too.
+    pub opaque_keys: bool,
     /// Whether a key that is older than records are kept is refused.
     pub stale_keys_refused: bool,
     /// What one caller may use up, on one instance.
@@ -163,8 +165,8 @@ impl Published {
             "profile": profile_name(self.profile),
             "key": {
                 "header": "Idempotency-Key",
-                "format": "uuid",
-                "versions": self.key_versions,
+                "format": if self.opaque_keys { "any" } else { "uuid" },
+                "versions": if self.opaque_keys { (1..=8).collect() } else { self.key_versions.clone() },
                 "forms": ["bare", "quoted"],
                 "stale_keys_refused": self.stale_keys_refused,
             },
@@ -231,13 +233,20 @@ impl Published {
             self.key_versions.iter().filter_map(|version| char::from_digit((*version).into(), 16)).collect();
         let hex = "[0-9a-fA-F]";
         let uuid = format!("{hex}{{8}}-{hex}{{4}}-[{versions}]{hex}{{3}}-[89abAB]{hex}{{3}}-{hex}{{12}}");
+        let schema = if self.opaque_keys {
+            // In quotes as a structured field string has them, or bare without spaces, quotes and commas.
+            let any = r#"^(?:[!#-+\-./0-~]+|"(?:[ !#-\[\]-~]|\\["\\])+")$"#;
+            json!({ "type": "string", "pattern": any, "maxLength": 255 })
+        } else {
+            json!({ "type": "string", "pattern": format!("^(?:{uuid}|\"{uuid}\")$") })
+        };
         json!({
             "name": "Idempotency-Key",
             "in": "header",
             "required": true,
             "description": "A UUID that the caller draws for each thing to be done, and sends again with each retry. Bare, \
                 or quoted as a structured field string.",
-            "schema": { "type": "string", "pattern": format!("^(?:{uuid}|\"{uuid}\")$") },
+            "schema": schema,
             "example": "0190a6e4-5f3c-7b1d-9c55-3e2b7a1f0d42",
         })
     }

@@ -46,7 +46,7 @@ reasons! {
     KeyRequired: 400, HEADER, "IDEMPOTENCY_KEY_REQUIRED", NewKey,
         "This request needs an Idempotency-Key header";
     KeyMalformed: 400, HEADER, "IDEMPOTENCY_KEY_MALFORMED", NewKey,
-        "The Idempotency-Key is not one hyphenated UUID";
+        "The Idempotency-Key is not one key of a form that is taken here";
     KeyStale: 412, "ERR412_PRECONDITION_FAILED", "STALE_IDEMPOTENCY_KEY", Stop,
         "The Idempotency-Key is older than records are kept, so it cannot be told whether it was used";
     ScopeMissing: 401, "ERR401_NOT_AUTHENTICATED", "IDEMPOTENCY_SCOPE_MISSING", SameKey,

@@ -9,6 +9,7 @@ use crate::content::{Content, Gathered, Resumed, Whole};
 use crate::context::IdempotencyContext;
 use crate::door::{Door, Inside, budget_problem, store_problem};
 use crate::ending::AttachedMark;
+use crate::locals::Locals;
 use crate::observe::{FoundBy, What};
 use crate::policy::{Attached, Mode, Policy};
 use crate::problem::{Problem, Reason};
@@ -40,6 +41,8 @@ pub(crate) const SAVE_AGAIN: (Duration, Duration) = (Duration::from_millis(20), 
 pub(crate) struct Unrun<S> {
     pub(crate) request: Request<Whole>,
     pub(crate) inner: S,
+    /// What the handler finds beside its request.
+    pub(crate) locals: Locals,
 }
 
 /// What a claim led to.
@@ -131,7 +134,8 @@ pub(crate) async fn claim_and_run<S: Inner>(door: Arc<Door>, asked: Arc<Asked>, 
             if policy.fail_open {
                 // A claim that was granted after all is left to run out: what is run now must not seem never begun.
                 tracing::error!(%error, route = &*asked.route.label, "run without protection");
-                let Ok(response) = unrun.inner.oneshot(unrun.request.map(Body::from)).await;
+                let ran = unrun.inner.oneshot(unrun.request.map(Body::from));
+                let Ok(response) = unrun.locals.around(ran).await;
                 return Step::Done(response.map(Content::Flowing));
             }
             tokio::spawn(undo(door.clone(), claim, inside, place));
@@ -289,7 +293,7 @@ impl Run {
         };
         let request = Request::from_parts(parts, Body::from(content));
         let policy = self.policy().clone();
-        let inner = unrun.inner;
+        let (inner, locals) = (unrun.inner, unrun.locals);
         let work = context.clone().within(async move {
             match &policy.mode {
                 Mode::Durable(attach) if taken_over => match attach.attach(context).await {
@@ -307,7 +311,7 @@ impl Run {
             }
         });
         let span = tracing::info_span!("idempotency", operation = %self.asked.operation, %epoch, route = &*self.asked.route.label);
-        let finished = self.hold_while(work.instrument(span)).await;
+        let finished = self.hold_while(locals.around(work).instrument(span)).await;
         self.end(finished, transaction).await
     }
 

@@ -6,6 +6,7 @@ use crate::carried::carried;
 use crate::content::{Content, Whole, with_digest};
 use crate::context::IdempotencyContext;
 use crate::door::{Door, STORE_BACK_AFTER, budget_problem, store_problem};
+use crate::locals::Locals;
 use crate::observe::What;
 use crate::policy::Mode;
 use crate::problem::{Next, Problem, Reason};
@@ -87,12 +88,13 @@ fn is_guarded(route: &Route, request: &Request) -> bool {
 
 /// Answers a request of a guarded route.
 async fn guarded(door: Arc<Door>, route: Arc<Route>, request: Request, inner: impl Inner) -> Response {
+    let locals = Locals::here(&door.carried);
     let (mut parts, body) = request.into_parts();
     let mut echo = Echo::of(&parts.headers);
     let answered = match Asked::read(&door, route.clone(), &mut parts, body, &mut echo).await {
         Ok((asked, content)) => {
             let asked = Arc::new(asked);
-            let unrun = Unrun { request: http::Request::from_parts(parts, content), inner };
+            let unrun = Unrun { request: http::Request::from_parts(parts, content), inner, locals };
             let answered = answer(&door, &asked, unrun).await;
             answered.map_err(|refusal| (Some(asked.operation), refusal))
         }

@@ -1,7 +1,7 @@
 //! What is stored in place of what must not be seen: keyed hashes in place of keys and fingerprints, sealed bytes in
 //! place of answers.
 //!
-//! One secret keys the hashes; without it neither a key can be found in an operation's id nor a guessed body in a
+//! One secret keys the hashes, by realm; without it neither a key can be found in an operation's id nor a guessed body in a
 //! request's tag. Each use of the secret has a label of its own, and everything hashed is counted, so that no two uses
 //! and no two splittings of the same bytes give one hash.
 //!
@@ -104,8 +104,10 @@ impl Sealing<'_> {
 
 /// The secret and the data keys of a layer, and all that is done with them.
 pub(crate) struct Vault {
-    /// Keyed with the secret, ready to be cloned.
+    /// Keyed with the secret of the realm, ready to be cloned.
     mac: Hmac<Sha256>,
+    /// Equal for equal secrets, whatever the realm.
+    check: [u8; 16],
     keys: Option<Arc<dyn DataKeys>>,
 }
 
@@ -116,8 +118,16 @@ impl fmt::Debug for Vault {
 }
 
 impl Vault {
-    pub(crate) fn new(secret: &Secret, keys: Option<Arc<dyn DataKeys>>) -> Self {
-        Self { mac: mac(secret.as_bytes()), keys }
+    /// Each realm has a secret of its own, drawn from the one that all who share a store have: whatever is hashed for one of
+    /// them is nothing to the others. Without a realm it is that secret itself.
+    pub(crate) fn new(secret: &Secret, realm: &str, keys: Option<Arc<dyn DataKeys>>) -> Self {
+        let shared = mac(secret.as_bytes());
+        let check = half(finish(shared.clone(), "check", &[]));
+        let mac = match realm {
+            "" => shared,
+            realm => mac(&finish(shared, "realm", &[realm.as_bytes()])),
+        };
+        Self { mac, check, keys }
     }
 
     /// The operation that this key names, for this caller on this route.
@@ -152,7 +162,7 @@ impl Vault {
 
     /// Equal for equal secrets, and tells nothing else.
     pub(crate) fn check(&self) -> [u8; 16] {
-        half(self.keyed("check", &[]))
+        self.check
     }
 
     /// Makes an answer fit to be stored: sealed where there are data keys.

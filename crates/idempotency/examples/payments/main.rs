@@ -28,7 +28,7 @@ use options::{Choice, Options};
 use orders::Jobs;
 use perdura_idempotency::routes::{get, post};
 use perdura_idempotency::store::{Memory, Postgres, Redis, Sqlite, Store, postgres, redis, sqlite};
-use perdura_idempotency::{IdempotencyLayer, Metrics, Policy, Routes, metrics};
+use perdura_idempotency::{Budgets, IdempotencyLayer, Metrics, Policy, Routes, metrics};
 use plug::{Plug, Point};
 use sign_in::{Caller, sign_in};
 use std::error::Error;
@@ -103,6 +103,10 @@ async fn assemble(
     let metrics = Metrics::default();
     let layer = IdempotencyLayer::builder(store, options.secret)
         .scope(|parts| parts.extensions.get::<Caller>().map(Caller::scope))
+        // Another service may share the store and the secret, and have a route of the same name.
+        .realm("payments")
+        // What one caller may use up before it is told 429. Without this line it is the same.
+        .budgets(Budgets { running: 256, replays: 6_000, ..Budgets::default() })
         .observe(metrics.clone())
         .observe(app.plug.clone())
         .sweep_every(options.sweep_every)

@@ -18,6 +18,7 @@ fn published(profile: Profile) -> Published {
     Published {
         profile,
         key_versions: vec![4, 7],
+        opaque_keys: false,
         stale_keys_refused: true,
         budgets: Budgets::default(),
         routes: vec![
@@ -52,6 +53,15 @@ fn the_policy_tells_keys_routes_budgets_and_each_reason_with_its_status() {
         let of_conflict = told.iter().find(|told| told["reason"] == Reason::Conflict.name()).unwrap();
         assert_eq!(of_conflict["status"], conflict);
     }
+}
+
+#[test]
+fn keys_of_any_form_are_published_as_such() {
+    let published = Published { opaque_keys: true, ..published(Profile::Perdura) };
+    assert_eq!(published.policy()["key"]["format"], "any");
+    let schema = &published.openapi()["components"]["parameters"]["IdempotencyKey"]["schema"];
+    assert_eq!(schema["maxLength"], 255);
+    assert!(schema["pattern"].as_str().is_some_and(|pattern| !pattern.contains("{8}")), "{schema}");
 }
 
 #[test]

@@ -48,7 +48,8 @@ impl Operations {
         });
         Published {
             profile: door.profile,
-            key_versions: door.versions.iter().collect(),
+            key_versions: door.keys.versions.iter().collect(),
+            opaque_keys: door.keys.opaque,
             stale_keys_refused: door.refuse_stale_keys,
             budgets: door.spending.budgets(),
             routes: published.collect(),

@@ -7,7 +7,7 @@ fn secret(byte: u8) -> Secret {
 }
 
 fn vault(keys: Option<Arc<dyn DataKeys>>) -> Vault {
-    Vault::new(&secret(1), keys)
+    Vault::new(&secret(1), "", keys)
 }
 
 fn encrypting() -> Vault {
@@ -108,7 +108,7 @@ fn sealed_bytes_hold_nothing_of_the_answer_and_never_repeat() {
 fn a_plain_answer_opens_after_encryption_was_switched_on_but_not_under_another_secret() {
     let stored = vault(None).seal(&sealing(), b"answer").expect("sealed");
     assert_eq!(encrypting().open(&sealing(), &stored).as_deref(), Ok(&b"answer"[..]));
-    assert_eq!(Vault::new(&secret(9), None).open(&sealing(), &stored), Err(OpenError::Damaged));
+    assert_eq!(Vault::new(&secret(9), "", None).open(&sealing(), &stored), Err(OpenError::Damaged));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn each_part_of_an_operation_counts_and_bytes_do_not_move_between_them() {
         operation("a", "b", &Method::PATCH, "/c", key),
         operation("a", "b", &Method::POST, "/d", key),
         operation("a", "b", &Method::POST, "/c", Uuid::from_u128(2)),
-        Vault::new(&secret(9), None).operation(&Scope::new("a", "b"), &Method::POST, "/c", key),
+        Vault::new(&secret(9), "", None).operation(&Scope::new("a", "b"), &Method::POST, "/c", key),
     ];
     assert_eq!(BTreeSet::from(all).len(), all.len());
     assert_eq!(all[0], operation("a", "b", &Method::POST, "/c", key));
@@ -270,11 +270,25 @@ fn debug_shows_no_secret() {
     let secret = Secret::new(text).expect("long enough");
     let keys = DerivedKeys::new(secret.clone()).and_older(secret.clone());
     let shown = format!("{secret:?} {:?} {keys:?}", DataKey::new([77; 32]));
-    let vault = format!("{:?}", Vault::new(&secret, Some(Arc::new(keys))));
+    let vault = format!("{:?}", Vault::new(&secret, "", Some(Arc::new(keys))));
     for shown in [shown, vault] {
         assert!(
             !shown.contains("secret") && !shown.contains("77, 77") && !shown.contains("97, 32"),
             "{shown}"
         );
+    }
+}
+
+#[test]
+fn realms_share_the_check_and_nothing_else() {
+    let [plain, shop, club] = ["", "shop", "club"].map(|realm| Vault::new(&secret(1), realm, None));
+    assert!(plain.check() == shop.check() && shop.check() == club.check());
+    let scope = Scope::new("a", "b");
+    let operation = |vault: &Vault| vault.operation(&scope, &Method::POST, "/c", Uuid::from_u128(7));
+    let seen = [&plain, &shop, &club].map(|vault| (operation(vault), vault.scope(&scope)));
+    for (n, one) in seen.iter().enumerate() {
+        for other in &seen[n + 1..] {
+            assert!(one.0 != other.0 && one.1 != other.1, "{seen:?}");
+        }
     }
 }

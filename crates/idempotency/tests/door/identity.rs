@@ -49,6 +49,29 @@ on_each_store! {
         assert_eq!(shop.till.runs(), 8);
     }
 
+    /// Two services may share a store and a secret, and have routes of the same name.
+    async fn a_key_counts_within_a_realm(ground) {
+        let of = |realm: &'static str| Plan::pays(Policy::default()).set_up(move |layer| layer.realm(realm));
+        let plain = Shop::open(&ground, Plan::pays(Policy::default())).await;
+        let (here, there) = (Shop::open(&ground, of("shop")).await, Shop::open(&ground, of("club")).await);
+        let ask = Ask::pay(&key(1));
+        for shop in [&plain, &here, &there] {
+            assert_eq!(seen(&shop.ask(&ask).await), Seen::Other, "each does its own");
+            assert_eq!(seen(&shop.ask(&ask).await), Seen::Same);
+        }
+        let again = here.beside().await;
+        assert_eq!(seen(&again.ask(&ask).await), Seen::Same, "instances of one service have one realm");
+        let other = ask.clone().body(r#"{"cents":101}"#);
+        assert_eq!(seen(&here.ask(&other).await), Seen::Conflict);
+        // What came of it can be looked at where it was done, and nowhere else.
+        let operation = here.store.operation();
+        for (shop, status) in [(&here, 200), (&there, 404), (&plain, 404)] {
+            let looks: axum::Router = shop.layer.operations().router();
+            let look = Ask::new(Method::GET, &format!("/operations/{operation}"));
+            assert_eq!(crate::shop::ask_of(&looks, &look).await.status, status);
+        }
+    }
+
     async fn what_is_asked_counts_and_how_it_is_sent_does_not(ground) {
         use Seen::{Conflict, Refused, Same};
         let shop = Shop::open(&ground, Plan::pays(Policy::default())).await;

@@ -166,3 +166,34 @@ async fn what_a_plain_router_answers_to_any_method_is_guarded_for_post_and_patch
     }
     assert_eq!(store.given(), b"");
 }
+
+on_each_store! {
+    /// For those who come from a service that took any text.
+    async fn keys_of_any_form_are_taken_where_the_program_says_so(ground) {
+        let strict = Shop::open(&ground, Plan::pays(Policy::default())).await;
+        let plan = Plan::pays(Policy::default()).set_up(perdura_idempotency::Builder::opaque_keys);
+        let shop = Shop::open(&ground, plan).await;
+        let longest = "k".repeat(255);
+        let keys = ["order-17", "17", "KG5LxwFBepaKHyUD", "a;b=c", "\"with spaces, and commas\"", &longest];
+        for (nth, sent) in (1..).zip(keys) {
+            strict.ask(&Ask::pay(sent)).await.is_refused(400, "IDEMPOTENCY_KEY_MALFORMED");
+            let first = shop.ask(&Ask::pay(sent)).await;
+            first.is_payment(nth);
+            assert_eq!(first.echo().map(http::HeaderValue::as_bytes), Some(sent.as_bytes()));
+            assert!(shop.ask(&Ask::pay(sent)).await.is_payment(nth).is_replayed(), "{sent}");
+        }
+        // Quoted and bare are one key, as letters of another case are not.
+        assert!(shop.ask(&Ask::pay("\"order-17\"")).await.is_payment(1).is_replayed());
+        shop.ask(&Ask::pay("Order-17")).await.is_payment(7);
+        // A UUID is the key that it is without this, whatever its version and however it is spelled.
+        let uuid = key(99);
+        strict.ask(&Ask::pay(&uuid)).await.is_payment(1);
+        assert!(shop.ask(&Ask::pay(&uuid.to_uppercase())).await.is_replayed());
+        shop.ask(&Ask::pay("c232ab00-9414-11ec-b3c8-9f6bdeced846")).await.is_payment(8);
+        assert!(shop.ask(&Ask::pay("\"C232AB00-9414-11EC-B3C8-9F6BDECED846\"")).await.is_replayed());
+        let too_long = "k".repeat(256);
+        for sent in ["", "\"\"", "a b", "a,b", "a\"b", "\"a", "\"a\"b\"", "\"a\\x\"", "00000000-0000-0000-0000-000000000000", &too_long] {
+            shop.ask(&Ask::pay(sent)).await.is_refused(400, "IDEMPOTENCY_KEY_MALFORMED");
+        }
+    }
+}

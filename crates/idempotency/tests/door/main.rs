@@ -20,6 +20,7 @@ mod identity;
 mod keeping;
 mod keys;
 mod leases;
+mod locals;
 mod logs;
 mod misplaced;
 mod modes;
