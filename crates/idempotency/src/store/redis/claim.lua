@@ -8,10 +8,11 @@ end
 
 -- A counter that was lost with the rest does not begin again: what is left of the time before would pass for new.
 local function grant(taken_over, first_at, waited)
-    local epoch = redis.pcall('INCR', EPOCH)
-    if type(epoch) == 'table' then
+    local newest = redis.call('GET', EPOCH)
+    if newest and not string.find(newest, '^%d+$') then
         return redis.error_reply('WRONGTYPE the newest epoch is no number')
     end
+    local epoch = redis.call('INCR', EPOCH)
     if epoch < now then
         epoch = now
         redis.call('SET', EPOCH, text(now))

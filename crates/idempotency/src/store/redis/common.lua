@@ -20,6 +20,11 @@ local function later(at, by)
     return math.min(at + tonumber(by), END_OF_TIME)
 end
 
+-- What a failed command is answered with: damage where the key is of another type; else what the server says, which may pass.
+local function of_another_type(failed, damaged)
+    return string.find(failed.err, 'WRONGTYPE', 1, true) and redis.error_reply(damaged) or failed
+end
+
 -- What is wrong with a record that was not written by us, or was damaged; nil where nothing is. Every verb asks before
 -- it reckons with a field: an error of Lua's own would pass for an outage, and be asked for again and again.
 local function fault(row)
@@ -57,7 +62,7 @@ end
 local function load()
     local fields = redis.pcall('HGETALL', RECORD)
     if fields.err then
-        return nil, redis.error_reply('DAMAGED its key holds something else')
+        return nil, of_another_type(fields, 'DAMAGED its key holds something else')
     end
     if #fields == 0 then
         return nil
@@ -98,7 +103,7 @@ local function stands(row, granted)
     if row.state == 'completed' then
         local answer = now < tonumber(row.expires_at) and redis.pcall('GET', ANSWER)
         if type(answer) == 'table' then
-            return redis.error_reply('DAMAGED the key of its answer holds something else')
+            return of_another_type(answer, 'DAMAGED the key of its answer holds something else')
         elseif answer then
             told[9] = answer
         else
