@@ -275,3 +275,21 @@ fn the_shape_check_objects_to_a_header_that_says_where_it_is() {
     document["components"]["headers"]["RetryAfter"]["in"] = "header".into();
     check(&document, "components", &document["components"], "/components");
 }
+
+/// The page that people read says of each reason what programs are told.
+#[test]
+fn every_reason_has_its_row_in_the_documentation() {
+    let page = include_str!("../../../../docs/idempotency.md");
+    for reason in Reason::ALL {
+        let name = format!("`{}`", reason.name());
+        let rows: Vec<_> =
+            page.lines().filter(|line| line.starts_with("| ") && line.contains(&name)).collect();
+        let row = rows
+            .iter()
+            .map(|row| row.split('|').map(str::trim).collect::<Vec<_>>())
+            .find(|cells| cells.len() == 6 && cells[2].contains(&name));
+        let cells = row.unwrap_or_else(|| panic!("{name} has no row: {rows:?}"));
+        assert!(cells[1].starts_with(&reason.status(Profile::Perdura).as_u16().to_string()), "{cells:?}");
+        assert!(cells[3].starts_with(&format!("`{}`", reason.next().name())), "{cells:?}");
+    }
+}

@@ -158,6 +158,50 @@ async fn what_a_handler_sets_on_the_connection_is_not_there_for_the_next() {
     assert!(pg::connection().await.query_one(&free, &[]).await.expect("it answers").get::<_, bool>(0));
 }
 
+/// A handler that acts for a tenant, as row-level security wants it, has not the rights to record its end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_takes_a_role_leaves_it_before_its_end_is_recorded() {
+    let (schema, store, grant) = scene().await;
+    let role = format!("{schema}_tenant");
+    let made = format!(
+        "CREATE ROLE {role}; GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT INSERT ON {schema}.effect TO {role};
+         REVOKE ALL ON {schema}.idempotency_record FROM {role}"
+    );
+    pg::connection().await.batch_execute(&made).await.expect("the role is made");
+    for (n, taken) in [(1, format!("SET LOCAL ROLE {role}")), (2, format!("SET ROLE {role}"))] {
+        let grant = if n == 1 { grant } else { granted(&store, &take(operation(n), 1)).await };
+        let (shared, transaction) = pg::begin(&store, operation(n), grant).await;
+        transaction.client().await.expect("it is open").batch_execute(&taken).await.expect("it is taken");
+        pg::act(&transaction, &schema, n).await;
+        let completed = shared.complete(answered(operation(n), grant.epoch, "done")).await;
+        assert_eq!(completed.expect("the store answers"), Holding::Held, "{taken}");
+        assert_eq!(pg::effects(&schema, n).await, 1, "{taken}");
+    }
+}
+
+/// What was acknowledged is on disk, also where the handler did not care.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handler_that_does_not_wait_for_the_disk_is_committed_with_the_wait_all_the_same() {
+    let (schema, store, grant) = scene().await;
+    let made = format!(
+        "CREATE TABLE {schema}.seen (setting text);
+         CREATE FUNCTION {schema}.look() RETURNS trigger LANGUAGE plpgsql AS
+         'BEGIN INSERT INTO {schema}.seen VALUES (current_setting(''synchronous_commit'')); RETURN NULL; END';
+         CREATE CONSTRAINT TRIGGER looks AFTER INSERT ON {schema}.effect DEFERRABLE INITIALLY DEFERRED
+         FOR EACH ROW EXECUTE FUNCTION {schema}.look()"
+    );
+    pg::connection().await.batch_execute(&made).await.expect("it is made");
+    let (shared, transaction) = pg::begin(&store, operation(1), grant).await;
+    let careless = "SET LOCAL synchronous_commit = off";
+    transaction.client().await.expect("it is open").batch_execute(careless).await.expect("it is set");
+    pg::act(&transaction, &schema, 1).await;
+    let completed = shared.complete(answered(operation(1), grant.epoch, "done")).await;
+    assert_eq!(completed.expect("the store answers"), Holding::Held);
+    let seen = format!("SELECT setting FROM {schema}.seen");
+    let seen: String = pg::connection().await.query_one(&seen, &[]).await.expect("it was seen").get(0);
+    assert_eq!(seen, "on");
+}
+
 /// Who holds the connection and calls something that asks for it too would otherwise wait for itself, for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handler_that_waits_for_itself_is_told_so() {

@@ -92,12 +92,13 @@ impl Transaction {
 }
 
 impl Shared {
-    /// The mark is gone as soon as the transaction is, so a handler that ended it is found out.
+    /// The mark is gone as soon as the transaction is, so a handler that ended it is found out. What the end needs of the
+    /// connection is noted beside it.
     async fn open(&self) -> Result<State, StoreError> {
         let millis = self.store.options.transaction_for.as_millis().clamp(1, 2_147_483_647);
         let begin = format!(
             "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idempotency.epoch = '{}'; \
-             SET LOCAL statement_timeout = {millis}; SET LOCAL idle_in_transaction_session_timeout = {millis}",
+             SET LOCAL statement_timeout = {millis}; SET LOCAL idle_in_transaction_session_timeout = {millis}; {NOTE}",
             self.epoch
         );
         within(self.store.options.timeout_for, async {
@@ -215,8 +216,13 @@ impl store::Transaction for Lending {
             let (answered, answer_for, tombstone_for) = completion_of(&completion);
             let epoch = completion.epoch.0.cast_signed();
             let held = within(time, async {
-                let complete =
-                    client.prepare_cached(&store.statements.complete_lent).await.map_err(refused)?;
+                // In one go: what is asked second is answered after the first took effect.
+                let (restored, complete) = tokio::join!(
+                    client.batch_execute(RESTORE),
+                    client.prepare_cached(&store.statements.complete_lent)
+                );
+                restored.map_err(refused)?;
+                let complete = complete.map_err(refused)?;
                 let row = client
                     .query_one(
                         &complete,
@@ -272,6 +278,18 @@ impl store::Transaction for Lending {
 
 const DETACHED: StoreError =
     StoreError::Detached("the handler ended the transaction that it shares with its record");
+
+/// Notes the role and the durability that the transaction began with, for as long as it lasts.
+const NOTE: &str = "
+    SELECT set_config('idempotency.role', current_setting('role'), true),
+           set_config('idempotency.synchronous_commit', current_setting('synchronous_commit'), true)";
+
+/// Puts both back. A handler may have taken the role of a tenant, which has no rights to record its end, or have chosen not
+/// to wait for the disk, which is for those to choose who are told that it was done. Where the handler ended the
+/// transaction there is nothing noted, and nothing changes.
+const RESTORE: &str = "
+    SELECT set_config(name, COALESCE(NULLIF(current_setting('idempotency.' || name, true), ''), current_setting(name)), true)
+    FROM unnest(ARRAY['role', 'synchronous_commit']) AS name";
 
 /// Classes of errors by which a commit fails for reasons that are not in what was done: the connection, a conflict with
 /// another transaction, a want of resources, an operator, the system, the server itself.
