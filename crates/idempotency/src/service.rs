@@ -240,6 +240,7 @@ async fn replay(
         }
     })?;
     let mut answer = Answer::decode(&answer).ok_or_else(damaged)?;
+    let last_modified = last_modified(record.first_at, Timestamp::now()).ok_or_else(damaged)?;
     let Kept::Body(body) = answer.body else {
         // A server error is no answer that is kept; it stands for an outcome that nobody knows.
         return Err(if answer.status.is_server_error() {
@@ -258,15 +259,14 @@ async fn replay(
     *response.status_mut() = answer.status;
     *response.headers_mut() = answer.headers;
     response.headers_mut().insert(IDEMPOTENCY_REPLAYED, HeaderValue::from_static("true"));
-    response.headers_mut().insert(header::LAST_MODIFIED, last_modified(record.first_at, Timestamp::now()));
+    response.headers_mut().insert(header::LAST_MODIFIED, last_modified);
     Ok(response)
 }
 
-/// RFC 9110: to the second, and not later than the answer's own date.
-fn last_modified(first_at: Timestamp, now: Timestamp) -> HeaderValue {
-    let text = DateTimePrinter::new().timestamp_to_rfc9110_string(&first_at.min(now));
-    let text = text.expect("a moment of this era has a date");
-    HeaderValue::try_from(text).expect("a date is ASCII")
+/// RFC 9110: to the second, and not later than the answer's own date. `None`: it lies before there are dates.
+fn last_modified(first_at: Timestamp, now: Timestamp) -> Option<HeaderValue> {
+    let text = DateTimePrinter::new().timestamp_to_rfc9110_string(&first_at.min(now)).ok()?;
+    Some(HeaderValue::try_from(text).expect("a date is ASCII"))
 }
 
 fn conflict(door: &Door, asked: &Asked) -> Problem {
@@ -313,7 +313,9 @@ mod tests {
     fn last_modified_is_not_later_than_now() {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         let now = at("2026-11-16T09:00:00Z");
-        assert_eq!(last_modified(at("2026-11-16T08:59:59.9Z"), now), "Mon, 16 Nov 2026 08:59:59 GMT");
-        assert_eq!(last_modified(at("2026-11-16T09:00:07Z"), now), "Mon, 16 Nov 2026 09:00:00 GMT");
+        let told = |text| last_modified(at(text), now).unwrap();
+        assert_eq!(told("2026-11-16T08:59:59.9Z"), "Mon, 16 Nov 2026 08:59:59 GMT");
+        assert_eq!(told("2026-11-16T09:00:07Z"), "Mon, 16 Nov 2026 09:00:00 GMT");
+        assert_eq!(last_modified(at("-001199-01-01T00:00:00Z"), now), None);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! What is known already is read on the caller's own thread, one row by its id: replays never wait for a writer. What
 //! changes goes to one thread that commits for all who wait, with one sync. The clock is this machine's. Whoever opens the
-//! file while nobody else has it open ends the leases of those before: see [`presence`].
+//! file while nobody else has it open ends the leases of those before.
 
 mod group;
 mod guard;

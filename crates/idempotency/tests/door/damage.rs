@@ -27,3 +27,17 @@ async fn a_damaged_record_in_redis_stops_its_caller_and_leaves_no_task() {
     tokio::time::timeout(Duration::from_secs(5), shop.layer.drain()).await.expect("nothing is left running");
     assert_eq!(shop.till.runs(), 1);
 }
+
+/// It began before there were dates.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_beginning_that_no_date_can_tell_is_damage_and_ends_in_an_answer() {
+    let ground = crate::grounds::sqlite();
+    let shop = Shop::open(&ground, Plan::pays(Policy::default())).await;
+    let ask = Ask::pay(&key(1));
+    shop.ask(&ask).await.is_payment(1);
+    let file = rusqlite::Connection::open(ground.file().expect("it has one")).expect("opening");
+    let damage = "UPDATE idempotency_record SET first_at = -100000000000000000";
+    assert_eq!(file.execute(damage, []).expect("damaging"), 1);
+    let told = shop.ask(&ask).await;
+    told.is_refused(500, "IDEMPOTENCY_RECORD_DAMAGED").says_next("stop");
+}

@@ -50,6 +50,14 @@ impl Ground {
         }
     }
 
+    /// The file that it is in, where it is in one.
+    pub(crate) fn file(&self) -> Option<&PathBuf> {
+        match &self.place {
+            Place::Sqlite(file) => Some(file),
+            Place::Memory | Place::Postgres(_) | Place::Redis(_) => None,
+        }
+    }
+
     /// Every byte that is kept; nothing where nothing outlives the process.
     pub(crate) async fn at_rest(&self) -> Vec<u8> {
         at_rest::bytes(&self.place).await

@@ -248,6 +248,30 @@ async fn what_no_table_of_ours_can_hold_is_damage_and_stops_no_sweep() {
     assert_eq!(records, 2, "all that is sound, and nothing else");
 }
 
+/// Epochs go on from the newest row: one that no grant ever had must not be where they go on from.
+#[tokio::test]
+async fn a_damaged_epoch_is_in_the_way_of_its_own_record_only() {
+    let (folder, clock) = (Folder::new(), StandingClock::new());
+    let open =
+        || Sqlite::open_with_clock(folder.file(), &Options::default(), clock.clock()).expect("opening");
+    let store = open();
+    granted(&store, 1).await;
+    let newest = granted(&store, 9).await;
+    let file = Connection::open(folder.file()).expect("opening");
+    let damage = "UPDATE idempotency_record SET epoch = 9223372036854775807 WHERE epoch = 1";
+    assert_eq!(file.execute(damage, []).expect("damaging"), 1);
+    assert!(matches!(store.claim(&claim(1)).await, Err(StoreError::Corrupt { .. })), "it is not run again");
+    for store in [store, open()] {
+        for n in 2..5 {
+            let next = completed(&store, n, b"sound").await;
+            assert!(next.epoch > newest.epoch && next.epoch.0 < 100, "{}", next.epoch);
+            assert_eq!(store.release(operation(n), next.epoch).await.expect("releasing"), Holding::Lost);
+        }
+        clock.step(Duration::from_hours(2).as_secs_f64());
+        assert!(store.sweep(100, KEEP).await.expect("sweeping").records >= 3);
+    }
+}
+
 #[tokio::test]
 async fn the_machines_clock_is_the_clock() {
     let folder = Folder::new();

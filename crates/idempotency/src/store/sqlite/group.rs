@@ -46,12 +46,13 @@ impl<'c> Group<'c> {
     /// writes no counter, only the row itself.
     fn next(&self) -> Result<Epoch, Trouble> {
         const NEWEST: &str = "
-            SELECT max(value, ifnull((SELECT max(epoch) FROM main.idempotency_record), 0))
+            SELECT max(value, ifnull((SELECT max(epoch) FROM main.idempotency_record WHERE epoch < ?1), 0))
             FROM main.idempotency_meta WHERE key = 'epoch'";
         if let Some(epoch) = self.epoch {
             return Ok(Epoch(epoch + 1));
         }
-        let kept: i64 = self.connection.prepare_cached(NEWEST)?.query_row([], |row| row.get(0))?;
+        let kept: i64 =
+            self.connection.prepare_cached(NEWEST)?.query_row([rows::EPOCHS_END], |row| row.get(0))?;
         Ok(Epoch((kept as u64).max(self.removed.unwrap_or(0)) + 1))
     }
 

@@ -18,6 +18,7 @@
 //! nothing is noted, and leases run out by the clock. Epochs fence all of it as ever.
 
 use super::Options;
+use super::rows;
 use super::schema;
 use super::trouble::Trouble;
 use crate::store::StoreError;
@@ -97,7 +98,7 @@ fn beside(path: &Path) -> PathBuf {
 fn end_leases(path: &Path) -> rusqlite::Result<()> {
     const NOTE: &str = "
         INSERT INTO main.idempotency_meta
-        SELECT 'void', max(value, ifnull((SELECT max(epoch) FROM main.idempotency_record), 0))
+        SELECT 'void', max(value, ifnull((SELECT max(epoch) FROM main.idempotency_record WHERE epoch < ?1), 0))
         FROM main.idempotency_meta WHERE key = 'epoch'
         ON CONFLICT (key) DO UPDATE SET value = excluded.value WHERE value < excluded.value";
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -108,7 +109,7 @@ fn end_leases(path: &Path) -> rusqlite::Result<()> {
     connection.pragma_update_and_check(None, "locking_mode", "EXCLUSIVE", |_| Ok(()))?;
     connection.execute_batch("BEGIN EXCLUSIVE")?;
     if schema::is_ours(&connection)? {
-        connection.execute(NOTE, [])?;
+        connection.execute(NOTE, [rows::EPOCHS_END])?;
     }
     connection.execute_batch("COMMIT")
 }

@@ -9,6 +9,9 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Error, OptionalExtension, params};
 use uuid::Uuid;
 
+/// No grant ever has such a number: a row with it is damaged, and nothing goes on from it.
+pub(super) const EPOCHS_END: i64 = 1 << 62;
+
 const RUNNING: i64 = 0;
 const UNKNOWN: i64 = 1;
 const COMPLETED: i64 = 2;
@@ -86,6 +89,9 @@ struct Raw {
 impl Raw {
     fn understood(self, void: u64) -> Result<Row, &'static str> {
         let epoch = u64::try_from(self.epoch).map_err(|_| "its epoch is below zero")?;
+        if self.epoch >= EPOCHS_END {
+            return Err("its epoch is beyond all that were given");
+        }
         let state = match (self.state, self.until_at, self.kept) {
             (RUNNING, Some(until), [None, None, None]) => {
                 let until = instant(until)?;
@@ -190,10 +196,10 @@ fn put(connection: &Connection, statement: &str, operation: OperationId, row: &R
 /// Up to which epoch every row has been looked at, and which is the newest.
 pub(super) fn looked_at(connection: &Connection) -> Result<(u64, u64), Trouble> {
     const READ: &str = "
-        SELECT value, ifnull((SELECT max(epoch) FROM main.idempotency_record), 0)
+        SELECT value, ifnull((SELECT max(epoch) FROM main.idempotency_record WHERE epoch < ?1), 0)
         FROM main.idempotency_meta WHERE key = 'noted'";
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)? as u64, row.get::<_, i64>(1)? as u64));
-    Ok(connection.prepare_cached(READ)?.query_row([], read)?)
+    Ok(connection.prepare_cached(READ)?.query_row([EPOCHS_END], read)?)
 }
 
 /// The epochs after one and up to another under which something runs that was not noted yet.
