@@ -1,6 +1,7 @@
 //! `perdura serve`: the data is held, what runs is performed, and commands are answered, until a signal ends it.
 
 pub(crate) mod connections;
+mod execution_logs;
 mod files;
 pub(crate) mod logs;
 mod traces;
@@ -70,8 +71,16 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     let tasks = config.tasks(strict, connections.clone(), tokio.handle().clone())?;
     let mut world = RealWorld::new(Steps::default(), Box::new(tasks.clone()), tokio.handle().clone());
     let spans = ended.as_ref().map(|ended| ended.counts().clone()).unwrap_or_default();
-    if let Some(ended) = ended {
-        world = world.telling(move |execution, _| ended.tell(execution));
+    let (to_log, mut log_writer) = execution_logs::writer(&tasks).unzip();
+    if ended.is_some() || to_log.is_some() {
+        world = world.telling(move |execution, _| {
+            if let Some(ended) = &ended {
+                ended.tell(execution);
+            }
+            if let Some(to_log) = &to_log {
+                to_log.tell(execution);
+            }
+        });
     }
     // What was under way is called again as soon as the runtime is open, and may need them.
     let kept = store.reader().and_then(|mut reader| reader.registered(Registry::Connection, None, u32::MAX));
@@ -118,7 +127,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
         let ready = Ready { folder: &folder, address, taken_up: runtime.taken_up(), took: began.elapsed() };
         let site = Site { api: api.clone(), keys: Arc::new(keyring), health, hosts, files };
         ready.tell(arguments.json)?;
-        tokio::spawn(go_on_deleting(api));
+        tokio::spawn(go_on_deleting(api.clone()));
         tokio::select! {
             biased;
             () = signalled(signals) => Ok(()),
@@ -127,10 +136,17 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
             () = stuck::watch(served.clone(), watch) => Ok(()),
             () = retention::sweep(served.clone(), keep) => Ok(()),
             () = export(exporter.as_mut(), &served) => Ok(()),
+            () = log(log_writer.as_mut(), &api) => Ok(()),
         }
     })?;
     tracing::info!(grace = %duration::say(retention::ms(grace)), "shuts down; a second signal ends it at once");
     runtime.close(grace);
+    if let Some(mut writer) = log_writer {
+        let drained = tokio.block_on(async { tokio::time::timeout(LAST_WORDS, writer.drain(&api)).await });
+        if drained.is_err() {
+            tracing::warn!("the last logs of executions were not taken in time");
+        }
+    }
     tasks.end_all();
     if let Some(mut exporter) = exporter {
         let drained =
@@ -177,6 +193,14 @@ async fn go_on_deleting(api: Api) {
 async fn export(exporter: Option<&mut Exporter>, served: &Served) {
     match exporter {
         Some(exporter) => exporter.run(served).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Writes what machines want logged, where CloudWatch Logs has an address.
+async fn log(writer: Option<&mut execution_logs::Writer>, api: &Api) {
+    match writer {
+        Some(writer) => writer.run(api).await,
         None => std::future::pending().await,
     }
 }

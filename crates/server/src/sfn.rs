@@ -14,6 +14,7 @@ mod history;
 mod keys;
 mod list;
 mod locate;
+mod logging;
 mod machines;
 mod map_runs;
 mod model;
@@ -28,6 +29,7 @@ mod versions;
 pub use calls::Went;
 pub use error::{ApiError, Code};
 pub use keys::{KeyState, Keys};
+pub use logging::{LogPage, LogPlace, LogRecord};
 pub(crate) use pools::is_large;
 pub use test_state::{Tester, Trying};
 

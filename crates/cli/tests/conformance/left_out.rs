@@ -3,11 +3,15 @@
 
 use super::client::Answer;
 use super::recording::{Recorded, Source, text};
+use super::services::LOG_GROUP_NAME;
 use perdura_engine::asl::json::{Map, Value, parse};
 use perdura_engine::asl::object;
 
 /// The key of an object that an execution has written.
 pub(crate) const OBJECT: &str = "get-s3-object";
+
+/// The key of the end of an execution as it was logged.
+pub(crate) const LOG: &str = "end_event";
 
 /// What follows on a call: key of the recording, action, parameters.
 pub(crate) fn after(
@@ -22,6 +26,7 @@ pub(crate) fn after(
         let (action, params) = match (action, one.key) {
             ("ListExecutions", key) if params.get("maxResults").is_some() => list(key, params, answer)?,
             ("GetExecutionHistory", OBJECT) => read_object(started_with(answer)?)?,
+            ("StartExecution", LOG) => read_log(text(params, "stateMachineArn").rsplit(':').next()?),
             ("ListMapRuns", "describe_map_run") => {
                 let first = answer.get("mapRuns")?.as_array()?.first()?;
                 ("DescribeMapRun", object! {"mapRunArn" => text(first, "mapRunArn")})
@@ -35,7 +40,30 @@ pub(crate) fn after(
 
 /// Whether the recording has no call for this, whatever number it names.
 pub(crate) fn is_left_out(key: &str) -> bool {
-    key.starts_with("list-executions-invalid-param") || key == OBJECT
+    key.starts_with("list-executions-invalid-param") || key == OBJECT || key == LOG
+}
+
+/// A state that reads what a machine has logged.
+fn read_log(machine: &str) -> (&'static str, Value) {
+    let arguments =
+        object! {"LogGroupName" => LOG_GROUP_NAME, "LogStreamNamePrefix" => format!("states/{machine}/")};
+    let state = object! {
+        "Type" => "Task",
+        "Resource" => "arn:aws:states:::aws-sdk:cloudwatchlogs:filterLogEvents",
+        "Parameters" => arguments,
+        "End" => true,
+    };
+    let role = "arn:aws:iam::000000000000:role/reader";
+    ("TestState", object! {"definition" => state.to_string(), "roleArn" => role, "input" => "{}"})
+}
+
+/// The end of an execution in what was read of logs.
+pub(crate) fn logged_end(tested: &Value, execution_arn: &str) -> Option<Value> {
+    let read = parse(text(tested, "output")).ok()?;
+    let messages = read.get("Events")?.as_array()?.iter();
+    let mut events = messages.filter_map(|event| parse(text(event, "Message")).ok());
+    let ends = ["ExecutionSucceeded", "ExecutionFailed", "ExecutionAborted", "ExecutionTimedOut"];
+    events.find(|event| ends.contains(&text(event, "type")) && text(event, "execution_arn") == execution_arn)
 }
 
 /// A state that reads an object, as the execution before it may have written it.

@@ -12,7 +12,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-/// A group of logs. Nobody writes to it; it is kept and returned.
+/// The group of logs of all cases.
+pub(crate) const LOG_GROUP_NAME: &str = "recorded";
 const LOG_GROUP: &str = "arn:aws:logs:us-east-1:000000000000:log-group:recorded:*";
 
 /// AWS encrypts every object, and says so.
@@ -47,13 +48,14 @@ impl Moto {
             .expect("moto says where it listens");
         // It logs every request, and would wait for somebody to read them.
         thread::spawn(move || lines.for_each(drop));
+        log_group(&mut Client::new(&address));
         Self { server, address }
     }
 
     /// What the server under test has to know of it.
     pub(crate) fn settings(&self) -> String {
         let Self { address, .. } = self;
-        let services = ["dynamodb", "s3", "secretsmanager", "sns", "sqs"];
+        let services = ["cloudwatchlogs", "dynamodb", "s3", "secretsmanager", "sns", "sqs"];
         let endpoints = services.map(|service| format!("{service} = 'http://{address}'\n")).concat();
         format!("[aws.endpoints]\n{endpoints}[items]\nendpoint = 'http://{address}'\nallow_http = true\n")
     }
@@ -148,6 +150,17 @@ fn queue(client: &mut Client, name: &str) -> Value {
     let answer = parse(&String::from_utf8_lossy(&body)).expect("moto answers in JSON");
     assert_eq!(status, 200, "{answer}");
     text(&answer, "QueueUrl").into()
+}
+
+fn log_group(client: &mut Client) {
+    let head = [
+        signed("logs"),
+        ("X-Amz-Target", "Logs_20140328.CreateLogGroup".to_owned()),
+        ("Content-Type", "application/x-amz-json-1.1".to_owned()),
+    ];
+    let wanted = object! {"logGroupName" => LOG_GROUP_NAME}.to_string();
+    let (status, body) = client.send("POST", "/", &head, wanted.as_bytes());
+    assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
 }
 
 fn topic(client: &mut Client, name: &str) {

@@ -16,8 +16,8 @@ const BYTES_MAX: usize = 4 << 20;
 const DATA: [&str; 3] = ["input", "output", "assignedVariables"];
 
 /// The start of a page: a Turn, after so many of its events.
-#[derive(Clone, Copy)]
-struct Cursor {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Cursor {
     turn: u64,
     skipped: usize,
 }
@@ -47,17 +47,21 @@ pub(super) async fn get(api: &Api, request: Requested<'_>) -> Result<Value, ApiE
 }
 
 /// The parameters of a read.
-struct Reading {
-    id: ExecutionId,
-    identity: Identity,
-    most: usize,
-    is_reverse: bool,
-    with_data: bool,
+pub(super) struct Reading {
+    pub(super) id: ExecutionId,
+    pub(super) identity: Identity,
+    pub(super) most: usize,
+    pub(super) is_reverse: bool,
+    pub(super) with_data: bool,
 }
 
 impl Reading {
     /// The page that begins here, and where the next one begins.
-    fn page(&self, api: &Api, from: Option<Cursor>) -> Result<(Vec<Value>, Option<Cursor>), ApiError> {
+    pub(super) fn page(
+        &self,
+        api: &Api,
+        from: Option<Cursor>,
+    ) -> Result<(Vec<Value>, Option<Cursor>), ApiError> {
         let mut events = Vec::new();
         let mut bytes = 0;
         let mut at = from;
