@@ -226,6 +226,9 @@ async fn a_handler_neither_ends_the_transaction_nor_touches_records() {
         "CREATE TEMP TABLE idempotency_record (epoch INTEGER)",
         "CREATE TABLE IDEMPOTENCY_mine (n INTEGER)",
         "CREATE TEMP VIEW idempotency_meta AS SELECT 1 AS key, 2 AS value",
+        "SELECT answer FROM idempotency_record",
+        "SELECT count(*) FROM main.Idempotency_Record",
+        "CREATE TABLE child (of INTEGER REFERENCES idempotency_record (epoch)); INSERT INTO child VALUES (1)",
         "PRAGMA query_only = ON",
         "PRAGMA locking_mode = EXCLUSIVE",
         "PRAGMA writable_schema = ON",
@@ -278,6 +281,10 @@ async fn what_a_handler_asks_of_the_file_and_defers_is_its_own() {
         "PRAGMA user_version = 7",
         "CREATE TEMP TABLE mine (n INTEGER); INSERT INTO mine VALUES (1); DROP TABLE mine",
         "CREATE INDEX payments ON payment (cents)",
+        "CREATE VIEW paid AS SELECT sum(cents) AS cents FROM payment; SELECT * FROM paid; DROP VIEW paid",
+        "ALTER TABLE payment ADD COLUMN note TEXT; ALTER TABLE payment RENAME COLUMN note TO remark",
+        "CREATE TABLE old (n INTEGER); ALTER TABLE old RENAME TO older; DROP TABLE older",
+        "ANALYZE payment",
         "CREATE TABLE refund (cents INTEGER); DROP TABLE refund",
     ] {
         let told = shop.transaction.run(|file| file.execute_batch(allowed)).await;

@@ -1,6 +1,6 @@
 //! What a handler may do on the connection that everybody writes by.
 //!
-//! It may not end the transaction, change what is ours, or set the connection to anything that outlasts the transaction:
+//! It may not end the transaction, read or change what is ours, or set the connection to anything that outlasts the transaction:
 //! SQLite refuses to prepare such statements, so that the handler is told and nobody else notices. What it makes for this
 //! connection alone, temporary tables and the like, it may have; that it did is noted, and they are gone before the next
 //! handler comes. The verbs name the schema of their tables, so that nothing temporary stands before them.
@@ -100,7 +100,9 @@ fn verdict(action: &AuthAction<'_>) -> Verdict {
         AuthAction::Transaction { .. } | AuthAction::Attach { .. } | AuthAction::Detach { .. } => {
             Verdict::Forbidden
         }
-        AuthAction::Insert { table_name: name }
+        // Reading, too: a table of the handler's that refers to ours would keep our rows from being removed.
+        AuthAction::Read { table_name: name, .. }
+        | AuthAction::Insert { table_name: name }
         | AuthAction::Update { table_name: name, .. }
         | AuthAction::Delete { table_name: name }
         | AuthAction::CreateTable { table_name: name }
