@@ -190,17 +190,28 @@ fn each_task_to_one_worker(evidence: &Evidence<'_>) -> Vec<String> {
     complaints
 }
 
-/// Children have names that follow from their parents', so that a second one would be seen.
+/// Whoever has a name is alone with it until it is swept. Children have names that follow from their parents', so that a
+/// second one would be seen.
 fn each_name_once(evidence: &Evidence<'_>) -> Vec<String> {
-    let mut names: BTreeMap<(String, String), u32> = BTreeMap::new();
-    // With what is swept goes its name.
-    let there = evidence.histories.iter().filter(|history| !history.is_swept);
-    for execution in there.filter_map(|history| history.execution.as_ref()) {
-        let identity = execution.identity();
-        *names.entry((identity.machine_name.to_string(), identity.name.to_string())).or_default() += 1;
+    let disk = evidence.sim.disk.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut names: BTreeMap<(&str, &str), Vec<(i64, i64)>> = BTreeMap::new();
+    for history in &evidence.histories {
+        let Some(identity) = history.execution.as_ref().map(perdura_engine::Execution::identity) else {
+            continue;
+        };
+        let Some(first) = disk.observed.turns.get(&(history.id, 1)) else { continue };
+        let until = evidence.sim.facts.swept_at.get(&history.id).copied().unwrap_or(i64::MAX);
+        names.entry((&*identity.machine_name, &*identity.name)).or_default().push((first.at, until));
     }
-    let doubled = names.into_iter().filter(|(_, times)| *times > 1);
-    doubled.map(|((machine, name), times)| format!("{machine} began {times} times as {name}")).collect()
+    let mut complaints = Vec::new();
+    for ((machine, name), mut spans) in names {
+        spans.sort_unstable();
+        let together = spans.windows(2).filter(|pair| pair[1].0 < pair[0].1).count();
+        if together > 0 {
+            complaints.push(format!("{machine} began {} times as {name}", together + 1));
+        }
+    }
+    complaints
 }
 
 fn keys_of(history: &History) -> impl Iterator<Item = &EffectKey> {

@@ -18,6 +18,13 @@ pub(crate) enum Wish {
     Watch(ExecutionId),
 }
 
+impl Wish {
+    /// Whether an execution is to be redriven.
+    pub(crate) fn is_redrive(&self) -> bool {
+        matches!(self, Self::Input(_, Input::Redrive | Input::RedriveOnce { .. }))
+    }
+}
+
 /// What was answered.
 #[derive(Clone, Debug)]
 pub(crate) enum Told {

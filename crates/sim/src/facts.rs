@@ -2,7 +2,7 @@
 
 use crate::clock::Steady;
 use crate::observed::Life;
-use perdura_engine::{EffectKey, TaskToken};
+use perdura_engine::{EffectKey, ExecutionId, TaskToken};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A call that left.
@@ -33,6 +33,8 @@ pub(crate) struct Facts {
     pub(crate) handed: Vec<TaskToken>,
     /// What should not have happened, seen as it happened.
     pub(crate) complaints: Vec<String>,
+    /// When each execution was swept that was.
+    pub(crate) swept_at: BTreeMap<ExecutionId, i64>,
     /// Executions that were swept while they ran.
     pub(crate) swept_running: Vec<String>,
     /// How often what happened.

@@ -86,19 +86,39 @@ fn ending_is_there(history: &History, ending: &Ending) -> Option<String> {
 fn redrives_are_there(evidence: &Evidence<'_>, histories: &BTreeMap<ExecutionId, &History>) -> Vec<String> {
     let mut taken: BTreeMap<ExecutionId, u32> = BTreeMap::new();
     for request in &evidence.sim.requests {
-        if let (Wish::Input(execution, Input::Redrive), Some(Told::Taken(Ok(said)))) =
-            (&request.wish, &request.told)
+        let Wish::Input(execution, _) = &request.wish else { continue };
+        if let (true, Some(Told::Taken(Ok(said)))) = (request.wish.is_redrive(), &request.told)
             && said.ignored.is_none()
         {
             *taken.entry(*execution).or_default() += 1;
         }
     }
-    let mut complaints = Vec::new();
+    let mut complaints = redrives_count_once(evidence, histories);
     for (id, times) in taken {
         let redrives =
             histories.get(&id).and_then(|history| history.execution.as_ref()).map_or(0, Execution::redrives);
         if redrives < times {
             complaints.push(format!("{id} was redriven {times} times and knows of {redrives}"));
+        }
+    }
+    complaints
+}
+
+/// Where everybody who redrives an execution does so under a token, each of them counts once.
+fn redrives_count_once(evidence: &Evidence<'_>, histories: &BTreeMap<ExecutionId, &History>) -> Vec<String> {
+    let mut asked: BTreeMap<ExecutionId, (u32, bool)> = BTreeMap::new();
+    for request in evidence.sim.requests.iter().filter(|request| request.wish.is_redrive()) {
+        let Wish::Input(execution, input) = &request.wish else { continue };
+        let (times, has_tokens) = asked.entry(*execution).or_insert((0, true));
+        *times += 1;
+        *has_tokens &= matches!(input, Input::RedriveOnce { .. });
+    }
+    let mut complaints = Vec::new();
+    for (id, (times, _)) in asked.into_iter().filter(|(_, (_, has_tokens))| *has_tokens) {
+        let execution = histories.get(&id).and_then(|history| history.execution.as_ref());
+        let redrives = execution.map_or(0, Execution::redrives);
+        if redrives > times {
+            complaints.push(format!("{id} was redriven {redrives} times, and {times} were asked for"));
         }
     }
     complaints

@@ -144,7 +144,13 @@ impl Sim {
         let failed = matches!(status, Status::Failed | Status::Aborted | Status::TimedOut);
         if failed && self.plan.starts[about].redriven > 0 {
             self.plan.starts[about].redriven -= 1;
-            let redrive = self.request(Wish::Input(execution, Input::Redrive), about, None);
+            // Among several nodes some say it under a token: then it counts once, however often it arrives.
+            let input = if self.plan.is_cluster && self.dice.in_thousand(500) {
+                Input::RedriveOnce { token: format!("redrive {number}").into() }
+            } else {
+                Input::Redrive
+            };
+            let redrive = self.request(Wish::Input(execution, input), about, None);
             let soon = self.dice.between(0..=10_000);
             self.after(soon, Happening::Ask(redrive));
         }
@@ -152,7 +158,7 @@ impl Sim {
 
     /// Somebody lists, and somebody sweeps what has ended, right after it was redriven.
     fn after_redrive(&mut self, number: RequestId) {
-        let is_redrive = matches!(self.requests[number].wish, Wish::Input(_, Input::Redrive));
+        let is_redrive = self.requests[number].wish.is_redrive();
         if is_redrive {
             self.list_soon(300);
         }

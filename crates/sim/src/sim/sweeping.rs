@@ -100,6 +100,7 @@ impl Sim {
     fn see_swept(&mut self, history: History) {
         let id = history.id;
         self.facts.count("executions swept");
+        self.facts.swept_at.insert(id, self.clock.now());
         self.say(|| format!("{id} is swept"));
         if self.disk().observed.is_running(id) {
             self.facts.swept_running.push(format!("{id} was swept while it ran"));
