@@ -5,8 +5,9 @@
 //! does not say has not happened, so a crash is nothing but the loss of this value.
 
 use crate::committer::{Committed, Committer, Prepared};
+use crate::librarian::{Finding, Question};
 use crate::message::{AdjustError, InputError, Message, Reply, Slice, StartError, Unavailable};
-use crate::node::{Anchor, Deed, Live, Node};
+use crate::node::{Anchor, Deed, Live, Node, Wish};
 use crate::peers::{Pass, PassNumber, Patience, Peers, Response, Step};
 use perdura_engine::{ExecutionId, Moment, Timestamp, Wake};
 use perdura_store::{CommitError, Failure, Lease, Renewal, Store, Swept};
@@ -35,6 +36,8 @@ pub enum Event {
     Done(Done),
     /// What another node answered to what was passed on to it.
     Told { number: PassNumber, response: Response },
+    /// What came of a question.
+    Read(Finding),
     /// What came of opening the store.
     Opened(Result<Box<(Node, Committer)>, Failure>),
     /// Nothing new is to be taken, no call begun, and those under way are to be waited for so long.
@@ -47,6 +50,8 @@ pub enum Next {
     Commit(Box<Prepared>),
     /// Do this outside: its Turn is on disk.
     Do(Deed),
+    /// Read this, beside everything else and in any order.
+    Read(Vec<Question>),
     /// See to this in the store, before anything else is taken in.
     See(Chore),
     /// Carry this to another node; its answer may come late, twice or never.
@@ -127,7 +132,7 @@ struct Open {
     committer: Committer,
     /// A group is being written, or a chore seen to.
     is_busy: bool,
-    chores: VecDeque<Chore>,
+    wishes: VecDeque<Wish>,
     renews_at: Timestamp,
 }
 
@@ -213,6 +218,11 @@ impl Core {
         }
     }
 
+    /// Something is to be read before anything else can be said.
+    pub fn asks(&self) -> bool {
+        matches!(&self.state, State::Open(open) if open.node.has_questions())
+    }
+
     /// Takes in what happened.
     pub fn take(&mut self, event: Event, moment: &Moment) {
         match event {
@@ -222,6 +232,16 @@ impl Core {
             Event::Told { number, response } => {
                 if let Some((message, patience)) = self.peers.told(number, response, moment) {
                     self.take_again(message, patience, moment);
+                }
+            }
+            Event::Read(finding) => {
+                // What was asked by a node that is gone is of no use to another.
+                if let State::Open(open) = &mut self.state {
+                    open.node.hear(finding, moment);
+                    if let Some(holders) = open.node.holders() {
+                        self.peers.looked_up(holders, moment.steady);
+                    }
+                    self.pass_on(moment);
                 }
             }
             Event::Opened(result) => self.opened(result, moment),
@@ -245,27 +265,27 @@ impl Core {
                 refuse(message, &Unavailable::Store(why));
             }
             State::Open(open) => {
-                open.arrived(message, moment);
-                self.pass_on(None, moment);
+                open.node.take(message, moment);
+                self.pass_on(moment);
             }
         }
     }
 
     /// What belongs to another node is passed on.
-    fn pass_on(&mut self, patience: Option<Patience>, moment: &Moment) {
+    fn pass_on(&mut self, moment: &Moment) {
         let State::Open(open) = &mut self.state else { return };
         for stray in open.node.strays() {
-            self.peers.pass(stray, patience, moment);
+            self.peers.pass(stray, moment);
         }
     }
 
     /// Another node could not do it, or did not answer: perhaps its Shard is held here by now.
     fn take_again(&mut self, message: Message, patience: Patience, moment: &Moment) {
         match &mut self.state {
-            State::Open(open) => open.arrived(message, moment),
+            State::Open(open) => open.node.take_again(message, patience, moment),
             State::Shut(_) | State::Over => refuse(message, &Unavailable::Closing),
         }
-        self.pass_on(Some(patience), moment);
+        self.pass_on(moment);
     }
 
     /// The next request to be carried to another node.
@@ -273,7 +293,7 @@ impl Core {
         loop {
             let State::Open(open) = &mut self.state else { return None };
             match self.peers.next(open.committer.lease().holder(), moment.steady)? {
-                Step::Look => self.peers.looked_up(open.node.holders()),
+                Step::Look => open.node.look_for_holders(),
                 Step::Pass(pass) => return Some(pass),
                 Step::Again(message, patience) => self.take_again(message, patience, moment),
             }
@@ -323,9 +343,9 @@ impl Core {
                 }
                 // At once: what is committed is never newer than the steady time on record by more than a lease lasts.
                 let renews_at = moment.steady;
-                let mut open = Open { node, committer, is_busy: false, chores: VecDeque::new(), renews_at };
+                let mut open = Open { node, committer, is_busy: false, wishes: VecDeque::new(), renews_at };
                 for answer in shut.answers.drain(..) {
-                    open.arrived(answer, moment);
+                    open.node.take(answer, moment);
                 }
                 self.state = State::Open(Box::new(open));
             }
@@ -343,9 +363,9 @@ impl Core {
         tracing::error!(why, "nothing can be written; the store is opened again");
         let why: Arc<str> = why.into();
         let unavailable = Unavailable::Store(why.clone());
-        let Open { node, chores, .. } = *open;
-        for chore in chores {
-            chore.refuse(&unavailable);
+        let Open { node, wishes, .. } = *open;
+        for wish in wishes {
+            wish.refuse(&unavailable);
         }
         self.peers.abandon(&unavailable);
         let anchor = Some(node.anchor());
@@ -386,11 +406,15 @@ impl Core {
                 Next::Open(shut.live.clone(), shut.anchor.clone())
             }
             State::Open(open) => {
+                let questions = open.node.questions();
+                if !questions.is_empty() {
+                    return Next::Read(questions);
+                }
                 let closing = self.closing;
                 let is_over = |at: Timestamp| closing.is_some_and(|by| at >= by.after_ms(FINISH_FOR_MS));
                 open.decide(&moment, clock, &is_over);
                 self.deeds.extend(open.node.fetches());
-                self.pass_on(None, &moment);
+                self.pass_on(&moment);
                 if let Some(pass) = self.next_pass(&moment) {
                     return Next::Pass(pass);
                 }
@@ -400,6 +424,10 @@ impl Core {
                 }
                 if let Some(deed) = self.deeds.pop_front() {
                     return Next::Do(deed);
+                }
+                let questions = open.node.questions();
+                if !questions.is_empty() {
+                    return Next::Read(questions);
                 }
                 match closing {
                     Some(by) if open.may_close(moment.steady >= by, is_over(moment.steady)) => self.close(),
@@ -417,9 +445,9 @@ impl Core {
         let State::Open(open) = std::mem::replace(&mut self.state, State::Over) else {
             return Next::Closed(None);
         };
-        let Open { node, committer, chores, .. } = *open;
-        for chore in chores {
-            chore.refuse(&Unavailable::Closing);
+        let Open { node, committer, wishes, .. } = *open;
+        for wish in wishes {
+            wish.refuse(&Unavailable::Closing);
         }
         node.abandon(&Unavailable::Closing);
         self.peers.abandon(&Unavailable::Closing);
@@ -438,22 +466,6 @@ impl Open {
     /// The next group is not full yet.
     fn has_room(&self) -> bool {
         self.committer.gathered() < GROUP_MAX && self.committer.gathered_bytes() < GROUP_BYTES_MAX
-    }
-
-    fn arrived(&mut self, message: Message, moment: &Moment) {
-        match message {
-            Message::Sweep { slice, reply } => self.chores.push_back(Chore::Sweep(slice, reply)),
-            Message::GiveUp { execution, reply } => match self.may_give_up(execution, moment) {
-                Ok(Some(lease)) => self.chores.push_back(Chore::GiveUp(lease, execution, reply)),
-                Ok(None) => reply.send(Ok(false)),
-                Err(error) => reply.send(Err(error)),
-            },
-            message => self.node.take(message, moment),
-        }
-    }
-
-    fn may_give_up(&mut self, execution: ExecutionId, moment: &Moment) -> Result<Option<Lease>, InputError> {
-        Ok(self.node.may_give_up(execution, moment)?.then(|| self.committer.lease().clone()))
     }
 
     /// Decides while there is room, and for no longer than others can wait.
@@ -492,12 +504,8 @@ impl Open {
             self.renews_at = moment.steady.after_ms(lease_for_ms / 2);
             let renewal = self.node.renewal(moment, lease_for_ms);
             Next::See(Chore::Renew(self.committer.lease().clone(), renewal))
-        } else if let Some(chore) = self.chores.pop_front() {
-            Next::See(match chore {
-                // Nothing is being written, and what was decided since is in memory.
-                Chore::Sweep(slice, reply) => Chore::Sweep(self.node.sweepable(slice), reply),
-                chore @ (Chore::Renew(..) | Chore::GiveUp(..)) => chore,
-            })
+        } else if let Some(chore) = self.next_chore() {
+            Next::See(chore)
         } else {
             Next::Commit(self.committer.hand_over()?)
         };
@@ -505,9 +513,25 @@ impl Open {
         Some(next)
     }
 
+    fn next_chore(&mut self) -> Option<Chore> {
+        self.wishes.extend(self.node.wishes());
+        match self.wishes.pop_front()? {
+            wish @ Wish::Sweep(..) if !self.node.may_sweep() => {
+                self.wishes.push_front(wish);
+                None
+            }
+            // Nothing is being written, and what was decided since is in memory.
+            Wish::Sweep(slice, reply) => Some(Chore::Sweep(self.node.sweepable(slice), reply)),
+            Wish::GiveUp(execution, reply) => {
+                Some(Chore::GiveUp(self.committer.lease().clone(), execution, reply))
+            }
+        }
+    }
+
     /// Nothing is left to write, and what is under way is done or has had its time.
     fn may_close(&self, is_late: bool, is_over: bool) -> bool {
-        let is_done = !self.node.has_work() && (is_late || self.node.live_calls() == 0);
+        let is_working = self.node.has_work() || self.node.is_asking();
+        let is_done = !is_working && (is_late || self.node.live_calls() == 0);
         !self.is_busy && self.committer.gathered() == 0 && (is_over || is_done)
     }
 
@@ -522,16 +546,6 @@ impl Open {
         let closes_at = closing.map(|by| if moment.steady < by { by } else { by.after_ms(FINISH_FOR_MS) });
         let steady = [wake.steady, renews_at, closes_at].into_iter().flatten().min();
         Wake { steady, ..wake }
-    }
-}
-
-impl Chore {
-    fn refuse(self, why: &Unavailable) {
-        match self {
-            Self::Renew(..) => {}
-            Self::Sweep(_, reply) => reply.send(Err(why.clone())),
-            Self::GiveUp(_, _, reply) => reply.send(Err(InputError::Unavailable(why.clone()))),
-        }
     }
 }
 

@@ -7,6 +7,7 @@ mod core;
 mod door;
 mod fetch;
 mod items;
+mod librarian;
 mod library;
 mod marks;
 mod message;
@@ -28,13 +29,14 @@ pub use core::{Chore, Core, Done, Event, Next};
 pub use door::{Activities, Door};
 pub use fetch::{Fetch, FetchKind, Fetched, Look, Looked, Ticket, bring_results, recall};
 pub use items::{ChildResult, Fed, Feed, ReadOrder, Source, Unwanted, WriteOrder};
+pub use librarian::{Finding, Librarian, Question};
 pub use library::read_definition;
 pub use message::{
     ActivityTask, AdjustError, Ending, InputError, MapRunChange, Message, Reply, Slice, StartError, Started,
     Taken, TokenError, Unavailable, View, Young,
 };
 pub use naming::{Start, Via};
-pub use node::{Anchor, Bounds, Deed, Live, LiveCall, Node, Opening};
+pub use node::{Anchor, Bounds, Deed, Live, LiveCall, Node, Opened, Opening, Wish};
 pub use peers::{Pass, PassNumber, Request, Response};
 pub use runtime::{Opener, Options, Runtime};
 pub use seldom::Seldom;

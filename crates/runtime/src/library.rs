@@ -10,7 +10,7 @@ use perdura_engine::asl::source::Source;
 use perdura_store::record::Damage;
 use perdura_store::{MachineRecord, Reader, RevisionId};
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// What a definition that is read weighs in any case, for each byte of its text, and for each byte of JSONata in it: as
 /// much as the densest take.
@@ -21,7 +21,7 @@ const WEIGHT_OF_EXPRESSION_BYTE: u64 = 120;
 /// Definitions by revision.
 #[derive(Debug)]
 pub(crate) struct Library {
-    machines: BTreeMap<RevisionId, Definition>,
+    machines: BTreeMap<RevisionId, Kept>,
     /// What all of them weigh.
     bytes: u64,
     /// With more than this, what nobody uses goes.
@@ -29,12 +29,17 @@ pub(crate) struct Library {
     uses: u64,
 }
 
+#[derive(Debug)]
+struct Kept {
+    definition: Arc<Definition>,
+    last_used: u64,
+}
+
 /// A definition, stored and read.
 #[derive(Debug)]
 pub(crate) struct Definition {
     pub(crate) record: MachineRecord,
     pub(crate) machine: Arc<Machine>,
-    last_used: u64,
 }
 
 impl Library {
@@ -47,33 +52,21 @@ impl Library {
         self.bytes
     }
 
-    pub(crate) fn put(&mut self, record: MachineRecord, machine: Arc<Machine>) {
+    pub(crate) fn put(&mut self, definition: Arc<Definition>) {
         self.uses += 1;
-        let (revision, new) = (record.revision, Definition { record, machine, last_used: self.uses });
+        let (revision, new) = (definition.record.revision, Kept { definition, last_used: self.uses });
         self.bytes += new.weight();
         let before = self.machines.insert(revision, new);
         self.bytes -= before.map_or(0, |before| before.weight());
         self.shrink();
     }
 
-    /// One of them, looked up in the store where it is not known yet.
-    pub(crate) fn find(
-        &mut self,
-        revision: RevisionId,
-        reader: &mut dyn Reader,
-    ) -> Result<&Definition, Unreadable> {
-        if !self.machines.contains_key(&revision) {
-            let record = reader
-                .revision(revision)?
-                .ok_or_else(|| Damage(format!("the definition {} is not stored", revision.0)))?;
-            let machine = read_definition(&record)
-                .ok_or_else(|| Damage(format!("the definition of {} cannot be read", record.name)))?;
-            self.put(record, Arc::new(machine));
-        }
+    /// One of them, if it is known.
+    pub(crate) fn known(&mut self, revision: RevisionId) -> Option<&Arc<Definition>> {
         self.uses += 1;
-        let found = self.machines.get_mut(&revision).expect("the last one that was put is not taken out");
+        let found = self.machines.get_mut(&revision)?;
         found.last_used = self.uses;
-        Ok(found)
+        Some(&found.definition)
     }
 
     /// Where there is too much, what nobody uses goes, the longest unused first, until half of the share is free. The last
@@ -82,7 +75,7 @@ impl Library {
         if self.bytes <= self.bytes_max {
             return;
         }
-        let is_idle = |it: &Definition| Arc::strong_count(&it.machine) == 1 && it.last_used < self.uses;
+        let is_idle = |it: &Kept| Arc::strong_count(&it.definition.machine) == 1 && it.last_used < self.uses;
         let mut idle: Vec<_> = (self.machines.iter())
             .filter(|(_, it)| is_idle(it))
             .map(|(revision, it)| (it.last_used, *revision))
@@ -98,10 +91,47 @@ impl Library {
     }
 }
 
-impl Definition {
+impl Kept {
     fn weight(&self) -> u64 {
-        let (text, expressions) = (self.record.definition.len(), self.machine.expression_bytes);
+        let Definition { record, machine } = &*self.definition;
+        let (text, expressions) = (record.definition.len(), machine.expression_bytes);
         WEIGHT + WEIGHT_OF_BYTE * text as u64 + WEIGHT_OF_EXPRESSION_BYTE * expressions as u64
+    }
+}
+
+/// How many definitions a reader remembers before it looks which of them are gone.
+const SHELF_MAX: usize = 1_024;
+
+/// The definitions that a reader has come across, for as long as somebody else keeps them.
+#[derive(Debug, Default)]
+pub(crate) struct Shelf {
+    known: BTreeMap<RevisionId, Weak<Definition>>,
+    /// Those that were read since somebody last took them.
+    pub(crate) fresh: Vec<Arc<Definition>>,
+}
+
+impl Shelf {
+    /// One of them, looked up in the store where it is not known.
+    pub(crate) fn find(
+        &mut self,
+        revision: RevisionId,
+        reader: &mut dyn Reader,
+    ) -> Result<Arc<Definition>, Unreadable> {
+        if let Some(known) = self.known.get(&revision).and_then(Weak::upgrade) {
+            return Ok(known);
+        }
+        let record = reader
+            .revision(revision)?
+            .ok_or_else(|| Damage(format!("the definition {} is not stored", revision.0)))?;
+        let machine = read_definition(&record)
+            .ok_or_else(|| Damage(format!("the definition of {} cannot be read", record.name)))?;
+        let found = Arc::new(Definition { record, machine: Arc::new(machine) });
+        if self.known.len() >= SHELF_MAX {
+            self.known.retain(|_, known| known.strong_count() > 0);
+        }
+        self.known.insert(revision, Arc::downgrade(&found));
+        self.fresh.push(found.clone());
+        Ok(found)
     }
 }
 
@@ -134,14 +164,23 @@ mod tests {
         let mut reader = store.reader().unwrap();
         let weight = WEIGHT + WEIGHT_OF_BYTE * PASS.len() as u64;
         let mut library = Library::within(3 * weight);
-        let used = library.find(a, &mut *reader).unwrap().machine.clone();
+        let mut shelf = Shelf::default();
+        let mut find = |revision, library: &mut Library| {
+            let found = shelf.find(revision, &mut *reader).unwrap();
+            for read in shelf.fresh.drain(..) {
+                library.put(read);
+            }
+            library.known(revision).expect("the last one that was put is not taken out");
+            found.machine.clone()
+        };
+        let used = find(a, &mut library);
         for revision in [b, c, b, d] {
-            library.find(revision, &mut *reader).unwrap();
+            find(revision, &mut library);
         }
         // Half of the share is free now, but for what is in use and what came last.
         assert_eq!(library.machines.keys().copied().collect::<Vec<_>>(), [a, d]);
         assert_eq!(library.bytes(), 2 * weight);
-        assert!(Arc::ptr_eq(&used, &library.find(a, &mut *reader).unwrap().machine));
-        assert_eq!(library.find(c, &mut *reader).unwrap().record.revision, c);
+        assert!(Arc::ptr_eq(&used, &find(a, &mut library)));
+        assert_eq!(shelf.find(c, &mut *reader).unwrap().record.revision, c);
     }
 }

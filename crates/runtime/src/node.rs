@@ -6,12 +6,15 @@
 
 mod activities;
 mod anchor;
+mod asked;
 mod children;
+mod errands;
 mod load;
 mod map_run;
 mod open;
 mod passed;
 mod ready;
+mod resuming;
 mod room;
 mod settle;
 mod slot;
@@ -20,28 +23,32 @@ mod watchers;
 
 use crate::committer::{Item, panic_text};
 use crate::fetch::Fetch;
-use crate::library::Library;
-use crate::message::{Ending, InputError, Message, Reply, StartError, Started, Taken, Unavailable};
-use crate::naming::Start;
-use crate::peers::{Asked, Stray};
-use crate::running::{Rebuilding, Running, SEEN_AFTER_MS};
+use crate::librarian::Question;
+use crate::library::{Definition, Library};
+use crate::message::{InputError, Message, Reply, Slice, Taken, Unavailable};
+use crate::peers::{Asked, Patience, Stray};
+use crate::running::{Running, SEEN_AFTER_MS};
 use crate::timers::Timers;
 use activities::Activities;
 pub use anchor::Anchor;
-use children::{ChildOrder, ParentStep};
+use asked::Questions;
+use children::ChildOrder;
+use errands::Errand;
 use map_run::MapRuns;
-pub use open::{Live, Opening};
+pub use open::{Live, Opened, Opening};
 pub use perdura_engine::LiveCall;
 use perdura_engine::{
-    By, Call, Effect, EffectKey, ExecutionId, Input, Moment, Outcome, Status, StrandId, Timestamp, Wake,
-    decide, decide_before_calls, resume_beside,
+    By, Call, Destinations, Effect, EffectKey, ExecutionId, Input, Moment, Outcome, Status, StrandId,
+    Timestamp, Wake, decide, decide_before_calls, resume_beside,
 };
-use perdura_store::{MachineId, Reader, Renewal, Shard};
+use perdura_store::{MachineId, Renewal, Shard, Swept};
 use ready::Ready;
+use resuming::Resuming;
 pub use room::Bounds;
 use room::Room;
 use slot::{Queued, ReplyTo, Slot};
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use start::Starting;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -91,11 +98,10 @@ pub(crate) type ById<V> = HashMap<ExecutionId, V, BuildHasherDefault<IdHasher>>;
 
 /// A node on its Shards.
 pub struct Node {
-    reader: Box<dyn Reader>,
     shards: Vec<Shard>,
     shard_count: u16,
     library: Library,
-    rebuilding: Rebuilding,
+    destinations: Arc<dyn Destinations>,
     /// What was committed before is another process's.
     opened_at: Timestamp,
     performs: bool,
@@ -105,69 +111,81 @@ pub struct Node {
     watchers: Watchers,
     activities: Activities,
     errands: VecDeque<Errand>,
-    /// Those for which somebody could not be read; they are run again a little later.
-    undone: Vec<Errand>,
-    /// Up to whom the sleepers of an earlier process were resumed, for each Shard where there may be more.
-    resuming: Vec<(Shard, Option<ExecutionId>)>,
-    /// Who fell asleep here while there may be more.
-    slept: BTreeSet<ExecutionId>,
-    /// Those that wait and could not be read when they were to be resumed.
-    unresumed: BTreeSet<ExecutionId>,
-    /// Everybody who ran or waited in an earlier process was resumed.
-    took_all_up: bool,
+    asked: Questions,
+    resuming: Resuming,
+    /// How many ids were drawn.
+    drawn: u64,
     names: BTreeMap<(MachineId, Arc<str>), ExecutionId>,
     ready: Ready,
     gathered: Vec<Item>,
+    wishes: Vec<Wish>,
     timers: Timers,
     anchor: Anchor,
     stale: Vec<ExecutionId>,
-    /// Sleepers whose time has come and that could not be read.
-    unread: Vec<ExecutionId>,
+    /// Sleepers whose time has come and for which there was no room.
+    late: Vec<ExecutionId>,
     room: Room,
     shows_at: Timestamp,
     parked: usize,
     map_runs: MapRuns,
     /// Messages for executions that other nodes hold.
     strays: Vec<Stray>,
+    /// Who holds which Shard, as was just read.
+    holders: Option<BTreeMap<Shard, Arc<str>>>,
+    /// What cannot be told here now, and is looked at again in a while.
+    later: Vec<Errand>,
     /// The number of the last time that a Map Run was taken up; other nodes count elsewhere.
     tickets: u128,
 }
 
-/// What a node does next of its own accord: what one execution means for another.
-enum Errand {
-    /// Something for an execution.
-    Input { execution: ExecutionId, input: Input, reply: ReplyTo },
-    /// A child to start.
-    Child(Box<ChildOrder>),
-    /// The end of a child to wait for.
-    Await(Box<ParentStep>),
-    /// A child of an earlier process: does its step wait for it?
-    Parent { child: ExecutionId, key: EffectKey },
+/// Something that the store is to be asked to do, between two commits.
+#[derive(Debug)]
+pub enum Wish {
+    /// Take away what has ended.
+    Sweep(Slice, Reply<Result<Swept, Unavailable>>),
+    /// Forget one that cannot be read.
+    GiveUp(ExecutionId, Reply<Result<bool, InputError>>),
 }
 
-/// A start for which there is no room yet.
-type WaitingStart =
-    (Box<Start>, Reply<Result<Started, StartError>>, Option<Reply<Result<Ending, InputError>>>);
+impl Wish {
+    pub(crate) fn refuse(self, why: &Unavailable) {
+        match self {
+            Self::Sweep(_, reply) => reply.send(Err(why.clone())),
+            Self::GiveUp(_, reply) => reply.send(Err(InputError::Unavailable(why.clone()))),
+        }
+    }
+}
 
 impl Node {
     /// Takes in what arrived.
     pub fn take(&mut self, message: Message, moment: &Moment) {
+        self.take_in(message, None, moment);
+    }
+
+    /// Takes in what another node could not do, with so much patience left.
+    pub(crate) fn take_again(&mut self, message: Message, patience: Patience, moment: &Moment) {
+        self.take_in(message, Some(patience), moment);
+    }
+
+    fn take_in(&mut self, message: Message, patience: Option<Patience>, moment: &Moment) {
         let moment = &self.anchor.see(moment);
         match message {
-            Message::Start { start, reply, ending } if !self.has_room() => {
-                self.wait_for_room((start, reply, ending), moment);
+            Message::Start { start, reply, ending } => {
+                let starting = Starting { start, reply, ending, under: None, patience };
+                self.start(Box::new(starting), &None, moment);
             }
-            Message::Start { start, reply, ending } => self.start((start, reply, ending), moment),
             Message::Passed { request, reply } => self.take_passed(request, reply, moment),
             Message::Input { execution, input, reply } if self.held(execution).is_err() => {
-                self.stray(execution, Asked::Input { input, reply });
+                self.stray(execution, Asked::Input { input, reply }, patience);
             }
             Message::Watch { execution, reply } if self.held(execution).is_err() => {
-                self.stray(execution, Asked::Watch { reply });
+                self.stray(execution, Asked::Watch { reply }, patience);
             }
-            Message::Input { execution, input, reply } => self.take_input(execution, input, reply, moment),
+            Message::Input { execution, input, reply } => {
+                self.queue(execution, input, ReplyTo::Taken(reply), moment);
+            }
             Message::Answer { execution, by, outcome } => self.answer(execution, by, outcome, moment),
-            Message::Watch { execution, reply } => self.watch(execution, reply),
+            Message::Watch { execution, reply } => self.watch(execution, reply, &None),
             Message::Poll { activity, worker, reply } => self.poll(&activity, worker, reply),
             Message::Show { execution, reply } => self.show(execution, reply),
             Message::Named { machine, name, reply } => {
@@ -178,33 +196,12 @@ impl Node {
             Message::MapRuns { execution, reply } => reply.send(self.runs_of(execution)),
             Message::MapRun { run, reply } => self.show_map_run(run, reply),
             Message::Adjust { run, change, reply } => self.adjust_map_run(run, change, reply),
-            Message::Deployed { record, machine } => self.library.put(record, machine),
-            Message::GiveUp { reply, .. } => {
-                let why = Unavailable::Store("whoever has the store at hand gives up".into());
-                reply.send(Err(InputError::Unavailable(why)));
+            Message::Deployed { record, machine } => {
+                self.library.put(Arc::new(Definition { record, machine }));
             }
-            Message::Sweep { reply, .. } => {
-                reply.send(Err(Unavailable::Store("whoever has the store at hand sweeps it".into())));
-            }
+            Message::GiveUp { execution, reply } => self.give_up(execution, reply, &mut None),
+            Message::Sweep { slice, reply } => self.sweep(slice, reply, &None),
             Message::Fetched { ticket, fetched } => self.fetched(ticket, *fetched),
-        }
-    }
-
-    /// Something for an execution that is held here.
-    fn take_input(
-        &mut self,
-        execution: ExecutionId,
-        input: Input,
-        reply: Reply<Result<Taken, InputError>>,
-        moment: &Moment,
-    ) {
-        let may_be = match &input {
-            Input::Redrive | Input::RedriveOnce { .. } => self.may_be_redriven(execution, &input, moment),
-            _ => Ok(()),
-        };
-        match may_be {
-            Ok(()) => self.queue(execution, input, ReplyTo::Taken(reply), moment),
-            Err(error) => reply.send(Err(error)),
         }
     }
 
@@ -217,11 +214,13 @@ impl Node {
         self.queue(execution, Input::TaskOutcome { by, outcome }, ReplyTo::Nobody, moment);
     }
 
-    /// Puts an input into an execution's inbox, waking it up if it sleeps.
-    fn queue(&mut self, id: ExecutionId, input: Input, reply: ReplyTo, moment: &Moment) {
-        if let Err(error) = self.awake(id, moment) {
-            return reply.refuse(error);
-        }
+    /// Gives an execution an input, waking it up if it sleeps.
+    fn queue(&mut self, execution: ExecutionId, input: Input, reply: ReplyTo, moment: &Moment) {
+        self.run(Errand::Input { execution, input, reply }, &mut None, moment);
+    }
+
+    /// Puts an input into the inbox of one that is in memory.
+    fn put(&mut self, id: ExecutionId, input: Input, reply: ReplyTo) {
         let slot = self.slots.get_mut(&id).expect("it is awake");
         if let Some(reason) = &slot.parked {
             return reply.refuse(InputError::Parked(reason.clone()));
@@ -255,13 +254,14 @@ impl Node {
     /// Time has passed.
     pub fn wake(&mut self, moment: &Moment) {
         let moment = &self.anchor.see(moment);
-        if let Err(failure) = self.timers.read_ahead(moment, &mut *self.reader) {
-            tracing::error!(%failure, "sleepers cannot be read");
+        for ask in self.timers.look_ahead(moment) {
+            self.asked.ask(ask, None);
         }
-        let waiting = std::mem::take(&mut self.unread);
+        let waiting = std::mem::take(&mut self.late);
         let mut due = Vec::new();
         // Hardly more than can be decided soon: the others cost nothing where they are.
-        let most = WAKE_AT_ONCE.saturating_sub(self.ready.len()).max(WAKE_AT_LEAST);
+        let busy = self.ready.len() + self.asked.executions();
+        let most = WAKE_AT_ONCE.saturating_sub(busy).max(WAKE_AT_LEAST);
         while due.len() < most
             && let Some(id) = self.timers.pop_due(moment)
         {
@@ -270,14 +270,10 @@ impl Node {
         for id in due.into_iter().chain(waiting) {
             // Those that sleep go on sleeping while there is no room.
             if !self.has_room() && !self.slots.contains_key(&id) {
-                self.unread.push(id);
+                self.late.push(id);
                 continue;
             }
-            match self.awake(id, moment) {
-                // Its timer is spent: without this it would sleep until the next restart.
-                Err(InputError::Unavailable(Unavailable::Store(_))) => self.unread.push(id),
-                Ok(()) | Err(_) => self.queue(id, Input::Timer, ReplyTo::Nobody, moment),
-            }
+            self.queue(id, Input::Timer, ReplyTo::Nobody, moment);
         }
         self.resume_the_waiting(moment);
         // Stops come before starts: a tree that is stopped does not grow into the places that it leaves.
@@ -285,9 +281,10 @@ impl Node {
         self.let_in(moment);
         if moment.steady >= self.shows_at {
             self.shows_at = moment.steady.after_ms(SHOW_EVERY_MS);
-            self.errands.extend(self.undone.drain(..));
+            self.asked.ask_again();
+            self.errands.extend(self.later.drain(..));
             self.show_to_readers(moment);
-            self.look_after_map_runs(moment);
+            self.look_after_map_runs();
             self.watchers.forget_the_gone();
             self.activities.forget_the_gone();
             self.library.shrink();
@@ -326,29 +323,6 @@ impl Node {
         let is_idle = slot.is_at_rest(moment, begins);
         let Some(running) = slot.running.take() else { return };
         self.gathered.push(Item { is_idle, is_stale, ..Item::as_it_is(running, moment) });
-    }
-
-    /// Does what one execution meant for another.
-    fn run_errands(&mut self, moment: &Moment) {
-        while let Some(errand) = self.errands.pop_front() {
-            match errand {
-                Errand::Child(order) => self.start_child(*order, moment),
-                Errand::Await(step) => self.await_end(*step),
-                Errand::Parent { child, key } => self.ask_for_parent(child, key),
-                Errand::Input { execution, input, reply } => match (self.awake(execution, moment), reply) {
-                    (Ok(()), reply) => self.queue(execution, input, reply, moment),
-                    // Nobody would say it again: the end of a child, a stop, a task for a worker.
-                    (Err(InputError::Unavailable(Unavailable::Store(_))), reply) => {
-                        self.undone.push(Errand::Input { execution, input, reply });
-                    }
-                    (Err(error), ReplyTo::Worker(handing)) => {
-                        tracing::warn!(%execution, %error, "its task cannot be handed to a worker");
-                        self.not_handed_over(*handing);
-                    }
-                    (Err(error), reply) => reply.refuse(error),
-                },
-            }
-        }
     }
 
     /// What is to be written although nothing was decided.
@@ -494,6 +468,26 @@ impl Node {
         work
     }
 
+    /// What is to be read for it.
+    pub fn questions(&mut self) -> Vec<Question> {
+        self.asked.questions()
+    }
+
+    /// Something is to be read for it.
+    pub(crate) fn has_questions(&self) -> bool {
+        self.asked.has_questions()
+    }
+
+    /// What the store is to be asked to do.
+    pub fn wishes(&mut self) -> Vec<Wish> {
+        std::mem::take(&mut self.wishes)
+    }
+
+    /// Somebody waits for something that is being read.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.asked.has_errands()
+    }
+
     /// Whether there is something to decide.
     pub fn has_work(&self) -> bool {
         !self.ready.is_empty() || !self.gathered.is_empty() || !self.errands.is_empty() || self.spreads()
@@ -502,10 +496,11 @@ impl Node {
     /// When it wants to be woken, if nothing else happens.
     pub fn next_wake(&self) -> Wake {
         let mut wake = self.timers.next();
-        let is_quiet = self.slots.is_empty() && self.unread.is_empty() && self.watchers.is_empty();
+        let is_quiet = self.slots.is_empty() && self.late.is_empty() && self.watchers.is_empty();
         if !is_quiet
-            || !self.undone.is_empty()
-            || !self.resuming.is_empty()
+            || self.resuming.is_under_way()
+            || self.asked.has_failed()
+            || !self.later.is_empty()
             || self.activities.counts().1 > 0
             || self.map_runs.are_there()
         {
@@ -519,11 +514,24 @@ impl Node {
     /// The next deadline of all executions, if nothing but time can bring anything: nobody was called, and nothing is to be
     /// decided or read.
     pub(crate) fn idles_until(&mut self) -> Option<Wake> {
-        let reads = self.map_runs.are_reading() || !self.resuming.is_empty() || !self.unread.is_empty();
-        if self.has_work() || self.live_calls() > 0 || reads || !self.undone.is_empty() {
+        let reads = self.map_runs.are_reading() || self.resuming.is_under_way() || !self.asked.is_idle();
+        if self.has_work()
+            || self.live_calls() > 0
+            || reads
+            || !self.late.is_empty()
+            || !self.later.is_empty()
+        {
             return None;
         }
-        let wake = self.timers.first(&mut *self.reader).ok()?;
+        let wake = match self.timers.first() {
+            Ok(wake) => wake,
+            Err(ask) => {
+                if let Some(ask) = ask {
+                    self.asked.ask(ask, None);
+                }
+                return None;
+            }
+        };
         Some(Wake { steady: wake.steady.map(|at| at.after_ms(-self.anchor.ahead_ms())), ..wake })
     }
 
@@ -574,7 +582,7 @@ impl Node {
 
     /// Whether sleepers of an earlier process are still to be asked what they wait for.
     pub fn is_resuming(&self) -> bool {
-        !self.resuming.is_empty()
+        self.resuming.is_under_way()
     }
 
     /// How many executions are parked.

@@ -12,7 +12,7 @@ use crate::core::{Event, refuse};
 use crate::message::{Ending, InputError, Message, Reply, StartError, Started, Taken, Unavailable};
 use crate::naming::Start;
 use perdura_engine::{ExecutionId, Input, Moment, Timestamp};
-use perdura_store::{Failure, Shard};
+use perdura_store::Shard;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -116,6 +116,8 @@ pub(crate) struct Stray {
     pub(crate) execution: ExecutionId,
     pub(crate) shard: Shard,
     pub(crate) asked: Asked,
+    /// It was passed on before, and this much is left; `None`: it was not.
+    pub(crate) patience: Option<Patience>,
 }
 
 /// What was asked, and who is told.
@@ -213,9 +215,9 @@ pub(crate) struct Peers {
 
 impl Peers {
     /// Passes a request on, or tells whoever asked that it was tried for long enough.
-    pub(crate) fn pass(&mut self, mut stray: Stray, patience: Option<Patience>, moment: &Moment) {
+    pub(crate) fn pass(&mut self, mut stray: Stray, moment: &Moment) {
         let now = moment.steady;
-        let patience = patience.unwrap_or_else(|| Patience::from(now));
+        let patience = stray.patience.unwrap_or_else(|| Patience::from(now));
         if patience.is_over(now) {
             let shard = stray.shard;
             return stray.refuse(&Unavailable::Elsewhere(shard));
@@ -285,12 +287,15 @@ impl Peers {
         Some(Step::Again(stray.into_message(), patience))
     }
 
-    /// What was found; where nothing could be read, it is looked up again after a while.
-    pub(crate) fn looked_up(&mut self, holders: Result<BTreeMap<Shard, Arc<str>>, Failure>) {
-        match holders {
-            Ok(holders) => self.holders = holders,
-            Err(failure) => tracing::warn!(%failure, "who holds the Shards cannot be read"),
+    /// What was found: whoever waited for it goes on now.
+    pub(crate) fn looked_up(&mut self, holders: BTreeMap<Shard, Arc<str>>, now: Timestamp) {
+        let waits = |it: &Waiting| !it.is_passed && holders.contains_key(&it.stray.shard);
+        let waiting: Vec<PassNumber> =
+            self.waiting.iter().filter(|(_, it)| waits(it)).map(|(number, _)| *number).collect();
+        for number in waiting {
+            self.look_at(number, now);
         }
+        self.holders = holders;
     }
 
     /// What came of a request. What another node could not do is to be taken in once more.
@@ -301,17 +306,19 @@ impl Peers {
         moment: &Moment,
     ) -> Option<(Message, Patience)> {
         let Waiting { stray, patience, .. } = self.remove(number)?;
-        let Stray { execution, shard, asked } = stray;
+        let Stray { execution, shard, asked, .. } = stray;
         match (asked, response) {
             (asked, response) if response.is_to_be_tried_again() => {
                 // The map may be old.
                 self.holders.remove(&shard);
-                Some((Stray { execution, shard, asked }.into_message(), patience.after_a_hop()))
+                let stray = Stray { execution, shard, asked, patience: None };
+                Some((stray.into_message(), patience.after_a_hop()))
             }
             (Asked::Start { reply, ending, .. }, Response::Started(told)) => {
                 if let (Ok(started), Some(reply)) = (&told, ending) {
                     let execution = started.execution;
-                    self.pass(Stray { execution, shard, asked: Asked::Watch { reply } }, None, moment);
+                    let asked = Asked::Watch { reply };
+                    self.pass(Stray { execution, shard, asked, patience: None }, moment);
                 }
                 reply.send(told);
                 None
@@ -326,7 +333,8 @@ impl Peers {
             }
             // Nobody answers so.
             (asked, Response::Started(_) | Response::Taken(_) | Response::Ended(_)) => {
-                Some((Stray { execution, shard, asked }.into_message(), patience.after_a_hop()))
+                let stray = Stray { execution, shard, asked, patience: None };
+                Some((stray.into_message(), patience.after_a_hop()))
             }
         }
     }
@@ -378,7 +386,7 @@ mod tests {
         let (sender, told) = channel();
         let reply = Reply::new(move |answer| sender.send(answer).unwrap());
         let asked = Asked::Input { input: Input::Redrive, reply };
-        (Stray { execution: execution(), shard: SHARD, asked }, told)
+        (Stray { execution: execution(), shard: SHARD, asked, patience: None }, told)
     }
 
     fn held_by(holder: &str) -> BTreeMap<Shard, Arc<str>> {
@@ -393,7 +401,7 @@ mod tests {
     fn next_pass(peers: &mut Peers, holder: &str, ms: i64) -> Option<Pass> {
         loop {
             match peers.next("own", Timestamp(ms))? {
-                Step::Look => peers.looked_up(Ok(held_by(holder))),
+                Step::Look => peers.looked_up(held_by(holder), Timestamp(ms)),
                 Step::Pass(pass) => return Some(pass),
                 Step::Again(message, patience) => stray_again(peers, message, patience, ms),
             }
@@ -403,13 +411,14 @@ mod tests {
     fn stray_again(peers: &mut Peers, message: Message, patience: Patience, ms: i64) {
         let Message::Input { input, reply, .. } = message else { panic!("it was an input") };
         let asked = Asked::Input { input, reply };
-        peers.pass(Stray { execution: execution(), shard: SHARD, asked }, Some(patience), &at(ms));
+        let stray = Stray { execution: execution(), shard: SHARD, asked, patience: Some(patience) };
+        peers.pass(stray, &at(ms));
     }
 
     #[test]
     fn a_request_goes_to_the_holder_and_its_answer_to_whoever_asked() {
         let (mut peers, (stray, told)) = (Peers::default(), redrive());
-        peers.pass(stray, None, &at(0));
+        peers.pass(stray, &at(0));
         let pass = next_pass(&mut peers, "b", 0).unwrap();
         assert_eq!(&*pass.to, "b");
         let unknown = Response::Taken(Err(InputError::Unknown));
@@ -423,7 +432,7 @@ mod tests {
     #[test]
     fn a_redrive_that_is_passed_on_again_goes_under_the_same_token() {
         let (mut peers, (stray, _told)) = (Peers::default(), redrive());
-        peers.pass(stray, None, &at(0));
+        peers.pass(stray, &at(0));
         let first = next_pass(&mut peers, "b", 0).unwrap();
         let second = next_pass(&mut peers, "b", ANSWERED_WITHIN_MS).unwrap();
         assert_ne!(first.number, second.number);
@@ -437,7 +446,7 @@ mod tests {
     #[test]
     fn whoever_lost_a_shard_is_not_asked_again_before_it_was_looked_up_who_has_it() {
         let (mut peers, (stray, _told)) = (Peers::default(), redrive());
-        peers.pass(stray, None, &at(0));
+        peers.pass(stray, &at(0));
         let pass = next_pass(&mut peers, "b", 0).unwrap();
         let (message, patience) = peers.told(pass.number, elsewhere(), &at(10)).unwrap();
         stray_again(&mut peers, message, patience, 10);
@@ -449,7 +458,7 @@ mod tests {
     #[test]
     fn a_shard_that_nobody_holds_is_waited_for_and_not_for_ever() {
         let (mut peers, (stray, told)) = (Peers::default(), redrive());
-        peers.pass(stray, None, &at(0));
+        peers.pass(stray, &at(0));
         for ms in (0..TRIED_FOR_MS).step_by(100) {
             assert!(next_pass(&mut peers, "own", ms).is_none(), "what this node lost is nobody's");
         }
@@ -463,7 +472,7 @@ mod tests {
     #[test]
     fn a_request_that_everybody_sends_on_ends() {
         let (mut peers, (stray, told)) = (Peers::default(), redrive());
-        peers.pass(stray, None, &at(0));
+        peers.pass(stray, &at(0));
         let mut hops = 0;
         for ms in (0..TRIED_FOR_MS).step_by(50) {
             let Some(pass) = next_pass(&mut peers, "b", ms) else { continue };

@@ -1,7 +1,7 @@
 //! An execution in memory, with what its store needs to know of it; and how it is rebuilt from what is stored.
 
 use crate::committer::panic_text;
-use crate::library::Library;
+use crate::library::Shelf;
 use crate::marks::Marks;
 use perdura_engine::{Destinations, EffectKey, Execution, ExecutionId, Timestamp};
 use perdura_store::record::{self, Begun, Damage, TurnBody};
@@ -197,16 +197,16 @@ fn state_bytes(execution: &Execution) -> Vec<u8> {
 /// Rebuilds what a Shard had running: from its row and the journal.
 pub(crate) fn rebuild(
     stored: Recovered,
-    library: &mut Library,
+    shelf: &mut Shelf,
     reader: &mut dyn Reader,
-    rebuilding: &Rebuilding,
+    destinations: &Arc<dyn Destinations>,
 ) -> Result<Running, Unreadable> {
     let base = stored.turns.first().map(|(position, _)| *position);
     let newer: Vec<StoredTurn> = stored.turns.into_iter().map(|(_, turn)| turn).collect();
     let content = stored.row.as_ref().and_then(|row| row.content.clone());
     let mut fold = Fold::default();
     match (&stored.row, &content) {
-        (Some(row), Some(content)) => fold.content(row, content, library, reader)?,
+        (Some(row), Some(content)) => fold.content(row, content, shelf, reader)?,
         _ => fold.tail = Some(Tail { first: 1, bytes: Vec::new() }),
     }
     let unsegmented_from = stored.unsegmented_from;
@@ -217,9 +217,9 @@ pub(crate) fn rebuild(
         tail.first = unsegmented_from;
     }
     for turn in newer {
-        fold.turn(&turn, library, reader)?;
+        fold.turn(&turn, shelf, reader)?;
     }
-    let mut running = fold.finish(rebuilding)?;
+    let mut running = fold.finish(destinations)?;
     running.base = base;
     running.told = match stored.row {
         None => Told::Nothing,
@@ -267,12 +267,6 @@ impl std::fmt::Display for Unreadable {
     }
 }
 
-/// What a rebuilt execution is given beside what is stored.
-pub(crate) struct Rebuilding {
-    pub(crate) destinations: Arc<dyn Destinations>,
-    pub(crate) now: Timestamp,
-}
-
 /// An execution in the making.
 #[derive(Default)]
 struct Fold {
@@ -285,12 +279,12 @@ impl Fold {
         &mut self,
         row: &Row,
         content: &Content,
-        library: &mut Library,
+        shelf: &mut Shelf,
         reader: &mut dyn Reader,
     ) -> Result<(), Unreadable> {
         self.tail = Some(Tail { first: content.tail_from, bytes: Vec::new() });
         if let Some(state) = &content.state {
-            let machine = library.find(row.revision, reader)?.machine.clone();
+            let machine = shelf.find(row.revision, reader)?.machine.clone();
             let bytes = record::open(&state.bytes)?;
             let mut deserializer = serde_json::Deserializer::from_slice(&bytes);
             let execution = Execution::deserialize(machine, &mut deserializer)
@@ -316,12 +310,12 @@ impl Fold {
                 let Some(last) = turns.last() else { break };
                 from = last.number + 1;
                 for turn in turns.iter().filter(|turn| turn.number < content.tail_from) {
-                    self.turn(turn, library, reader)?;
+                    self.turn(turn, shelf, reader)?;
                 }
             }
         }
         for turn in record::read_history(&content.tail, content.tail_from)? {
-            self.turn(&turn, library, reader)?;
+            self.turn(&turn, shelf, reader)?;
         }
         Ok(())
     }
@@ -330,7 +324,7 @@ impl Fold {
     fn turn(
         &mut self,
         turn: &StoredTurn,
-        library: &mut Library,
+        shelf: &mut Shelf,
         reader: &mut dyn Reader,
     ) -> Result<(), Unreadable> {
         let done = self.running.as_ref().map_or(0, |running| running.turns);
@@ -349,7 +343,7 @@ impl Fold {
         let running = match (&mut self.running, body.begun) {
             (Some(running), None) => running,
             (none @ None, Some(begun)) => {
-                let machine = library.find(begun.revision, reader)?.machine.clone();
+                let machine = shelf.find(begun.revision, reader)?.machine.clone();
                 let execution = Execution::new(machine, begun.identity.clone());
                 none.insert(Running::new(&begun, execution, Timestamp(0)))
             }
@@ -365,11 +359,10 @@ impl Fold {
         Ok(())
     }
 
-    fn finish(self, rebuilding: &Rebuilding) -> Result<Running, Damage> {
+    fn finish(self, destinations: &Arc<dyn Destinations>) -> Result<Running, Damage> {
         let mut running = self.running.ok_or_else(|| Damage("nothing is stored of it".into()))?;
-        running.execution = running.execution.with_destinations(rebuilding.destinations.clone());
+        running.execution = running.execution.with_destinations(destinations.clone());
         running.tail = self.tail.expect("a fold has a tail from the beginning");
-        running.since = rebuilding.now;
         running.has_ledger_rows = true;
         let sent_at = |strand| {
             let step = running.execution.strand(strand).and_then(|strand| strand.step.as_ref());

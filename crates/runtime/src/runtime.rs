@@ -8,13 +8,13 @@ use crate::core::{Core, Event};
 use crate::door::Door;
 use crate::fetch::Fetch;
 use crate::node::{Bounds, Live};
-use crate::threads::Decider;
+use crate::threads::{Decider, Wanted};
 use crate::watch::{Gauges, Pulse};
 use crate::world::World;
 use perdura_store::{CommitError, Failure, FailureKind, Store};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -107,8 +107,8 @@ pub struct Runtime {
     events: Sender<Event>,
     taken_up: usize,
     node: Option<JoinHandle<()>>,
-    writer: Option<JoinHandle<()>>,
-    fetcher: Option<JoinHandle<()>>,
+    /// Those who write and read for it.
+    others: Vec<JoinHandle<()>>,
 }
 
 impl Runtime {
@@ -116,6 +116,7 @@ impl Runtime {
     pub fn open(mut opener: Opener, world: Arc<dyn World>, options: &Options) -> Result<Self, Failure> {
         let (events, inbox) = mpsc::channel();
         let (groups, taken) = mpsc::channel::<Box<Prepared>>();
+        let (questions, asked) = mpsc::channel::<Wanted>();
         let (fetches, wanted) = mpsc::channel::<Fetch>();
         let shared = Arc::new(Shared {
             store: Mutex::new(Some(opener()?)),
@@ -131,6 +132,7 @@ impl Runtime {
             inbox,
             events: events.clone(),
             groups,
+            questions,
             fetches,
             shared: shared.clone(),
             world: world.clone(),
@@ -164,6 +166,10 @@ impl Runtime {
                 }
             })?
         };
+        let librarian = {
+            let events = events.clone();
+            spawn("perdura-reader", move || answer_all(&asked, &events))?
+        };
         let fetcher = {
             let (shared, events) = (shared.clone(), events.clone());
             spawn("perdura-fetcher", move || {
@@ -188,7 +194,7 @@ impl Runtime {
             decider.run();
         })?;
         let door = Door::new(events.clone(), shared, reader, options.arrivals_max);
-        Ok(Self { door, events, taken_up, node: Some(node), writer: Some(writer), fetcher: Some(fetcher) })
+        Ok(Self { door, events, taken_up, node: Some(node), others: vec![writer, librarian, fetcher] })
     }
 
     /// How many executions ran when the store was first opened, and go on.
@@ -210,7 +216,7 @@ impl Runtime {
     fn end(&mut self, grace: Duration) {
         let grace_ms = i64::try_from(grace.as_millis()).unwrap_or(i64::MAX / 4);
         let _ = self.events.send(Event::Close { grace_ms });
-        for thread in [self.node.take(), self.writer.take(), self.fetcher.take()].into_iter().flatten() {
+        for thread in self.node.take().into_iter().chain(self.others.drain(..)) {
             if thread.join().is_err() {
                 tracing::error!("a thread of the runtime panicked");
             }
@@ -232,6 +238,27 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
         why: error.to_string(),
         kind: FailureKind::Io,
     })
+}
+
+/// Answers what a node asks, until it is gone.
+fn answer_all(wanted: &Receiver<Wanted>, events: &Sender<Event>) {
+    let mut librarian = None;
+    while let Ok(wanted) = wanted.recv() {
+        let questions = match wanted {
+            Wanted::Librarian(opened) => {
+                librarian = Some(opened);
+                continue;
+            }
+            Wanted::Questions(questions) => questions,
+        };
+        let Some(librarian) = &mut librarian else { unreachable!("a node that asks was opened") };
+        for question in questions {
+            let finding = librarian.answer(question);
+            if events.send(Event::Read(finding)).is_err() {
+                return;
+            }
+        }
+    }
 }
 
 /// Reads for a Map Run; what came of it is sent to the node.

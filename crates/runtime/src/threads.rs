@@ -1,10 +1,12 @@
-//! The loop on real threads: one takes in and decides, one writes, one reads for Map Runs, and calls run elsewhere.
+//! The loop on real threads: one takes in and decides, one writes, one reads what is asked for, one reads for Map Runs, and
+//! calls run elsewhere.
 
 use crate::committer::{Committer, Prepared, panic_text};
 use crate::core::{Core, Event, Next};
 use crate::fetch::{Fetch, FetchKind};
 use crate::items::ReadOrder;
-use crate::node::{Anchor, Deed, Live, Node, Opening};
+use crate::librarian::{Librarian, Question};
+use crate::node::{Anchor, Deed, Live, Node, Opened, Opening};
 use crate::runtime::{Opener, Options, Shared, closed};
 use crate::world::{Answer, Order, World};
 use perdura_engine::{Timestamp, Wake};
@@ -24,12 +26,20 @@ const TAKE_AT_ONCE: usize = 1_024;
 /// How long nobody looks at the clock at most.
 const SLEEPS_FOR_MAX: Duration = Duration::from_secs(1);
 
+/// What the thread that reads is given.
+pub(crate) enum Wanted {
+    /// The store was opened: from now on this one answers.
+    Librarian(Box<Librarian>),
+    Questions(Vec<Question>),
+}
+
 /// The thread that decides, and its ways to the others.
 pub(crate) struct Decider {
     pub(crate) core: Core,
     pub(crate) inbox: Receiver<Event>,
     pub(crate) events: Sender<Event>,
     pub(crate) groups: Sender<Box<Prepared>>,
+    pub(crate) questions: Sender<Wanted>,
     pub(crate) fetches: Sender<Fetch>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) world: Arc<dyn World>,
@@ -58,6 +68,7 @@ impl Decider {
                         self.groups.send(prepared).expect("the writer lives as long as the node");
                         break None;
                     }
+                    Next::Read(questions) => self.want(Wanted::Questions(questions)),
                     Next::See(chore) => {
                         let done = match self.shared.store().as_deref_mut() {
                             Some(store) => chore.see_to(store),
@@ -157,6 +168,16 @@ impl Decider {
 
     /// Opens the store that is there.
     pub(crate) fn open(&self, live: Live, anchor: Option<Anchor>) -> Result<Box<(Node, Committer)>, Failure> {
+        let Opened { node, committer, librarian } = self.open_node(live, anchor)?;
+        self.want(Wanted::Librarian(Box::new(librarian)));
+        Ok(Box::new((node, committer)))
+    }
+
+    fn want(&self, wanted: Wanted) {
+        self.questions.send(wanted).expect("whoever reads lives as long as the node");
+    }
+
+    fn open_node(&self, live: Live, anchor: Option<Anchor>) -> Result<Opened, Failure> {
         let moment = self.world.moment();
         let mut guard = self.shared.store();
         let store = guard.as_deref_mut().ok_or_else(closed)?;

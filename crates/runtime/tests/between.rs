@@ -8,8 +8,8 @@ use perdura_engine::{
     Timestamp,
 };
 use perdura_runtime::{
-    ActivityTask, Bounds, Committer, Deed, InputError, Live, Message, Node, Opening, Reply, Slice, Start,
-    Taken, Unavailable,
+    ActivityTask, Bounds, Committer, Deed, InputError, Librarian, Live, Message, Node, Opened, Opening,
+    Reply, Slice, Start, Taken, Unavailable, Wish,
 };
 use perdura_store::{Catalog, MemoryStore, NewMachine, Retention, RevisionId};
 use std::sync::{Arc, mpsc};
@@ -37,13 +37,15 @@ impl Destinations for Everywhere {
 struct Scene {
     store: MemoryStore,
     node: Option<(Node, Committer)>,
+    librarian: Option<Librarian>,
     now: i64,
     drawn: u128,
 }
 
 impl Scene {
     fn new(seed: u128) -> Self {
-        let mut scene = Self { store: MemoryStore::new(1), node: None, now: 1_000, drawn: seed << 72 };
+        let mut scene =
+            Self { store: MemoryStore::new(1), node: None, librarian: None, now: 1_000, drawn: seed << 72 };
         scene.open();
         scene
     }
@@ -70,7 +72,8 @@ impl Scene {
             bounds: Bounds::default(),
             anchor: None,
         };
-        self.node = Some(Node::open(opening).unwrap());
+        let Opened { node, committer, librarian } = Node::open(opening).unwrap();
+        (self.node, self.librarian) = (Some((node, committer)), Some(librarian));
     }
 
     fn node(&mut self) -> &mut Node {
@@ -92,17 +95,36 @@ impl Scene {
     fn take(&mut self, message: Message) {
         let moment = self.moment();
         self.node().take(message, &moment);
+        self.read();
+    }
+
+    /// Reads what the node wants to know.
+    fn read(&mut self) {
+        loop {
+            let questions = self.node().questions();
+            if questions.is_empty() {
+                return;
+            }
+            for question in questions {
+                let moment = self.moment();
+                let finding = self.librarian.as_mut().unwrap().answer(question);
+                self.node().hear(finding, &moment);
+            }
+        }
     }
 
     /// Decides on at most so many, and gathers them.
     fn gather(&mut self, most: usize) -> Option<Box<perdura_runtime::Prepared>> {
         let moment = self.moment();
+        // What one means for another may have to be read first.
+        let mut items = self.node().decide(0, &mut || moment);
+        self.read();
         let mut drawn = self.drawn;
         let (node, committer) = self.node.as_mut().unwrap();
-        let items = node.decide(most, &mut || {
+        items.extend(node.decide(most, &mut || {
             drawn += 1 << 64;
             Moment { entropy: drawn, ..moment }
-        });
+        }));
         for item in items {
             committer.add(item);
         }
@@ -132,7 +154,9 @@ impl Scene {
         for _ in 0..50 {
             let moment = self.moment();
             self.node().wake(&moment);
+            self.read();
             deeds.extend(self.turn());
+            self.read();
             deeds.extend(self.node().fetches());
         }
         deeds
@@ -315,7 +339,9 @@ fn a_child_that_has_ended_is_not_swept_before_its_parent_knows() {
         let going = scene.store.reader().unwrap().sweepable(&retention, None, 10).unwrap().going;
         assert!(going.iter().any(|(id, _)| *id == child), "it is seen: {going:?}");
         let slice = Slice { going, ledger_before: retention.ledger_before, ledger_most: 10 };
-        let slice = scene.node().sweepable(slice);
+        scene.take(Message::Sweep { slice, reply: Reply::new(drop) });
+        let [Wish::Sweep(slice, _)] = &scene.node().wishes()[..] else { panic!("it is not swept") };
+        let slice = scene.node().sweepable(slice.clone());
         scene.store.sweep(&slice.going, slice.ledger_before, slice.ledger_most).unwrap();
         scene.store.reader().unwrap().row(child).unwrap().is_none()
     };

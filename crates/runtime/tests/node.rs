@@ -9,7 +9,8 @@ use perdura_engine::{
     Call, Certainty, Destinations, ExecutionId, Fault, Input, Moment, Outcome, Policy, Status, Timestamp,
 };
 use perdura_runtime::{
-    Bounds, Committer, Deed, InputError, Live, Message, Node, Opening, Prepared, Reply, Start, Unavailable,
+    Bounds, Committer, Deed, InputError, Librarian, Live, Message, Node, Opened, Opening, Prepared, Reply,
+    Start, Unavailable,
 };
 use perdura_store::{Catalog, MemoryStore, NewMachine, RevisionId};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +34,42 @@ fn moment() -> Moment {
     Moment { now: Timestamp(1_000), steady: Timestamp(1_000), entropy }
 }
 
-fn open(store: &mut MemoryStore, live: Live) -> (Node, Committer) {
+/// A node, and whoever reads for it.
+struct Hand {
+    node: Node,
+    librarian: Librarian,
+}
+
+impl std::ops::Deref for Hand {
+    type Target = Node;
+
+    fn deref(&self) -> &Node {
+        &self.node
+    }
+}
+
+impl std::ops::DerefMut for Hand {
+    fn deref_mut(&mut self) -> &mut Node {
+        &mut self.node
+    }
+}
+
+impl Hand {
+    /// Takes in what arrived, and reads what the node wants to know of it.
+    fn take(&mut self, message: Message, at: &Moment) {
+        self.node.take(message, at);
+        for question in self.node.questions() {
+            let finding = self.librarian.answer(question);
+            self.node.hear(finding, &moment());
+        }
+    }
+
+    fn abandon(self, why: &Unavailable) -> Live {
+        self.node.abandon(why)
+    }
+}
+
+fn open(store: &mut MemoryStore, live: Live) -> (Hand, Committer) {
     let opening = Opening {
         holder: "test".into(),
         destinations: Arc::new(Everywhere),
@@ -45,7 +81,8 @@ fn open(store: &mut MemoryStore, live: Live) -> (Node, Committer) {
         bounds: Bounds::default(),
         anchor: None,
     };
-    Node::open(opening).unwrap()
+    let Opened { node, committer, librarian } = Node::open(opening).unwrap();
+    (Hand { node, librarian }, committer)
 }
 
 fn deploy(store: &mut MemoryStore, definition: &str) -> RevisionId {
@@ -75,7 +112,7 @@ fn gather(node: &mut Node, committer: &mut Committer) -> Box<Prepared> {
 
 /// Starts one; what is to be done after its first Turn.
 fn start(
-    node: &mut Node,
+    node: &mut Hand,
     committer: &mut Committer,
     place: (&mut MemoryStore, RevisionId),
 ) -> (ExecutionId, Vec<Deed>) {

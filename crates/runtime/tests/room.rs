@@ -5,8 +5,8 @@ use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{Call, Destinations, ExecutionId, Fault, Input, Moment, Outcome, Policy, Timestamp};
 use perdura_runtime::{
-    Bounds, Committer, Deed, FetchKind, Fetched, InputError, Live, Message, Node, Opening, Reply, Start,
-    StartError, Started, Unavailable, recall,
+    Bounds, Committer, Deed, FetchKind, Fetched, InputError, Librarian, Live, Message, Node, Opened, Opening,
+    Reply, Start, StartError, Started, Unavailable, recall,
 };
 use perdura_store::{Catalog, MemoryStore, NewMachine, RevisionId};
 use std::collections::BTreeMap;
@@ -51,6 +51,7 @@ struct Scene {
     bounds: Bounds,
     store: MemoryStore,
     node: Option<(Node, Committer)>,
+    librarian: Option<Librarian>,
     now: i64,
     drawn: u128,
     /// Calls that were made and not answered.
@@ -62,8 +63,16 @@ struct Scene {
 impl Scene {
     fn new(bounds: Bounds) -> Self {
         let store = MemoryStore::new(1);
-        let mut scene =
-            Self { bounds, store, node: None, now: 1_000, drawn: 0, calls: BTreeMap::new(), made: 0 };
+        let mut scene = Self {
+            bounds,
+            store,
+            node: None,
+            librarian: None,
+            now: 1_000,
+            drawn: 0,
+            calls: BTreeMap::new(),
+            made: 0,
+        };
         scene.open();
         scene
     }
@@ -89,7 +98,8 @@ impl Scene {
             bounds: self.bounds,
             anchor: None,
         };
-        self.node = Some(Node::open(opening).unwrap());
+        let Opened { node, committer, librarian } = Node::open(opening).unwrap();
+        (self.node, self.librarian) = (Some((node, committer)), Some(librarian));
     }
 
     fn deploy(&mut self, name: &str, definition: &str) -> RevisionId {
@@ -107,6 +117,24 @@ impl Scene {
     fn take(&mut self, message: Message) {
         let moment = self.moment();
         self.node.as_mut().unwrap().0.take(message, &moment);
+        self.read();
+    }
+
+    /// Reads what the node wants to know; whether there was something.
+    fn read(&mut self) -> bool {
+        let mut has_read = false;
+        loop {
+            let questions = self.node.as_mut().unwrap().0.questions();
+            if questions.is_empty() {
+                return has_read;
+            }
+            has_read = true;
+            for question in questions {
+                let moment = self.moment();
+                let finding = self.librarian.as_mut().unwrap().answer(question);
+                self.node.as_mut().unwrap().0.hear(finding, &moment);
+            }
+        }
     }
 
     fn start(&mut self, revision: RevisionId, input: &str) -> Answered {
@@ -132,8 +160,9 @@ impl Scene {
     fn turns(&mut self, most: usize) -> bool {
         for _ in 0..most {
             let moment = self.moment();
+            self.node.as_mut().unwrap().0.wake(&moment);
+            let has_read = self.read();
             let (node, committer) = self.node.as_mut().unwrap();
-            node.wake(&moment);
             let mut drawn = self.drawn;
             let items = node.decide(1, &mut || {
                 drawn += 1 << 64;
@@ -146,7 +175,7 @@ impl Scene {
             let fetches: Vec<Deed> = node.fetches().collect();
             self.drawn = drawn;
             let prepared = committer.hand_over();
-            let is_quiet = prepared.is_none() && fetches.is_empty() && !node.has_work();
+            let is_quiet = prepared.is_none() && fetches.is_empty() && !node.has_work() && !has_read;
             let committed = prepared.map(|prepared| prepared.write(&mut self.store).unwrap());
             let deeds = committed.map(|committed| node.settle(committed)).unwrap_or_default();
             for deed in deeds.into_iter().chain(fetches) {

@@ -4,7 +4,8 @@ use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::{Certainty, ExecutionId, Fault, Input, Moment, Outcome, Status, Timestamp};
 use perdura_runtime::{
-    Bounds, Committer, Deed, Live, Message, Node, Opening, Prepared, Reply, Slice, Start, Taken,
+    Bounds, Committer, Deed, Librarian, Live, Message, Node, Opened, Opening, Prepared, Reply, Slice, Start,
+    Taken,
 };
 use perdura_store::{Catalog, MemoryStore, NewMachine, Retention, Row};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -32,6 +33,7 @@ struct Stage {
     store: MemoryStore,
     node: Node,
     committer: Committer,
+    librarian: Librarian,
 }
 
 impl Stage {
@@ -47,8 +49,8 @@ impl Stage {
             bounds: Bounds::default(),
             anchor: None,
         };
-        let (node, committer) = Node::open(opening).unwrap();
-        Self { store, node, committer }
+        let Opened { node, committer, librarian } = Node::open(opening).unwrap();
+        Self { store, node, committer, librarian }
     }
 
     /// With one execution that has failed, and nothing else in the journal.
@@ -68,6 +70,7 @@ impl Stage {
             let (sender, started) = mpsc::channel();
             let reply = Reply::new(move |answer| sender.send(answer).unwrap());
             stage.node.take(Message::Start { start: Box::new(start), reply, ending: None }, &moment());
+            stage.read();
             let deeds = stage.commit();
             let [Deed::Perform { execution, call }] = &deeds[..] else { panic!("{deeds:?}") };
             let by = call.by();
@@ -103,7 +106,16 @@ impl Stage {
         let (sender, taken) = mpsc::channel();
         let reply = Reply::new(move |answer: Result<Taken, _>| drop(sender.send(answer.unwrap())));
         self.node.take(Message::Input { execution, input, reply }, &moment());
+        self.read();
         taken
+    }
+
+    /// Reads what the node wants to know.
+    fn read(&mut self) {
+        for question in self.node.questions() {
+            let finding = self.librarian.answer(question);
+            self.node.hear(finding, &moment());
+        }
     }
 
     /// What a reader would have taken away.

@@ -133,6 +133,8 @@ pub(crate) struct Weather {
     pub(crate) step: u32,
     /// A commit takes long.
     pub(crate) slow_commit: u32,
+    /// What a process asks of its store takes long.
+    pub(crate) slow_read: u32,
     pub(crate) disk: Rates,
     /// Between nodes.
     pub(crate) ways: Ways,
@@ -345,6 +347,7 @@ impl Plan {
                 refuses: rate(600, 500),
                 exits: rate(800, 500),
             },
+            slow_read: rate(400, 300),
         };
     }
 

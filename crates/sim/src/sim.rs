@@ -31,7 +31,7 @@ use network::{Answers, Carried};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::{Resource, Target};
 use perdura_engine::{By, Call, Destinations, ExecutionId, Outcome, Policy, StrandId, TaskToken, Uncertain};
-use perdura_runtime::{Deed, Message, PassNumber, Response, Slice};
+use perdura_runtime::{Deed, Finding, Message, PassNumber, Question, Response, Slice};
 use perdura_store::{RevisionId, Shard};
 use process::Process;
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,6 +55,10 @@ enum Happening {
     Read(Life, Box<Reading>),
     /// A worker asks for a task, unless it asked again meanwhile.
     Poll(usize, u64),
+    /// Whoever reads for it reads.
+    LookUp(Life, Question),
+    /// And says what was found.
+    Found(Life, Box<Finding>),
     /// Its writer writes.
     Commit(Life),
     /// Its writer is done.
@@ -264,6 +268,8 @@ impl Sim {
             Happening::Tell(life, message) => self.post(life, message),
             Happening::Read(life, reading) => self.read(life, *reading),
             Happening::Poll(worker, asked) => self.poll(worker, asked),
+            Happening::LookUp(life, question) => self.look_up(life, question),
+            Happening::Found(life, finding) => self.found(life, *finding),
             Happening::Commit(life) => self.commit(life),
             Happening::Report(life) => self.report(life),
             Happening::Perform(life, deed) => self.perform(life, deed),

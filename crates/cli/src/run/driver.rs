@@ -11,8 +11,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use perdura_asl::machine::Machine;
 use perdura_engine::{ExecutionId, Fault, Input, Status};
 use perdura_runtime::{
-    Anchor, Bounds, Committed, Committer, Core, Deed, Event, InputError, Live, Message, Next, Node, Opener,
-    Opening, Reply, Start, StartError,
+    Anchor, Bounds, Committed, Committer, Core, Deed, Event, InputError, Librarian, Live, Message, Next,
+    Node, Opened, Opener, Opening, Reply, Start, StartError,
 };
 use perdura_server::Refusal;
 use perdura_server::fold::fold;
@@ -38,6 +38,8 @@ pub(super) struct Driver {
     core: Core,
     /// `None` while it cannot be opened.
     store: Option<(Box<dyn Store>, Box<dyn Reader>)>,
+    /// There once the node is open.
+    librarian: Option<Librarian>,
     opener: Opener,
     inbox: Receiver<Event>,
     outside: Outside,
@@ -63,8 +65,8 @@ impl Driver {
         telling: Telling,
     ) -> Result<Self> {
         let core = Core::new(LEASE_FOR_MS, Live::default());
-        let (store, left) = (None, Vec::new());
-        let mut driver = Self { core, store, opener, inbox, outside, clock, telling, left };
+        let (store, librarian, left) = (None, None, Vec::new());
+        let mut driver = Self { core, store, librarian, opener, inbox, outside, clock, telling, left };
         let opened = driver.open_store(Live::default(), None).map_err(Refusal::from)?;
         driver.core.take(Event::Opened(Ok(opened)), &driver.clock.moment());
         Ok(driver)
@@ -95,9 +97,10 @@ impl Driver {
             bounds: Bounds::default(),
             anchor,
         };
-        let mut opened = opening.open()?;
-        opened.1.keep_turns();
-        Ok(opened)
+        let Opened { node, mut committer, librarian } = opening.open()?;
+        committer.keep_turns();
+        self.librarian = Some(librarian);
+        Ok(Box::new((node, committer)))
     }
 
     fn store(&mut self) -> Result<&mut dyn Store> {
@@ -219,13 +222,21 @@ impl Driver {
                 self.telling.draw_if_due(&moment);
                 return Ok(());
             }
+            Next::Read(questions) => {
+                let librarian = self.librarian.as_mut().context(CLOSED)?;
+                for question in questions {
+                    self.core.take(Event::Read(librarian.answer(question)), &self.clock.moment());
+                }
+                return Ok(());
+            }
             Next::See(chore) => Event::Done(chore.see_to(self.store()?)),
             Next::Open(live, anchor) => Event::Opened(self.open_store(live, anchor)),
             // One process holds all Shards: there is nobody to ask.
             Next::Pass(pass) => pass.undelivered(),
             Next::Sleep(wake) => {
                 let idle = if self.clock.skips() { self.core.idles_until() } else { None };
-                if !idle.is_some_and(|until| self.clock.skip_to(until)) {
+                // What comes next may have to be read first.
+                if !idle.is_some_and(|until| self.clock.skip_to(until)) && !self.core.asks() {
                     self.telling.draw(&self.clock.moment());
                     let most =
                         self.clock.until(wake).map_or(EVERY, |ms| Duration::from_millis(ms.unsigned_abs()));

@@ -3,22 +3,20 @@
 //! What was read is old when it arrives: a parent may have woken up since, and a run may have been taken up or have ended.
 //! Whoever looks goes by its own memory first.
 
-use crate::library::Library;
-use crate::running::{Rebuilding, Unreadable, rebuild};
-use perdura_engine::{Destinations, Timestamp};
+use crate::library::Shelf;
+use crate::running::{Unreadable, rebuild};
+use perdura_engine::Destinations;
 use perdura_store::{Failure, MapRunRow, Reader, Recovered};
 use std::sync::Arc;
 use uuid::Uuid;
 
 /// How many rows of runs are looked at once.
 const LOOK_AT_ONCE: u32 = 256;
-/// What definitions of parents may weigh while they are looked at.
-const LIBRARY_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Which runs to look at, and with what their parents are rebuilt.
 pub struct Look {
     which: Which,
-    rebuilding: Rebuilding,
+    destinations: Arc<dyn Destinations>,
 }
 
 /// Which runs are looked at.
@@ -51,12 +49,12 @@ pub(crate) enum Waits {
 }
 
 impl Look {
-    pub(crate) fn at(which: Which, destinations: Arc<dyn Destinations>, now: Timestamp) -> Self {
-        Self { which, rebuilding: Rebuilding { destinations, now } }
+    pub(crate) fn at(which: Which, destinations: Arc<dyn Destinations>) -> Self {
+        Self { which, destinations }
     }
 
     pub(super) fn look(self, reader: &mut dyn Reader) -> Result<Vec<Looked>, Failure> {
-        let Self { which, rebuilding } = self;
+        let Self { which, destinations } = self;
         let rows = match which {
             Which::After(after) => {
                 let page = reader.running_map_runs(after, LOOK_AT_ONCE)?;
@@ -67,9 +65,9 @@ impl Look {
                 runs.into_iter().map(row).collect::<Result<Vec<_>, Failure>>()?
             }
         };
-        let mut library = Library::within(LIBRARY_BYTES_MAX);
+        let mut shelf = Shelf::default();
         let looked = rows.into_iter().map(|(run, row)| {
-            let waits = |row: &MapRunRow| waits(row, reader, &mut library, &rebuilding);
+            let waits = |row: &MapRunRow| waits(row, reader, &mut shelf, &destinations);
             let parent = row.as_ref().map_or(Waits::No, waits);
             Looked { run, row: row.map(Box::new), parent }
         });
@@ -77,7 +75,12 @@ impl Look {
     }
 }
 
-fn waits(run: &MapRunRow, reader: &mut dyn Reader, library: &mut Library, rebuilding: &Rebuilding) -> Waits {
+fn waits(
+    run: &MapRunRow,
+    reader: &mut dyn Reader,
+    shelf: &mut Shelf,
+    destinations: &Arc<dyn Destinations>,
+) -> Waits {
     let (row, unsegmented_from) = match reader.row(run.execution) {
         Ok(Some(found)) => found,
         Ok(None) => return Waits::No,
@@ -90,7 +93,7 @@ fn waits(run: &MapRunRow, reader: &mut dyn Reader, library: &mut Library, rebuil
         return Waits::No;
     }
     let stored = Recovered { execution: run.execution, row: Some(row), unsegmented_from, turns: Vec::new() };
-    match rebuild(stored, library, reader, rebuilding) {
+    match rebuild(stored, shelf, reader, destinations) {
         Ok(parent) if parent.execution.waits_for_map_run(&run.arn) => Waits::Yes,
         Ok(_) => Waits::No,
         Err(Unreadable::Damaged(_)) => Waits::Damaged,

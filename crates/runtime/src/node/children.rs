@@ -4,21 +4,23 @@
 //! repeated or by a process that knows nothing of the first, finds the child that is there. Where a name was given and
 //! somebody else has started the same under it, that one is the child.
 
-use super::room::NoPlace;
-use super::start::NewExecution;
+use super::errands::{Absent, Hearing};
+use super::start::{Holder, NewExecution};
 use super::{Errand, Node, ReplyTo, Slot, Watcher};
-use crate::card::{Card, Unstartable};
-use crate::message::{Ending, InputError, Unavailable};
+use crate::librarian::{Ask, Child, ChildAsk, Chosen, Refusal, Subject, Told};
+use crate::library::Definition;
+use crate::message::{Ending, InputError};
 use crate::naming::NamingOf;
-use crate::running::{Running, Unreadable};
+use crate::running::Running;
 use perdura_engine::asl::error::{RUNTIME, TASK_FAILED};
 use perdura_engine::asl::json::Payload;
 use perdura_engine::nested::{Asked, Wait, refused};
 use perdura_engine::{
-    Attempt, By, Call, Certainty, EffectKey, Execution, ExecutionId, Fault, Input, Moment, Outcome, StrandId,
+    Attempt, By, Call, Certainty, EffectKey, Execution, ExecutionId, Fault, Identity, Input, Moment, Outcome,
+    StrandId, Timestamp,
 };
-use perdura_store::{Failure, Nesting};
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 /// A step that has started a child.
 #[derive(Clone, Debug)]
@@ -55,6 +57,8 @@ pub(super) struct ChildOrder {
     asked: Result<Asked, Fault>,
     /// How many of its line were let in without a place, down to its parent.
     pub(super) depth: u32,
+    /// What it begins with, once it was read that it is not there.
+    chosen: Option<Box<Chosen>>,
 }
 
 impl ChildOrder {
@@ -62,14 +66,25 @@ impl ChildOrder {
     pub(super) fn of(parent: &Running, call: &Call) -> Option<Self> {
         let identity = parent.execution.identity();
         let step = ParentStep::of(identity.id, call)?;
-        Some(Self { step, asked: Asked::read(call.input.value(), identity), depth: parent.depth() })
+        Some(Self {
+            step,
+            asked: Asked::read(call.input.value(), identity),
+            depth: parent.depth(),
+            chosen: None,
+        })
+    }
+}
+
+impl ChildOrder {
+    fn id(&self) -> ExecutionId {
+        ExecutionId::of_child(&self.step.key, 0)
     }
 }
 
 impl Node {
     /// Starts the child of a step, or finds it started.
-    pub(super) fn start_child(&mut self, order: ChildOrder, moment: &Moment) {
-        let ChildOrder { step, asked, depth } = order;
+    pub(super) fn start_child(&mut self, mut order: Box<ChildOrder>, hearing: &Hearing, moment: &Moment) {
+        let step = &order.step;
         let is_wanted = |slot: &Slot| {
             let is_ending = slot.stops || slot.child.is_some_and(|child| self.map_runs.is_ending(child));
             !is_ending && slot.starting.contains(&(step.strand, step.key.clone()))
@@ -77,118 +92,116 @@ impl Node {
         if !self.slots.get(&step.execution).is_some_and(is_wanted) {
             return;
         }
-        let id = ExecutionId::of_child(&step.key, 0);
-        match self.known(id) {
-            Ok(Some(child)) => self.found_child(step, &child),
-            Ok(None) if let Some(slot) = self.slots.get_mut(&id) => {
-                // Where its first Turn is on its way, that commit answers; any other commit does not.
-                let is_beginning = slot.begun.is_some() || matches!(slot.told, Some(ReplyTo::Parent(_)));
-                if !is_beginning {
-                    slot.asked.push(ChildOrder { step, asked, depth });
+        let id = order.id();
+        if let Some(slot) = self.slots.get_mut(&id) {
+            // Where its first Turn is on its way, that commit answers; any other commit does not.
+            let is_beginning = slot.begun.is_some() || matches!(slot.told, Some(ReplyTo::Parent(_)));
+            match &slot.running {
+                _ if let Some(reason) = &slot.parked => {
+                    let error = InputError::Parked(reason.clone());
+                    self.errands.push_back(order.step.answer(unreachable_child(&error)));
                 }
+                Some(child) if child.turns > 0 => {
+                    let (child, began) = (child.execution.identity().clone(), child.execution.started_at());
+                    self.found_child(order.step, &child, began);
+                }
+                _ if is_beginning => {}
+                _ => slot.then.push(Errand::Child(order)),
             }
-            Ok(None) => {
-                let begun = match &asked {
-                    Ok(asked) => match self.admits(depth, step.waits_for_the_end()) {
-                        Ok(nesting) => self.begin_child((id, nesting), asked, step.clone(), moment),
-                        Err(NoPlace) => Err(NotBegun::Waits),
-                    },
-                    Err(fault) => Err(NotBegun::Refused(fault.clone())),
+            return;
+        }
+        let asked = match &order.asked {
+            Ok(asked) => asked,
+            Err(fault) => return self.refuse_child(&order, fault.clone()),
+        };
+        let ask = Ask::Child(
+            id,
+            ChildAsk {
+                machine: asked.machine.clone(),
+                qualifier: asked.qualifier.clone(),
+                chance: moment.entropy,
+            },
+        );
+        match hearing.as_ref().and_then(|heard| heard.told(&ask.subject())) {
+            Some(Told::Child(Child::There(Ok(child)))) => {
+                let (child, began) = (child.execution.identity().clone(), child.execution.started_at());
+                return self.found_child(order.step, &child, began);
+            }
+            Some(Told::Child(Child::There(Err(missing)))) => {
+                return self.errands.push_back(order.step.answer(unreachable_child(&missing.into())));
+            }
+            Some(Told::Child(Child::Refused(why))) => {
+                let fault = match why {
+                    Refusal::NoSuchMachine => asked.no_such_machine(),
+                    Refusal::Deleting => asked.machine_is_deleting(),
+                    Refusal::Damaged(what) => Fault::new(RUNTIME, what.to_string()),
                 };
-                match begun {
-                    Ok(()) => {}
-                    Err(NotBegun::Waits) => self.wait_for_place(ChildOrder { step, asked, depth }),
-                    Err(NotBegun::Shared(other)) => self.found_child(step, &other),
-                    Err(NotBegun::Busy(other)) => {
-                        let slot = self.slots.get_mut(&other).expect("it is in memory");
-                        slot.asked.push(ChildOrder { step, asked, depth });
-                    }
-                    Err(NotBegun::Refused(fault)) => self.errands.push_back(step.answer(refused(fault))),
-                    Err(NotBegun::Unread) => {
-                        self.undone.push(Errand::Child(Box::new(ChildOrder { step, asked, depth })));
-                    }
-                }
+                return self.refuse_child(&order, fault);
             }
-            Err(InputError::Unavailable(Unavailable::Store(_))) => {
-                self.undone.push(Errand::Child(Box::new(ChildOrder { step, asked, depth })));
-            }
-            Err(error) => self.errands.push_back(step.answer(unreachable_child(&error))),
+            Some(Told::Child(Child::Begins(chosen))) => order.chosen = Some(chosen.clone()),
+            // Where it was read with what it begins, it is its name that is asked for.
+            Some(_) | None if order.chosen.is_some() => {}
+            Some(_) | None => return self.asked.ask(ask, Some(Errand::Child(order))),
         }
+        self.begin_child(order, hearing, moment);
     }
 
-    /// The child of a step is there already.
-    fn found_child(&mut self, step: ParentStep, child: &Execution) {
-        self.child_began(step.clone(), child);
+    fn refuse_child(&mut self, order: &ChildOrder, fault: Fault) {
+        self.errands.push_back(order.step.clone().answer(refused(fault)));
+    }
+
+    /// The child of a step is there already. How it stands is looked at once more: it may have moved since it was read.
+    fn found_child(&mut self, step: ParentStep, child: &Identity, began: Timestamp) {
+        let begun = step.wait.begun(child, began);
+        self.errands.push_back(step.clone().answer(begun));
         if step.waits_for_the_end() {
-            self.await_child(step, child);
+            self.errands.push_back(Errand::AwaitEnd { step: Box::new(step), child: child.id });
         }
     }
 
-    /// What has the name that a child shall have: the same start, made by somebody else, or another one.
-    fn taken_by(&mut self, asked: &Asked, other: ExecutionId, arn: &str) -> NotBegun {
-        let taken = || NotBegun::Refused(Asked::name_is_taken(arn));
-        if self.held(other).is_err() {
-            return NotBegun::Unread;
-        }
-        match self.known(other) {
-            Ok(Some(execution)) if asked.is(&execution) => NotBegun::Shared(Box::new(execution)),
-            Ok(None) if self.slots.contains_key(&other) => NotBegun::Busy(other),
-            Err(InputError::Unavailable(Unavailable::Store(_))) => NotBegun::Unread,
-            Ok(_) | Err(_) => taken(),
-        }
-    }
-
-    fn begin_child(
-        &mut self,
-        (id, nesting): (ExecutionId, Option<Nesting>),
-        asked: &Asked,
-        step: ParentStep,
-        moment: &Moment,
-    ) -> Result<(), NotBegun> {
-        let unread = |failure: Failure| {
-            tracing::error!(child = %id, %failure, "it cannot be begun now");
-            NotBegun::Unread
+    /// It is not there, and begins, if there is a place for it and nobody else has its name.
+    fn begin_child(&mut self, mut order: Box<ChildOrder>, hearing: &Hearing, moment: &Moment) {
+        let own = order.id();
+        let Ok(nesting) = self.admits(order.depth, order.step.waits_for_the_end()) else {
+            // It is asked for again when there is a place: until then it may be there.
+            order.chosen = None;
+            return self.wait_for_place(order);
         };
-        let none = || NotBegun::Refused(asked.no_such_machine());
-        let head = self.reader.head(&asked.machine).map_err(unread)?.ok_or_else(none)?;
-        let card = Card::read(&head).map_err(|error| {
-            tracing::error!(machine = %head.name, %error, "its card cannot be read");
-            none()
-        })?;
-        let chosen = card.start(head.revision, asked.qualifier.as_deref(), moment.entropy);
-        let (revision, via) = chosen.map_err(|why| match why {
-            Unstartable::NoSuchQualifier => none(),
-            Unstartable::Deleting => NotBegun::Refused(asked.machine_is_deleting()),
-        })?;
-        let (record, machine) = match self.library.find(revision, &mut *self.reader) {
-            Ok(kept) => (kept.record.clone(), kept.machine.clone()),
-            Err(Unreadable::Unavailable(failure)) => return Err(unread(failure)),
-            Err(error @ Unreadable::Damaged(_)) => {
-                return Err(NotBegun::Refused(Fault::new(RUNTIME, error.to_string())));
-            }
-        };
-        let own = id;
-        let id = match &asked.name {
-            None => own,
-            Some(name) => {
-                let whose = self.whose(record.machine, name, own).map_err(unread)?;
-                if whose != own && self.has_begun(whose).map_err(unread)? {
-                    let arn = asked.arns.execution(&record.name, name, record.kind, "");
-                    return Err(self.taken_by(asked, whose, &arn));
+        let (Ok(asked), Some(chosen)) = (&order.asked, &order.chosen) else { return };
+        let Definition { record, machine } = &*chosen.definition;
+        let mut id = own;
+        if let Some(name) = &asked.name {
+            let holder = match self.holder(record.machine, name, Some(own), hearing) {
+                Ok(Some(holder)) => holder,
+                Ok(None) => {
+                    // It was asked for one that could not begin.
+                    let (machine, name) = (record.machine, name.clone());
+                    let ask = Ask::Name { machine, name, wanted_by: Some(own) };
+                    return self.asked.ask(ask, Some(Errand::Child(order)));
                 }
-                whose
+                Err(ask) => return self.asked.ask(ask, Some(Errand::Child(order))),
+            };
+            if self.held(holder.id).is_err() {
+                order.chosen = None;
+                return self.later.push(Errand::Child(order));
             }
-        };
+            if self.has_begun(&holder) {
+                let arn = asked.arns.execution(&record.name, name, record.kind, "");
+                return self.name_is_taken(order, &holder, &arn);
+            }
+            id = holder.id;
+        }
         // Somebody reserved the name and never began: it begins under that id, which may be of another Shard. So it is one
         // that the step shares, as if that one had begun it.
         let is_own = id == own;
         let name = asked.name.clone().unwrap_or_else(|| id.to_string().into());
         let (input, limits) = (asked.input.clone(), asked.limits);
-        let identity = NamingOf { id, name, record: &record, input, limits, via: &via }.identity(&asked.arns);
+        let identity = NamingOf { id, name, record, input, limits, via: &chosen.via }.identity(&asked.arns);
+        let step = order.step.clone();
         let new = NewExecution {
             machine: record.machine,
             revision: record.revision,
-            definition: machine,
+            definition: machine.clone(),
             identity,
             named: asked.name.is_some(),
             parent: is_own.then(|| step.key.clone()),
@@ -200,7 +213,29 @@ impl Node {
             self.watchers.push(id, Watcher::Step(step.clone()));
         }
         self.begin(new, ReplyTo::Parent(Box::new(step)), moment);
-        Ok(())
+    }
+
+    /// Somebody has the name that a child shall have: it is the child itself, or the same start made by somebody else, or
+    /// another one.
+    fn name_is_taken(&mut self, order: Box<ChildOrder>, holder: &Holder<'_>, arn: &str) {
+        let Ok(asked) = &order.asked else { return };
+        let other = match (self.slots.get_mut(&holder.id), holder.stored) {
+            (Some(slot), _) if slot.parked.is_some() => None,
+            (Some(slot), _) => match slot.running.as_ref().filter(|running| running.turns > 0) {
+                Some(running) => Some(&running.execution),
+                // What it is can be told after its commit.
+                None => return slot.then.push(Errand::Child(order)),
+            },
+            (None, Some(Ok(running))) => Some(&running.execution),
+            (None, Some(Err(_)) | None) => None,
+        };
+        match other.filter(|other| holder.id == order.id() || asked.is(other)) {
+            Some(other) => {
+                let (child, began) = (other.identity().clone(), other.started_at());
+                self.found_child(order.step, &child, began);
+            }
+            None => self.refuse_child(&order, Asked::name_is_taken(arn)),
+        }
     }
 
     /// A child is on disk: the step is told.
@@ -212,41 +247,56 @@ impl Node {
     /// A step waits for its child's end again.
     pub(super) fn await_job(&mut self, parent: ExecutionId, call: &Call) {
         let Some(step) = ParentStep::of(parent, call).filter(ParentStep::waits_for_the_end) else { return };
-        self.await_end(step);
+        self.await_end(Box::new(step), &None);
     }
 
-    pub(super) fn await_end(&mut self, step: ParentStep) {
+    pub(super) fn await_end(&mut self, step: Box<ParentStep>, hearing: &Hearing) {
         let id = ExecutionId::of_child(&step.key, 0);
-        match self.known(id) {
-            Ok(Some(child)) => self.await_child(step, &child),
-            Ok(None) if self.slots.contains_key(&id) => self.watch_for(step, id),
-            Ok(None) => match self.shared(&step) {
-                Ok(Some(Shared::Seen(child))) => self.await_child(step, &child),
-                Ok(Some(Shared::Busy(other))) => self.watch_for(step, other),
-                Ok(None) => self.errands.push_back(step.answer(unreachable_child(&InputError::Unknown))),
-                Err(error) => {
-                    tracing::error!(child = %id, %error, "who has its name cannot be read");
-                    self.undone.push(Errand::Await(Box::new(step)));
+        if let Some(heard) = hearing
+            && let Some(Told::Shared(shared)) = heard.told(&Subject::Shared(id))
+        {
+            // It may have begun here only a moment ago.
+            let named = Asked::named(step.arguments.value()).map(|(_, name)| Arc::from(name));
+            let other = shared
+                .zip(named)
+                .and_then(|((machine, stored), name)| self.names.get(&(machine, name)).copied().or(stored));
+            return match other {
+                Some(child) => self.errands.push_back(Errand::AwaitEnd { step, child }),
+                None => self.errands.push_back(step.answer(unreachable_child(&InputError::Unknown))),
+            };
+        }
+        match self.known(id, hearing) {
+            Ok(Some(child)) => self.await_child(*step, &child),
+            Ok(None) if self.slots.contains_key(&id) => self.watch_for(*step, id),
+            Ok(None) => match Asked::named(step.arguments.value()) {
+                Some((machine, name)) => {
+                    let ask = Ask::Shared { child: id, machine: machine.into(), name: name.into() };
+                    self.asked.ask(ask, Some(Errand::Await(step)));
                 }
+                None => self.errands.push_back(step.answer(unreachable_child(&InputError::Unknown))),
             },
-            Err(InputError::Unavailable(Unavailable::Store(_))) => {
-                self.undone.push(Errand::Await(Box::new(step)));
-            }
+            Err(Absent::Unread) => self.wait_for(id, Errand::Await(step)),
             // It is asked for again when this node is opened again.
-            Err(error) => tracing::error!(child = %id, %error, "a child cannot be waited for"),
+            Err(Absent::Not(error)) => {
+                tracing::error!(child = %id, %error, "a child cannot be waited for");
+            }
         }
     }
 
-    /// The execution that a step shares with somebody else, by its name.
-    fn shared(&mut self, step: &ParentStep) -> Result<Option<Shared>, InputError> {
-        let unread =
-            |failure: Failure| InputError::Unavailable(Unavailable::Store(failure.to_string().into()));
-        let Some((machine, name)) = Asked::named(step.arguments.value()) else { return Ok(None) };
-        let Some(head) = self.reader.head(machine).map_err(unread)? else { return Ok(None) };
-        let Some(other) = self.has_name(head.machine, &name.into()).map_err(unread)? else { return Ok(None) };
-        match self.known(other)? {
-            Some(child) => Ok(Some(Shared::Seen(Box::new(child)))),
-            None => Ok(self.slots.contains_key(&other).then_some(Shared::Busy(other))),
+    pub(super) fn await_end_of(&mut self, step: Box<ParentStep>, child: ExecutionId, hearing: &Hearing) {
+        match self.known(child, hearing) {
+            // Whoever holds it tells nobody here: it is looked at again.
+            Ok(Some(known)) if self.held(child).is_err() && !known.is_ended() => {
+                self.later.push(Errand::AwaitEnd { step, child });
+            }
+            Ok(Some(known)) => self.await_child(*step, &known),
+            Ok(None) if self.slots.contains_key(&child) => self.watch_for(*step, child),
+            Ok(None) => self.errands.push_back(step.answer(unreachable_child(&InputError::Unknown))),
+            Err(Absent::Unread) => self.wait_for(child, Errand::AwaitEnd { step, child }),
+            Err(Absent::Not(error)) => {
+                tracing::error!(%child, %error, "a child cannot be waited for now");
+                self.later.push(Errand::AwaitEnd { step, child });
+            }
         }
     }
 
@@ -338,74 +388,32 @@ impl Node {
     }
 
     /// The process before this one may have ended between the commit that gave a child up and the child's stop.
-    pub(super) fn asks_for_parent(&mut self, running: &Running) {
+    pub(super) fn parent_of(&self, running: &Running) -> Option<Errand> {
         let is_meant = self.performs && self.is_from_before(&running.execution);
-        if let Some(key) = running.awaited_by.clone().filter(|_| is_meant) {
-            self.errands.push_back(Errand::Parent { child: running.id(), key });
-        }
+        let key = running.awaited_by.clone().filter(|_| is_meant)?;
+        Some(Errand::Parent { child: running.id(), key })
     }
 
     /// Stops a child of an earlier process if its step does not wait for it.
-    pub(super) fn ask_for_parent(&mut self, child: ExecutionId, key: EffectKey) {
+    pub(super) fn ask_for_parent(&mut self, child: ExecutionId, key: EffectKey, hearing: &Hearing) {
         let Some(parent) = key.execution() else { return };
-        let parent = match self.slots.get(&parent) {
-            Some(Slot { running: None, parked: None, .. }) => None,
-            _ => Some(self.known(parent)),
-        };
-        match parent {
-            Some(Ok(Some(parent))) => {
+        if let Some(slot @ Slot { running: None, parked: None, .. }) = self.slots.get_mut(&parent) {
+            return slot.then.push(Errand::Parent { child, key });
+        }
+        match self.known(parent, hearing) {
+            Ok(Some(parent)) => {
                 let waits = !parent.is_ended() && parent.calls().any(|(_, of, _)| of == key);
                 if !waits {
                     self.stop_tree(child);
                 }
             }
-            Some(Ok(None)) => self.stop_tree(child),
-            // Its parent is being committed, or cannot be read now.
-            None | Some(Err(InputError::Unavailable(Unavailable::Store(_)))) => {
-                self.undone.push(Errand::Parent { child, key });
+            Ok(None) => self.stop_tree(child),
+            Err(Absent::Unread) => self.wait_for(parent, Errand::Parent { child, key }),
+            Err(Absent::Not(error)) => {
+                tracing::warn!(%child, %error, "whether it is waited for cannot be told");
             }
-            Some(Err(error)) => tracing::warn!(%child, %error, "whether it is waited for cannot be told"),
         }
     }
-
-    /// An execution as it was last committed, in memory or not. `None`: there is none, or its first Turn is on its way.
-    fn known(&mut self, id: ExecutionId) -> Result<Option<Execution>, InputError> {
-        if let Some(slot) = self.slots.get(&id) {
-            if let Some(reason) = &slot.parked {
-                return Err(InputError::Parked(reason.clone()));
-            }
-            let running = slot.running.as_ref().filter(|running| running.turns > 0);
-            return Ok(running.map(|running| running.execution.clone()));
-        }
-        match self.stored(id) {
-            Ok(Ok(running)) => Ok(Some(running.execution)),
-            Ok(Err(what)) => Err(InputError::Parked(what)),
-            Err(InputError::Unknown) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-}
-
-/// An execution that several steps wait for.
-enum Shared {
-    /// As it was last committed.
-    Seen(Box<Execution>),
-    /// It is being committed.
-    Busy(ExecutionId),
-}
-
-/// Why a child has not begun.
-enum NotBegun {
-    /// It runs already, started by somebody else with the same name and input.
-    Shared(Box<Execution>),
-    /// Something has its name, and is being committed: what it is can be told after that.
-    Busy(ExecutionId),
-    /// It cannot, and never will.
-    Refused(Fault),
-    /// There is no place for it.
-    Waits,
-    /// Something could not be read; it is tried again.
-    Unread,
 }
 
 /// Whether it runs, nobody here can tell.

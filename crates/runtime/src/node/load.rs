@@ -1,16 +1,15 @@
 //! Waking up what sleeps, and setting aside what is broken.
 
-use super::{Node, Queued, ReplyTo, Slot, WAKE_AT_ONCE};
+use super::errands::{Absent, Errand, Heard, Hearing};
+use super::{Node, Queued, ReplyTo, Slot, WAKE_AT_ONCE, Wish};
+use crate::librarian::{Ask, Awaited, Missing, Told};
 use crate::message::{InputError, Reply, Slice, Unavailable, View};
-use crate::running::{Running, Unreadable, rebuild};
+use crate::running::Running;
 use perdura_engine::asl::resource::Doer;
 use perdura_engine::{Call, Effect, Execution, ExecutionId, Input, Moment, Wake, decide};
-use perdura_store::{ChildOf, Recovered, Shard};
+use perdura_store::{ChildOf, Shard, Swept};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-
-/// How many of those that wait are resumed at once.
-const RESUME_AT_ONCE: u32 = 256;
 
 impl Node {
     /// Whether this node takes the Turns of an execution.
@@ -19,26 +18,33 @@ impl Node {
         if self.shards.contains(&shard) { Ok(()) } else { Err(Unavailable::Elsewhere(shard)) }
     }
 
-    /// Makes sure that an execution is in memory.
-    pub(super) fn awake(&mut self, id: ExecutionId, moment: &Moment) -> Result<(), InputError> {
+    /// Makes sure that an execution is in memory, if it is or was just read.
+    pub(super) fn awake(
+        &mut self,
+        id: ExecutionId,
+        hearing: &mut Hearing,
+        moment: &Moment,
+    ) -> Result<(), Absent> {
         if self.slots.contains_key(&id) {
             return Ok(());
         }
-        self.held(id).map_err(InputError::Unavailable)?;
-        self.rebuilding.now = moment.now;
-        let running = match self.stored(id)? {
-            Ok(running) => running,
-            Err(what) => {
-                self.park_unreadable(id, what.clone());
-                return Err(InputError::Parked(what));
+        self.held(id).map_err(|why| Absent::Not(InputError::Unavailable(why)))?;
+        let running = match Heard::take(hearing, id) {
+            None => return Err(Absent::Unread),
+            Some(Ok(running)) => running,
+            Some(Err(missing)) => {
+                if let Missing::Damaged(what) = &missing {
+                    self.park_unreadable(id, what.clone());
+                }
+                return Err(Absent::Not((&missing).into()));
             }
         };
         // Another process had it last: its clocks of silence start again, its calls are made again.
         let resumes = self.performs && self.is_to_be_resumed(&running.execution);
         let awaited = self.run_to_await(&running);
-        self.asks_for_parent(&running);
-        self.unresumed.remove(&id);
-        self.install(running);
+        self.errands.extend(self.parent_of(&running));
+        self.resuming.is_done(id);
+        self.install(running, moment);
         if let Some(child) = awaited {
             self.await_run(id, child);
         } else if resumes {
@@ -54,13 +60,11 @@ impl Node {
         running.child.filter(|child| goes_on && !self.map_runs.has(*child))
     }
 
-    /// Whether another process had it last, and it runs. The clock on the wall may have been set back since; so until all
-    /// that wait are resumed, it is also known who fell asleep here, and after that who could not be resumed yet.
+    /// Whether another process had it last, and it runs. The clock on the wall may have been set back since; so it is also
+    /// known who is still to be resumed, and who fell asleep here meanwhile.
     pub(super) fn is_from_before(&self, execution: &Execution) -> bool {
         let id = execution.identity().id;
-        let is_unseen = !self.resuming.is_empty() && !self.slept.contains(&id);
-        !execution.is_ended()
-            && (execution.last_at() < self.opened_at || is_unseen || self.unresumed.contains(&id))
+        !execution.is_ended() && (execution.last_at() < self.opened_at || self.resuming.may_mean(id))
     }
 
     /// The same, and something of it was under way.
@@ -69,79 +73,64 @@ impl Node {
             && (execution.calls().next().is_some() || execution.is_attended() || execution.goes_on())
     }
 
-    /// Sleepers of an earlier process that somebody has to look after: a slice of them. One that only waits goes on
-    /// sleeping; what it waits for is known here from now on.
+    /// Sleepers of an earlier process that somebody has to look after: as many as there is room for.
     pub(super) fn resume_the_waiting(&mut self, moment: &Moment) {
-        if self.ends || !self.has_room() || self.ready.len() >= WAKE_AT_ONCE {
+        if self.ends {
             return;
         }
-        let Some((shard, after)) = self.resuming.last().copied() else { return };
-        let page = match self.reader.waiting(shard, after, RESUME_AT_ONCE) {
-            Ok(page) => page,
-            Err(failure) => {
-                tracing::error!(%failure, "those that wait cannot be read");
-                return;
-            }
-        };
-        let mut last = after;
-        for id in &page {
-            if !self.has_room() {
-                break;
-            }
-            last = Some(*id);
-            match self.resume_waiting(*id, moment) {
-                Ok(()) => {}
-                // It is woken up as soon as it can be read, and resumed by that.
-                Err(InputError::Unavailable(Unavailable::Store(_))) => {
-                    self.unresumed.insert(*id);
-                    self.unread.push(*id);
-                }
-                Err(error) => tracing::error!(execution = %id, %error, "it cannot be resumed"),
-            }
+        while self.has_room()
+            && self.ready.len() + self.asked.executions() < WAKE_AT_ONCE
+            && let Some(id) = self.resuming.next()
+        {
+            self.run(Errand::Resume(id), &mut None, moment);
         }
-        self.resuming.pop();
-        if !page.is_empty() {
-            self.resuming.push((shard, last));
-        } else if self.resuming.is_empty() {
-            self.slept.clear();
+        if let Some(ask) = self.resuming.look_ahead() {
+            self.asked.ask(ask, None);
         }
     }
 
-    fn resume_waiting(&mut self, id: ExecutionId, moment: &Moment) -> Result<(), InputError> {
+    /// One that only waits goes on sleeping; what it waits for is known here from now on.
+    pub(super) fn resume(&mut self, id: ExecutionId, hearing: &mut Hearing, moment: &Moment) {
         // One that is in memory was resumed when it came there.
         if self.slots.contains_key(&id) {
-            return Ok(());
+            return self.resuming.is_done(id);
         }
-        self.rebuilding.now = moment.now;
-        let running = match self.stored(id)? {
-            Ok(running) => running,
-            Err(what) => return Err(InputError::Parked(what)),
+        let running = match hearing.as_ref().and_then(|heard| heard.stored(id)) {
+            None => return self.wait_for(id, Errand::Resume(id)),
+            Some(Ok(running)) => running,
+            Some(Err(missing)) => {
+                let error = InputError::from(missing);
+                tracing::error!(execution = %id, %error, "it cannot be resumed");
+                return self.resuming.is_done(id);
+            }
         };
         if !self.is_to_be_resumed(&running.execution) {
-            return Ok(());
+            return self.resuming.is_done(id);
         }
-        if self.run_to_await(&running).is_some() {
-            return self.awake(id, moment);
-        }
-        self.asks_for_parent(&running);
-        let decided = catch_unwind(AssertUnwindSafe(|| decide(&running.execution, &Input::Resume, moment)));
-        let only_waits = decided.is_ok_and(|decision| {
-            let identity = running.execution.identity();
-            let waits = |effect: &Effect| match effect {
-                Effect::AwaitTask(call) => !self.rebuilding.destinations.stands_in(identity, call),
-                effect => matches!(effect, Effect::SetTimer { .. }),
-            };
-            let only_waits = decision.turn.records.is_empty() && decision.effects.iter().all(waits);
-            if only_waits {
-                self.attend(id, decision.effects);
-            }
-            only_waits
-        });
-        if !only_waits {
-            self.awake(id, moment)?;
+        let only_waits =
+            if self.run_to_await(running).is_some() { None } else { self.waits(running, moment) };
+        if let Some(effects) = only_waits {
+            self.errands.extend(self.parent_of(running));
+            self.resuming.is_done(id);
+            self.attend(id, effects);
+        } else {
+            // It was just read.
+            let _ = self.awake(id, hearing, moment);
             self.make_ready(id);
         }
-        Ok(())
+    }
+
+    /// What a sleeper waits for, where nothing else comes of resuming it.
+    fn waits(&self, running: &Running, moment: &Moment) -> Option<Vec<Effect>> {
+        let decided = catch_unwind(AssertUnwindSafe(|| decide(&running.execution, &Input::Resume, moment)));
+        let decision = decided.ok()?;
+        let identity = running.execution.identity();
+        let waits = |effect: &Effect| match effect {
+            Effect::AwaitTask(call) => !self.destinations.stands_in(identity, call),
+            effect => matches!(effect, Effect::SetTimer { .. }),
+        };
+        let only_waits = decision.turn.records.is_empty() && decision.effects.iter().all(waits);
+        only_waits.then_some(decision.effects)
     }
 
     /// Waits again for what an execution waits for.
@@ -161,71 +150,58 @@ impl Node {
         }
     }
 
-    /// What of a slice may be taken away: nothing that is in memory here, and nothing of a Shard that another node holds.
-    /// No Turn may be decided between this look at memory and the deed. Where parents have still to hear of the ends of
-    /// their children, those stay as well.
-    pub fn sweepable(&mut self, mut slice: Slice) -> Slice {
-        let is_behind = !self.performs || !self.has_taken_all_up();
+    /// What of a slice may be taken away: nothing that is in memory here or on its way there, and nothing of a Shard that
+    /// another node holds. No Turn may be decided between this look at memory and the deed.
+    pub fn sweepable(&self, mut slice: Slice) -> Slice {
         slice.going.retain(|(id, _)| {
-            let is_here = self.held(*id).is_ok();
-            is_here && !self.slots.contains_key(id) && !(is_behind && self.is_awaited(*id))
+            let is_here = self.slots.contains_key(id) || self.asked.is_about(*id);
+            self.held(*id).is_ok() && !is_here
         });
         slice
     }
 
+    /// Nobody is about to ask for one whose name is known only.
+    pub(crate) fn may_sweep(&self) -> bool {
+        self.errands.is_empty() && !self.asked.is_about_shared()
+    }
+
+    /// What has ended is to be taken away. Where parents have still to hear of the ends of their children, those stay.
+    pub(super) fn sweep(
+        &mut self,
+        mut slice: Slice,
+        reply: Reply<Result<Swept, Unavailable>>,
+        hearing: &Hearing,
+    ) {
+        let is_behind = !self.performs || !self.has_taken_all_up();
+        if is_behind && !slice.going.is_empty() {
+            let ask = Ask::Awaited(slice.going.iter().map(|(id, _)| *id).collect());
+            let told = hearing.as_ref().and_then(|heard| heard.told(&ask.subject()));
+            let Some(Told::Awaited(awaited)) = told else {
+                return self.asked.ask(ask, Some(Errand::Sweep { slice, reply }));
+            };
+            let parent_runs = |it: &Awaited| match it.parent.and_then(|parent| self.slots.get(&parent)) {
+                Some(parent) => !parent.is_ended(),
+                None => it.parent_runs,
+            };
+            let is_awaited = |id: ExecutionId| awaited.iter().any(|it| it.child == id && parent_runs(it));
+            slice.going.retain(|(id, _)| !is_awaited(*id));
+        }
+        self.wishes.push(Wish::Sweep(slice, reply));
+    }
+
     /// Everybody who ran or waited in an earlier process was told what became of what they wait for.
     fn has_taken_all_up(&mut self) -> bool {
-        if !self.took_all_up {
+        if !self.resuming.took_all_up {
             let resumes = |slot: &Slot| slot.inbox.iter().any(|queued| queued.input == Input::Resume);
-            let is_resuming = !self.resuming.is_empty() || !self.unresumed.is_empty();
-            self.took_all_up = !is_resuming && !self.slots.values().any(resumes);
+            self.resuming.took_all_up = !self.resuming.is_under_way() && !self.slots.values().any(resumes);
         }
-        self.took_all_up && self.errands.is_empty() && self.undone.is_empty()
-    }
-
-    /// Whether a step of an execution that runs has started this one, to wait for its end.
-    fn is_awaited(&mut self, id: ExecutionId) -> bool {
-        let parent = match self.stored(id) {
-            Ok(Ok(running)) => running.awaited_by.and_then(|key| key.execution()),
-            Ok(Err(_)) | Err(InputError::Unknown) => None,
-            Err(_) => return true,
-        };
-        let Some(parent) = parent else { return false };
-        if let Some(slot) = self.slots.get(&parent) {
-            return !slot.is_ended();
-        }
-        match self.stored(parent) {
-            Ok(Ok(running)) => !running.execution.is_ended(),
-            Ok(Err(_)) | Err(InputError::Unknown) => false,
-            Err(_) => true,
-        }
-    }
-
-    /// An execution as its row has it; the inner error says why it cannot be read.
-    pub(super) fn stored(&mut self, id: ExecutionId) -> Result<Result<Running, Arc<str>>, InputError> {
-        let unavailable = |failure: perdura_store::Failure| {
-            InputError::Unavailable(Unavailable::Store(failure.to_string().into()))
-        };
-        let Some((row, unsegmented_from)) = self.reader.row(id).map_err(unavailable)? else {
-            return Err(InputError::Unknown);
-        };
-        // It is in some node's memory, and this is not the one: what the row holds is not all.
-        if row.awake {
-            let shard = Shard::of(id, self.shard_count);
-            return Err(InputError::Unavailable(Unavailable::Elsewhere(shard)));
-        }
-        let stored = Recovered { execution: id, row: Some(row), unsegmented_from, turns: Vec::new() };
-        let rebuilt = rebuild(stored, &mut self.library, &mut *self.reader, &self.rebuilding);
-        match rebuilt {
-            Ok(running) => Ok(Ok(running)),
-            Err(Unreadable::Damaged(damage)) => Ok(Err(damage.0.into())),
-            Err(Unreadable::Unavailable(failure)) => Err(unavailable(failure)),
-        }
+        self.resuming.took_all_up && self.errands.is_empty() && !self.asked.has_errands()
     }
 
     /// Gives a rebuilt execution its place.
-    pub(super) fn install(&mut self, running: Running) {
+    pub(super) fn install(&mut self, mut running: Box<Running>, moment: &Moment) {
         let id = running.id();
+        running.since = moment.now;
         if running.named {
             self.names.insert((running.machine, running.execution.identity().name.clone()), id);
         }
@@ -235,10 +211,10 @@ impl Node {
         // One that sleeps is among those that run.
         let is_counted = !running.execution.is_ended();
         self.room.nest(id, running.nesting.filter(|_| is_counted));
-        let slot =
-            Slot { running: Some(Box::new(running)), machine, child, wake, is_counted, ..Slot::default() };
+        let slot = Slot { running: Some(running), machine, child, wake, is_counted, ..Slot::default() };
         self.slots.insert(id, slot);
         self.weigh(id);
+        self.room.read(self.slots.get(&id).map_or(0, |slot| slot.bytes));
     }
 
     /// Sets one execution aside; the others go on.
@@ -262,19 +238,33 @@ impl Node {
         self.stale.push(id);
     }
 
-    /// Whether a person may give up this one: it was set aside, and no Turn of it is under way.
-    pub fn may_give_up(&mut self, id: ExecutionId, moment: &Moment) -> Result<bool, InputError> {
-        match self.awake(id, moment) {
-            Ok(()) | Err(InputError::Parked(_)) => {}
-            Err(error) => return Err(error),
+    /// A person gives up one that was set aside, unless a Turn of it is under way.
+    pub(super) fn give_up(
+        &mut self,
+        id: ExecutionId,
+        reply: Reply<Result<bool, InputError>>,
+        hearing: &mut Hearing,
+    ) {
+        if let Err(why) = self.held(id) {
+            return reply.send(Err(InputError::Unavailable(why)));
         }
-        let Some(slot) = self.slots.get(&id).filter(|slot| slot.parked.is_some()) else { return Ok(false) };
+        if !self.slots.contains_key(&id) {
+            match Heard::take(hearing, id) {
+                None => return self.wait_for(id, Errand::GiveUp { execution: id, reply }),
+                Some(Ok(_)) => return reply.send(Ok(false)),
+                Some(Err(Missing::Damaged(what))) => self.park_unreadable(id, what),
+                Some(Err(missing)) => return reply.send(Err((&missing).into())),
+            }
+        }
+        let Some(slot) = self.slots.get(&id).filter(|slot| slot.parked.is_some()) else {
+            return reply.send(Ok(false));
+        };
         // One that a mistake of ours has stopped is first taken down to its row.
         if slot.machine.is_some() && slot.running.as_ref().is_none_or(|running| running.base.is_some()) {
             let why = Unavailable::Store("its row is being written: ask again".into());
-            return Err(InputError::Unavailable(why));
+            return reply.send(Err(InputError::Unavailable(why)));
         }
-        Ok(true)
+        self.wishes.push(Wish::GiveUp(id, reply));
     }
 
     /// Nothing of it is left in the store.

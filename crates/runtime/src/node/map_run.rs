@@ -7,6 +7,8 @@ mod asking;
 mod left;
 mod moves;
 
+pub(super) use moves::Redrive;
+
 use super::{Deed, Node};
 use crate::committer::MapRunNews;
 use crate::fetch::{Fetch, FetchKind, Fetched, Ticket};
@@ -16,7 +18,7 @@ use asking::Asked;
 use left::Left;
 use perdura_engine::{
     EffectKey, ExecutionId, MapRunBounds, MapRunCommand, MapRunCounts, MapRunEvent, MapRunFigures,
-    MapRunLife, MapRunOrder, Moment, OrderedMapRun, Status,
+    MapRunLife, MapRunOrder, OrderedMapRun, Status,
 };
 use perdura_store::{ChildOf, MachineId, MapRunRow, RevisionId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -37,6 +39,8 @@ pub(super) struct MapRuns {
     fetches: Vec<Fetch>,
     /// Those who wait for the row of a run, by the number of the ticket.
     asked: BTreeMap<u128, Asked>,
+    /// Children that run again as soon as they are read.
+    redriven: BTreeSet<ExecutionId>,
     /// What an earlier process has left behind.
     left: Left,
     /// What the costliest of late took beyond their share, as so many children. It is made up for before they have
@@ -127,6 +131,11 @@ impl MapRuns {
     pub(super) fn are_reading(&self) -> bool {
         let runs = self.runs.values().any(|run| run.life.is_reading());
         runs || self.left.is_reading() || !self.asked.is_empty()
+    }
+
+    /// How many children run again as soon as they are read.
+    pub(super) fn redriven_soon(&self) -> u64 {
+        self.redriven.len() as u64
     }
 
     fn wake(&mut self, id: Uuid) {
@@ -319,12 +328,12 @@ impl Node {
 
     /// Once a second: the tables follow, what could not be read is asked for again, and runs and children that nobody
     /// waits for are ended.
-    pub(super) fn look_after_map_runs(&mut self, moment: &Moment) {
+    pub(super) fn look_after_map_runs(&mut self) {
         let all: Vec<Uuid> = self.map_runs.runs.keys().copied().collect();
         for id in all {
             self.tell_run(id, MapRunEvent::Second);
         }
         self.wake_blocked_runs();
-        self.look_for_the_left(moment);
+        self.look_for_the_left();
     }
 }

@@ -2,15 +2,18 @@
 
 use super::activities::Activities;
 use super::anchor::Anchor;
+use super::asked::Questions;
 use super::map_run::MapRuns;
 use super::ready::Ready;
+use super::resuming::Resuming;
 use super::room::{Bounds, Room};
 use super::watchers::Watchers;
-use super::{ById, Errand, Node, Queued, ReplyTo, SHOW_EVERY_MS};
+use super::{ById, Node, Queued, ReplyTo, SHOW_EVERY_MS};
 use crate::committer::{Committer, Item, base_of};
+use crate::librarian::Librarian;
 use crate::library::Library;
 use crate::message::{InputError, Unavailable};
-use crate::running::{Rebuilding, Unreadable, rebuild};
+use crate::running::Unreadable;
 use crate::timers::Timers;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::Resource;
@@ -75,24 +78,30 @@ pub struct Opening<'a> {
     pub anchor: Option<Anchor>,
 }
 
+/// A node that is open, with those who write and read for it.
+pub struct Opened {
+    pub node: Node,
+    pub committer: Committer,
+    pub librarian: Librarian,
+}
+
 impl Opening<'_> {
     /// Opens it, for a process that goes on without where that fails.
-    pub fn open(self) -> Result<Box<(Node, Committer)>, Failure> {
-        let opened = Node::open(self).map_err(|error| match error {
+    pub fn open(self) -> Result<Opened, Failure> {
+        Node::open(self).map_err(|error| match error {
             CommitError::Lost(failure) => failure,
             CommitError::Fenced { .. } | CommitError::Busy => Failure {
                 what: "the shards cannot be taken".into(),
                 why: error.to_string(),
                 kind: FailureKind::Held,
             },
-        })?;
-        Ok(Box::new(opened))
+        })
     }
 }
 
 impl Node {
     /// Takes the Shards that can be had, and rebuilds what ran on them.
-    pub fn open(opening: Opening<'_>) -> Result<(Self, Committer), CommitError> {
+    pub fn open(opening: Opening<'_>) -> Result<Opened, CommitError> {
         let Opening { holder, destinations, moment, expires_at, store, mut live, performs, .. } = opening;
         let (bounds, anchor) = (opening.bounds, opening.anchor);
         let claim = Claim { holder, most: u16::MAX, now: moment.now, expires_at };
@@ -107,13 +116,13 @@ impl Node {
             None => destinations,
         };
         let room = Room::within(bounds);
+        let mut librarian = Librarian::new(store.reader()?, destinations.clone(), store.shards());
         let mut node = Self {
-            reader: store.reader()?,
             timers: Timers::new(&shards),
             shards,
             shard_count: store.shards(),
             library: Library::within(room.library_bytes_max()),
-            rebuilding: Rebuilding { destinations, now: moment.now },
+            destinations,
             opened_at: moment.now,
             performs,
             // One that performs nothing begins nothing: a call that is on record as sent would be in doubt.
@@ -122,29 +131,32 @@ impl Node {
             watchers: Watchers::default(),
             activities: Activities::default(),
             errands: VecDeque::new(),
-            undone: Vec::new(),
-            resuming: Vec::new(),
-            slept: BTreeSet::new(),
-            unresumed: BTreeSet::new(),
-            took_all_up: false,
+            asked: Questions::numbered_from(moment.entropy),
+            resuming: Resuming::default(),
+            drawn: 0,
             names: BTreeMap::new(),
             ready: Ready::default(),
             gathered: Vec::new(),
+            wishes: Vec::new(),
             anchor: Anchor::default(),
             stale: Vec::new(),
-            unread: Vec::new(),
+            late: Vec::new(),
             room,
             shows_at: moment.steady.after_ms(SHOW_EVERY_MS),
             parked: 0,
             map_runs: MapRuns::default(),
             strays: Vec::new(),
+            holders: None,
+            later: Vec::new(),
             tickets: moment.entropy,
         };
+        let mut waiting = BTreeSet::new();
         if performs {
             node.search_map_runs();
-            for shard in node.shards.clone() {
-                if !node.reader.waiting(shard, None, 1)?.is_empty() {
-                    node.resuming.push((shard, None));
+            let mut reader = store.reader()?;
+            for shard in &node.shards {
+                if !reader.waiting(*shard, None, 1)?.is_empty() {
+                    waiting.insert(*shard);
                 }
             }
         }
@@ -162,10 +174,9 @@ impl Node {
                 node.park_unreadable(*execution, what.as_str().into());
             }
         }
-        let mut put_off = BTreeSet::new();
         for stored in recovery.executions {
             let (id, base) = (stored.execution, base_of(&stored));
-            let left = node.recover(stored, &mut committer, (&mut live, &moment))?;
+            let left = node.recover(stored, (&mut librarian, &mut committer), (&mut live, &moment))?;
             unreadable.extend(base.filter(|_| !left.is_empty()));
             aside.extend(left);
             let running = node.slots.get(&id).and_then(|slot| slot.running.as_ref());
@@ -174,7 +185,7 @@ impl Node {
             let is_plausible = |at: &Timestamp| newest_max.is_none_or(|most| *at <= most);
             newest = newest.max(last_at.filter(is_plausible));
             if committer.gathered() > 0 {
-                put_off.insert(Shard::of(id, node.shard_count));
+                waiting.insert(Shard::of(id, node.shard_count));
             }
             if committer.gathered_bytes() > PUT_OFF_BYTES {
                 Self::put_off(&mut committer, store)?;
@@ -185,23 +196,24 @@ impl Node {
             committer.unpin(&unreadable);
         }
         Self::put_off(&mut committer, store)?;
-        let known: BTreeSet<Shard> = node.resuming.iter().map(|(shard, _)| *shard).collect();
-        node.resuming.extend(put_off.difference(&known).map(|shard| (*shard, None)));
+        node.resuming = Resuming::on(waiting.into_iter());
         node.anchor = anchor.unwrap_or_else(|| Anchor::begin(&moment, newest));
         node.shows_at = node.shows_at.after_ms(node.anchor.ahead_ms());
-        Ok((node, committer))
+        Ok(Opened { node, committer, librarian })
     }
 
     /// Rebuilds one. What is to be set aside of it, should that not be possible.
     pub(super) fn recover(
         &mut self,
         stored: perdura_store::Recovered,
-        committer: &mut Committer,
+        (librarian, committer): (&mut Librarian, &mut Committer),
         (live, moment): (&mut Live, &Moment),
     ) -> Result<Vec<Aside>, Failure> {
         let id = stored.execution;
         let turns = stored.turns.clone();
-        match rebuild(stored, &mut self.library, &mut *self.reader, &self.rebuilding) {
+        let rebuilt = librarian.rebuild(stored);
+        librarian.fresh().into_iter().for_each(|definition| self.library.put(definition));
+        match rebuilt {
             // There is no room for it now: it sleeps until there is.
             Ok(running) if self.performs && !self.has_room() && !live.calls.contains_key(&id) => {
                 committer.rest_on_journal(&running);
@@ -211,8 +223,8 @@ impl Node {
             Ok(running) => {
                 committer.rest_on_journal(&running);
                 let is_ended = running.execution.is_ended();
-                self.asks_for_parent(&running);
-                self.install(running);
+                self.errands.extend(self.parent_of(&running));
+                self.install(Box::new(running), moment);
                 let slot = self.slots.get_mut(&id).expect("it was just installed");
                 slot.live = live.calls.remove(&id).into_iter().flatten().collect();
                 match slot.child {
@@ -277,10 +289,11 @@ impl Node {
             }
         }
         self.room.abandon(why);
-        for errand in self.errands.into_iter().chain(self.undone) {
-            if let Errand::Input { reply, .. } = errand {
-                reply.refuse(InputError::Unavailable(why.clone()));
-            }
+        for errand in self.errands.into_iter().chain(self.later).chain(self.asked.into_errands()) {
+            errand.refuse(why);
+        }
+        for wish in self.wishes {
+            wish.refuse(why);
         }
         for watcher in self.watchers.into_all() {
             watcher.refuse(InputError::Unavailable(why.clone()));

@@ -6,8 +6,9 @@
 //! ever, one line of descent goes on where there is no place: one child at a time, and children of that one. How far
 //! down its line a child is stands in its first Turn, so a process that begins adds nothing to a line that is full.
 
+use super::Node;
 use super::children::ChildOrder;
-use super::{Node, WaitingStart};
+use super::start::Starting;
 use crate::message::{InputError, StartError, Unavailable};
 use perdura_engine::{ExecutionId, Input, Moment, Timestamp};
 use perdura_store::Nesting;
@@ -50,21 +51,28 @@ pub(super) struct Room {
     pub(super) bounds: Bounds,
     /// What all executions in memory weigh.
     pub(super) bytes: u64,
+    /// What one that is being read may weigh: as much as the heaviest of late.
+    expected: u64,
     /// How many executions run, in memory or not.
     pub(super) running: u64,
     /// Children that were let in where there was no place, and how far down their line they are.
     nested: BTreeMap<ExecutionId, u32>,
     /// Children that wait for a place.
-    children: VecDeque<ChildOrder>,
+    children: VecDeque<Box<ChildOrder>>,
     /// Somebody made room since the children were last looked at.
     pub(super) has_changed: bool,
-    starts: VecDeque<(Timestamp, WaitingStart)>,
+    starts: VecDeque<(Timestamp, Box<Starting>)>,
     start_bytes: u64,
 }
 
 impl Room {
     pub(super) fn within(bounds: Bounds) -> Self {
         Self { bounds, ..Self::default() }
+    }
+
+    /// One of this weight was read.
+    pub(super) fn read(&mut self, bytes: u64) {
+        self.expected = bytes.max(self.expected - self.expected / 16);
     }
 
     /// What definitions may weigh before those that nobody uses go.
@@ -92,8 +100,8 @@ impl Room {
 
     /// Whoever waits for room is told that there will be none.
     pub(super) fn abandon(self, why: &Unavailable) {
-        for (_, (_, reply, _)) in self.starts {
-            reply.send(Err(StartError::Unavailable(why.clone())));
+        for (_, start) in self.starts {
+            start.reply.send(Err(StartError::Unavailable(why.clone())));
         }
     }
 }
@@ -101,9 +109,13 @@ impl Room {
 impl Node {
     /// There is room in memory for one more.
     pub(super) fn has_room(&self) -> bool {
+        // Those that are being read come soon, and each may weigh as much as others did.
+        let coming = self.asked.executions();
         let bytes = self.room.bytes + self.library.bytes();
+        let bytes = bytes.saturating_add(coming as u64 * self.room.expected);
+        let count = self.slots.len() + coming;
         // One alone has room, however much it weighs.
-        self.slots.is_empty() || self.slots.len() < IN_MEMORY_MAX && bytes < self.room.bounds.bytes_max
+        count == 0 || count < IN_MEMORY_MAX && bytes < self.room.bounds.bytes_max
     }
 
     /// How many bytes the executions in memory weigh, roughly.
@@ -149,17 +161,9 @@ impl Node {
         if self.room.running < most { Ok(()) } else { Err(most) }
     }
 
-    /// Whether an execution may run again: that takes a place, as a start does. One that changes nothing takes none.
-    pub(super) fn may_be_redriven(
-        &mut self,
-        id: ExecutionId,
-        input: &Input,
-        moment: &Moment,
-    ) -> Result<(), InputError> {
-        if !self.slots.contains_key(&id) && !self.has_room() {
-            return Err(InputError::Unavailable(Unavailable::Full));
-        }
-        self.awake(id, moment)?;
+    /// Whether one that is in memory may run again, if it is to be redriven: that takes a place, as a start does. One that
+    /// changes nothing takes none.
+    pub(super) fn may_be_redriven(&self, id: ExecutionId, input: &Input) -> Result<(), InputError> {
         let slot = self.slots.get(&id).filter(|slot| !slot.is_counted);
         let Some(running) = slot.and_then(|slot| slot.running.as_ref()) else { return Ok(()) };
         let execution = &running.execution;
@@ -173,7 +177,8 @@ impl Node {
 
     /// One more may run, and there is room for it.
     pub(super) fn has_place(&self) -> bool {
-        self.has_room() && self.may_run_one_more().is_ok()
+        let coming = self.map_runs.redriven_soon();
+        self.has_room() && self.room.running + coming < self.room.bounds.executions_max
     }
 
     /// A child may begin although there is no place, of a parent that is so far down its line.
@@ -182,15 +187,15 @@ impl Node {
     }
 
     /// A child waits for a place.
-    pub(super) fn wait_for_place(&mut self, order: ChildOrder) {
+    pub(super) fn wait_for_place(&mut self, order: Box<ChildOrder>) {
         self.room.children.push_back(order);
     }
 
     /// A start waits for room, and is refused at once if too much waits already.
-    pub(super) fn wait_for_room(&mut self, start: WaitingStart, moment: &Moment) {
-        let bytes = start.0.input.len() as u64;
+    pub(super) fn wait_for_room(&mut self, start: Box<Starting>, moment: &Moment) {
+        let bytes = start.start.input.len() as u64;
         if self.room.start_bytes + bytes > (self.room.bounds.bytes_max / WAITING_SHARE).max(bytes) {
-            return start.1.send(Err(StartError::Unavailable(Unavailable::Full)));
+            return start.reply.send(Err(StartError::Unavailable(Unavailable::Full)));
         }
         self.room.start_bytes += bytes;
         self.room.starts.push_back((moment.steady.after_ms(STARTS_WAIT_FOR_MS), start));
@@ -207,24 +212,27 @@ impl Node {
             if !is_late && !has_room {
                 return;
             }
-            let Some((_, waiting)) = self.room.starts.pop_front() else { return };
-            self.room.start_bytes -= waiting.0.input.len() as u64;
+            let Some((_, start)) = self.room.starts.pop_front() else { return };
+            self.room.start_bytes -= start.start.input.len() as u64;
             if has_room {
-                self.start(waiting, moment);
+                self.start(start, &None, moment);
             } else {
-                waiting.1.send(Err(StartError::Unavailable(Unavailable::Full)));
+                start.reply.send(Err(StartError::Unavailable(Unavailable::Full)));
             }
         }
     }
 
     fn let_children_in(&mut self, moment: &Moment) {
         while !self.room.children.is_empty() {
-            let has_place = self.has_place();
-            let may_begin = |order: &ChildOrder| has_place || self.room.may_nest(order.depth);
-            let next = self.room.children.iter().position(may_begin);
+            // Those that are being read take theirs as soon as they begin.
+            let coming = self.asked.children();
+            let free = self.room.bounds.executions_max.saturating_sub(self.room.running);
+            let has_place = self.has_place() && coming < free;
+            let may_begin = |depth: u32| has_place || coming == 0 && self.room.may_nest(depth);
+            let next = self.room.children.iter().position(|order| may_begin(order.depth));
             let waiting = self.room.children.len();
             let Some(order) = next.and_then(|at| self.room.children.remove(at)) else { return };
-            self.start_child(order, moment);
+            self.start_child(order, &None, moment);
             // It waits again: the line of descent is as deep as it may be.
             if self.room.children.len() >= waiting {
                 return;

@@ -45,7 +45,7 @@ impl Node {
             }
         }
         let slot = self.slots.get_mut(&id).expect("what is being committed has its place");
-        self.errands.extend(slot.asked.drain(..).map(|order| Errand::Child(Box::new(order))));
+        self.errands.extend(slot.then.drain(..));
         // The row of one that ended before may be written while it waits to be redriven: that is no end.
         let has_ended = running.execution.is_ended() && !slot.is_redriven();
         let ended = slot.child.filter(|_| has_ended);
@@ -79,7 +79,7 @@ impl Node {
             let slot = self.slots.get_mut(&id).expect("its effects are being followed");
             match effect {
                 Effect::CallTask(call) | Effect::AwaitTask(call)
-                    if stands_in(&*self.rebuilding.destinations, slot, &call) =>
+                    if stands_in(&*self.destinations, slot, &call) =>
                 {
                     if slot.live.insert((call.strand, call.key.clone(), call.attempt)) {
                         deeds.push(Deed::StandIn { execution: id, call });
@@ -158,9 +158,7 @@ impl Node {
         if running.named {
             self.names.remove(&(running.machine, running.execution.identity().name.clone()));
         }
-        if !self.resuming.is_empty() {
-            self.slept.insert(id);
-        }
+        self.resuming.fell_asleep(id);
         self.timers.fell_asleep(id, Shard::of(id, self.shard_count), slot.wake);
     }
 }

@@ -2,7 +2,8 @@
 
 use super::LiveCall;
 use super::activities::Handing;
-use super::children::{ChildOrder, ParentStep};
+use super::children::ParentStep;
+use super::errands::Errand;
 use crate::committer::rests;
 use crate::message::{InputError, Reply, StartError, Started, Taken, Unavailable, View};
 use crate::running::Running;
@@ -29,8 +30,8 @@ pub(super) struct Slot {
     /// Who is told when the commit under way is done.
     pub(super) told: Option<ReplyTo>,
     pub(super) shows: Vec<Reply<Option<Box<View>>>>,
-    /// Steps that ask for it as their child, to be answered when the commit under way is done.
-    pub(super) asked: Vec<ChildOrder>,
+    /// What waits until the commit under way is done.
+    pub(super) then: Vec<Errand>,
     /// Calls that this process makes, until their answer is decided upon: a Turn before that must not repeat them.
     pub(super) live: BTreeSet<LiveCall>,
     /// The answer to such a call whose Turn is being committed.

@@ -1,14 +1,17 @@
 //! A new execution, or the one that has its name already.
 
-use super::{Node, Queued, ReplyTo, Slot, WaitingStart, Watcher};
+use super::errands::{Errand, Hearing};
+use super::{Node, Queued, ReplyTo, Slot, Watcher};
+use crate::librarian::{Ask, Missing, Stored, Told};
+use crate::library::Definition;
 use crate::message::{Ending, InputError, Reply, StartError, Started, Unavailable, View, Young};
 use crate::naming::{NamingOf, Start};
-use crate::peers::Asked;
-use crate::running::{Running, Unreadable};
+use crate::peers::{Asked, Patience};
+use crate::running::Running;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{EffectKey, Execution, ExecutionId, Identity, Input, Moment};
 use perdura_store::record::Begun;
-use perdura_store::{After, ChildOf, Failure, Filter, MachineId, MachineRecord, Nesting, RevisionId, Shard};
+use perdura_store::{After, ChildOf, Filter, MachineId, Nesting, RevisionId, Shard};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -30,79 +33,105 @@ pub(super) struct NewExecution {
     pub(super) child: Option<ChildOf>,
 }
 
-/// Where a start leads.
-enum Place {
-    /// To a new execution.
-    Begins(ExecutionId),
-    /// To the one that has its name.
-    There(ExecutionId),
-    /// To one of another node.
-    Elsewhere(ExecutionId),
+/// A start on its way.
+pub(super) struct Starting {
+    pub(super) start: Box<Start>,
+    /// Told once it is on disk.
+    pub(super) reply: Reply<Result<Started, StartError>>,
+    /// Told when it has ended.
+    pub(super) ending: Option<Reply<Result<Ending, InputError>>>,
+    /// Another node asks for it, under the id that its name is reserved for.
+    pub(super) under: Option<ExecutionId>,
+    /// Another node could not do it, and this much is left of trying.
+    pub(super) patience: Option<Patience>,
 }
 
-/// What an execution runs by.
-pub(super) type Definition = (MachineRecord, Arc<Machine>);
+impl Starting {
+    fn refuse(self, error: StartError) {
+        self.reply.send(Err(error));
+    }
+}
 
 impl Node {
-    pub(super) fn start(&mut self, (mut start, reply, ending): WaitingStart, moment: &Moment) {
-        let definition = match self.definition(start.revision) {
-            Ok(definition) => definition,
-            Err(error) => return reply.send(Err(error)),
-        };
-        match self.place(&mut start, definition.0.machine, moment) {
-            Ok(Place::Begins(id)) => {
-                if let Some(ending) = ending {
-                    self.watchers.push(id, Watcher::Reply(ending));
-                }
-                self.begin_start(id, &start, definition, reply, moment);
-            }
-            Ok(Place::There(id)) => {
-                self.start_again(id, &start, reply);
-                if let Some(ending) = ending {
-                    self.watch(id, ending);
-                }
-            }
-            Ok(Place::Elsewhere(id)) => self.stray(id, Asked::Start { start, reply, ending }),
-            Err(error) => reply.send(Err(error)),
+    /// Begins an execution, or finds the one that has its name. A name is somebody's from here on, whether or not that one
+    /// ever begins. A request of another node that comes after all of that is over finds the name free, or another's, and
+    /// begins nothing.
+    pub(super) fn start(&mut self, mut starting: Box<Starting>, hearing: &Hearing, moment: &Moment) {
+        if starting.under.is_none() && !self.has_room() {
+            return self.wait_for_room(starting, moment);
         }
-    }
-
-    pub(super) fn definition(&mut self, revision: RevisionId) -> Result<Definition, StartError> {
-        match self.library.find(revision, &mut *self.reader) {
-            Ok(kept) => Ok((kept.record.clone(), kept.machine.clone())),
-            Err(Unreadable::Damaged(damage)) => {
-                tracing::error!(what = damage.0, "a start names a definition that cannot be used");
-                Err(StartError::NoMachine)
+        let definition = match self.defined(starting.start.revision, hearing) {
+            Ok(definition) => definition,
+            Err(Undefined::Unread(ask)) => return self.asked.ask(ask, Some(Errand::Start(starting))),
+            Err(Undefined::Damaged(what)) => {
+                tracing::error!(what = &*what, "a start names a definition that cannot be used");
+                return starting.refuse(StartError::NoMachine);
             }
-            Err(Unreadable::Unavailable(failure)) => {
-                Err(StartError::Unavailable(Unavailable::Store(failure.to_string().into())))
+        };
+        let may_run = self.may_run_one_more();
+        let drawn = self.draw_id(moment);
+        let is_here = self.held(drawn);
+        // What is passed on goes by its name: another node must know it again.
+        if is_here.is_err() && starting.start.name.is_none() {
+            starting.start.name = Some(drawn.to_string().into());
+        }
+        let Some(name) = starting.start.own_name().cloned() else {
+            return match (is_here, may_run) {
+                (Err(why), _) => starting.refuse(StartError::Unavailable(why)),
+                (Ok(()), Err(most)) => starting.refuse(StartError::TooMany(most)),
+                (Ok(()), Ok(())) => self.begin_start(drawn, *starting, &definition, moment),
+            };
+        };
+        let machine = definition.record.machine;
+        // What cannot begin reserves nothing.
+        let wanted_by = (may_run.is_ok() && starting.under.is_none()).then_some(drawn);
+        let holder = match self.holder(machine, &name, wanted_by, hearing) {
+            Ok(holder) => holder,
+            Err(ask) => return self.asked.ask(ask, Some(Errand::Start(starting))),
+        };
+        let elsewhere = |id| StartError::Unavailable(Unavailable::Elsewhere(Shard::of(id, self.shard_count)));
+        let holder = match (holder, starting.under) {
+            (Some(holder), None) => holder,
+            (Some(holder), Some(under)) if holder.id == under => holder,
+            (Some(_) | None, Some(under)) => return starting.refuse(elsewhere(under)),
+            (None, None) => {
+                if let Err(most) = may_run {
+                    return starting.refuse(StartError::TooMany(most));
+                }
+                // It was asked for one that could not begin.
+                let ask = Ask::Name { machine, name, wanted_by };
+                return self.asked.ask(ask, Some(Errand::Start(starting)));
             }
+        };
+        if self.held(holder.id).is_err() {
+            let Starting { start, reply, ending, patience, .. } = *starting;
+            return self.stray(holder.id, Asked::Start { start, reply, ending }, patience);
+        }
+        if self.has_begun(&holder) {
+            return self.start_again(&holder, *starting, moment);
+        }
+        match may_run {
+            Err(most) => starting.refuse(StartError::TooMany(most)),
+            Ok(()) if !self.has_room() => starting.refuse(StartError::Unavailable(Unavailable::Full)),
+            Ok(()) => self.begin_start(holder.id, *starting, &definition, moment),
         }
     }
 
     /// Begins what was asked for, under this id.
-    pub(super) fn begin_start(
-        &mut self,
-        id: ExecutionId,
-        start: &Start,
-        (record, definition): Definition,
-        reply: Reply<Result<Started, StartError>>,
-        moment: &Moment,
-    ) {
+    fn begin_start(&mut self, id: ExecutionId, starting: Starting, definition: &Definition, moment: &Moment) {
+        let Starting { start, reply, ending, .. } = starting;
+        let Definition { record, machine } = definition;
         let name = start.name.clone().unwrap_or_else(|| id.to_string().into());
-        let of = NamingOf {
-            id,
-            name,
-            record: &record,
-            input: start.input.clone(),
-            limits: start.limits,
-            via: &start.via,
-        };
+        let of =
+            NamingOf { id, name, record, input: start.input.clone(), limits: start.limits, via: &start.via };
         let identity = of.identity(&start.arns);
+        if let Some(ending) = ending {
+            self.watchers.push(id, Watcher::Reply(ending));
+        }
         let new = NewExecution {
             machine: record.machine,
             revision: record.revision,
-            definition,
+            definition: machine.clone(),
             identity,
             named: start.own_name().is_some(),
             parent: None,
@@ -123,8 +152,7 @@ impl Node {
         }
         let begun =
             Begun { machine, revision, named, parent, awaited, nesting, identity: identity.clone(), child };
-        let execution =
-            Execution::new(definition, identity).with_destinations(self.rebuilding.destinations.clone());
+        let execution = Execution::new(definition, identity).with_destinations(self.destinations.clone());
         let running = Running::new(&begun, execution, moment.now);
         let mut slot = Slot {
             running: Some(Box::new(running)),
@@ -142,76 +170,52 @@ impl Node {
         self.make_ready(id);
     }
 
-    /// A new id, on a Shard that is held here if one is. Several starts that waited are let in at the same moment, so an id
-    /// that was drawn from it already is passed over.
-    fn draw_id(&self, moment: &Moment) -> ExecutionId {
-        let bits = (moment.entropy >> 64) as u64;
+    /// A new id, on a Shard that is held here if one is. Several are drawn at the same moment, by starts that waited for the
+    /// same, and one that a name is being reserved for is nowhere to be seen yet: so no two are drawn alike.
+    fn draw_id(&mut self, moment: &Moment) -> ExecutionId {
+        self.drawn = self.drawn.wrapping_add(1);
+        let bits = ((moment.entropy >> 64) as u64).wrapping_add(self.drawn);
         let here = self.shards.get(moment.entropy as usize % self.shards.len().max(1));
         let shard = here.copied().unwrap_or(Shard(moment.entropy as u16 % self.shard_count.max(1)));
-        let id = |step: u64| ExecutionId::beginning(moment.now, shard, bits.wrapping_add(step));
-        let mut ids = (0..=self.slots.len() as u64).map(id);
-        ids.find(|id| !self.slots.contains_key(id)).expect("there are more ids than executions in memory")
+        ExecutionId::beginning(moment.now, shard, bits)
     }
 
-    /// Under which id a start begins, or which execution it asks for again. A name is somebody's from here on, whether or
-    /// not that one ever begins.
-    fn place(&mut self, start: &mut Start, machine: MachineId, moment: &Moment) -> Result<Place, StartError> {
-        let drawn = self.draw_id(moment);
-        let is_here = self.held(drawn);
-        // What is passed on goes by its name: another node must know it again.
-        if is_here.is_err() && start.name.is_none() {
-            start.name = Some(drawn.to_string().into());
+    /// A definition, if it is known or was just read.
+    fn defined(&mut self, revision: RevisionId, hearing: &Hearing) -> Result<Arc<Definition>, Undefined> {
+        if let Some(known) = self.library.known(revision) {
+            return Ok(known.clone());
         }
-        let has_place = self.may_run_one_more().map_err(StartError::TooMany);
-        let Some(name) = start.own_name() else {
-            is_here.map_err(StartError::Unavailable)?;
-            return has_place.map(|()| Place::Begins(drawn));
-        };
-        let unread =
-            |failure: Failure| StartError::Unavailable(Unavailable::Store(failure.to_string().into()));
-        let id = match &has_place {
-            Ok(()) => self.whose(machine, name, drawn).map_err(unread)?,
-            // What cannot begin reserves nothing.
-            Err(_) => match self.has_name(machine, name).map_err(unread)? {
-                Some(id) => id,
-                None => return has_place.map(|()| Place::Begins(drawn)),
-            },
-        };
-        if self.held(id).is_err() {
-            return Ok(Place::Elsewhere(id));
+        let ask = Ask::Definition(revision);
+        match hearing.as_ref().and_then(|heard| heard.told(&ask.subject())) {
+            Some(Told::Definition(Ok(definition))) => Ok(definition.clone()),
+            Some(Told::Definition(Err(what))) => Err(Undefined::Damaged(what.clone())),
+            Some(_) | None => Err(Undefined::Unread(ask)),
         }
-        let is_there = id != drawn && self.has_begun(id).map_err(unread)?;
-        if is_there { Ok(Place::There(id)) } else { has_place.map(|()| Place::Begins(id)) }
     }
 
-    /// Whose a name is from now on: that of whoever wants it, or of whoever came before.
-    pub(super) fn whose(
-        &mut self,
+    /// Whose a name is, by memory or as it was just read. Whoever would take it meanwhile waits for the same answer.
+    pub(super) fn holder<'a>(
+        &self,
         machine: MachineId,
         name: &Arc<str>,
-        wanted_by: ExecutionId,
-    ) -> Result<ExecutionId, Failure> {
-        match self.names.get(&(machine, name.clone())) {
-            Some(id) => Ok(*id),
-            None => self.reader.reserve(machine, name, wanted_by),
+        wanted_by: Option<ExecutionId>,
+        hearing: &'a Hearing,
+    ) -> Result<Option<Holder<'a>>, Ask> {
+        if let Some(id) = self.names.get(&(machine, name.clone())) {
+            return Ok(Some(Holder { id: *id, stored: None }));
+        }
+        let ask = Ask::Name { machine, name: name.clone(), wanted_by };
+        match hearing.as_ref().and_then(|heard| heard.told(&ask.subject())) {
+            Some(Told::Name(None)) => Ok(None),
+            Some(Told::Name(Some((id, stored)))) => Ok(Some(Holder { id: *id, stored: Some(stored) })),
+            Some(_) | None => Err(ask),
         }
     }
 
-    /// Whether one that has a name has begun. What belongs to another node may have.
-    pub(super) fn has_begun(&mut self, id: ExecutionId) -> Result<bool, Failure> {
-        Ok(self.held(id).is_err() || self.slots.contains_key(&id) || self.reader.row(id)?.is_some())
-    }
-
-    /// Whose a name is, begun or not.
-    pub(super) fn has_name(
-        &mut self,
-        machine: MachineId,
-        name: &Arc<str>,
-    ) -> Result<Option<ExecutionId>, Failure> {
-        match self.names.get(&(machine, name.clone())) {
-            Some(id) => Ok(Some(*id)),
-            None => self.reader.reserved(machine, name),
-        }
+    /// Whether one that has a name has begun.
+    pub(super) fn has_begun(&self, holder: &Holder<'_>) -> bool {
+        let has_row = !matches!(holder.stored, Some(Err(Missing::Unknown)));
+        self.slots.contains_key(&holder.id) || has_row
     }
 
     /// The first of a list that have no row yet. One of which a Turn is being committed is told by its id.
@@ -241,47 +245,41 @@ impl Node {
     }
 
     /// The name is taken. The same start again is answered as the first; any other is refused.
-    pub(super) fn start_again(
-        &mut self,
-        id: ExecutionId,
-        start: &Start,
-        reply: Reply<Result<Started, StartError>>,
-    ) {
-        if !self.slots.contains_key(&id) {
-            return match self.stored(id) {
-                Ok(Ok(running)) => reply.send(compare(&running.execution, start)),
-                Ok(Err(what)) => ReplyTo::Started(reply).refuse(InputError::Parked(what)),
-                Err(error) => ReplyTo::Started(reply).refuse(error),
-            };
-        }
-        let start = start.clone();
-        let tell = move |view: Option<Box<View>>| {
-            let unseen = || Unavailable::Store("the execution with this name cannot be seen now".into());
-            let answer = view.ok_or_else(|| StartError::Unavailable(unseen()));
-            reply.send(answer.and_then(|view| compare(&view.execution, &start)));
-        };
-        self.show(id, Reply::new(tell));
-    }
-
-    pub(super) fn watch(&mut self, id: ExecutionId, reply: Reply<Result<Ending, InputError>>) {
-        if let Some(slot) = self.slots.get(&id) {
-            let ending = slot.running.as_ref().and_then(|running| Ending::of(&running.execution));
-            match (&slot.parked, ending) {
-                (Some(reason), _) => reply.send(Err(InputError::Parked(reason.clone()))),
-                (None, Some(ending)) => reply.send(Ok(ending)),
-                (None, None) => self.watchers.push(id, Watcher::Reply(reply)),
+    fn start_again(&mut self, holder: &Holder<'_>, starting: Starting, moment: &Moment) {
+        let Starting { start, reply, ending, .. } = starting;
+        let execution = holder.id;
+        match holder.stored.filter(|_| !self.slots.contains_key(&execution)) {
+            Some(Ok(running)) => reply.send(compare(&running.execution, &start)),
+            Some(Err(missing)) => ReplyTo::Started(reply).refuse(missing.into()),
+            None => {
+                let tell = move |view: Option<Box<View>>| {
+                    let unseen =
+                        || Unavailable::Store("the execution with this name cannot be seen now".into());
+                    let answer = view.ok_or_else(|| StartError::Unavailable(unseen()));
+                    reply.send(answer.and_then(|view| compare(&view.execution, &start)));
+                };
+                self.show(execution, Reply::new(tell));
             }
-            return;
         }
-        match self.stored(id) {
-            Err(error) => reply.send(Err(error)),
-            Ok(Err(what)) => reply.send(Err(InputError::Parked(what))),
-            Ok(Ok(running)) => match Ending::of(&running.execution) {
-                Some(ending) => reply.send(Ok(ending)),
-                None => self.watchers.push(id, Watcher::Reply(reply)),
-            },
+        if let Some(reply) = ending {
+            // How it stood when its name was read is not how it stands.
+            self.run(Errand::Watch { execution, reply }, &mut None, moment);
         }
     }
+}
+
+/// Who has a name.
+pub(super) struct Holder<'a> {
+    pub(super) id: ExecutionId,
+    /// How it stood when it was read; `None`: it is in memory.
+    pub(super) stored: Option<&'a Stored>,
+}
+
+/// Why there is no definition to start with.
+enum Undefined {
+    /// It has to be asked for.
+    Unread(Ask),
+    Damaged(Arc<str>),
 }
 
 /// The same name stands for the same start only while it runs, and with the same input. One that has its id as its name was

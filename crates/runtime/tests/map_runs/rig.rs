@@ -8,8 +8,8 @@ use perdura_engine::{
     Timestamp,
 };
 use perdura_runtime::{
-    Bounds, ChildResult, Committer, Deed, Ending, Fed, Fetch, FetchKind, Fetched, Live, Message, Node,
-    Opening, Reply, Source, Start, Ticket, Via, bring_results, recall,
+    Bounds, ChildResult, Committer, Deed, Ending, Fed, Fetch, FetchKind, Fetched, Librarian, Live, Message,
+    Node, Opened, Opening, Reply, Source, Start, Ticket, Via, bring_results, recall,
 };
 use perdura_store::{Catalog, MapRunRow, MemoryStore, NewMachine, Reader, RevisionId};
 use std::collections::BTreeMap;
@@ -39,6 +39,7 @@ pub(super) struct Rig {
     pub(super) store: MemoryStore,
     pub(super) node: Node,
     pub(super) committer: Committer,
+    pub(super) librarian: Librarian,
     pub(super) now: i64,
     pub(super) drawn: u128,
     pub(super) commits: usize,
@@ -60,11 +61,12 @@ pub(super) struct Rig {
 impl Rig {
     pub(super) fn new() -> Self {
         let mut store = MemoryStore::new(2);
-        let (node, committer) = open(&mut store, 0, 1);
+        let Opened { node, committer, librarian } = open(&mut store, 0, 1);
         Self {
             store,
             node,
             committer,
+            librarian,
             now: 0,
             drawn: 1,
             commits: 0,
@@ -90,7 +92,24 @@ impl Rig {
         self.drawn += 1;
         self.now += 10_000;
         self.reading.clear();
-        (self.node, self.committer) = open(&mut self.store, self.now, self.drawn);
+        let Opened { node, committer, librarian } = open(&mut self.store, self.now, self.drawn);
+        (self.node, self.committer, self.librarian) = (node, committer, librarian);
+    }
+
+    /// Reads what the node wants to know; whether there was something.
+    fn read(&mut self) -> bool {
+        let mut has_read = false;
+        loop {
+            let questions = self.node.questions();
+            if questions.is_empty() {
+                return has_read;
+            }
+            has_read = true;
+            for question in questions {
+                let (moment, finding) = (self.moment(), self.librarian.answer(question));
+                self.node.hear(finding, &moment);
+            }
+        }
     }
 
     pub(super) fn start(&mut self, machine: &str, input: &str) -> ExecutionId {
@@ -129,7 +148,11 @@ impl Rig {
     pub(super) fn step(&mut self) {
         self.now += 50;
         let moment = self.moment();
+        self.read();
         self.node.wake(&moment);
+        while self.read() {
+            self.node.wake(&moment);
+        }
         let drawn = &mut self.drawn;
         let mut fresh = || {
             *drawn += 1;
@@ -269,7 +292,7 @@ impl Rig {
     }
 }
 
-pub(super) fn open(store: &mut MemoryStore, now: i64, drawn: u128) -> (Node, Committer) {
+pub(super) fn open(store: &mut MemoryStore, now: i64, drawn: u128) -> Opened {
     let opening = Opening {
         holder: "test".into(),
         destinations: Arc::new(Everywhere),

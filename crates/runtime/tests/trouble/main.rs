@@ -3,9 +3,9 @@
 mod stage;
 
 use perdura_engine::asl::json::Payload;
-use perdura_engine::{Outcome, Policy, Status, Uncertain};
+use perdura_engine::{Outcome, Policy, Status, Timestamp, Uncertain};
 use perdura_runtime::{Start, StartError, Steps};
-use perdura_store::{Filter, MachineId, MemoryStore};
+use perdura_store::{Filter, MemoryStore, Retention};
 use stage::{ACTIVITY, Faults, HANGS, LOOP, ONE_STEP, PARENT, Stage, TWO_STEPS, start};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -67,23 +67,17 @@ fn a_parent_that_cannot_be_read_for_a_moment_hears_of_its_childs_end() {
             while door.view(task.token.execution).await.is_none() {
                 door.heartbeat(task.token).await.unwrap();
             }
-            let mut ending = std::pin::pin!(door.ending(started.execution));
-            std::future::poll_fn(|context| {
-                assert!(ending.as_mut().poll(context).is_pending(), "it waits for its child");
-                std::task::Poll::Ready(())
-            })
-            .await;
-            // What is asked now is answered after it is known who waits for the end.
-            door.named(MachineId(1), "nobody".into()).await.unwrap();
             stage.faults.rows.store(1, Ordering::SeqCst);
             door.answer(task.token, Outcome::Succeeded { output }).await.unwrap();
-            ending.await
+            while stage.faults.rows.load(Ordering::SeqCst) > 0 {
+                tokio::task::yield_now().await;
+            }
+            door.ending(started.execution).await
         })
         .await
         .expect("the parent ends")
     });
     assert_eq!(ended.unwrap().status, Status::Succeeded);
-    assert_eq!(stage.faults.rows.load(Ordering::SeqCst), 0, "it was tried in vain");
 }
 
 #[test]
@@ -374,13 +368,26 @@ fn what_cannot_be_read_for_a_moment_while_the_store_is_opened_is_not_set_aside()
 }
 
 #[test]
-fn a_mistake_that_ends_the_thread_that_decides_is_told() {
+fn a_mistake_while_something_is_read_costs_whoever_asked_and_nobody_else() {
     let stage = Stage::new(Steps::default());
     let revision = stage.deploy(ONE_STEP);
     let door = stage.runtime.door().clone();
     *stage.faults.mistaken.lock().unwrap() = Some("a".into());
-    let mistaken = Start { name: Some("a".into()), ..start(revision, "1") };
-    assert!(stage.tokio.block_on(door.start(mistaken)).is_err());
+    let named = |name: &str| Start { name: Some(name.into()), ..start(revision, "1") };
+    let mistaken = stage.tokio.block_on(door.start(named("a"))).unwrap_err();
+    assert!(mistaken.to_string().contains("the test's mistake"), "{mistaken}");
+    assert!(stage.tokio.block_on(door.start(named("b"))).is_ok());
+}
+
+#[test]
+fn a_mistake_that_ends_the_thread_that_decides_is_told() {
+    let stage = Stage::new(Steps::default());
+    let revision = stage.deploy(ONE_STEP);
+    let door = stage.runtime.door().clone();
+    let _ = stage.tokio.block_on(door.start(start(revision, "1"))).unwrap();
+    stage.faults.sweeps_panic.store(true, Ordering::SeqCst);
+    let retention = Retention { ended_before: Timestamp(0), ledger_before: Timestamp(0), bytes_max: None };
+    assert!(stage.tokio.block_on(door.sweep(&retention, &mut None, 1)).is_err());
     let began = std::time::Instant::now();
     while door.trouble().is_none() {
         assert!(began.elapsed() < HANGS, "nobody is told");

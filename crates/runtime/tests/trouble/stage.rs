@@ -14,7 +14,7 @@ use perdura_store::{
     Unlisted,
 };
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use uuid::Uuid;
@@ -33,6 +33,8 @@ pub(super) struct Faults {
     pub(super) rows: AtomicUsize,
     /// Looking for this name is a mistake.
     pub(super) mistaken: Mutex<Option<Arc<str>>>,
+    /// Sweeping is a mistake.
+    pub(super) sweeps_panic: AtomicBool,
     /// The longest journal row so far.
     pub(super) longest: AtomicUsize,
 }
@@ -116,6 +118,7 @@ impl Catalog for Faulty {
         ledger_before: Timestamp,
         ledger_most: u32,
     ) -> Result<Swept, CommitError> {
+        assert!(!self.faults.sweeps_panic.load(Ordering::SeqCst), "the test's mistake");
         self.inner.sweep(going, ledger_before, ledger_most)
     }
 
@@ -154,7 +157,8 @@ impl Reader for FaultyReader {
         name: &Arc<str>,
         execution: ExecutionId,
     ) -> Result<ExecutionId, Failure> {
-        assert_ne!(self.faults.mistaken.lock().unwrap().as_ref(), Some(name), "the test's mistake");
+        let mistaken = self.faults.mistaken.lock().unwrap().clone();
+        assert_ne!(mistaken.as_ref(), Some(name), "the test's mistake");
         self.inner.reserve(machine, name, execution)
     }
 

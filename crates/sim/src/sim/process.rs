@@ -8,8 +8,8 @@ use crate::sabotage::Sabotage;
 use crate::store::SimStore;
 use perdura_engine::{Call, ExecutionId, Moment, Wake};
 use perdura_runtime::{
-    Anchor, Bounds, Chore, Committed, Committer, Core, Deed, Event, Live, Message, Next, Node, Opening,
-    Prepared,
+    Anchor, Bounds, Chore, Committed, Core, Deed, Event, Finding, Librarian, Live, Message, Next, Node,
+    Opened, Opening, Prepared, Question,
 };
 use perdura_store::{CommitError, Failure, FailureKind, Lease, Store};
 use std::collections::VecDeque;
@@ -45,6 +45,8 @@ pub(super) struct Up {
     pub(super) core: Core,
     /// There while the loop has its node.
     pub(super) store: Option<SimStore>,
+    /// Whoever reads for it.
+    librarian: Option<Librarian>,
     writing: Option<Box<Prepared>>,
     reported: Option<Result<Committed, CommitError>>,
     /// The next step that is queued.
@@ -140,6 +142,7 @@ impl Sim {
         let up = Up {
             core: Core::new(LEASE_FOR_MS, live),
             store: None,
+            librarian: None,
             writing: None,
             reported: None,
             steps_at: None,
@@ -155,17 +158,18 @@ impl Sim {
         life: Life,
         live: Live,
         anchor: Option<Anchor>,
-    ) -> Result<(SimStore, Box<(Node, Committer)>), Failure> {
+    ) -> Result<(SimStore, Opened), Failure> {
         let mut store = self.handle(life);
         let opening = {
             let (moment, holder) = (self.moment(life), self.processes[life.process].holder.clone());
             opening(moment, holder, &mut store)
         };
         let opened = Node::open(Opening { live, anchor, ..opening });
-        let (node, mut committer) = opened.map_err(|error| {
+        let mut opened = opened.map_err(|error| {
             self.say(|| format!("{life:?} cannot open the store: {error}"));
             held(&error.to_string())
         })?;
+        let (node, committer) = (&opened.node, &mut opened.committer);
         let shards = committer.lease().shards().len();
         if !self.plan.is_cluster && shards < usize::from(self.plan.shards) {
             self.facts.count("standbys");
@@ -180,7 +184,7 @@ impl Sim {
             )
         });
         self.list_soon(500);
-        Ok((store, Box::new((node, committer))))
+        Ok((store, opened))
     }
 
     /// Something arrives at a process.
@@ -264,13 +268,20 @@ impl Sim {
                     self.after(takes, Happening::Commit(life));
                 }
                 Next::Pass(pass) => self.carry(life, pass),
+                Next::Read(questions) => {
+                    for question in questions {
+                        let takes = self.reading_takes();
+                        self.after(takes, Happening::LookUp(life, question));
+                    }
+                }
                 Next::See(chore) => self.see_to(life, &mut up, chore),
                 Next::Open(live, anchor) => {
                     let is_forgotten = self.sabotage == Some(Sabotage::SteadyForgotten);
                     let anchor = anchor.or_else(|| is_forgotten.then(Anchor::default));
                     let opened = self.open(life, live, anchor).map(|(store, opened)| {
-                        up.store = Some(store);
-                        opened
+                        let Opened { node, committer, librarian } = opened;
+                        (up.store, up.librarian) = (Some(store), Some(librarian));
+                        Box::new((node, committer))
                     });
                     up.core.take(Event::Opened(opened), &self.moment(life));
                 }
@@ -286,6 +297,9 @@ impl Sim {
             self.facts.followed(life, node.new_ahead_ms());
         }
         let has_lost = up.core.open().is_none() && up.store.take().is_some();
+        if has_lost {
+            up.librarian = None;
+        }
         if let Some(lease) = ended {
             return self.end(life, up.store, lease.as_ref());
         }
@@ -296,6 +310,30 @@ impl Sim {
         if let Some(at) = goes_on_at {
             self.step_at(life, at);
         }
+    }
+
+    /// Half of how long a question takes: each by itself, so that answers come in any order.
+    fn reading_takes(&mut self) -> i64 {
+        let is_slow = self.is_rough() && self.dice.in_thousand(self.plan.weather.slow_read);
+        if is_slow { self.dice.between(10..=2_000) } else { self.dice.between(0..=1) }
+    }
+
+    /// Whoever reads for a process has read something, and says so a little later.
+    pub(super) fn look_up(&mut self, life: Life, question: Question) {
+        let process = &mut self.processes[life.process];
+        let State::Up(up) = &mut process.state else { return };
+        if process.boot != life.boot {
+            return;
+        }
+        let Some(librarian) = &mut up.librarian else { return };
+        let finding = librarian.answer(question);
+        self.facts.count("questions");
+        let takes = self.reading_takes();
+        self.after(takes, Happening::Found(life, Box::new(finding)));
+    }
+
+    pub(super) fn found(&mut self, life: Life, finding: Finding) {
+        self.send_event(life, Event::Read(finding));
     }
 
     fn goes_on_at(&self, life: Life, wake: Wake) -> Option<i64> {
@@ -476,7 +514,7 @@ impl Sim {
         let moment = self.clock.moment(steady);
         let opening = opening(moment, "at last".into(), &mut store);
         match Node::open(opening) {
-            Ok((node, _)) => {
+            Ok(Opened { node, .. }) => {
                 self.facts.in_memory_at_last = node.in_memory();
                 self.facts.parked_at_last = node.parked();
             }

@@ -152,7 +152,7 @@ impl Unlisted {
 pub type After = Option<(Timestamp, ExecutionId)>;
 
 /// Which of the two clocks a timer follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Clock {
     /// The one that never steps.
     Steady,

@@ -8,7 +8,7 @@
 use super::super::{Node, Queued, ReplyTo, Slot};
 use super::Run;
 use crate::fetch::{Fetch, FetchKind, Look, Looked, Ticket, Waits, Which, figures};
-use perdura_engine::{ExecutionId, Fault, Input, MapRunLife, Moment, Status};
+use perdura_engine::{ExecutionId, Fault, Input, MapRunLife, Status};
 use perdura_store::{ChildOf, Failure, MapRunRow};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
@@ -95,25 +95,25 @@ impl Node {
     }
 
     /// Once a second: the runs of children that wait for them are looked at, and a slice of all others.
-    pub(super) fn look_for_the_left(&mut self, moment: &Moment) {
+    pub(super) fn look_for_the_left(&mut self) {
         if self.map_runs.left.looks_at_theirs.is_none() {
             let runs: BTreeSet<Uuid> = self.map_runs.left.unjoined.values().map(|child| child.run).collect();
             let absent = |run: &Uuid| !self.map_runs.runs.contains_key(run);
             let absent: Vec<Uuid> = runs.into_iter().filter(absent).collect();
             if !absent.is_empty() {
-                self.map_runs.left.looks_at_theirs = Some(self.look_at(Which::These(absent), moment));
+                self.map_runs.left.looks_at_theirs = Some(self.look_at(Which::These(absent)));
             }
         }
         let search = self.map_runs.left.search.as_ref().filter(|search| search.reads.is_none());
         if let Some(after) = search.map(|search| search.after) {
-            let reads = Some(self.look_at(Which::After(after), moment));
+            let reads = Some(self.look_at(Which::After(after)));
             self.map_runs.left.search.iter_mut().for_each(|search| search.reads = reads);
         }
     }
 
-    fn look_at(&mut self, which: Which, moment: &Moment) -> u128 {
+    fn look_at(&mut self, which: Which) -> u128 {
         let ticket = self.next_ticket(Uuid::nil());
-        let look = Look::at(which, self.rebuilding.destinations.clone(), moment.now);
+        let look = Look::at(which, self.destinations.clone());
         self.map_runs.fetches.push(Fetch { ticket, kind: FetchKind::Look(look) });
         ticket.number
     }

@@ -3,10 +3,11 @@
 //! A run makes its moves when nothing else is to be decided, and a few in any case, so that a million children neither
 //! keep others waiting nor wait for ever.
 
+use super::super::errands::{Absent, Errand, Hearing};
 use super::super::start::NewExecution;
 use super::super::{Node, Queued, ReplyTo};
 use super::Parent;
-use crate::message::{InputError, Unavailable};
+use crate::fetch::Ticket;
 use perdura_engine::{
     By, ExecutionId, Fault, Input, MapRunEnd, MapRunEvent, MapRunMove, MapRunOutcome, MapRunPlace, Moment,
     Status, TURN_WORK_MAX, Timestamp,
@@ -22,6 +23,17 @@ const START_AT_LEAST: usize = 64;
 const CHILD_WORK: u64 = TURN_WORK_MAX / START_AT_LEAST as u64;
 /// How many executions may be ready before no more children are brought into memory to be stopped.
 const STOP_AHEAD: usize = 256;
+
+/// A child that is to run again.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Redrive {
+    /// Of which run, as it was taken up.
+    ticket: Ticket,
+    child: ExecutionId,
+    index: u32,
+    /// When its run was redriven.
+    since: Option<Timestamp>,
+}
 
 impl Node {
     /// A few children are started in any case, on average: one item may take the work of many.
@@ -58,7 +70,7 @@ impl Node {
         let until = *started + START_AT_ONCE;
         while *started < until {
             let Some(run) = self.map_runs.runs.get(&id) else { return false };
-            if run.life.has_children_to_stop() && self.ready.len() >= STOP_AHEAD {
+            if run.life.has_children_to_stop() && self.ready.len() + self.asked.executions() >= STOP_AHEAD {
                 *started += START_AT_LEAST;
                 return true;
             }
@@ -89,14 +101,11 @@ impl Node {
                     self.begin(new, ReplyTo::Nobody, moment);
                 }
                 MapRunMove::Redrive { child, index, since } => {
-                    if let Some(event) = self.redrive_map_child(child, (index, since), moment) {
-                        self.tell_run(id, event);
-                    }
+                    let redrive = Redrive { ticket: run.ticket, child, index, since };
+                    self.redrive_map_child(redrive, &mut None, moment);
                 }
                 MapRunMove::Stop(child) => {
-                    if let Some(event) = self.stop_map_child(child, moment) {
-                        self.tell_run(id, event);
-                    }
+                    self.stop_map_child(id, child, &mut None, moment);
                 }
                 MapRunMove::Finish(end) => {
                     self.finish_map_run(id, *end, moment);
@@ -112,14 +121,21 @@ impl Node {
         true
     }
 
-    /// One that did not succeed runs again, unless it did so in this redrive already. What its run is told of that.
-    fn redrive_map_child(
+    /// One that did not succeed runs again, unless it did so in this redrive already. Its run is told of that.
+    pub(in super::super) fn redrive_map_child(
         &mut self,
-        child: ExecutionId,
-        (index, since): (u32, Option<Timestamp>),
+        redrive: Redrive,
+        hearing: &mut Hearing,
         moment: &Moment,
-    ) -> Option<MapRunEvent> {
-        match self.awake(child, moment) {
+    ) {
+        let Redrive { ticket, child, index, since } = redrive;
+        let run = ticket.run;
+        self.map_runs.redriven.remove(&child);
+        // While it was read its run may have ended, and stopped all children that it had.
+        if self.map_runs.runs.get(&run).is_none_or(|run| run.ticket != ticket) {
+            return;
+        }
+        match self.awake(child, hearing, moment) {
             Ok(()) => {
                 let running = self.slots.get(&child).and_then(|slot| slot.running.as_ref());
                 let ended = running.and_then(|running| Some((running.execution.ended_at()?, running)));
@@ -127,30 +143,36 @@ impl Node {
                     && since.is_some_and(|since| at >= since)
                 {
                     let status = running.execution.status();
-                    return Some(MapRunEvent::ChildEnded { child, index, status });
+                    return self.tell_run(run, MapRunEvent::ChildEnded { child, index, status });
                 }
-                self.queue(child, Input::Redrive, ReplyTo::Nobody, moment);
-                None
+                self.put(child, Input::Redrive, ReplyTo::Nobody);
             }
-            Err(InputError::Unavailable(Unavailable::Store(_))) => Some(MapRunEvent::RedriveUnread(index)),
-            Err(error) => {
+            Err(Absent::Unread) => {
+                self.map_runs.redriven.insert(child);
+                self.wait_for(child, Errand::Redrive(redrive));
+            }
+            Err(Absent::Not(error)) => {
                 tracing::error!(execution = %child, %error, "a child cannot be redriven");
-                Some(MapRunEvent::ChildEnded { child, index, status: Status::Failed })
+                self.tell_run(run, MapRunEvent::ChildEnded { child, index, status: Status::Failed });
             }
         }
     }
 
-    /// Stops a child; what its run is told of that.
-    fn stop_map_child(&mut self, child: ExecutionId, moment: &Moment) -> Option<MapRunEvent> {
-        let awake = self.awake(child, moment);
-        let moves = self.slots.get(&child).is_some_and(|slot| slot.parked.is_none() && !slot.is_ended());
-        match awake {
-            Ok(()) if moves => {
-                self.join(child, Input::Stop { fault: Fault::default() });
-                None
-            }
-            Err(InputError::Unavailable(Unavailable::Store(_))) => Some(MapRunEvent::StopUnread(child)),
-            Ok(()) | Err(_) => Some(MapRunEvent::StopInVain(child)),
+    /// Stops a child; its run is told if nothing comes of that.
+    pub(in super::super) fn stop_map_child(
+        &mut self,
+        run: Uuid,
+        child: ExecutionId,
+        hearing: &mut Hearing,
+        moment: &Moment,
+    ) {
+        if let Err(Absent::Unread) = self.awake(child, hearing, moment) {
+            return self.wait_for(child, Errand::StopChild { run, child });
+        }
+        if self.slots.get(&child).is_some_and(|slot| slot.parked.is_none() && !slot.is_ended()) {
+            self.join(child, Input::Stop { fault: Fault::default() });
+        } else {
+            self.tell_run(run, MapRunEvent::StopInVain(child));
         }
     }
 
@@ -159,8 +181,11 @@ impl Node {
         let MapRunEnd { writes, tells, is_asked_for } = end;
         let Some(run) = self.map_runs.runs.get(&id) else { return };
         let parent = run.row.execution;
-        if tells.is_some() && !self.can_be_told(parent, moment) {
-            return self.tell_run(id, MapRunEvent::Unread);
+        if tells.is_some()
+            && let Err(Absent::Unread) = self.awake(parent, &mut None, moment)
+        {
+            // It comes to its end once more as soon as that one is in memory.
+            return self.wait_for(parent, Errand::Finish { run: id, parent });
         }
         let Some(mut run) = self.map_runs.runs.remove(&id) else { return };
         if let Some((status, figures)) = writes {
@@ -175,9 +200,18 @@ impl Node {
         }
     }
 
-    /// Whether an execution is in memory, or will never be; otherwise it cannot be read now.
-    fn can_be_told(&mut self, parent: ExecutionId, moment: &Moment) -> bool {
-        !matches!(self.awake(parent, moment), Err(InputError::Unavailable(Unavailable::Store(_))))
+    /// Somebody who is to be told of the end of a run was read.
+    pub(in super::super) fn finish_run_of(
+        &mut self,
+        run: Uuid,
+        parent: ExecutionId,
+        hearing: &mut Hearing,
+        moment: &Moment,
+    ) {
+        if let Err(Absent::Unread) = self.awake(parent, hearing, moment) {
+            return self.wait_for(parent, Errand::Finish { run, parent });
+        }
+        self.map_runs.wake(run);
     }
 
     fn tell_parent(&mut self, parent: ExecutionId, by: By, outcome: MapRunOutcome) {

@@ -13,8 +13,8 @@ use perdura_engine::asl::machine::Machine;
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{Arns, By, Destinations, ExecutionId, Input, Moment, Outcome, Policy, TaskToken};
 use perdura_runtime::{
-    Bounds, Core, Event, InputError, Live, Message, Next, Node, Opening, RealClock, Reply, Slice, Start,
-    Started, Taken, TokenError, Unavailable, View,
+    Bounds, Core, Event, InputError, Librarian, Live, Message, Next, Node, Opened, Opening, RealClock, Reply,
+    Slice, Start, Started, Taken, TokenError, Unavailable, View,
 };
 use perdura_store::{
     After, CommitError, Failure, Filter, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry,
@@ -38,6 +38,8 @@ pub struct Deposit {
     store: Box<dyn Store>,
     reader: Box<dyn Reader>,
     core: Core,
+    /// There once the node is open.
+    librarian: Option<Librarian>,
     clock: RealClock,
     arns: Arns,
     quotas: Quotas,
@@ -50,6 +52,7 @@ impl Deposit {
             store,
             reader,
             core,
+            librarian: None,
             clock: RealClock::default(),
             arns: Arns::default(),
             quotas: Quotas::default(),
@@ -113,6 +116,13 @@ impl Deposit {
             // Nobody is called; nobody is told of an end or of a call that is over.
             Next::Do(_) => return Ok(true),
             Next::Commit(prepared) => Event::Committed(Ok(prepared.write(&mut *self.store)?)),
+            Next::Read(questions) => {
+                let Some(librarian) = &mut self.librarian else { return Ok(false) };
+                for question in questions {
+                    self.core.take(Event::Read(librarian.answer(question)), &clock.moment());
+                }
+                return Ok(true);
+            }
             Next::See(chore) => Event::Done(chore.see_to(&mut *self.store)),
             Next::Open(live, anchor) => {
                 let moment = clock.moment();
@@ -127,7 +137,9 @@ impl Deposit {
                     bounds: Bounds { executions_max: self.quotas.executions, ..Bounds::default() },
                     anchor,
                 };
-                Event::Opened(Ok(Box::new(Node::open(opening)?)))
+                let Opened { node, committer, librarian } = Node::open(opening)?;
+                self.librarian = Some(librarian);
+                Event::Opened(Ok(Box::new((node, committer))))
             }
             // One process holds all Shards: there is nobody to ask.
             Next::Pass(pass) => pass.undelivered(),
