@@ -68,9 +68,9 @@ pub(super) fn check(context: &Map, state: &State) -> Result<(), String> {
             });
         };
         if &**name == "Task" && !has_token(state) {
-            return Err("Context object contains 'Task' when state is not a Task state with a '.sync' or \
-                        '.waitForTaskToken' service integration pattern"
-                .into());
+            return Err(
+                "Field 'Task' is for a Task state that waits for a token or for the end of a job".into()
+            );
         }
         check_type(part, Is::Object, name)?;
         for (inner, value) in part.as_object().into_iter().flat_map(Map::iter) {
