@@ -61,11 +61,13 @@ pub enum Sabotage {
     OldMapBelieved,
     /// A name that was reserved for an execution that never began is nobody else's.
     ReservedForGood,
+    /// A process that cannot read an execution takes it for one that does not exist.
+    UnreadIsUnknown,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::NoFence,
         Self::EffectsFirst,
         Self::RepliesFirst,
@@ -95,6 +97,7 @@ impl Sabotage {
         Self::DoneTwice,
         Self::OldMapBelieved,
         Self::ReservedForGood,
+        Self::UnreadIsUnknown,
     ];
 }
 

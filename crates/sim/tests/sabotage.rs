@@ -226,3 +226,8 @@ fn a_reserved_name_that_never_began_and_blocks_its_name_is_noticed() {
 fn a_store_without_a_fence_is_noticed_among_several_nodes() {
     objects(Sabotage::NoFence, Trouble::Peers, "was taken after one of");
 }
+
+#[test]
+fn what_cannot_be_read_for_a_moment_and_is_taken_for_nothing_loses_what_was_meant_for_it() {
+    check(Sabotage::UnreadIsUnknown, Promise::NothingLost);
+}
