@@ -52,9 +52,9 @@ impl Wait {
     }
 
     /// What a step is told when its child has begun.
-    pub fn begun(self, child: &Identity, at: Timestamp) -> Outcome {
+    pub fn begun(self, child_arn: &Arc<str>, at: Timestamp) -> Outcome {
         let output =
-            Payload::from(object! {"ExecutionArn" => child.arn.clone(), "StartDate" => at.to_string()});
+            Payload::from(object! {"ExecutionArn" => child_arn.clone(), "StartDate" => at.to_string()});
         match self {
             Self::Begin => Outcome::Succeeded { output },
             Self::EndAsText | Self::EndAsJson | Self::Token => Outcome::Submitted { output },

@@ -17,6 +17,7 @@ mod ready;
 mod resuming;
 mod room;
 mod settle;
+mod shared;
 mod slot;
 mod start;
 mod watchers;
@@ -46,6 +47,7 @@ use ready::Ready;
 use resuming::Resuming;
 pub use room::Bounds;
 use room::Room;
+use shared::Mail;
 use slot::{Queued, ReplyTo, Slot};
 use start::Starting;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -130,6 +132,7 @@ pub struct Node {
     map_runs: MapRuns,
     /// Messages for executions that other nodes hold.
     strays: Vec<Stray>,
+    mail: Mail,
     /// Who holds which Shard, as was just read.
     holders: Option<BTreeMap<Shard, Arc<str>>>,
     /// What cannot be told here now, and is looked at again in a while.

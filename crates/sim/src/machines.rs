@@ -262,6 +262,16 @@ fn parent(pattern: &str, child: &str, result: &str, rest: &str) -> String {
     machine("Call", &[("Call", call), ("Then", task("add", r#""End":true"#))])
 }
 
+/// Starts another machine under a name that others start it under as well, and waits for the end of whichever it is.
+fn sharer(rest: &str) -> String {
+    let call = format!(
+        r#"{{"Type":"Task","Resource":"arn:aws:states:::states:startExecution.sync:2","Parameters":{{
+            "StateMachineArn":"arn:aws:states:us-east-1:123456789012:stateMachine:waits",
+            "Name":"shared","Input":{{"n":1}}}},"ResultSelector":{{"n.$":"$.Output.n"}},{rest}"Next":"Then"}}"#
+    );
+    machine("Call", &[("Call", call), ("Then", task("add", r#""End":true"#))])
+}
+
 fn script(name: &'static str, definition: String, input: fn(&mut Dice) -> String) -> Script {
     Script { name, definition, steadfast: true, weight: 10, trouble: None, input }
 }
@@ -372,6 +382,8 @@ pub(crate) fn scripts() -> Vec<Script> {
         troubled(Trouble::Spreads, "spread-wary", spread(batched, &one("wary")), items),
         troubled(Trouble::Spreads, "spread-rests", spread(at_most, &long), items),
         troubled(Trouble::Clocks, "patient", patient(), small),
+        troubled(Trouble::Peers, "sharer", sharer(""), small),
+        troubled(Trouble::Peers, "hasty-sharer", sharer(r#""TimeoutSeconds":9,"#), small),
     ]
 }
 

@@ -229,6 +229,7 @@ impl Plan {
             return 0;
         }
         match script.trouble {
+            Some(Trouble::Peers) if !self.is_cluster => 0,
             None => script.weight,
             Some(trouble) if self.trouble == Some(trouble) => script.weight * 10,
             Some(trouble) => script.weight * u32::from(self.has(trouble)),

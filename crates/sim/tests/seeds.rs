@@ -108,6 +108,15 @@ fn a_process_that_ends_early_puts_nothing_to_sleep_that_nobody_wakes() {
     assert!(verdict.is_good(), "{}", verdict.report(Setting::default()));
 }
 
+/// Two starts that are let in at one moment had one id reserved for both of their names.
+#[test]
+fn names_of_one_moment_are_reserved_for_different_executions() {
+    for seed in [335, 1_041] {
+        let verdict = judge(seed, Setting::default());
+        assert!(verdict.is_good(), "{}", verdict.report(Setting::default()));
+    }
+}
+
 #[test]
 fn the_journal_is_freed_of_those_who_wait_long() {
     let seed = (0..1_000).find(|seed| Sim::is_heavy(*seed)).expect("some seeds are heavy");

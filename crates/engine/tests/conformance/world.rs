@@ -386,7 +386,7 @@ impl World {
                     let parent = wait.is_for_the_end().then(|| Waiting::Task { run, by: by.clone(), wait });
                     let started = self.start(&asked.machine_arn, name, asked.input.text(), parent);
                     let started = started.map_err(|_| asked.no_such_machine())?;
-                    Ok(wait.begun(self.runs[started].execution.identity(), self.now))
+                    Ok(wait.begun(&self.runs[started].execution.identity().arn, self.now))
                 });
                 self.later(0, run, by, outcome.unwrap_or_else(nested::refused));
             }

@@ -29,7 +29,7 @@ pub(super) struct ParentStep {
     pub(super) strand: StrandId,
     pub(super) key: EffectKey,
     attempt: Attempt,
-    wait: Wait,
+    pub(super) wait: Wait,
     arguments: Payload,
 }
 
@@ -40,11 +40,11 @@ impl ParentStep {
         Some(Self { execution, strand: call.strand, key, attempt, wait, arguments })
     }
 
-    fn waits_for_the_end(&self) -> bool {
+    pub(super) fn waits_for_the_end(&self) -> bool {
         self.wait.is_for_the_end()
     }
 
-    fn answer(self, outcome: Outcome) -> Errand {
+    pub(super) fn answer(self, outcome: Outcome) -> Errand {
         let by = By::Key { strand: self.strand, key: self.key, attempt: Some(self.attempt) };
         let input = Input::TaskOutcome { by, outcome };
         Errand::Input { execution: self.execution, input, reply: ReplyTo::Nobody }
@@ -53,12 +53,12 @@ impl ParentStep {
 
 /// A child to be started.
 pub(super) struct ChildOrder {
-    step: ParentStep,
-    asked: Result<Asked, Fault>,
+    pub(super) step: ParentStep,
+    pub(super) asked: Result<Asked, Fault>,
     /// How many of its line were let in without a place, down to its parent.
     pub(super) depth: u32,
     /// What it begins with, once it was read that it is not there.
-    chosen: Option<Box<Chosen>>,
+    pub(super) chosen: Option<Box<Chosen>>,
 }
 
 impl ChildOrder {
@@ -79,17 +79,23 @@ impl ChildOrder {
     fn id(&self) -> ExecutionId {
         ExecutionId::of_child(&self.step.key, 0)
     }
+
+    /// The ARN of whoever has the child's name.
+    pub(super) fn arn(&self) -> String {
+        match (&self.asked, &self.chosen) {
+            (Ok(asked), Some(chosen)) => {
+                let (record, name) = (&chosen.definition.record, asked.name.as_deref().unwrap_or_default());
+                asked.arns.execution(&record.name, name, record.kind, "")
+            }
+            (Ok(_) | Err(_), _) => String::new(),
+        }
+    }
 }
 
 impl Node {
     /// Starts the child of a step, or finds it started.
     pub(super) fn start_child(&mut self, mut order: Box<ChildOrder>, hearing: &Hearing, moment: &Moment) {
-        let step = &order.step;
-        let is_wanted = |slot: &Slot| {
-            let is_ending = slot.stops || slot.child.is_some_and(|child| self.map_runs.is_ending(child));
-            !is_ending && slot.starting.contains(&(step.strand, step.key.clone()))
-        };
-        if !self.slots.get(&step.execution).is_some_and(is_wanted) {
+        if !self.wants_child(&order.step) {
             return;
         }
         let id = order.id();
@@ -146,13 +152,21 @@ impl Node {
         self.begin_child(order, hearing, moment);
     }
 
-    fn refuse_child(&mut self, order: &ChildOrder, fault: Fault) {
+    /// Whether a step still wants its child to begin.
+    pub(super) fn wants_child(&self, step: &ParentStep) -> bool {
+        self.slots.get(&step.execution).is_some_and(|slot| {
+            let is_ending = slot.stops || slot.child.is_some_and(|child| self.map_runs.is_ending(child));
+            !is_ending && slot.starting.contains(&(step.strand, step.key.clone()))
+        })
+    }
+
+    pub(super) fn refuse_child(&mut self, order: &ChildOrder, fault: Fault) {
         self.errands.push_back(order.step.clone().answer(refused(fault)));
     }
 
     /// The child of a step is there already. How it stands is looked at once more: it may have moved since it was read.
     fn found_child(&mut self, step: ParentStep, child: &Identity, began: Timestamp) {
-        let begun = step.wait.begun(child, began);
+        let begun = step.wait.begun(&child.arn, began);
         self.errands.push_back(step.clone().answer(begun));
         if step.waits_for_the_end() {
             self.errands.push_back(Errand::AwaitEnd { step: Box::new(step), child: child.id });
@@ -182,11 +196,10 @@ impl Node {
                 Err(ask) => return self.asked.ask(ask, Some(Errand::Child(order))),
             };
             if self.held(holder.id).is_err() {
-                order.chosen = None;
-                return self.later.push(Errand::Child(order));
+                return self.share_elsewhere(order, holder.id);
             }
             if self.has_begun(&holder) {
-                let arn = asked.arns.execution(&record.name, name, record.kind, "");
+                let arn = order.arn();
                 return self.name_is_taken(order, &holder, &arn);
             }
             id = holder.id;
@@ -240,7 +253,7 @@ impl Node {
 
     /// A child is on disk: the step is told.
     pub(super) fn child_began(&mut self, step: ParentStep, child: &Execution) {
-        let begun = step.wait.begun(child.identity(), child.started_at());
+        let begun = step.wait.begun(&child.identity().arn, child.started_at());
         self.errands.push_back(step.answer(begun));
     }
 
@@ -284,11 +297,10 @@ impl Node {
     }
 
     pub(super) fn await_end_of(&mut self, step: Box<ParentStep>, child: ExecutionId, hearing: &Hearing) {
+        if self.held(child).is_err() {
+            return self.await_elsewhere(step, child, hearing);
+        }
         match self.known(child, hearing) {
-            // Whoever holds it tells nobody here: it is looked at again.
-            Ok(Some(known)) if self.held(child).is_err() && !known.is_ended() => {
-                self.later.push(Errand::AwaitEnd { step, child });
-            }
             Ok(Some(known)) => self.await_child(*step, &known),
             Ok(None) if self.slots.contains_key(&child) => self.watch_for(*step, child),
             Ok(None) => self.errands.push_back(step.answer(unreachable_child(&InputError::Unknown))),
@@ -300,7 +312,7 @@ impl Node {
         }
     }
 
-    fn await_child(&mut self, step: ParentStep, child: &Execution) {
+    pub(super) fn await_child(&mut self, step: ParentStep, child: &Execution) {
         match Ending::of(child) {
             Some(_) if self.is_answered(&step) => {}
             Some(_) => {

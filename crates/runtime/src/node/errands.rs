@@ -9,6 +9,7 @@ use super::start::Starting;
 use super::{Node, ReplyTo, Watcher};
 use crate::librarian::{Ask, Finding, Missing, Stored, Subject, Told};
 use crate::message::{Ending, InputError, Reply, Slice, StartError, Unavailable};
+use crate::peers::Asked;
 use perdura_engine::{EffectKey, Execution, ExecutionId, Input, Moment};
 use perdura_store::{Failure, Swept};
 use uuid::Uuid;
@@ -33,6 +34,8 @@ pub(super) enum Errand {
     Await(Box<ParentStep>),
     /// The same, of a child that is known.
     AwaitEnd { step: Box<ParentStep>, child: ExecutionId },
+    /// The end of a child that another node holds.
+    LookElsewhere { step: Box<ParentStep>, child: ExecutionId },
     /// A child of an earlier process: does its step wait for it?
     Parent { child: ExecutionId, key: EffectKey },
     /// A child of a Map Run that is to run again.
@@ -94,6 +97,7 @@ impl Errand {
             | Self::Child(_)
             | Self::Await(_)
             | Self::AwaitEnd { .. }
+            | Self::LookElsewhere { .. }
             | Self::Parent { .. }
             | Self::Redrive(_)
             | Self::StopChild { .. }
@@ -123,6 +127,7 @@ impl Errand {
             | Self::Child(_)
             | Self::Await(_)
             | Self::AwaitEnd { .. }
+            | Self::LookElsewhere { .. }
             | Self::Parent { .. }
             | Self::Redrive(_)
             | Self::StopChild { .. }
@@ -162,6 +167,7 @@ impl Node {
 
     /// Does what one execution meant for another.
     pub(super) fn run_errands(&mut self, moment: &Moment) {
+        self.read_mail();
         while let Some(errand) = self.errands.pop_front() {
             self.run(errand, &mut None, moment);
         }
@@ -181,6 +187,7 @@ impl Node {
             Errand::Child(order) => self.start_child(order, hearing, moment),
             Errand::Await(step) => self.await_end(step, hearing),
             Errand::AwaitEnd { step, child } => self.await_end_of(step, child, hearing),
+            Errand::LookElsewhere { step, child } => self.look_elsewhere(step, child, hearing),
             Errand::Parent { child, key } => self.ask_for_parent(child, key, hearing),
             Errand::Redrive(redrive) => self.redrive_map_child(redrive, hearing, moment),
             Errand::StopChild { run, child } => self.stop_map_child(run, child, hearing, moment),
@@ -220,6 +227,10 @@ impl Node {
                 ReplyTo::Worker(handing) => {
                     tracing::warn!(%execution, %error, "its task cannot be handed to a worker");
                     self.not_handed_over(*handing);
+                }
+                // A child that is shared with others, and given up: whoever holds it stops it.
+                ReplyTo::Nobody if self.held(execution).is_err() && matches!(input, Input::Stop { .. }) => {
+                    self.stray(execution, Asked::Input { input, reply: Reply::new(drop) }, None);
                 }
                 reply => reply.refuse(error),
             },

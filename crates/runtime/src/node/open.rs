@@ -7,6 +7,7 @@ use super::map_run::MapRuns;
 use super::ready::Ready;
 use super::resuming::Resuming;
 use super::room::{Bounds, Room};
+use super::shared::Mail;
 use super::watchers::Watchers;
 use super::{ById, Node, Queued, ReplyTo, SHOW_EVERY_MS};
 use crate::committer::{Committer, Item, base_of};
@@ -146,6 +147,7 @@ impl Node {
             parked: 0,
             map_runs: MapRuns::default(),
             strays: Vec::new(),
+            mail: Mail::default(),
             holders: None,
             later: Vec::new(),
             tickets: moment.entropy,

@@ -100,6 +100,11 @@ impl Watchers {
         self.drop_steps(child, |step| step.key == *key);
     }
 
+    /// Whether this step waits for this execution.
+    pub(super) fn is_awaited(&self, child: ExecutionId, key: &EffectKey) -> bool {
+        self.of.get(&child).is_some_and(|watchers| watchers.iter().any(|watcher| watcher.is_step(key)))
+    }
+
     /// The execution that this step waits for.
     pub(super) fn awaited_by(&self, key: &EffectKey) -> Option<ExecutionId> {
         let waits = |watchers: &[Watcher]| watchers.iter().any(|watcher| watcher.is_step(key));
