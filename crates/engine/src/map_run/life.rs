@@ -90,22 +90,13 @@ enum Stage {
         changes: Vec<MapRunChange>,
     },
     /// Children run.
-    Spreading { parent: Box<Identity>, map: Box<MapRun>, feed: Feed, redrives: Redrives },
+    Spreading { parent: Box<Identity>, map: Box<MapRun>, feed: Feed },
     /// All children have ended, and what they gave is being gathered.
     Gathering { order: Box<MapRunOrder>, bytes_max: usize, figures: MapRunFigures },
     /// It is over, and its parent is to be told.
     Telling { by: By, outcome: MapRunOutcome, figures: MapRunFigures },
     /// It ends early: nobody waits for it any more, or it cannot go on.
     Ending(Box<Ending>),
-}
-
-/// Children that are to be redriven and could not be read at first.
-#[derive(Default)]
-struct Redrives {
-    /// Those to be tried again.
-    untold: BTreeSet<u32>,
-    /// Those that could not be read since the last second.
-    unread: BTreeSet<u32>,
 }
 
 /// A run as an execution asks for it.
@@ -158,18 +149,6 @@ impl MapRunLife {
             MapRunEvent::Items(items) => self.offer(items),
             MapRunEvent::NoMoreItems(how) => self.no_more_items(how),
             MapRunEvent::ChildEnded { child, index, status } => self.child_ended(child, index, status),
-            MapRunEvent::RedriveUnread(index) => {
-                if let Stage::Spreading { redrives, .. } = &mut self.stage {
-                    redrives.unread.insert(index);
-                }
-                Vec::new()
-            }
-            MapRunEvent::StopUnread(child) => {
-                if let Stage::Ending(ending) = &mut self.stage {
-                    ending.stop_unread(child);
-                }
-                Vec::new()
-            }
             MapRunEvent::StopInVain(child) => {
                 if let Stage::Ending(ending) = &mut self.stage {
                     ending.child_ended(child);
@@ -266,14 +245,9 @@ impl MapRunLife {
     }
 
     fn spread(&mut self, place: MapRunPlace) -> MapRunMove {
-        let Stage::Spreading { parent, map, feed, redrives } = &mut self.stage else {
+        let Stage::Spreading { parent, map, feed } = &mut self.stage else {
             return MapRunMove::Rest(Vec::new());
         };
-        // It has its place already.
-        if let Some(index) = redrives.untold.pop_first() {
-            let (child, since) = (map.order().child(index), map.order().redriven_at);
-            return MapRunMove::Redrive { child, index, since };
-        }
         let has_place = match place {
             MapRunPlace::Free => true,
             MapRunPlace::ForTheFirst => map.counts().children.running == 0,
@@ -321,16 +295,13 @@ impl MapRunLife {
         let asks_again = std::mem::take(&mut self.asks_again);
         match &mut self.stage {
             Stage::Recalling { .. } => commands.extend(asks_again.then_some(MapRunCommand::ReadChildren)),
-            Stage::Spreading { redrives, .. } => {
-                redrives.untold.append(&mut redrives.unread);
-                let goes_on = asks_again || !redrives.untold.is_empty();
-                commands.extend(goes_on.then_some(MapRunCommand::GoOn));
-            }
             Stage::Gathering { order, bytes_max, .. } => {
                 let gather = || MapRunCommand::Gather { order: order.clone(), bytes_max: *bytes_max };
                 commands.extend(asks_again.then(gather));
             }
-            Stage::Telling { .. } => commands.extend(asks_again.then_some(MapRunCommand::GoOn)),
+            Stage::Spreading { .. } | Stage::Telling { .. } => {
+                commands.extend(asks_again.then_some(MapRunCommand::GoOn));
+            }
             Stage::Ending(ending) => commands.extend(ending.second(asks_again)),
         }
         commands
@@ -367,12 +338,7 @@ impl MapRunLife {
             let (machine, key) = (parent.machine_name.clone(), map.order().key.clone());
             reads.push(MapRunCommand::ReadItems { machine, key, reader });
         }
-        self.stage = Stage::Spreading {
-            parent: Box::new(parent),
-            map: Box::new(map),
-            feed,
-            redrives: Redrives::default(),
-        };
+        self.stage = Stage::Spreading { parent: Box::new(parent), map: Box::new(map), feed };
         self.written = self.figures();
         let write = MapRunCommand::Write(self.written.clone());
         [write].into_iter().chain(reads).chain([MapRunCommand::Join, MapRunCommand::GoOn]).collect()
@@ -501,9 +467,8 @@ impl MapRunLife {
                 let children = run.map(|index| ordered.order.child(*index)).collect();
                 (Basis::Order, children)
             }
-            Stage::Spreading { map, redrives, .. } => {
-                let run = map.under_way().filter(|index| !redrives.has(*index));
-                (Basis::Whole, run.map(|index| map.order().child(index)).collect())
+            Stage::Spreading { map, .. } => {
+                (Basis::Whole, map.under_way().map(|index| map.order().child(index)).collect())
             }
             Stage::Gathering { .. } | Stage::Telling { .. } => (Basis::Whole, Vec::new()),
             Stage::Ending(_) => return Vec::new(),
@@ -511,12 +476,6 @@ impl MapRunLife {
         self.stage = Stage::Ending(Box::new(Ending::new(self.figures(), basis, children, told)));
         self.asks_again = false;
         vec![MapRunCommand::RefuseChanges, MapRunCommand::ReadChildren, MapRunCommand::GoOn]
-    }
-}
-
-impl Redrives {
-    fn has(&self, index: u32) -> bool {
-        self.untold.contains(&index) || self.unread.contains(&index)
     }
 }
 

@@ -50,8 +50,6 @@ pub(super) enum Basis {
 struct Children {
     /// To be stopped.
     untold: Vec<ExecutionId>,
-    /// To be stopped, and could not be read.
-    unread: Vec<ExecutionId>,
     /// Those that have not ended yet, the others included.
     left: BTreeSet<ExecutionId>,
 }
@@ -117,12 +115,6 @@ impl Ending {
         }
     }
 
-    pub(super) fn stop_unread(&mut self, child: ExecutionId) {
-        if let Stage::Stopping { children, .. } = &mut self.stage {
-            children.unread.push(child);
-        }
-    }
-
     pub(super) fn go_on(&mut self) -> MapRunMove {
         match &mut self.stage {
             Stage::Stopping { asks, children } => {
@@ -153,18 +145,9 @@ impl Ending {
         }))
     }
 
-    pub(super) fn second(&mut self, asks_again: bool) -> Vec<MapRunCommand> {
-        let mut commands = Vec::new();
-        if asks_again {
-            commands.push(if self.is_reading() { MapRunCommand::ReadChildren } else { MapRunCommand::GoOn });
-        }
-        if let Stage::Stopping { children, .. } = &mut self.stage
-            && !children.unread.is_empty()
-        {
-            children.untold.append(&mut children.unread);
-            commands.push(MapRunCommand::GoOn);
-        }
-        commands
+    pub(super) fn second(&self, asks_again: bool) -> Vec<MapRunCommand> {
+        let command = if self.is_reading() { MapRunCommand::ReadChildren } else { MapRunCommand::GoOn };
+        asks_again.then_some(command).into_iter().collect()
     }
 
     pub(super) fn recalled(&mut self, recalled: MapRunRecalled) -> Vec<MapRunCommand> {

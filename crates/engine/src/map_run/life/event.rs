@@ -23,10 +23,6 @@ pub enum MapRunEvent {
     NoMoreItems(Result<(), Fault>),
     /// A child ended, and that is on disk.
     ChildEnded { child: ExecutionId, index: u32, status: Status },
-    /// A child that was to be redriven cannot be read now.
-    RedriveUnread(u32),
-    /// A child that was to be stopped cannot be read now.
-    StopUnread(ExecutionId),
     /// A child that was to be stopped has ended, or does not move; nobody shall wait for it.
     StopInVain(ExecutionId),
     /// Somebody changes its bounds, and waits for an answer.

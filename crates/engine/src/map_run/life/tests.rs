@@ -9,9 +9,7 @@ use crate::id::{Moment, Timestamp};
 use crate::identity::Limits;
 use crate::input::Input;
 use crate::map_run::Tally;
-use MapRunEvent::{
-    Adjusted, AskedFor, Gathered, Items, NoMoreItems, RedriveUnread, Second, Source, Unread, Unwanted,
-};
+use MapRunEvent::{Adjusted, AskedFor, Gathered, Items, NoMoreItems, Second, Source, Unread, Unwanted};
 use perdura_asl::machine::MachineType;
 use perdura_asl::read::{ReadOptions, read};
 use perdura_asl::source::Source as Text;
@@ -509,49 +507,17 @@ fn a_run_that_was_left_behind_ends_unless_its_row_says_so_already() {
     }
 }
 
-#[test]
-fn children_that_cannot_be_read_are_redriven_or_stopped_a_second_later() {
-    let mut redriven = over(3);
-    redriven.order.redriven_at = Some(Timestamp(1));
-    let (mut life, _) = MapRunLife::begin(redriven, Vec::new());
-    play(
-        &mut life,
-        vec![
-            (
-                Told(recalled(&[Status::Failed, Status::Succeeded, Status::Aborted], None)),
-                "write 0 of 3; join; go on",
-            ),
-            (NEXT, "redrive 0"),
-            (Told(RedriveUnread(0)), ""),
-            (NEXT, "redrive 2"),
-            (NEXT, "rest"),
-            (Told(Second), "write 2 running 1 well of 3; go on"),
-            // It has its place.
-            (Moves(MapRunPlace::None), "redrive 0"),
-            (Told(RedriveUnread(0)), ""),
-            (Told(Unwanted { key: None }), "refuse changes; read children; go on; stop below [0, 2]"),
-            // One that was never redriven does not run.
-            (NEXT, "stop 2"),
-            (Told(MapRunEvent::StopUnread(child(2))), ""),
-            (NEXT, "rest"),
-            (Told(Second), "go on"),
-            (NEXT, "stop 2"),
-        ],
-    );
-}
-
 /// Deciding is total: there is an answer for every event at every point.
 #[test]
 fn every_event_is_answered_in_every_stage() {
     let events = || {
         let source = Source { name: "n".into(), version: "v".into() };
-        let (stop, vain) = (MapRunEvent::StopUnread(child(0)), MapRunEvent::StopInVain(child(0)));
+        let vain = MapRunEvent::StopInVain(child(0));
         let change = Adjusted(MapRunChange::default());
         let items =
             [source, Items(vec![Value::Null]), NoMoreItems(Ok(())), NoMoreItems(Err(Fault::default()))];
         let asks = [AskedFor { key: key() }, Unwanted { key: None }, Unwanted { key: Some(key()) }];
-        let others =
-            [Second, Unread, fresh(), ended(0), failed(9), RedriveUnread(0), stop, vain, change, results()];
+        let others = [Second, Unread, fresh(), ended(0), failed(9), vain, change, results()];
         items.into_iter().chain(asks).chain(others).collect::<Vec<_>>()
     };
     for at in 0..events().len() {
