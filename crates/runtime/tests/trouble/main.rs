@@ -4,7 +4,7 @@ mod stage;
 
 use perdura_engine::asl::json::Payload;
 use perdura_engine::{Outcome, Policy, Status, Timestamp, Uncertain};
-use perdura_runtime::{Start, StartError, Steps};
+use perdura_runtime::{InputError, Start, StartError, Steps};
 use perdura_store::{Filter, MemoryStore, Retention};
 use stage::{ACTIVITY, Faults, HANGS, LOOP, ONE_STEP, PARENT, Stage, TWO_STEPS, start};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -72,7 +72,13 @@ fn a_parent_that_cannot_be_read_for_a_moment_hears_of_its_childs_end() {
             while stage.faults.rows.load(Ordering::SeqCst) > 0 {
                 tokio::task::yield_now().await;
             }
-            door.ending(started.execution).await
+            // Whoever asks while it is being read is told that it cannot be, and asks again.
+            loop {
+                match door.ending(started.execution).await {
+                    Err(InputError::Unavailable(_)) => tokio::task::yield_now().await,
+                    ended => break ended,
+                }
+            }
         })
         .await
         .expect("the parent ends")
