@@ -314,24 +314,41 @@ impl Node {
 
     pub(super) fn await_child(&mut self, step: ParentStep, child: &Execution) {
         match Ending::of(child) {
-            Some(_) if self.is_answered(&step) => {}
             Some(_) => {
-                let ended = step.wait.ended(child);
-                self.errands.push_back(step.answer(ended));
+                let outcome = Box::new(step.wait.ended(child));
+                self.errands.push_back(Errand::Ended { step: Box::new(step), outcome });
             }
             None => self.watch_for(step, child.identity().id),
         }
     }
 
-    /// Whether the answer is in its inbox already: a parent that slept through a restart is woken up by the end of its
-    /// child, and asks for it once more because it is resumed. A second answer would be reported as a late one.
-    fn is_answered(&self, step: &ParentStep) -> bool {
-        let is_end = |outcome: &Outcome| !matches!(outcome, Outcome::Submitted { .. });
-        let answers = |queued: &super::Queued| {
-            matches!(&queued.input, Input::TaskOutcome { by: By::Key { key, .. }, outcome }
-                if *key == step.key && is_end(outcome))
-        };
-        self.slots.get(&step.execution).is_some_and(|slot| slot.inbox.iter().any(answers))
+    /// Tells a step that its child was found to have ended. A parent that slept through a restart is woken up by the end of
+    /// its child, and asks for it once more because it is resumed: a second answer would be reported as a late one.
+    pub(super) fn tell_of_end(
+        &mut self,
+        step: Box<ParentStep>,
+        outcome: Box<Outcome>,
+        (hearing, moment): (&mut Hearing, &Moment),
+    ) {
+        let parent = step.execution;
+        match self.awake(parent, hearing, moment) {
+            Ok(()) => {}
+            Err(Absent::Unread) => return self.wait_for(parent, Errand::Ended { step, outcome }),
+            Err(Absent::Not(error)) => {
+                return tracing::warn!(%parent, %error, "it cannot be told of the end of its child");
+            }
+        }
+        let slot = self.slots.get_mut(&parent).expect("it is awake");
+        let waits = |execution: &Execution| execution.calls().any(|(_, key, _)| key == step.key);
+        match &slot.running {
+            // What is being committed may be that answer.
+            None if slot.parked.is_none() => slot.then.push(Errand::Ended { step, outcome }),
+            Some(running) if waits(&running.execution) && !slot.has_answer(&step.key) => {
+                self.errands.push_back(step.answer(*outcome));
+            }
+            Some(_) | None => {}
+        }
+        self.make_ready(parent);
     }
 
     fn watch_for(&mut self, step: ParentStep, child: ExecutionId) {

@@ -10,7 +10,7 @@ use super::{Node, ReplyTo, Watcher};
 use crate::librarian::{Ask, Finding, Missing, Stored, Subject, Told};
 use crate::message::{Ending, InputError, Reply, Slice, StartError, Unavailable};
 use crate::peers::Asked;
-use perdura_engine::{EffectKey, Execution, ExecutionId, Input, Moment};
+use perdura_engine::{EffectKey, Execution, ExecutionId, Input, Moment, Outcome};
 use perdura_store::{Failure, Swept};
 use uuid::Uuid;
 
@@ -36,6 +36,8 @@ pub(super) enum Errand {
     AwaitEnd { step: Box<ParentStep>, child: ExecutionId },
     /// The end of a child that another node holds.
     LookElsewhere { step: Box<ParentStep>, child: ExecutionId },
+    /// A child has ended: its step is told, unless it was told already.
+    Ended { step: Box<ParentStep>, outcome: Box<Outcome> },
     /// A child of an earlier process: does its step wait for it?
     Parent { child: ExecutionId, key: EffectKey },
     /// A child of a Map Run that is to run again.
@@ -97,6 +99,7 @@ impl Errand {
             | Self::Child(_)
             | Self::Await(_)
             | Self::AwaitEnd { .. }
+            | Self::Ended { .. }
             | Self::LookElsewhere { .. }
             | Self::Parent { .. }
             | Self::Redrive(_)
@@ -127,6 +130,7 @@ impl Errand {
             | Self::Child(_)
             | Self::Await(_)
             | Self::AwaitEnd { .. }
+            | Self::Ended { .. }
             | Self::LookElsewhere { .. }
             | Self::Parent { .. }
             | Self::Redrive(_)
@@ -188,6 +192,7 @@ impl Node {
             Errand::Await(step) => self.await_end(step, hearing),
             Errand::AwaitEnd { step, child } => self.await_end_of(step, child, hearing),
             Errand::LookElsewhere { step, child } => self.look_elsewhere(step, child, hearing),
+            Errand::Ended { step, outcome } => self.tell_of_end(step, outcome, (hearing, moment)),
             Errand::Parent { child, key } => self.ask_for_parent(child, key, hearing),
             Errand::Redrive(redrive) => self.redrive_map_child(redrive, hearing, moment),
             Errand::StopChild { run, child } => self.stop_map_child(run, child, hearing, moment),

@@ -78,6 +78,16 @@ impl Slot {
         self.inbox.iter().take(2).any(|queued| matches!(queued.input, Input::Stop { .. }))
     }
 
+    /// The end of the call under this key is on its way to it.
+    pub(super) fn has_answer(&self, key: &EffectKey) -> bool {
+        let is_end = |outcome: &Outcome| !matches!(outcome, Outcome::Submitted { .. });
+        let answers = |queued: &Queued| {
+            matches!(&queued.input, Input::TaskOutcome { by: By::Key { key: of, .. }, outcome }
+                if of == key && is_end(outcome))
+        };
+        self.inbox.iter().any(answers)
+    }
+
     /// It is to be redriven.
     pub(super) fn is_redriven(&self) -> bool {
         let redrives = |queued: &Queued| matches!(queued.input, Input::Redrive | Input::RedriveOnce { .. });
