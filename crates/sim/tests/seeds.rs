@@ -117,6 +117,15 @@ fn names_of_one_moment_are_reserved_for_different_executions() {
     }
 }
 
+/// A run that ends took it for one that had ended, though its redrive lay in its inbox.
+#[test]
+fn a_child_that_was_about_to_be_redriven_does_not_outlive_its_map_run() {
+    for seed in [8_500, 11_204] {
+        let verdict = judge(seed, Setting::default());
+        assert!(verdict.is_good(), "{}", verdict.report(Setting::default()));
+    }
+}
+
 #[test]
 fn the_journal_is_freed_of_those_who_wait_long() {
     let seed = (0..1_000).find(|seed| Sim::is_heavy(*seed)).expect("some seeds are heavy");

@@ -94,6 +94,13 @@ impl Slot {
         self.inbox.iter().any(redrives)
     }
 
+    /// Its run, which wanted it to run again, ends: it does not. Whether it would have.
+    pub(super) fn drop_redrive(&mut self) -> bool {
+        let before = self.inbox.len();
+        self.inbox.retain(|queued| !matches!(queued.input, Input::Redrive));
+        self.inbox.len() < before
+    }
+
     /// Whether this process makes the call that this answers.
     pub(super) fn is_live(&self, by: &By) -> bool {
         match by {

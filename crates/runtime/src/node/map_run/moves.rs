@@ -5,7 +5,7 @@
 
 use super::super::errands::{Absent, Errand, Hearing};
 use super::super::start::NewExecution;
-use super::super::{Node, Queued, ReplyTo};
+use super::super::{Node, Queued, ReplyTo, Slot};
 use super::Parent;
 use crate::fetch::Ticket;
 use perdura_engine::{
@@ -168,6 +168,10 @@ impl Node {
     ) {
         if let Err(Absent::Unread) = self.awake(child, hearing, moment) {
             return self.wait_for(child, Errand::StopChild { run, child });
+        }
+        // One that was about to run again stays as it ended.
+        if self.slots.get_mut(&child).is_some_and(Slot::drop_redrive) {
+            self.weigh(child);
         }
         if self.slots.get(&child).is_some_and(|slot| slot.parked.is_none() && !slot.is_ended()) {
             self.join(child, Input::Stop { fault: Fault::default() });
