@@ -177,6 +177,28 @@ fn what_was_started_without_a_server_is_neither_held_nor_repeated() {
 }
 
 #[test]
+fn a_child_of_a_parent_that_was_stopped_while_no_server_ran_begins_no_further_call() {
+    let script = "echo $PERDURA_IDEMPOTENCY_KEY >> keys; echo 7";
+    let child = r#"{"StartAt": "Rest", "States": {"Rest": {"Type": "Wait", "Seconds": 2, "Next": "Call"},
+        "Call": {"Type": "Task", "Resource": "arn:aws:lambda:us-east-1:123456789012:function:f", "End": true}}}"#;
+    let parent = r#"{"StartAt": "Child", "States": {"Child": {"Type": "Task", "End": true,
+        "Resource": "arn:aws:states:::states:startExecution.sync:2", "Parameters": {"Name": "c",
+        "StateMachineArn": "arn:aws:states:us-east-1:123456789012:stateMachine:child"}}}}"#;
+    let scene = Scene::new("durable-orphan").function(script, "");
+    let scene = scene.file("child.asl.json", child).file("parent.asl.json", parent);
+    let server = Server::start(&scene, &[]);
+    scene.one(&["deploy", "child.asl.json"]);
+    scene.one(&["deploy", "parent.asl.json"]);
+    scene.one(&["start", "parent", "--name", "p"]);
+    scene.until(&["show", "child/c"], |shown| shown[0]["standing"][0]["doing"] == "waiting");
+    server.end("-KILL");
+    scene.one(&["stop", "p"]);
+    let _server = Server::start(&scene, &[]);
+    scene.until_status("child/c", "ABORTED");
+    assert!(scene.lines("keys").is_empty(), "it was stopped before it moved");
+}
+
+#[test]
 fn a_person_ends_a_hold() {
     let script = "echo x >> calls; [ -e go ] && { echo 9; exit; }; kill -9 $$";
     let scene = Scene::new("durable-hold").function(script, "uncertain = 'hold'");

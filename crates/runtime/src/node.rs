@@ -60,6 +60,8 @@ use watchers::{Watcher, Watchers};
 const WAKE_AT_ONCE: usize = 1_024;
 /// How many are woken even if as many are ready already.
 const WAKE_AT_LEAST: usize = 64;
+/// How many sleepers are read at once because their time has come.
+const LOADS_AT_ONCE: usize = 32;
 /// How often the tables for readers follow.
 const SHOW_EVERY_MS: i64 = 1_000;
 
@@ -243,7 +245,7 @@ impl Node {
 
     fn make_ready(&mut self, id: ExecutionId) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
-        let may_go_on = slot.parked.is_none() && !slot.awaits_run;
+        let may_go_on = slot.parked.is_none() && !slot.awaits_run && !slot.awaits_parent;
         if !slot.is_ready && slot.running.is_some() && may_go_on && !slot.inbox.is_empty() {
             slot.is_ready = true;
             if slot.is_stopping() {
@@ -271,8 +273,9 @@ impl Node {
             due.push(id);
         }
         for id in due.into_iter().chain(waiting) {
-            // Those that sleep go on sleeping while there is no room.
-            if !self.has_room() && !self.slots.contains_key(&id) {
+            // Those that sleep go on sleeping while there is no room. What they weigh is known when they are here.
+            let comes_in = self.may_come_in() && self.asked.executions() < LOADS_AT_ONCE;
+            if !comes_in && !self.slots.contains_key(&id) {
                 self.late.push(id);
                 continue;
             }
@@ -296,6 +299,13 @@ impl Node {
             self.gather_as_it_is(id, moment, true);
         }
         self.spread_some(moment);
+    }
+
+    /// A sleeper whose time has come may come into memory. Where there is no room and nobody moves, one at a time may all the
+    /// same: those in memory may wait for what it does.
+    fn may_come_in(&self) -> bool {
+        let is_idle = self.ready.is_empty() && self.gathered.is_empty() && self.asked.executions() == 0;
+        self.has_room() || is_idle && self.room.has_spare()
     }
 
     /// All that run get their rows, as if they had run for a while.

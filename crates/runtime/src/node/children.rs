@@ -419,7 +419,7 @@ impl Node {
     /// The process before this one may have ended between the commit that gave a child up and the child's stop.
     pub(super) fn parent_of(&self, running: &Running) -> Option<Errand> {
         let is_meant = self.performs && self.is_from_before(&running.execution);
-        let key = running.awaited_by.clone().filter(|_| is_meant)?;
+        let key = running.awaited_by.clone().filter(|key| is_meant && key.execution().is_some())?;
         Some(Errand::Parent { child: running.id(), key })
     }
 
@@ -437,11 +437,16 @@ impl Node {
                 }
             }
             Ok(None) => self.stop_tree(child),
-            Err(Absent::Unread) => self.wait_for(parent, Errand::Parent { child, key }),
+            Err(Absent::Unread) => return self.wait_for(parent, Errand::Parent { child, key }),
             Err(Absent::Not(error)) => {
                 tracing::warn!(%child, %error, "whether it is waited for cannot be told");
             }
         }
+        // A stop goes before all that waits for it.
+        if let Some(slot) = self.slots.get_mut(&child) {
+            slot.awaits_parent = false;
+        }
+        self.make_ready(child);
     }
 }
 

@@ -42,9 +42,13 @@ impl Node {
         // Another process had it last: its clocks of silence start again, its calls are made again.
         let resumes = self.performs && self.is_to_be_resumed(&running.execution);
         let awaited = self.run_to_await(&running);
-        self.errands.extend(self.parent_of(&running));
+        let parent = self.parent_of(&running);
         self.resuming.is_done(id);
         self.install(running, moment);
+        if let Some(slot) = self.slots.get_mut(&id) {
+            slot.awaits_parent = parent.is_some();
+        }
+        self.errands.extend(parent);
         if let Some(child) = awaited {
             self.await_run(id, child);
         } else if resumes {

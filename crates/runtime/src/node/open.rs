@@ -225,9 +225,11 @@ impl Node {
             Ok(running) => {
                 committer.rest_on_journal(&running);
                 let is_ended = running.execution.is_ended();
-                self.errands.extend(self.parent_of(&running));
+                let parent = self.parent_of(&running);
                 self.install(Box::new(running), moment);
                 let slot = self.slots.get_mut(&id).expect("it was just installed");
+                slot.awaits_parent = parent.is_some();
+                self.errands.extend(parent);
                 slot.live = live.calls.remove(&id).into_iter().flatten().collect();
                 match slot.child {
                     _ if is_ended || !self.performs => {}

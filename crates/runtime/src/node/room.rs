@@ -20,6 +20,8 @@ const IN_MEMORY_MAX: usize = 100_000;
 const STARTS_WAIT_FOR_MS: i64 = 5_000;
 /// Starts that wait hold at most this share of what may be in memory.
 const WAITING_SHARE: u64 = 8;
+/// By this share of the bound executions may weigh more where nobody else would move.
+const SPARE_SHARE: u64 = 4;
 /// Definitions that nobody uses weigh at most this share.
 const LIBRARY_SHARE: u64 = 8;
 /// How deep a line of descent may go where there is no place.
@@ -73,6 +75,12 @@ impl Room {
     /// One of this weight was read.
     pub(super) fn read(&mut self, bytes: u64) {
         self.expected = bytes.max(self.expected - self.expected / 16);
+    }
+
+    /// There is a little more than there should be.
+    pub(super) fn has_spare(&self) -> bool {
+        let most = self.bounds.bytes_max;
+        self.bytes < most.saturating_add(most / SPARE_SHARE)
     }
 
     /// What definitions may weigh before those that nobody uses go.

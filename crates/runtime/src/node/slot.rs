@@ -27,6 +27,8 @@ pub(super) struct Slot {
     pub(super) child: Option<ChildOf>,
     /// Its Map Run is not here yet: until then it does not move, and must not be thought to rest.
     pub(super) awaits_run: bool,
+    /// Whether its step still waits for it is being read: until then it does not move either.
+    pub(super) awaits_parent: bool,
     /// Who is told when the commit under way is done.
     pub(super) told: Option<ReplyTo>,
     pub(super) shows: Vec<Reply<Option<Box<View>>>>,
@@ -56,7 +58,7 @@ impl Slot {
     pub(super) fn is_idle(&self, running: &Running, performs: bool) -> bool {
         let has_no_call = performs || running.execution.calls().next().is_none();
         let nothing_leaves = self.live.is_empty() && self.starting.is_empty();
-        let may_rest = self.parked.is_none() && !self.awaits_run;
+        let may_rest = self.parked.is_none() && !self.awaits_run && !self.awaits_parent;
         self.inbox.is_empty() && nothing_leaves && may_rest && has_no_call
     }
 
