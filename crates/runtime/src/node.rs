@@ -20,13 +20,14 @@ mod settle;
 mod shared;
 mod slot;
 mod start;
+mod turning;
 mod watchers;
 
-use crate::committer::{Item, panic_text};
+use crate::committer::Item;
 use crate::fetch::Fetch;
 use crate::librarian::Question;
 use crate::library::{Definition, Library};
-use crate::message::{InputError, Message, Reply, Slice, Taken, Unavailable};
+use crate::message::{InputError, Message, Reply, Slice, Unavailable};
 use crate::peers::{Asked, Patience, Stray};
 use crate::running::{Running, SEEN_AFTER_MS};
 use crate::timers::Timers;
@@ -39,8 +40,7 @@ use map_run::MapRuns;
 pub use open::{Live, Opened, Opening};
 pub use perdura_engine::LiveCall;
 use perdura_engine::{
-    By, Call, Destinations, Effect, EffectKey, ExecutionId, Input, Moment, Outcome, Status, StrandId,
-    Timestamp, Wake, decide, decide_before_calls, resume_beside,
+    By, Call, Destinations, EffectKey, ExecutionId, Input, Moment, Outcome, Status, StrandId, Timestamp, Wake,
 };
 use perdura_store::{MachineId, Renewal, Shard, Swept};
 use ready::Ready;
@@ -52,7 +52,6 @@ use slot::{Queued, ReplyTo, Slot};
 use start::Starting;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use watchers::{Watcher, Watchers};
 
@@ -341,144 +340,6 @@ impl Node {
     /// What is to be written although nothing was decided.
     pub(crate) fn gathered(&mut self) -> Vec<Item> {
         std::mem::take(&mut self.gathered)
-    }
-
-    /// Decides for those that are ready, at most so many; what comes of it is to be committed.
-    pub fn decide(&mut self, most: usize, moment: &mut dyn FnMut() -> Moment) -> Vec<Item> {
-        let now = self.anchor.see(&moment());
-        self.run_errands(&now);
-        while self.gathered.len() < most
-            && let Some(id) = self.next_ready(moment)
-        {
-            let now = self.anchor.see(&moment());
-            self.take_turn(id, &now);
-        }
-        std::mem::take(&mut self.gathered)
-    }
-
-    /// Decides for the next that is ready: what is to be committed, one by one. `None`: there is nothing to decide.
-    pub fn decide_next(&mut self, moment: &mut dyn FnMut() -> Moment) -> Option<Item> {
-        if !self.errands.is_empty() {
-            let now = self.anchor.see(&moment());
-            self.run_errands(&now);
-        }
-        while self.gathered.is_empty() {
-            let id = self.next_ready(moment)?;
-            let now = self.anchor.see(&moment());
-            self.take_turn(id, &now);
-        }
-        self.gathered.pop()
-    }
-
-    /// Who is to be decided next. Where nobody waits for that, Map Runs start more children; what arrives meanwhile is
-    /// looked at after the work of about one Turn, also where it made no child.
-    fn next_ready(&mut self, moment: &mut dyn FnMut() -> Moment) -> Option<ExecutionId> {
-        if self.ready.is_empty() && self.spreads() {
-            let now = self.anchor.see(&moment());
-            self.spread(1, &now);
-        }
-        self.ready.pop()
-    }
-
-    /// One Turn, up to the commit, and what it cost is counted.
-    fn take_turn(&mut self, id: ExecutionId, moment: &Moment) {
-        let work = self.turn(id, moment);
-        let place = self.ready.charge(work);
-        if let Some(slot) = self.slots.get_mut(&id) {
-            slot.place = place.or(slot.place);
-        }
-    }
-
-    /// One Turn; how much work it took to decide.
-    fn turn(&mut self, id: ExecutionId, moment: &Moment) -> u64 {
-        let Some(slot) = self.slots.get_mut(&id) else { return 0 };
-        // It had its Turn already, out of line.
-        if !std::mem::take(&mut slot.is_ready) {
-            return 0;
-        }
-        let Some(mut running) = slot.running.take() else { return 0 };
-        let Some(Queued { input, reply }) = slot.inbox.pop_front() else {
-            slot.running = Some(running);
-            return 0;
-        };
-        if let Input::TaskOutcome { by, outcome } = &input {
-            slot.answer = slot.is_live(by).then(|| (by.clone(), outcome.clone()));
-            slot.answered(by);
-        }
-        let waits_for = running.execution.next_wake();
-        let moment = &self.anchor.moment_of(id, waits_for, moment);
-        let (execution, live) = (&running.execution, &slot.live);
-        let decided = catch_unwind(AssertUnwindSafe(|| match &input {
-            input if self.ends => decide_before_calls(execution, input, moment),
-            Input::Resume => resume_beside(execution, live, moment),
-            input => decide(execution, input, moment),
-        }));
-        let decision = match decided {
-            Ok(decision) => decision,
-            Err(panic) => {
-                let reason = panic_text(&*panic);
-                let has_begun = running.turns > 0;
-                slot.running = Some(running);
-                reply.refuse(InputError::Parked(reason.clone()));
-                self.park(id, reason);
-                if !has_begun {
-                    // Nothing of it is on disk: it never was.
-                    self.forget(id);
-                }
-                return 0;
-            }
-        };
-        let work = decision.work;
-        let sets_deadline =
-            |effect: &Effect| matches!(effect, Effect::SetTimer { wake } if wake.steady.is_some());
-        if waits_for.steady.is_none() && decision.effects.iter().any(sets_deadline) {
-            self.anchor.sets_deadline(id);
-        }
-        if decision.turn.records.is_empty() {
-            // Nothing happened that would have to be remembered: a timer that came early, a sign of life.
-            let ignored = decision.ignored.clone();
-            let effects = running.execution.commit(decision);
-            let (status, ended_at) = (running.execution.status(), running.execution.ended_at());
-            let redriven_at = match &input {
-                Input::RedriveOnce { token } => running.execution.redriven_under(token),
-                _ => running.execution.redriven_at(),
-            };
-            slot.running = Some(running);
-            slot.answer = None;
-            match reply {
-                ReplyTo::Taken(reply) => {
-                    reply.send(Ok(Taken { ignored, late: None, status, ended_at, redriven_at }));
-                }
-                // The execution has ended, and its task with it.
-                ReplyTo::Worker(handing) => self.not_handed_over(*handing),
-                ReplyTo::Nobody | ReplyTo::Started(_) | ReplyTo::Parent(_) => {}
-            }
-            // A redrive that changes nothing gives its place back.
-            self.weigh(id);
-            let mut deeds = Vec::new();
-            self.follow(id, effects, &mut deeds);
-            self.may_start_again(id);
-            debug_assert!(deeds.is_empty(), "what leaves is on record");
-            self.make_ready(id);
-            return work;
-        }
-        slot.told = Some(reply);
-        let is_taken = decision.effects.iter().any(|effect| match effect {
-            Effect::CallTask(call) => self.activities.has_poller(call),
-            _ => false,
-        });
-        let is_idle = !is_taken && slot.is_idle(&running, self.performs && !self.ends);
-        let begun = slot.begun.take();
-        self.gathered.push(Item {
-            running,
-            decision: Some(decision),
-            begun,
-            is_idle,
-            is_stale: false,
-            is_put_off: false,
-            moment: *moment,
-        });
-        work
     }
 
     /// What is to be read for it.
