@@ -78,7 +78,8 @@ impl Pattern {
 }
 
 impl Resource {
-    /// Whose input or result is too large, as Step Functions tells it: a service by its name, all others by their ARN.
+    /// The callee as Step Functions names it in an error about data that is too large: a service by its name, any other by
+    /// its ARN.
     pub fn whose(&self) -> &str {
         match &self.target {
             Target::Service { service, .. } => service,

@@ -40,7 +40,7 @@ pub(crate) enum Ask {
     /// One that sleeps or has ended.
     Execution(ExecutionId),
     Definition(RevisionId),
-    /// Whose a name is, and how that one stands. Where somebody wants it, it is theirs from now on if it is nobody's.
+    /// The execution that has a name, and how it stands. A free name is reserved for `wanted_by`.
     Name {
         machine: MachineId,
         name: Arc<str>,
@@ -62,7 +62,7 @@ pub(crate) enum Ask {
         after: Option<ExecutionId>,
         most: u32,
     },
-    /// Whose time comes.
+    /// Sleepers whose timers go off until then.
     Due {
         line: (Clock, Shard),
         after: Due,
@@ -175,7 +175,7 @@ pub(crate) enum Refusal {
 #[derive(Debug)]
 pub(crate) struct Awaited {
     pub(crate) child: ExecutionId,
-    /// Whose step it is; `None`: that cannot be read now.
+    /// The execution of the step; `None`: it cannot be read now.
     pub(crate) parent: Option<ExecutionId>,
     /// That one's row says that it runs, or cannot be read now.
     pub(crate) parent_runs: bool,

@@ -66,7 +66,7 @@ impl Pass {
 }
 
 impl Request {
-    /// Whose Shard is meant.
+    /// The execution that it is about; its Shard's holder is asked.
     pub fn execution(&self) -> ExecutionId {
         match self {
             Self::Start { execution, .. } | Self::Input { execution, .. } | Self::Watch { execution } => {

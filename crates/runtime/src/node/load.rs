@@ -118,8 +118,9 @@ impl Node {
             self.resuming.is_done(id);
             self.attend(id, effects);
         } else {
-            // It was just read.
-            let _ = self.awake(id, hearing, moment);
+            if let Err(Absent::Not(error)) = self.awake(id, hearing, moment) {
+                tracing::error!(execution = %id, %error, "it cannot be resumed");
+            }
             self.make_ready(id);
         }
     }
@@ -127,6 +128,7 @@ impl Node {
     /// What a sleeper waits for, where nothing else comes of resuming it.
     fn waits(&self, running: &Running, moment: &Moment) -> Option<Vec<Effect>> {
         let decided = catch_unwind(AssertUnwindSafe(|| decide(&running.execution, &Input::Resume, moment)));
+        // A mistake of ours parks it in its own Turn, and is told there.
         let decision = decided.ok()?;
         let identity = running.execution.identity();
         let waits = |effect: &Effect| match effect {

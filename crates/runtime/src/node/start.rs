@@ -193,7 +193,8 @@ impl Node {
         }
     }
 
-    /// Whose a name is, by memory or as it was just read. Whoever would take it meanwhile waits for the same answer.
+    /// The execution that has a name, by memory or as it was just read. A start that would take the name meanwhile waits
+    /// for the same answer.
     pub(super) fn holder<'a>(
         &self,
         machine: MachineId,

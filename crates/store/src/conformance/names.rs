@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 const MACHINE: MachineId = MachineId(1);
 
-/// Whose the name is after somebody wanted it.
+/// Reserves a name; the execution that has it after that.
 #[track_caller]
 fn reserve(reader: &mut dyn Reader, name: &str, who: u128) -> ExecutionId {
     let name: Arc<str> = name.into();

@@ -47,7 +47,7 @@ impl Names {
         };
     }
 
-    /// Whose a name is; if it is nobody's, it becomes that of whoever wants it.
+    /// The execution that has a name; a free name is reserved for the one that asks.
     pub(super) fn reserve(
         &self,
         connection: &Connection,

@@ -90,7 +90,7 @@ impl SqliteReader {
         Self { names: Some(names), ..self }
     }
 
-    /// Whose a name is, or becomes.
+    /// The execution that has a name, or for which it is reserved now.
     fn reserve_for(
         &mut self,
         name: (MachineId, &Arc<str>),

@@ -250,10 +250,10 @@ pub trait Reader: Send {
         execution: ExecutionId,
     ) -> Result<ExecutionId, Failure>;
 
-    /// Whose a name is, whether or not that one has begun.
+    /// The execution that a name is reserved for, whether or not it has begun.
     fn reserved(&mut self, machine: MachineId, name: &Arc<str>) -> Result<Option<ExecutionId>, Failure>;
 
-    /// Who holds which Shard; one that is not there is nobody's. Whose time is up is told until somebody takes over.
+    /// Who holds which Shard; a Shard that is missing has no holder. A holder whose lease ran out is told until another takes over.
     fn holders(&mut self) -> Result<BTreeMap<Shard, Arc<str>>, Failure>;
 
     /// One execution with its newest committed Turns: its row and what the journal has beyond it.
