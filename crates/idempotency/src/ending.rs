@@ -59,6 +59,25 @@ pub(crate) fn verdict(mode: &Mode, ended: Ended) -> Verdict {
 #[derive(Clone, Copy, Debug)]
 pub struct NotApplied<R>(pub R);
 
+/// An answer with which a handler says that it does not know what was done: somebody else was asked to do it, and did not
+/// tell. The outcome is recorded as unknown, and the caller is told so in the layer's words, under this status.
+#[derive(Clone, Debug)]
+pub struct OutcomeUnknown {
+    /// A server error, such as 502 or 504; any other one counts as 502.
+    pub status: StatusCode,
+    /// Why it is not known. It must hold no secret.
+    pub detail: String,
+}
+
+impl IntoResponse for OutcomeUnknown {
+    fn into_response(self) -> Response {
+        let status = if self.status.is_server_error() { self.status } else { StatusCode::BAD_GATEWAY };
+        let mut response = (status, self.detail.clone()).into_response();
+        response.extensions_mut().insert(Self { status, ..self });
+        response
+    }
+}
+
 /// The mark that [`NotApplied`] leaves on a response.
 #[derive(Clone, Copy)]
 struct NotAppliedMark;

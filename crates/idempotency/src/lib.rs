@@ -42,7 +42,7 @@ pub use asked::{
 };
 pub use budget::Budgets;
 pub use context::IdempotencyContext;
-pub use ending::NotApplied;
+pub use ending::{NotApplied, OutcomeUnknown};
 pub use fingerprint::{Fingerprint, Hashing};
 pub use key::Versions;
 pub use layer::{Builder, IdempotencyLayer, StartError};

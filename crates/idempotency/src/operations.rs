@@ -14,7 +14,8 @@ use crate::asked::random;
 use crate::door::Door;
 use crate::layer::IdempotencyLayer;
 use crate::record::{
-    Claim, Claimed, Completion, Ending, Epoch, Grant, Holding, OperationId, Record, Standing, Takeover,
+    Claim, Claimed, Completion, Ending, Epoch, Grant, Holding, OperationId, Record, RequestTag, ScopeTag,
+    Standing, Takeover,
 };
 use crate::scope::Scope;
 use crate::store::StoreError;
@@ -28,6 +29,8 @@ use uuid::Uuid;
 
 /// How long an operator's own grant holds: longer than it takes to record what was decided.
 const RESOLVE_FOR: Duration = Duration::from_secs(30);
+/// How long a look at the store may hold.
+const PROBE_FOR: Duration = Duration::from_secs(1);
 
 /// The operations behind a layer. Made by [`IdempotencyLayer::operations`].
 #[derive(Clone)]
@@ -177,6 +180,27 @@ impl Operations {
     pub async fn unknown(&self, limit: u32) -> Result<Vec<(OperationId, Looked)>, StoreError> {
         let unknown = self.door().store.unknown(limit).await?;
         Ok(unknown.iter().map(|(operation, record)| (*operation, Looked::from(record))).collect())
+    }
+
+    /// Whether the store can write: whoever cannot is to get no requests. An operation that nobody asks for is claimed and
+    /// forgotten again.
+    pub async fn check_writes(&self) -> Result<(), StoreError> {
+        let probe = Claim {
+            operation: OperationId::from_hash([0; 16]),
+            scope: ScopeTag([0; 16]),
+            request: RequestTag([0; 32]),
+            claimant: Uuid::from_bytes(random()),
+            lease_for: PROBE_FOR,
+            takeover: Takeover::Allowed,
+            keep: self.door().longest_keep(),
+        };
+        match self.door().store.claim(&probe).await? {
+            Claimed::Granted(grant) => {
+                self.door().store.release(probe.operation, grant.epoch).await.map(|_| ())
+            }
+            // Somebody else looks at this moment.
+            Claimed::Found(_) | Claimed::Lapsed(_) => Ok(()),
+        }
     }
 
     /// Removes the stored answer and keeps the record: the operation is not run again, and its answer not given again.

@@ -7,7 +7,7 @@ use crate::answer::{Answer, Kept, retained_headers};
 use crate::asked::{CONTENT_DIGEST, Refusal};
 use crate::content::{Content, Whole};
 use crate::door::store_problem;
-use crate::ending::{Ended, Verdict, verdict};
+use crate::ending::{Ended, OutcomeUnknown, Verdict, verdict};
 use crate::observe::What;
 use crate::policy::Mode;
 use crate::problem::{Problem, Reason};
@@ -77,7 +77,15 @@ impl Run {
         };
         match verdict(&self.policy().mode, Ended::with(&response)) {
             Verdict::Keep => self.keep(response, transaction).await,
-            Verdict::Unknown => self.unknown(false, Ok(response)).await,
+            Verdict::Unknown => {
+                let told = match response.extensions().get::<OutcomeUnknown>() {
+                    Some(OutcomeUnknown { status, detail }) => {
+                        Err(service::outcome_unknown(&self.asked).with_status(*status).detail(detail))
+                    }
+                    None => Ok(response),
+                };
+                self.unknown(false, told).await
+            }
             Verdict::Release if self.roll_back(transaction).await => self.give_back(Ok(response)).await,
             Verdict::Release => self.not_undone(false, StatusCode::INTERNAL_SERVER_ERROR).await,
         }

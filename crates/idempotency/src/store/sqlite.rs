@@ -1,9 +1,10 @@
 //! The memory in one SQLite file, which several processes of one machine may share.
 //!
 //! What is known already is read on the caller's own thread, one row by its id: replays never wait for a writer. What
-//! changes goes to one thread that commits for all who wait, with one sync. The clock is this machine's. Whoever opens the
-//! file while nobody else has it open ends the leases of those before.
+//! changes goes to one thread that commits for all who wait, with one sync. The clock is this machine's, but never begins before
+//! the newest time on record. Whoever opens the file while nobody else has it open ends the leases of those before.
 
+mod copy;
 mod group;
 mod guard;
 mod presence;
@@ -14,6 +15,7 @@ mod transaction;
 mod trouble;
 mod writer;
 
+pub use copy::{Checked, check, copy};
 pub use transaction::{NoTransaction, Transaction, TransactionError};
 
 use super::clock::{self, Clock};
@@ -81,7 +83,7 @@ struct Inner {
 impl Sqlite {
     /// Opens the file, or makes it. Its folder has to be there.
     pub fn open(path: impl AsRef<Path>, options: &Options) -> Result<Self, StoreError> {
-        Self::open_with_clock(path, options, clock::system())
+        Self::open_on(path.as_ref(), options, |connection| Ok(clock::not_before(rows::newest(connection)?)))
     }
 
     /// The same, on this clock.
@@ -90,12 +92,20 @@ impl Sqlite {
         options: &Options,
         clock: Clock,
     ) -> Result<Self, StoreError> {
-        let path = path.as_ref();
+        Self::open_on(path.as_ref(), options, |_| Ok(clock))
+    }
+
+    fn open_on(
+        path: &Path,
+        options: &Options,
+        clock: impl FnOnce(&Connection) -> Result<Clock, StoreError>,
+    ) -> Result<Self, StoreError> {
         // Before anything else has it open, and before anything is claimed.
         let presence = Arc::new(Presence::enter(path, options)?);
         let connection = schema::connect(path, options)?;
         schema::migrate(&connection)?;
         let void = presence::void(&connection)?;
+        let clock = clock(&connection)?;
         (options.prepare)(&connection)
             .map_err(|error| StoreError::Unfit(format!("the tables could not be prepared: {error}")))?;
         let readers = Readers::open(path, options)?;

@@ -9,7 +9,7 @@ use http::{StatusCode, header};
 use perdura_idempotency::observe::What;
 use perdura_idempotency::store::postgres::Transaction;
 use perdura_idempotency::store::sqlite;
-use perdura_idempotency::{Attached, IdempotencyContext, NotApplied, Policy};
+use perdura_idempotency::{Attached, IdempotencyContext, NotApplied, OutcomeUnknown, Policy};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -306,6 +306,23 @@ async fn what_is_run_after_sqlite_rolled_back_is_not_committed_apart_from_its_re
     assert_eq!(shop.ask(&Ask::pay(&key(1))).await.status, 500);
     shop.ask(&Ask::pay(&key(1))).await.is_payment(2);
     assert_eq!(ground.effects().await, 1, "of two runs, one was undone");
+}
+
+/// A handler that asked somebody else, and got no answer, says so; the caller is told in the layer's words.
+#[tokio::test]
+async fn a_handler_can_say_that_it_does_not_know_what_was_done() {
+    for (status, told) in [(504, 504), (502, 502), (200, 502)] {
+        let plan = Plan::of(Policy::at_most_once(), move |_| async move {
+            let status = StatusCode::from_u16(status).unwrap();
+            OutcomeUnknown { status, detail: "the bank went silent".to_owned() }
+        });
+        let shop = Shop::open(&memory(), plan).await;
+        let first = shop.ask(&Ask::pay(&key(1))).await;
+        first.is_refused(told, "OUTCOME_UNKNOWN").says_next("stop");
+        assert_eq!(first.member("detail").as_deref(), Some("the bank went silent"));
+        shop.ask(&Ask::pay(&key(1))).await.is_refused(409, "OUTCOME_UNKNOWN");
+        assert_eq!(shop.till.runs(), 1);
+    }
 }
 
 /// What a hook says of work that a handler began, which then broke.

@@ -283,6 +283,29 @@ async fn the_machines_clock_is_the_clock() {
     );
 }
 
+/// A process whose clock is behind for a moment records nothing that would be past its retention once the clock is right.
+#[tokio::test]
+async fn a_process_never_begins_before_the_newest_time_on_record() {
+    let folder = Folder::new();
+    let store = Sqlite::open(folder.file(), &Options::default()).expect("opening");
+    for n in 1..4 {
+        completed(&store, n, b"paid").await;
+    }
+    drop(store);
+    let file = Connection::open(folder.file()).expect("opening");
+    let hour = 3_600_000_000_i64;
+    let ahead =
+        "UPDATE idempotency_record SET first_at = first_at + ?1, ended_at = ended_at + ?1 WHERE epoch < 3";
+    file.execute(ahead, [25 * hour]).expect("as if the clock had been right then");
+    file.execute("UPDATE idempotency_record SET first_at = ?1 WHERE epoch = 1", [1_000_000 * hour])
+        .expect("damaging");
+    let began = Timestamp::now();
+    let store = Sqlite::open(folder.file(), &Options::default()).expect("opening");
+    let grant = granted(&store, 9).await;
+    let later = grant.first_at.duration_since(began).as_secs() / 3_600;
+    assert!((24..26).contains(&later), "{later} hours after this machine's time");
+}
+
 /// What ends before a sweep comes by was never in an order that has to be kept; what still runs is given its place.
 #[tokio::test]
 async fn a_sweep_notes_what_still_runs() {

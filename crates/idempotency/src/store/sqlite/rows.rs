@@ -3,6 +3,7 @@
 use super::trouble::Trouble;
 use crate::record::{Epoch, OperationId, RequestTag, ScopeTag};
 use crate::rule::{Kept, Row, State, Write};
+use crate::store::StoreError;
 use bytes::Bytes;
 use jiff::Timestamp;
 use rusqlite::types::ValueRef;
@@ -50,6 +51,21 @@ pub(super) fn read(
             error => error.into(),
         })?;
     raw.map(|raw| raw.understood(void).map_err(|what| Trouble::Corrupt(operation, what))).transpose()
+}
+
+/// The newest time on record, as the newest rows tell it. A single row may be damaged: another one has to be about as new.
+pub(super) fn newest(connection: &Connection) -> Result<Option<Timestamp>, StoreError> {
+    const NEWEST: &str = "
+        SELECT max(first_at, ifnull(ended_at, first_at)) AS at FROM (
+            SELECT first_at, ended_at FROM main.idempotency_record WHERE epoch < ?1 ORDER BY epoch DESC LIMIT 1000)
+        WHERE typeof(at) = 'integer' ORDER BY at DESC LIMIT 2";
+    let read = || -> rusqlite::Result<Vec<i64>> {
+        let mut statement = connection.prepare(NEWEST)?;
+        let found = statement.query_map([EPOCHS_END], |row| row.get(0))?;
+        found.collect()
+    };
+    let newest = read().map_err(Trouble::told)?.pop();
+    Ok(newest.and_then(|micros| Timestamp::from_microsecond(micros).ok()))
 }
 
 /// The operations whose outcome is unknown and that are still there, those first that have been for longest.
