@@ -41,12 +41,16 @@ pub(super) fn explain(text: &str) -> Option<Jackson> {
     Some(Jackson { message: format!("{message}\n at {location}"), location })
 }
 
-/// The same without the place: so AWS tells of the input of an execution. What only we refuse is told with it.
+/// The same without the place: so AWS tells of the input of an execution, of which an empty one is simply invalid. What
+/// only we refuse is told in our own words.
 pub fn explain_in_a_sentence(text: &str, error: &SyntaxError) -> String {
-    let told = explain_data(text, error);
-    if explain(text).is_none() {
-        return told;
+    if text.trim().is_empty() {
+        return "Invalid execution input.".to_owned();
     }
+    if explain(text).is_none() {
+        return error.to_string();
+    }
+    let told = explain_data(text, error);
     let ends = ["\n at ", " (start marker at "];
     let end = ends.iter().filter_map(|end| told.find(end)).min().unwrap_or(told.len());
     told[..end].to_owned()
