@@ -16,6 +16,10 @@ const PASS: &str = r#"{"StartAt": "P", "States": {"P": {"Type": "Pass", "End": t
 /// More than there are threads for what blocks.
 const CLIENTS: usize = 520;
 
+/// More sockets than a server has that nobody is connected to. Counted before a test they may be too many: a call that has
+/// been answered may not be closed yet.
+const ITS_OWN: usize = 16;
+
 /// A request with so many bytes, most of which say nothing.
 fn padded(machine: &str, bytes: usize) -> Vec<u8> {
     let body = json!({"stateMachineArn": machine, "traceHeader": "x"}).to_string();
@@ -29,6 +33,14 @@ fn peak_bytes(server: &Server) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux tells it");
     line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+}
+
+/// How many connections it has. Of its files only those count: readers of the data open others at any time.
+fn sockets(server: &Server) -> usize {
+    let is_socket =
+        |path: &Path| std::fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"));
+    let files = std::fs::read_dir(format!("/proc/{}/fd", server.id())).expect("it runs");
+    files.filter(|file| file.as_ref().is_ok_and(|file| is_socket(&file.path()))).count()
 }
 
 #[test]
@@ -62,13 +74,7 @@ fn a_client_that_sends_more_than_its_request_and_hangs_up_is_missed_too() {
     let waits = server.create("waits", "EXPRESS", WAITS);
     let mut request = padded(&waits, 200);
     request.extend(b"POST / HTTP/1.1\r\n");
-    // Of its files only connections count: readers of the data open others at any time.
-    let is_socket =
-        |path: &Path| std::fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("socket:"));
-    let sockets = || {
-        let files = std::fs::read_dir(format!("/proc/{}/fd", server.id())).expect("it runs");
-        files.filter(|file| file.as_ref().is_ok_and(|file| is_socket(&file.path()))).count()
-    };
+    let sockets = || sockets(&server);
     let clients: Vec<TcpStream> = (0..100).map(|_| server.sent(&request)).collect();
     wait_until("all of them wait", || server.metric("perdura_executions_started_total") >= 100.0);
     let held = sockets();
@@ -98,4 +104,21 @@ fn bytes_of_requests_in_hand_are_bounded_and_small_requests_pass() {
     drop(clients);
     let told = server.told(&padded(&pass, 1 << 20));
     assert!(told.contains(r#""status":"SUCCEEDED""#), "{told}");
+}
+
+#[test]
+fn workers_that_hang_up_while_they_wait_leave_nothing_and_get_no_task() {
+    let scene = Scene::new("hang-ups-workers");
+    let server = Server::start(&scene, &[]);
+    let activity = server.api("CreateActivity", &json!({"name": "approve"}))["activityArn"].clone();
+    let task = json!({"Type": "Task", "Resource": activity, "End": true});
+    let asks = server.create("asks", "STANDARD", &json!({"StartAt": "A", "States": {"A": task}}).to_string());
+    let poll = call("GetActivityTask", &[], json!({"activityArn": activity}).to_string().as_bytes());
+    let workers: Vec<TcpStream> = (0..CLIENTS).map(|_| server.sent(&poll)).collect();
+    wait_until("all of them wait", || sockets(&server) >= CLIENTS);
+    drop(workers);
+    wait_until("their connections are gone", || sockets(&server) <= ITS_OWN);
+    server.api("StartExecution", &json!({"stateMachineArn": asks, "input": "7"}));
+    let told = server.api("GetActivityTask", &json!({"activityArn": activity}));
+    assert_eq!(told["input"], "7", "nobody else has taken it");
 }
