@@ -4,9 +4,11 @@ mod activity;
 mod connection;
 mod data;
 mod follow;
+mod proxy;
 mod reach;
 mod setting;
 mod template;
+mod token;
 
 pub(crate) use activity::{
     ActivityArguments, ActivityCommand, ActivityListArguments, FailArguments, HeartbeatArguments,
@@ -19,14 +21,18 @@ pub(crate) use connection::{
 pub(crate) use data::{
     BackupArguments, CheckArguments, CleanupArguments, CompactArguments, DeployArguments, GiveUpArguments,
     HistoryArguments, LedgerArguments, LedgerCommand, LogFormat, PsArguments, RedriveArguments,
-    ResolveArguments, RestoreArguments, ServeArguments, ShowArguments, StartArguments, StatsArguments,
-    StatusArgument, StopArguments,
+    ResolveArguments, RestoreArguments, ServeArguments, ShowArguments, SortArgument, StartArguments,
+    StatsArguments, StatusArgument, StopArguments,
 };
 
 pub(crate) use follow::{TraceArguments, WatchArguments};
+pub(crate) use proxy::{Caller, ProxyArguments, Uncertain};
 pub(crate) use reach::ReachArguments;
 pub(crate) use setting::{ConfigArguments, SettingArguments};
 pub(crate) use template::TemplateArguments;
+pub(crate) use token::{
+    TokenArguments, TokenCommand, TokenCreateArguments, TokenListArguments, TokenRevokeArguments,
+};
 
 use crate::settings::{self, Flags};
 use anyhow::Result;
@@ -78,6 +84,8 @@ pub(crate) enum Command {
     Check(CheckArguments),
     Activity(ActivityArguments),
     Connection(ConnectionArguments),
+    Proxy(ProxyArguments),
+    Token(TokenArguments),
     Config(ConfigArguments),
     /// Print a script that completes perdura's commands and options in a shell.
     #[command(after_help = "\

@@ -2,6 +2,7 @@
 
 use crate::arguments::{BackupArguments, RestoreArguments};
 use crate::definition::plural;
+use crate::serve::requests;
 use crate::{ledger, table, terminal};
 use anyhow::Result;
 use perdura_runtime::RealClock;
@@ -13,7 +14,12 @@ use std::process::ExitCode;
 /// Copies the data, beside whoever works on it.
 pub(crate) fn backup(arguments: &BackupArguments) -> Result<ExitCode> {
     let file = &arguments.file;
-    sqlite::backup(&arguments.data.folder()?, file).map_err(Refusal::from)?;
+    let folder = arguments.data.folder()?;
+    requests::backup(&folder, file)?;
+    sqlite::backup(&folder, file).map_err(|failure| {
+        requests::forget_backup(file);
+        Refusal::from(failure)
+    })?;
     let bytes = file.metadata().map_or(0, |about| about.len());
     if arguments.data.json {
         table::print_json(&serde_json::json!({ "file": file, "bytes": bytes }))?;
@@ -28,6 +34,7 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> Result<ExitCode> {
     let folder = &arguments.data.folder()?;
     let now = RealClock::default().moment().now;
     let restored = sqlite::restore(&arguments.file, folder, now).map_err(Refusal::from)?;
+    requests::restore(&arguments.file, folder)?;
     for (execution, what) in &restored.damaged {
         let whose = execution.map(|id| format!("{id}: ")).unwrap_or_default();
         terminal::complain(&format!("{whose}{what}"));

@@ -2,6 +2,7 @@
 
 use crate::arguments::CheckArguments;
 use crate::definition::plural;
+use crate::serve::requests;
 use crate::{table, terminal};
 use anyhow::Result;
 use perdura_server::Refusal;
@@ -26,11 +27,18 @@ pub(crate) fn check(arguments: &CheckArguments) -> Result<ExitCode> {
         }
         News::Progress { .. } => {}
     };
-    let checked = sqlite::check(&arguments.data.folder()?, &mut tell).map_err(Refusal::from)?;
+    let folder = arguments.data.folder()?;
+    let mut checked = sqlite::check(&folder, &mut tell).map_err(Refusal::from)?;
+    let remembered = requests::check(&folder)?;
+    for what in remembered.faults {
+        checked.findings += 1;
+        tell(News::Found(Finding { table: "idempotency", execution: None, what }));
+    }
     if json {
         table::print_json(&serde_json::json!({
             "executions": checked.executions,
             "turns": checked.turns,
+            "requests": remembered.records,
             "findings": findings,
         }))?;
     } else {

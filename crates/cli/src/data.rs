@@ -4,7 +4,7 @@ use crate::remote::{Endpoint, Http, Remote};
 use crate::{settings, terminal};
 use anyhow::{Context, Result, bail};
 use perdura_engine::Arns;
-use perdura_server::control::{Answer, Connection, Kind, Request, connect};
+use perdura_server::control::{Answer, Bell, Connection, Kind, Rang, Request, connect};
 use perdura_server::data::{Beside, Deposit};
 use perdura_server::{Refusal, RefusalKind, handle};
 use perdura_store::sqlite::Tightened;
@@ -17,6 +17,8 @@ use url::Url;
 /// How long a server that starts waits for a command that holds the data, and how long between two tries.
 const HELD_FOR_MAX: Duration = Duration::from_secs(10);
 const HELD_AGAIN: Duration = Duration::from_millis(50);
+/// How often what is shown is drawn again while there are no news.
+const TICK: Duration = Duration::from_secs(1);
 /// How long a server elsewhere is looked for that has gone away, second by second.
 const GONE_FOR_MAX: u32 = 60;
 /// How often a server elsewhere is asked for news: first, and at last while there are none.
@@ -116,6 +118,32 @@ impl Data {
     /// so it is asked less and less often.
     pub(crate) fn pause(&self, usual: Duration, idle: u32) -> Duration {
         if self.is_elsewhere() { far(idle).max(usual) } else { usual }
+    }
+
+    /// Waits for news of an execution from this Turn on, or of all: until there may be some, which is `true`, or for so long.
+    /// Where nobody tells of news, they are looked for.
+    pub(crate) fn wait(&self, bell: &mut Option<Bell>, of: Option<(&str, u64)>, most: Duration) -> bool {
+        if !matches!(self.way, Way::Server(_)) {
+            thread::sleep(most);
+            return true;
+        }
+        if bell.is_none() {
+            let opened = match of {
+                Some((execution, from)) => Bell::of_execution(&self.folder, execution, from),
+                None => Bell::of_all(&self.folder),
+            };
+            *bell = opened.ok().flatten();
+        }
+        let rang = bell.as_mut().map(|bell| bell.wait(most.max(TICK)));
+        match rang {
+            Some(Ok(Rang::Moved)) => true,
+            Some(Ok(Rang::Silent)) => false,
+            Some(Ok(Rang::Ended) | Err(_)) | None => {
+                *bell = None;
+                thread::sleep(most);
+                true
+            }
+        }
     }
 
     /// Whether a server answers, so that executions move on.

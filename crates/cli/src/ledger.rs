@@ -30,7 +30,7 @@ pub(crate) fn ledger(arguments: &LedgerArguments) -> Result<ExitCode> {
     let answer = Data::reach(&arguments.data.folder()?)?.ask(Request::Ledger(question))?;
     let Answer::Ledger(page) = answer else { bail!("the answer is none to this question") };
     print(&page.items, arguments.data.json)?;
-    if page.next.is_some() {
+    if page.more {
         terminal::tell("there are more; ask for more with --limit");
     }
     Ok(ExitCode::SUCCESS)

@@ -17,6 +17,7 @@ mod give_up;
 mod history;
 mod ledger;
 mod memory;
+mod proxy;
 mod ps;
 mod remote;
 mod run;
@@ -29,6 +30,7 @@ mod stop;
 mod table;
 mod template;
 mod terminal;
+mod token;
 mod trace;
 mod validate;
 mod watch;
@@ -67,6 +69,8 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check::check(&arguments),
         Command::Activity(arguments) => activity::activity(&arguments),
         Command::Connection(arguments) => connection::connection(&arguments),
+        Command::Proxy(arguments) => proxy::proxy(&arguments),
+        Command::Token(arguments) => token::token(&arguments),
         Command::Config(arguments) => config::config(&arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -1,10 +1,10 @@
 //! `perdura ps`: executions, the newest first.
 
-use crate::arguments::{PsArguments, StatusArgument};
+use crate::arguments::{PsArguments, SortArgument, StatusArgument};
 use crate::{duration, table};
 use anyhow::{Result, bail};
 use perdura_engine::Status;
-use perdura_server::control::{Answer, Listed, Request};
+use perdura_server::control::{Answer, ListQuestion, Listed, Order, Request};
 use std::process::ExitCode;
 
 /// How many are asked for at once.
@@ -27,20 +27,15 @@ pub(crate) fn ps(arguments: &PsArguments) -> Result<ExitCode> {
     let mut data = arguments.data.reach()?;
     // A list of several machines elsewhere cannot be gone on with, so it is asked for as a whole.
     let page = if data.is_elsewhere() { u32::MAX as usize } else { PAGE };
-    let (mut after, mut rows) = (None, Vec::new());
+    let (mut question, mut rows) = (question(arguments), Vec::new());
     while rows.len() < arguments.limit {
-        let request = Request::List {
-            machine: arguments.machine.clone(),
-            status: arguments.status.map(Status::from),
-            after,
-            most: (arguments.limit - rows.len()).min(page) as u32,
-        };
-        let Answer::Executions(page) = data.ask(request)? else {
+        question.most = (arguments.limit - rows.len()).min(page) as u32;
+        let Answer::Executions(page) = data.ask(Request::List(question.clone()))? else {
             bail!("the answer is none to this question")
         };
         rows.extend(page.items);
-        after = page.next;
-        if after.is_none() {
+        question.after = page.next;
+        if question.after.is_none() {
             break;
         }
     }
@@ -48,9 +43,26 @@ pub(crate) fn ps(arguments: &PsArguments) -> Result<ExitCode> {
         table::print_json(&rows)?;
     } else {
         let rows: Vec<Vec<String>> = rows.iter().map(row).collect();
-        table::print(&["EXECUTION", "MACHINE", "NAME", "STATUS", "STARTED", "TOOK"], &rows)?;
+        table::print(&["EXECUTION", "MACHINE", "NAME", "STATUS", "STARTED", "TOOK", "LABELS"], &rows)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn question(arguments: &PsArguments) -> ListQuestion {
+    ListQuestion {
+        machine: arguments.machine.clone(),
+        status: arguments.status.map(Status::from),
+        label: arguments.label.as_ref().map(|(key, value)| format!("{key}:{value}")),
+        name_prefix: arguments.name_prefix.clone(),
+        error: arguments.error.clone(),
+        since: arguments.since,
+        until: arguments.until,
+        sort: match arguments.sort {
+            SortArgument::Start => Order::Start,
+            SortArgument::End => Order::End,
+        },
+        ..ListQuestion::default()
+    }
 }
 
 fn row(listed: &Listed) -> Vec<String> {
@@ -58,5 +70,6 @@ fn row(listed: &Listed) -> Vec<String> {
     let name = if *listed.name == id { "-".to_owned() } else { listed.name.to_string() };
     let took = listed.ended_at.map_or_else(|| "-".to_owned(), |at| duration::say(at.0 - listed.started_at.0));
     let machine = listed.machine.to_string();
-    vec![id, machine, name, listed.status.name().to_owned(), listed.started_at.to_string(), took]
+    let labels = table::labels(&listed.labels);
+    vec![id, machine, name, listed.status.name().to_owned(), listed.started_at.to_string(), took, labels]
 }

@@ -22,7 +22,7 @@ use history::Bookmark;
 use name::Meant;
 use perdura_asl::json::{Map, Value};
 use perdura_engine::{Arns, Status};
-use perdura_server::control::{Answer, Page, Request, Starting, Taken};
+use perdura_server::control::{Answer, ListQuestion, Page, Request, Starting, Taken};
 use perdura_server::{Refusal, RefusalKind};
 
 /// Whoever answers calls. What is refused is a [`Refusal`]; any other error says that there was no answer.
@@ -77,22 +77,44 @@ impl<A: Api> Remote<A> {
                 Ok(Answer::Done)
             }
             // The limits are those of the server.
-            Request::Start { machine, name, input, strict: _ } => {
+            Request::Start { machine, name, input, strict: _, labels, key } => {
+                if !labels.is_empty() || key.is_some() {
+                    return Err(unknown_there("labels and keys of requests"));
+                }
                 let machine = self.machine_arn(&machine)?;
                 let name = name.map_or_else(|| self.api.unique(), Ok)?;
+                let of = machine.rsplit_once(":stateMachine:").map_or(&*machine, |(_, name)| name).into();
                 let body = [
                     ("stateMachineArn", Some(machine)),
-                    ("name", Some(name)),
+                    ("name", Some(name.clone())),
                     ("input", Some(input.text().to_string())),
                 ];
                 let started = self.api.call("StartExecution", fields(body))?;
                 let arn = read::text(&started, "executionArn")?;
                 let started_at = read::instant(&started, "startDate")?;
                 let execution = arn.clone();
-                Ok(Answer::Started(Starting { execution, arn, started_at, fresh: None, performs: true }))
+                Ok(Answer::Started(Starting {
+                    execution,
+                    arn,
+                    name: name.into(),
+                    machine: of,
+                    status: Status::Running,
+                    started_at,
+                    labels,
+                    fresh: None,
+                    performs: true,
+                }))
             }
-            Request::List { machine, status, after: _, most } => {
-                let items = self.list(machine.as_deref(), status, most as usize)?;
+            Request::List(question) => {
+                let ListQuestion { machine, status, most, .. } = question.clone();
+                let plain =
+                    ListQuestion { machine, status, after: question.after, most, ..ListQuestion::default() };
+                if question != plain {
+                    return Err(unknown_there(
+                        "lists by label, name, error or time, or in the order of the end",
+                    ));
+                }
+                let items = self.list(plain.machine.as_deref(), status, most as usize)?;
                 Ok(Answer::Executions(Page { items, next: None }))
             }
             Request::Show { execution } => {
@@ -120,6 +142,9 @@ impl<A: Api> Remote<A> {
             | Request::Heartbeat { .. }
             | Request::PutConnection { .. }
             | Request::Connections
+            | Request::CreateToken(_)
+            | Request::Tokens
+            | Request::RevokeToken { .. }
             | Request::DeleteConnection { .. }
             | Request::Stats
             | Request::Left { .. }
@@ -185,6 +210,13 @@ impl<A: Api> Remote<A> {
             }
         }
     }
+}
+
+/// What only perdura's own API has.
+fn unknown_there(what: &str) -> anyhow::Error {
+    Refusal::invalid(format!("the Step Functions API has no {what}"))
+        .but("ask where the data is, with --data and without --endpoint")
+        .into()
 }
 
 fn taken(arn: &str, status: Status, ignored: Option<String>) -> Answer {

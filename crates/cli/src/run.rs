@@ -106,8 +106,9 @@ pub(crate) fn run(mut arguments: RunArguments) -> Result<ExitCode> {
     }
     let record = driver.deploy(new, machine)?;
     let name: Option<Arc<str>> = arguments.name.as_deref().map(Arc::from);
+    driver.take_up(record.machine, name.as_ref())?;
     if let Some(folder) = folder.filter(|_| arguments.skip_time)
-        && driver.has_others(record.machine, name.as_ref())?
+        && driver.has_others()?
     {
         let folder = folder.display();
         bail!(

@@ -2,8 +2,9 @@
 
 pub(crate) mod connections;
 mod execution_logs;
-mod files;
+pub(crate) mod files;
 pub(crate) mod logs;
+pub(crate) mod requests;
 mod traces;
 
 use crate::arguments::ServeArguments;
@@ -13,13 +14,15 @@ use crate::run::config::Config;
 use crate::settings::Settings;
 use crate::{duration, table, terminal};
 use anyhow::{Context, Result};
-use perdura_runtime::{Bounds, Opener, Options, RealWorld, Runtime, Steps};
+use perdura_runtime::{Bounds, Opener, Options, RealClock, RealWorld, Runtime, Steps};
 use perdura_server::control::Listener;
 use perdura_server::data::{Doubts, Served};
 use perdura_server::http::{self, Health, Keyring, Site};
 use perdura_server::sfn::{Api, Setup, Tester, Trying};
 use perdura_server::telemetry::Exporter;
-use perdura_server::{Refusal, retention, stuck};
+use perdura_server::v1::V1;
+use perdura_server::who::token::Known;
+use perdura_server::{Refusal, retention, stuck, who};
 use perdura_store::{Catalog, Failure, Registry, SqliteStore, Store};
 use perdura_tasks::Tasks;
 use perdura_tasks::aws::{OwnApi, OwnRefusal, OwnRequest};
@@ -50,7 +53,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     let config = Config::of(&settings)?;
     let (arns, quotas, strict) = (settings.arns()?, settings.quotas()?, settings.strict()?);
     let keyring = Keyring { keys: settings.access_keys()?, region: arns.region.clone() };
-    let (hosts, reveals_secrets) = (settings.hosts()?, settings.reveals_secrets()?);
+    let (hosts, reveals_secrets, tls) = (settings.hosts()?, settings.reveals_secrets()?, settings.tls()?);
     let sealing_key = settings.sealing_key()?;
     let (ended, mut exporter) = match settings.telemetry()? {
         Some(telemetry) => {
@@ -64,9 +67,12 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     let began = Instant::now();
     // Who is second learns first of all who has the data.
     let store = open_store_soon(&folder).map_err(Refusal::from)?;
-    let listener = tokio
-        .block_on(http::bind(address, keyring.asks()))
-        .with_context(|| format!("cannot listen on {address}"))?;
+    let tokens = Arc::<Known>::default();
+    let kept = store.reader().and_then(|mut reader| reader.registered(Registry::Token, None, u32::MAX));
+    tokens.replace(kept.map_err(Refusal::from)?);
+    let asks = keyring.asks() || tokens.get().has_live(RealClock::default().moment().now);
+    let listener =
+        tokio.block_on(http::bind(address, asks)).with_context(|| format!("cannot listen on {address}"))?;
     let connections = Arc::<Connections>::default();
     let tasks = config.tasks(strict, connections.clone(), tokio.handle().clone())?;
     let mut world = RealWorld::new(Steps::default(), Box::new(tasks.clone()), tokio.handle().clone());
@@ -85,6 +91,8 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     // What was under way is called again as soon as the runtime is open, and may need them.
     let kept = store.reader().and_then(|mut reader| reader.registered(Registry::Connection, None, u32::MAX));
     connections::open(sealing_key.as_ref(), &connections, kept.map_err(Refusal::from)?);
+    let installation = store.reader().and_then(|mut reader| reader.secret()).map_err(Refusal::from)?;
+    let requests = requests::open(&folder, &installation)?;
     let (tell_of_api, api_told) = watch::channel(None);
     answer_own_calls(&tasks, api_told);
     let bounds = Bounds { executions_max: quotas.executions, bytes_max: settings.memory()? };
@@ -116,7 +124,9 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
         .with_arns(arns)
         .with_quotas(quotas)
         .with_doubts(doubts)
-        .telling(connections::reopen(door.clone(), sealing_key, connections));
+        .telling(connections::reopen(door.clone(), sealing_key, connections, tokens.clone()));
+    let v1 = tokio.block_on(V1::new(served.clone(), api.clone(), requests));
+    let v1 = v1.context("requests cannot be remembered")?;
     tokio.block_on(async {
         let control = Listener::open(&folder).with_context(|| {
             format!("cannot open the control socket in {}; is the path too long?", folder.display())
@@ -124,23 +134,39 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
         let watch = Arc::new(stuck::Watch::default());
         let address = listener.local_addr()?;
         let health = Health { door: door.clone(), watch: watch.clone(), spans, put_off: tasks.put_off() };
-        let ready = Ready { folder: &folder, address, taken_up: runtime.taken_up(), took: began.elapsed() };
-        let site = Site { api: api.clone(), keys: Arc::new(keyring), health, hosts, files };
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let (taken_up, took) = (runtime.taken_up(), began.elapsed());
+        let ready = Ready { folder: &folder, scheme, address, taken_up, took };
+        let keys = Arc::new(keyring);
+        let site = Site {
+            api: api.clone(),
+            v1: v1.clone(),
+            keys,
+            tokens: tokens.clone(),
+            health,
+            hosts,
+            files,
+            tls,
+        };
         ready.tell(arguments.json)?;
         tokio::spawn(go_on_deleting(api.clone()));
         tokio::select! {
             biased;
             () = signalled(signals) => Ok(()),
             ended = http::serve(listener, site) => ended.context("the HTTP side ended"),
-            () = control.serve(served.clone()) => Ok(()),
+            () = control.serve(v1.clone()) => Ok(()),
             () = stuck::watch(served.clone(), watch) => Ok(()),
             () = retention::sweep(served.clone(), keep) => Ok(()),
+            () = who::keep_uses(served.clone(), tokens.clone()) => Ok(()),
             () = export(exporter.as_mut(), &served) => Ok(()),
             () = log(log_writer.as_mut(), &api) => Ok(()),
         }
     })?;
     tracing::info!(grace = %duration::say(retention::ms(grace)), "shuts down; a second signal ends it at once");
     runtime.close(grace);
+    if tokio.block_on(async { tokio::time::timeout(LAST_WORDS, v1.drain()).await }).is_err() {
+        tracing::warn!("the ends of some requests were not recorded in time; their keys find them again");
+    }
     if let Some(mut writer) = log_writer {
         let drained = tokio.block_on(async { tokio::time::timeout(LAST_WORDS, writer.drain(&api)).await });
         if drained.is_err() {
@@ -226,6 +252,7 @@ pub(crate) fn opener(folder: &Path, store: SqliteStore) -> Opener {
 /// What a server says when it can be asked.
 struct Ready<'a> {
     folder: &'a Path,
+    scheme: &'static str,
     address: SocketAddr,
     taken_up: usize,
     took: Duration,
@@ -233,11 +260,11 @@ struct Ready<'a> {
 
 impl Ready<'_> {
     fn tell(&self, json: bool) -> Result<()> {
-        let Self { folder, address, taken_up, took } = self;
+        let Self { folder, scheme, address, taken_up, took } = self;
         if json {
             return table::print_json(&serde_json::json!({
                 "data": folder,
-                "address": format!("http://{address}"),
+                "address": format!("{scheme}://{address}"),
                 "executions": taken_up,
                 "tookMs": retention::ms(*took),
             }));
@@ -245,7 +272,7 @@ impl Ready<'_> {
         let (count, took) = (plural(*taken_up, "execution"), duration::say(retention::ms(*took)));
         let data = folder.display();
         terminal::print(
-            format!("perdura serves {data} on http://{address}: {count} taken up in {took}\n").as_bytes(),
+            format!("perdura serves {data} on {scheme}://{address}: {count} taken up in {took}\n").as_bytes(),
         )
     }
 }

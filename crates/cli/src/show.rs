@@ -43,6 +43,10 @@ fn pairs(shown: &Shown) -> Vec<(&'static str, String)> {
     if shown.redrives > 0 {
         pairs.push(("redrives", shown.redrives.to_string()));
     }
+    if !shown.labels.is_empty() {
+        pairs.push(("labels", table::labels(&shown.labels)));
+    }
+    pairs.extend(shown.root_key.iter().map(|key| ("root key", key.to_string())));
     if let (Some(events), Some(turns)) = (shown.events, shown.turns) {
         pairs.push(("events", format!("{events} in {turns} turns")));
     }

@@ -4,9 +4,14 @@ use crate::arguments::StartArguments;
 use crate::run::input;
 use crate::{settings, table, terminal};
 use anyhow::{Result, bail};
-use perdura_engine::Limits;
+use perdura_engine::{Labels, Limits};
 use perdura_server::control::{Answer, Request};
 use std::process::ExitCode;
+
+/// Those of the command line.
+fn labels(pairs: &[(String, String)]) -> Result<Labels> {
+    Ok(Labels::new(pairs.iter().map(|(key, value)| (key, value)))?)
+}
 
 /// Starts an execution.
 pub(crate) fn start(arguments: &StartArguments) -> Result<ExitCode> {
@@ -15,6 +20,8 @@ pub(crate) fn start(arguments: &StartArguments) -> Result<ExitCode> {
         name: arguments.name.clone(),
         input: input::read(&arguments.input, Limits::GENEROUS.payload_bytes_max)?,
         strict: settings::strict(arguments.strict)?,
+        labels: labels(&arguments.labels)?,
+        key: arguments.key.clone(),
     };
     let Answer::Started(starting) = arguments.data.reach()?.ask(request)? else {
         bail!("the answer is none to this question");

@@ -2,6 +2,7 @@
 
 use crate::terminal::{self, harmless};
 use anyhow::Result;
+use perdura_engine::Labels;
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
@@ -19,6 +20,11 @@ pub(crate) fn print_pairs(pairs: &[(&str, String)]) -> Result<()> {
     let rows: Vec<Vec<String>> =
         pairs.iter().map(|(name, value)| vec![(*name).to_owned(), harmless(value)]).collect();
     terminal::print(lines(&rows).as_bytes())
+}
+
+/// Labels as they are given on the command line.
+pub(crate) fn labels(labels: &Labels) -> String {
+    labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
 }
 
 /// Prints one line of JSON.

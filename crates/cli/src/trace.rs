@@ -5,7 +5,7 @@ use crate::data::Data;
 use crate::{duration, table, terminal};
 use anyhow::{Result, bail};
 use perdura_engine::Fault;
-use perdura_server::control::{Answer, Request, TraceBy, Traced, TracedStep, ledger_word};
+use perdura_server::control::{Answer, Request, TraceBy, Traced, TracedStart, TracedStep, ledger_word};
 use std::process::ExitCode;
 
 /// Tells the story.
@@ -19,6 +19,11 @@ pub(crate) fn trace(arguments: &TraceArguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     table::print_pairs(&whose(&traced))?;
+    if traced.began.len() > 1 {
+        terminal::print(b"\n")?;
+        let rows: Vec<Vec<String>> = traced.began.iter().map(began).collect();
+        table::print(&["  BEGAN", "MACHINE", "NAME", "STATUS", "STARTED"], &indented(rows))?;
+    }
     for step in &traced.steps {
         terminal::print(b"\n")?;
         table::print_pairs(&call(step))?;
@@ -48,6 +53,11 @@ fn indented(rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
     rows.into_iter().map(indent).collect()
 }
 
+fn began(start: &TracedStart) -> Vec<String> {
+    let (id, status) = (start.execution.to_string(), start.status.name().to_owned());
+    vec![id, start.machine.to_string(), start.name.to_string(), status, start.started_at.to_string()]
+}
+
 fn whose(traced: &Traced) -> Vec<(&'static str, String)> {
     let of = &traced.execution;
     let by = match traced.by {
@@ -56,6 +66,7 @@ fn whose(traced: &Traced) -> Vec<(&'static str, String)> {
         TraceBy::Token => "a task token",
         TraceBy::TraceParent => "a traceparent",
         TraceBy::Execution => "an execution",
+        TraceBy::RootKey => "the key of a request",
     };
     let mut pairs = vec![
         ("this is", by.to_owned()),
@@ -69,6 +80,10 @@ fn whose(traced: &Traced) -> Vec<(&'static str, String)> {
         pairs.push(("ended", format!("{ended_at}, after {}", duration::say(ended_at.0 - of.started_at.0))));
     }
     pairs.extend(of.parent.iter().map(|key| ("started by", key.to_string())));
+    if !of.labels.is_empty() {
+        pairs.push(("labels", table::labels(&of.labels)));
+    }
+    pairs.extend(of.root_key.iter().map(|key| ("root key", key.to_string())));
     pairs.extend(Some(("why", why(&of.fault))).filter(|(_, why)| !why.is_empty()));
     pairs
 }

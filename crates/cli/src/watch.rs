@@ -21,6 +21,7 @@ use perdura_asl::json::{Payload, Value};
 use perdura_engine::{EventKind, Timestamp, Turn};
 use perdura_runtime::RealClock;
 use perdura_server::control::{Answer, Request, Shown};
+use perdura_server::ends;
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
@@ -70,7 +71,7 @@ fn show(data: &mut Data, which: &str) -> Result<Shown> {
 
 /// Prints a line for each event that has one, until the end, or until nobody reads any more: `false`.
 fn follow(data: &mut Data, id: &str, mut line: impl FnMut(&Payload) -> Option<String>) -> Result<bool> {
-    let (mut next, mut has_ended, mut idle) = (1, false, 0);
+    let (mut next, mut has_ended, mut idle, mut bell) = (1, false, 0, None);
     loop {
         let request = Request::History { execution: id.to_owned(), from: next };
         let Answer::History(page) = data.look(&request)? else {
@@ -88,20 +89,12 @@ fn follow(data: &mut Data, id: &str, mut line: impl FnMut(&Payload) -> Option<St
         match page.next {
             Some(after) => (next, idle) = (after, 0),
             None if has_ended => return Ok(true),
-            None => {
+            None if data.is_elsewhere() => {
                 thread::sleep(data.pause(EVERY, idle));
                 idle += 1;
             }
+            None => while !data.wait(&mut bell, Some((id, next)), EVERY) {},
         }
-    }
-}
-
-/// Whether an event ends its execution, or begins it again.
-fn ends(kind: &str) -> Option<bool> {
-    match kind {
-        "ExecutionSucceeded" | "ExecutionFailed" | "ExecutionAborted" | "ExecutionTimedOut" => Some(true),
-        "ExecutionStarted" | "ExecutionRedriven" => Some(false),
-        _ => None,
     }
 }
 
@@ -122,6 +115,7 @@ impl Picture {
 
     /// Until the end, or until nobody reads any more: `false`.
     fn follow(&mut self, data: &mut Data, id: &str) -> Result<bool> {
+        let mut bell = None;
         loop {
             let request = Request::Turns { execution: id.to_owned(), from: self.next };
             let Answer::Turns(page) = data.look(&request)? else {
@@ -136,11 +130,15 @@ impl Picture {
                 self.progress.finish(self.clock.moment().now);
                 return Ok(self.progress.is_read());
             }
-            self.progress.draw(self.clock.moment().now);
-            if !self.progress.is_read() {
-                return Ok(false);
+            loop {
+                self.progress.draw(self.clock.moment().now);
+                if !self.progress.is_read() {
+                    return Ok(false);
+                }
+                if data.wait(&mut bell, Some((id, self.next)), EVERY) {
+                    break;
+                }
             }
-            thread::sleep(EVERY);
         }
     }
 

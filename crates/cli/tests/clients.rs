@@ -1,4 +1,5 @@
-//! Clients that do not know us: boto3, the `aws` command and the JavaScript SDK, against the real binary.
+//! Clients that do not know us: boto3, the `aws` command, the JavaScript SDK, schemathesis and
+//! a client that was generated from our own document, against the real binary.
 //!
 //! The programs are in `clients/`, each a story with assertions of its own; here they get a server each. One that
 //! wants its server ended and started again, or a further one, says so on a line and reads the new address.
@@ -137,6 +138,16 @@ fn every_exception_of_the_model_can_be_provoked() {
 #[test]
 fn only_requests_that_are_signed_with_a_known_key_are_taken() {
     tell("signatures", python("signatures"), "", &["--access-key-file", "keys"]);
+}
+
+#[test]
+fn every_operation_of_ours_answers_as_its_document_says() {
+    tell("openapi", python("openapi"), "", &[]);
+}
+
+#[test]
+fn a_client_that_was_generated_from_the_document_tells_a_story() {
+    tell("generated", python("generated"), "", &[]);
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn a_key_is_traced(scene: &Scene) {
     assert!(first[2].starts_with("tried again at "), "{first:?}");
     assert_eq!(what(&steps[1]), ["sent", "succeeded"]);
     assert_eq!(steps[0]["events"][1]["error"], "Busy");
-    let (id, text) = (whole["execution"]["execution"].as_str().expect("an id"), |at: &str| {
+    let (id, text) = (whole["execution"]["id"].as_str().expect("an id"), |at: &str| {
         steps[1][at].as_str().expect("text").to_owned()
     });
     let wire = text("wireKey");

@@ -77,7 +77,7 @@ fn a_disk_that_fills_up_loses_nothing_and_goes_on_when_there_is_room() {
         match ended.code {
             Some(0) => {
                 let started: Value = serde_json::from_str(&ended.stdout).expect("a line of JSON");
-                acknowledged.push(started["execution"].as_str().expect("an id").to_owned());
+                acknowledged.push(started["id"].as_str().expect("an id").to_owned());
             }
             _ => break ended,
         }
@@ -90,7 +90,7 @@ fn a_disk_that_fills_up_loses_nothing_and_goes_on_when_there_is_room() {
     server.until_ready();
     scene.one(&["start", "pass", "--name", "after"]);
     for id in acknowledged {
-        assert_eq!(scene.until_status(&id, "SUCCEEDED")["execution"], *id);
+        assert_eq!(scene.until_status(&id, "SUCCEEDED")["id"], *id);
     }
     assert_eq!(server.end("-TERM"), Some(0));
     assert_eq!(scene.one(&["check"])["findings"], serde_json::json!([]));

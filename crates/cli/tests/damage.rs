@@ -80,7 +80,7 @@ fn a_name_that_leads_to_an_execution_of_another_name_is_told_by_check() {
     let scene = Scene::new("damage-name").file("pass.asl.json", PASS);
     let server = Server::start(&scene, &[]);
     scene.one(&["deploy", "pass.asl.json"]);
-    let id = scene.one(&["start", "pass", "--name", "mine"])["execution"].as_str().map(str::to_owned);
+    let id = scene.one(&["start", "pass", "--name", "mine"])["id"].as_str().map(str::to_owned);
     scene.until_status("mine", "SUCCEEDED");
     assert_eq!(server.end("-TERM"), Some(0));
     assert_eq!(scene.one(&["check"])["findings"], serde_json::json!([]));

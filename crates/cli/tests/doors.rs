@@ -51,7 +51,7 @@ fn numbers_are_told_to_whoever_has_a_key_also_on_this_machine() {
     let host = ("Host", &*server.address);
     is(&server.told(&get("/metrics", &[host])), 401, "www-authenticate: Basic");
     let wrong = get("/metrics", &[host, ("Authorization", "Basic QUtJQUVYQU1QTEU6d3Jvbmc=")]);
-    is(&server.told(&wrong), 401, "need an access key");
+    is(&server.told(&wrong), 401, "metrics need a token (Authorization: Bearer), or an access key");
     let right = get("/metrics", &[host, ("Authorization", PASSWORD)]);
     is(&server.told(&right), 200, "\nperdura_ready 1\n");
     is(&server.told(&get("/healthz", &[host])), 200, "alive");

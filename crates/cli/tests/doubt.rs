@@ -4,7 +4,7 @@
 mod common;
 
 use common::Scene;
-use common::receiver::{Act, Receiver};
+use common::receiver::{Act, Receiver, Seen};
 use common::server::Server;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -279,4 +279,78 @@ fn what_is_held_keeps_a_parallel_from_being_run_again() {
     ]);
     assert_eq!(scene.until_status("a", "SUCCEEDED")["output"], "[\"paid\",2]");
     assert_eq!((left.seen().len(), right.seen().len()), (1, 2), "what was resolved is not called again");
+}
+
+/// A machine of one Task that calls the function `f`, once.
+const ONCE: &str = r#"{"StartAt": "Charge", "States": {"Charge": {"Type": "Task", "End": true,
+    "Resource": "arn:aws:lambda:us-east-1:123456789012:function:f"}}}"#;
+
+/// The execution `a` has called `f`, which charged and died. Gives its key and address; nobody listens there now.
+fn charged_and_gone(scene: Scene, machine: &str, policy: &str) -> (Scene, Server, String, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let address: SocketAddr = listener.local_addr().expect("it is bound");
+    let config = format!("[functions.f]\nurl = 'http://{address}/charge'\n{policy}\n");
+    let scene = scene.file("m.asl.json", machine).file("perdura.toml", &config);
+    let server = started(&scene);
+    let charged = take(&listener, None);
+    (scene, server, charged, address)
+}
+
+#[test]
+fn a_second_redrive_keeps_the_key_though_the_first_one_reached_nobody() {
+    let (scene, _server, charged, address) = charged_and_gone(Scene::new("doubt-redriven"), ONCE, "");
+    scene.until_status("a", "FAILED");
+    scene.one(&["redrive", "a"]);
+    let has_failed_again = |shown: &[Value]| shown[0]["status"] == "FAILED" && shown[0]["redrives"] == 1;
+    scene.until(&["show", "a"], has_failed_again);
+    assert_eq!(statuses(&scene), [json!("uncertain")], "it may have been done");
+    let listener = TcpListener::bind(address).expect("its port is free again");
+    scene.one(&["redrive", "a"]);
+    assert_eq!(take(&listener, Some("1")), charged, "the charge is known by its key");
+    scene.until_status("a", "SUCCEEDED");
+    assert_eq!(statuses(&scene), [json!("completed")]);
+}
+
+#[test]
+fn a_call_that_a_person_wants_again_and_that_reaches_nobody_is_held_again() {
+    let (scene, _server, charged, address) =
+        charged_and_gone(Scene::new("doubt-again"), TRIES, "uncertain = 'hold'");
+    let key = scene.until(&["ledger", "--uncertain"], |held| held.len() == 1)[0]["key"].clone();
+    let again =
+        ["ledger", "resolve", key.as_str().expect("a key"), "--again", "--reason", "the bank knows it"];
+    scene.one(&again);
+    scene.until(&["history", "a"], |history| count(history, "LambdaFunctionScheduled") == 2);
+    let held = scene.until(&["ledger", "--uncertain"], |held| held.len() == 1);
+    assert_eq!(held[0]["key"], key, "the doubt is of the first attempt, and stays");
+    let listener = TcpListener::bind(address).expect("its port is free again");
+    scene.one(&again);
+    assert_eq!(take(&listener, Some("1")), charged, "the charge is known by its key");
+    scene.until_status("a", "SUCCEEDED");
+    assert_eq!(statuses(&scene), [json!("completed")]);
+}
+
+#[test]
+fn a_retry_of_a_map_keeps_the_keys_of_what_is_in_doubt() {
+    let machine = r#"{"StartAt": "All", "States": {"All": {"Type": "Map", "End": true,
+        "Retry": [{"ErrorEquals": ["States.ALL"], "IntervalSeconds": 1, "BackoffRate": 1, "MaxAttempts": 30}],
+        "ItemProcessor": {"StartAt": "Charge", "States": {"Charge": {"Type": "Task", "End": true,
+            "Resource": "arn:aws:lambda:us-east-1:123456789012:function:f"}}}}}}"#;
+    // Of the first two calls, that of one item is never answered, and that of the other fails with a doubt.
+    let receiver = Receiver::start(|number, seen| match (number, &*seen.body) {
+        (0 | 1, "1") => Act::Hang,
+        (0 | 1, _) => Act::Answer(503, "{}".into()),
+        (_, item) => Act::Answer(200, item.to_owned()),
+    });
+    let scene = Scene::new("doubt-map")
+        .file("m.asl.json", machine)
+        .file("perdura.toml", &format!("[functions.f]\nurl = '{}'\n", receiver.url("/charge")));
+    let _server = Server::start(&scene, &[]);
+    scene.one(&["deploy", "m.asl.json"]);
+    scene.one(&["start", "m", "--name", "a", "--input", "[1, 2]"]);
+    assert_eq!(scene.until_status("a", "SUCCEEDED")["output"], "[1,2]");
+    for item in ["1", "2"] {
+        let seen = receiver.seen();
+        let keys: Vec<&str> = seen.iter().filter(|seen| seen.body == item).map(Seen::key).collect();
+        assert_eq!(keys, [keys[0], keys[0]], "twice under one key");
+    }
 }

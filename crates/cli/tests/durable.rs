@@ -130,7 +130,7 @@ fn a_server_that_was_killed_is_followed_by_one_that_goes_on() {
     let scene = slow("durable-serve-kill");
     let server = Server::start(&scene, &[]);
     scene.one(&["deploy", "m.asl.json"]);
-    let id = scene.one(&["start", "m", "--name", "n"])["execution"].as_str().expect("an id").to_owned();
+    let id = scene.one(&["start", "m", "--name", "n"])["id"].as_str().expect("an id").to_owned();
     let function = up(&scene);
     server.end("-KILL");
     kill(function, "-KILL");
@@ -174,6 +174,70 @@ fn what_was_started_without_a_server_is_neither_held_nor_repeated() {
     scene.until_status("n", "SUCCEEDED");
     scene.until_status("other", "SUCCEEDED");
     assert_eq!((scene.lines("keys").len(), server.metric("perdura_steps_repeated_total")), (2, 0.0));
+}
+
+#[test]
+fn a_run_leaves_the_calls_of_others_as_it_found_them() {
+    let script = "echo $PERDURA_IDEMPOTENCY_KEY >> keys; echo 7";
+    let scene = Scene::new("durable-others").function(script, "uncertain = 'hold'");
+    scene.one(&["deploy", "m.asl.json"]);
+    scene.one(&["start", "m", "--name", "n"]);
+    scene.perdura(&["run", "m.asl.json", "--data", "data", "--name", "third"]).gives("7");
+    let server = Server::start(&scene, &[]);
+    scene.until_status("n", "SUCCEEDED");
+    assert_eq!((scene.lines("keys").len(), server.metric("perdura_steps_repeated_total")), (2, 0.0));
+}
+
+#[test]
+fn a_run_that_was_killed_goes_on_with_its_children_and_leaves_others() {
+    let calls = "arn:aws:lambda:us-east-1:123456789012:function:f";
+    let child = format!(
+        r#"{{"StartAt": "Call", "States": {{"Call": {{"Type": "Task", "Resource": "{calls}", "End": true}}}}}}"#
+    );
+    let parent = format!(
+        r#"{{"StartAt": "Both", "States": {{"Both": {{"Type": "Parallel", "End": true, "Branches": [
+        {{"StartAt": "Child", "States": {{"Child": {{"Type": "Task", "End": true,
+            "Resource": "arn:aws:states:::states:startExecution.sync:2", "Parameters": {{
+            "StateMachineArn": "arn:aws:states:us-east-1:123456789012:stateMachine:child"}}}}}}}},
+        {{"StartAt": "Items", "States": {{"Items": {{"Type": "Map", "ItemsPath": "$", "End": true, "ItemProcessor": {{
+            "ProcessorConfig": {{"Mode": "DISTRIBUTED", "ExecutionType": "STANDARD"}}, "StartAt": "Each",
+            "States": {{"Each": {{"Type": "Task", "Resource": "{calls}", "End": true}}}}}}}}}}}}]}}}}}}"#
+    );
+    let scene = slow("durable-family").file("child.asl.json", &child).file("parent.asl.json", &parent);
+    scene.one(&["deploy", "child.asl.json"]);
+    scene.one(&["start", "child", "--name", "other"]);
+    let run = [
+        "run",
+        "parent.asl.json",
+        "--machine",
+        "child.asl.json",
+        "--data",
+        "data",
+        "--name",
+        "n",
+        "--input",
+        "[1]",
+    ];
+    let mut running = scene.start(&run);
+    let mut functions = Vec::new();
+    while functions.len() < 2 {
+        let pipe = std::fs::File::open(scene.path("up")).expect("the functions open the pipe");
+        functions.extend(BufReader::new(pipe).lines().map(|line| line.expect("the functions write")));
+    }
+    kill(running.id(), "-KILL");
+    running.wait().expect("it ends");
+    for function in functions {
+        kill(function.trim().parse().expect("a number"), "-KILL");
+    }
+    go(&scene);
+    let ended = scene.perdura(&run);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let mut keys = scene.lines("keys");
+    assert_eq!(keys.len(), 4, "two calls, each made twice: {keys:?}");
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), 2, "{keys:?}");
+    assert_eq!(scene.one(&["show", "child/other"])["status"], "RUNNING");
 }
 
 #[test]
@@ -318,7 +382,7 @@ fn logs_for_programs_name_execution_step_and_key() {
     let scene = Scene::new("durable-logs").function("echo 1", "");
     let server = Server::start(&scene, &["--log-format", "json"]);
     scene.one(&["deploy", "m.asl.json"]);
-    let id = scene.one(&["start", "m", "--name", "n"])["execution"].clone();
+    let id = scene.one(&["start", "m", "--name", "n"])["id"].clone();
     scene.until_status("n", "SUCCEEDED");
     server.end("-TERM");
     let lines: Vec<serde_json::Value> = scene
@@ -338,7 +402,7 @@ fn stopping_an_execution_ends_its_function() {
     let scene = Scene::new("durable-stop").function(script, "").pipe("alive");
     let _server = Server::start(&scene, &[]);
     scene.one(&["deploy", "m.asl.json"]);
-    let id = scene.one(&["start", "m"])["execution"].as_str().expect("an id").to_owned();
+    let id = scene.one(&["start", "m"])["id"].as_str().expect("an id").to_owned();
     let mut alive = BufReader::new(std::fs::File::open(scene.path("alive")).expect("the function opens it"));
     let mut line = String::new();
     alive.read_line(&mut line).expect("the function writes");
@@ -371,7 +435,7 @@ fn a_server_that_cannot_write_says_so_and_still_shows_what_there_is() {
     let serve = "trap '' XFSZ; ulimit -f 1024; exec \"$0\" \"$@\"";
     let server = Server::start_by(&scene, &["sh", "-c", serve], &[]);
     scene.one(&["deploy", "wait.json"]);
-    let id = scene.one(&["start", "wait"])["execution"].as_str().expect("an id").to_owned();
+    let id = scene.one(&["start", "wait"])["id"].as_str().expect("an id").to_owned();
     // Digits that do not repeat, so that they cannot be made smaller.
     let noise: String =
         (0..300_000u64).map(|at| (at.wrapping_mul(6_364_136_223_846_793_005) >> 33).to_string()).collect();

@@ -72,7 +72,7 @@ fn an_execution_is_the_same_whoever_is_asked() {
     assert_eq!(far.one(&["deploy", "pass.json"])["createdAt"], deployed["createdAt"]);
     let started = far.one(&["start", "pass", "--name", "a", "--input", r#"{"x": 1}"#]);
     let arn = "arn:aws:states:us-east-1:123456789012:execution:pass:a";
-    assert_eq!((&started["execution"], &started["performs"]), (&arn.into(), &true.into()));
+    assert_eq!((&started["id"], &started["performs"]), (&arn.into(), &true.into()));
     let watched = far.ask(&["watch", "a"]);
     assert_eq!(watched.code, Some(0), "{watched:?}");
     let lines: Vec<&str> = watched.stdout.lines().collect();
@@ -80,7 +80,7 @@ fn an_execution_is_the_same_whoever_is_asked() {
     let near = scene.until_status("a", "SUCCEEDED");
     for which in ["a", "pass/a", arn] {
         let shown = far.one(&["show", which]);
-        assert_eq!((&shown["execution"], &shown["arn"]), (&arn.into(), &arn.into()), "{which}");
+        assert_eq!((&shown["id"], &shown["arn"]), (&arn.into(), &arn.into()), "{which}");
         for member in ["name", "machine", "status", "startedAt", "endedAt", "input", "output", "redrives"] {
             assert_eq!(shown[member], near[member], "{which} {member}");
         }
@@ -88,7 +88,7 @@ fn an_execution_is_the_same_whoever_is_asked() {
     }
     assert_eq!(far.json(&["watch", "a"]), scene.json(&["watch", "a"]));
     let listed = far.one(&["ps", "--machine", machine]);
-    assert_eq!((&listed[0]["execution"], &listed[0]["name"]), (&arn.into(), &"a".into()));
+    assert_eq!((&listed[0]["id"], &listed[0]["name"]), (&arn.into(), &"a".into()));
     let people = far.ask(&["show", "a"]);
     assert!(people.stdout.contains(arn) && !people.stdout.contains("turns"), "{}", people.stdout);
 }

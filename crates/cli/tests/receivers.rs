@@ -9,7 +9,7 @@ use common::server::Server;
 /// Starts an execution of the machine.
 fn started(scene: &Scene, machine: &str, input: &str) -> String {
     let started = scene.one(&["start", machine, "--input", input]);
-    started["execution"].as_str().expect("an id").to_owned()
+    started["id"].as_str().expect("an id").to_owned()
 }
 
 #[test]

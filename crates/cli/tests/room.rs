@@ -69,3 +69,26 @@ fn room_goes_back_to_the_disk_where_no_server_runs() {
     until_small(&scene, 700_000);
     assert_eq!(free(&scene), 0);
 }
+
+#[test]
+fn above_the_most_bytes_the_oldest_go_by_themselves_and_the_file_shrinks_while_the_server_runs() {
+    let (scene, server) = full("room-most", 80);
+    assert_eq!(server.end("-TERM"), Some(0));
+    // The log of the database holds it all, until it is brought into the file.
+    scene.one(&["compact"]);
+    let size = || std::fs::metadata(scene.path("data/perdura.db")).expect("there is a file").len();
+    assert!(size() > 10_000_000, "{}", size());
+    let bound = "[retention]\nbytes_max = 1000000\n";
+    std::fs::write(scene.path("perdura.toml"), bound).expect("a file can be written");
+    let server = Server::start(&scene, &[]);
+    // The bound, and the 4 MiB that stay free for what comes next.
+    until_small(&scene, 5_300_000);
+    scene.on_data(&["show", "n-0"]).fails(1, &["n-0"]);
+    for kept in ["n-79", "last"] {
+        assert_eq!(scene.one(&["show", kept])["status"], "SUCCEEDED");
+    }
+    scene.one(&["start", "pass", "--name", "after"]);
+    scene.until_status("after", "SUCCEEDED");
+    assert_eq!(server.end("-TERM"), Some(0));
+    assert_eq!(scene.one(&["check"])["findings"], serde_json::json!([]));
+}

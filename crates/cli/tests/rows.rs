@@ -87,6 +87,9 @@ fn every_list_shows_what_was_acknowledged_at_once_and_after_a_kill() {
         assert!(scene.json(&["ps", "--status", "succeeded"]).is_empty());
         assert_eq!(scene.one(&["stats"])["executions"]["RUNNING"], 1);
         assert_eq!(scene.one(&["show", "n"])["status"], "RUNNING");
+        let entry = scene.one(&["ledger", "--execution", "n"]);
+        assert_eq!((&entry["status"], &entry["step"]), (&"pending".into(), &"Call#1".into()), "{entry}");
+        assert_eq!(scene.one(&["ledger", entry["key"].as_str().expect("a key")])["status"], "pending");
     };
     running(&scene);
     std::fs::read_to_string(scene.path("up")).expect("the function runs");
@@ -113,6 +116,14 @@ fn the_children_of_a_map_run_are_listed_at_once() {
     scene.one(&["deploy", "map.asl.json"]);
     let arn = scene.one(&["start", "map", "--name", "n", "--input", "[1, 2, 3]"])["arn"].clone();
     std::fs::read_to_string(scene.path("up")).expect("a child runs");
+    let run = lists_children(&server, &arn);
+    server.end("-KILL");
+    let server = Server::start(&scene, &[]);
+    assert_eq!(lists_children(&server, &arn), run, "also after a kill");
+}
+
+/// Asks for the Map Runs of an execution and for the children of the one that it has: three that run. Gives its ARN.
+fn lists_children(server: &Server, arn: &serde_json::Value) -> String {
     let runs = server.call("ListMapRuns", &format!(r#"{{"executionArn": {arn}}}"#));
     let run = runs.split(r#""mapRunArn":""#).nth(1).and_then(|rest| rest.split('"').next());
     let run = run.unwrap_or_else(|| panic!("{runs}"));
@@ -126,4 +137,5 @@ fn the_children_of_a_map_run_are_listed_at_once() {
         first.split(r#""nextToken":""#).nth(1).and_then(|rest| rest.split('"').next()).expect("a token");
     let second = listed(&format!(r#", "maxResults": 2, "nextToken": "{token}""#));
     assert_eq!(children(&second), 1, "{second}");
+    run.to_owned()
 }

@@ -14,8 +14,7 @@ const KEY: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
 /// Runs the machine on the server, and what it came to.
 fn ran(scene: &Scene, status: &str) -> serde_json::Value {
     scene.one(&["deploy", "m.asl.json"]);
-    let execution =
-        scene.one(&["start", "m", "--input", "{}"])["execution"].as_str().expect("an id").to_owned();
+    let execution = scene.one(&["start", "m", "--input", "{}"])["id"].as_str().expect("an id").to_owned();
     scene.until_status(&execution, status)
 }
 
@@ -93,10 +92,15 @@ fn no_part_of_a_connection_is_in_a_history_or_a_log() {
         let seen = receiver.until_seen(1).remove(0);
         assert_eq!((seen.header("x-key"), seen.header("x-tenant")), ("marker-key", "marker-tenant"));
         assert!(seen.line.contains("marker%20query%2F1") && seen.body.contains("marker-body"), "{seen:?}");
-        let history =
-            scene.on_data(&["history", shown["execution"].as_str().expect("an id"), "--json"]).stdout;
+        let history = scene.on_data(&["history", shown["id"].as_str().expect("an id"), "--json"]).stdout;
         assert!(history.contains('…') && !history.contains("marker"), "{history}");
         assert!(!shown.to_string().contains("marker"), "{shown}");
+        // A PIN and a code are as secret as what is long.
+        assert!(seen.line.contains("pin=4711") && seen.body.contains("\"0815\""), "{seen:?}");
+        let said = if status == 200 { &shown["output"] } else { &shown["cause"] };
+        let said = said.as_str().expect("a text");
+        assert!(said.contains("pin=…") && !said.contains("4711") && !said.contains("0815"), "{said}");
+        assert!(!history.contains("pin=4711") && !history.contains("\"0815"), "{history}");
         assert_eq!(server.end("-TERM"), Some(0));
         let log = std::fs::read_to_string(scene.path("serve.log")).expect("there is a log");
         assert!(!log.contains("marker"), "{log}");
@@ -119,6 +123,24 @@ fn a_secret_that_is_spelled_otherwise_is_in_no_history() {
         let shown = ran(&scene, "SUCCEEDED").to_string();
         assert_eq!((shown.matches('…').count(), shown.contains("marker")), (5, false), "{shown}");
     }
+}
+
+#[test]
+fn a_short_secret_is_masked_as_a_word_and_as_a_number_and_the_answer_stays_json() {
+    let said = r#"{"pin": 4711, "all": [4711, 47110, "0815", 815, "4711-a", "x4711", "id_0815"], "4711": null,
+        "text": "PIN 4711, code:\n0815 \u0034711 %204711%20"}"#;
+    let receiver = Receiver::start(move |_, _| Act::Answer(200, said.to_owned()));
+    let scene = with_connection("secrets-short", &receiver.url("/pay"), "127.0.0.1");
+    let _server = Server::start(&scene, &[]);
+    scene.one(&["connection", "put", "bank", "--file", "bank.json"]);
+    let shown = ran(&scene, "SUCCEEDED");
+    let output: serde_json::Value =
+        serde_json::from_str(shown["output"].as_str().expect("a text")).expect("it is JSON");
+    let expected = serde_json::json!({
+        "pin": "…", "all": ["…", 47110, "…", 815, "…-a", "x4711", "id_0815"], "…": null,
+        "text": "PIN …, code:\n… … %20…%20",
+    });
+    assert_eq!(output["ResponseBody"], expected);
 }
 
 #[test]
@@ -150,7 +172,9 @@ fn whoever_tries_a_state_out_sees_no_part_of_its_connection() {
     let hidden = ["marker", "4711", "0815", "x-key", "x-tenant"];
     assert!(hidden.iter().all(|part| !request.contains(part)), "{request}");
     assert!(request.contains("q=~hidden~") && request.contains("amount"), "{request}");
-    assert!(!answer.contains("marker"), "{answer}");
+    assert!(!answer.contains("marker") && !answer.contains("pin=4711"), "{answer}");
+    let output = tried["output"].as_str().expect("an output");
+    assert!(!output.contains("4711") && !output.contains("0815"), "{output}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod common;
 use common::Scene;
 use common::server::{Server, kill, wait_until};
 use perdura_store::{SqliteOptions, SqliteStore};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 
@@ -16,16 +16,16 @@ fn the_life_of_an_execution(scene: &Scene) {
     assert_eq!(scene.one(&["deploy", "wait.json"])["machine"], "wait");
     let started = scene.one(&["start", "wait", "--name", "a", "--input", r#"{"x": 1}"#]);
     assert_eq!(started["fresh"], true);
-    let id = started["execution"].as_str().expect("an id");
+    let id = started["id"].as_str().expect("an id");
     let again = scene.one(&["start", "wait", "--name", "a", "--input", r#"{"x": 1}"#]);
-    assert_eq!((again["fresh"].as_bool(), again["execution"].as_str()), (Some(false), Some(id)));
+    assert_eq!((again["fresh"].as_bool(), again["id"].as_str()), (Some(false), Some(id)));
     let other = scene.on_data(&["start", "wait", "--name", "a", "--input", "[]"]);
     other.fails(1, &["an execution with this name exists already", &format!("perdura show {id}")]);
     scene.on_data(&["start", "nothing"]).fails(1, &["there is no machine \"nothing\"", "there is wait;"]);
 
     for which in [id, "a", "wait/a", "arn:aws:states:us-east-1:123456789012:execution:wait:a"] {
         let shown = scene.one(&["show", which]);
-        assert_eq!((&shown["execution"], &shown["status"]), (&id.into(), &"RUNNING".into()), "{which}");
+        assert_eq!((&shown["id"], &shown["status"]), (&id.into(), &"RUNNING".into()), "{which}");
         assert_eq!(
             (&shown["standing"][0]["state"], &shown["standing"][0]["doing"]),
             (&"W".into(), &"waiting".into())
@@ -158,7 +158,13 @@ fn the_socket_is_private_and_a_bad_client_costs_nothing_but_itself() {
     rude.write_all(b"{\"start\": 5}\n").expect("it reads");
     let mut answer = String::new();
     BufReader::new(&rude).read_line(&mut answer).expect("it answers");
-    assert!(answer.contains("the request cannot be read"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    let mut curl = UnixStream::connect(&socket).expect("it listens");
+    curl.write_all(b"GET /v1/server HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .expect("it reads");
+    let mut answer = String::new();
+    curl.read_to_string(&mut answer).expect("it answers");
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"version\""), "{answer}");
     scene.one(&["deploy", "wait.json"]);
     drop(silent);
 }

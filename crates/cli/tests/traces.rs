@@ -67,7 +67,7 @@ fn an_ended_execution_is_told_to_the_collector_under_the_ids_of_its_keys() {
     let scene = Scene::new("traces").function("echo 1", "").file("perdura.toml", &file);
     let server = Server::start(&scene, &[]);
     scene.one(&["deploy", "m.asl.json"]);
-    let id = scene.one(&["start", "m"])["execution"].as_str().expect("an id").to_owned();
+    let id = scene.one(&["start", "m"])["id"].as_str().expect("an id").to_owned();
     let first = requests.recv_timeout(PATIENCE).expect("a first try");
     let (head, body) =
         requests.recv_timeout(PATIENCE).expect("a second one, after the collector was not ready");

@@ -37,6 +37,8 @@ fn execution(machine: &Arc<Machine>, input: &str) -> Execution {
         version_arn: None,
         alias_arn: None,
         trace_header: None,
+        labels: perdura_engine::Labels::default(),
+        root_key: None,
         kind: machine.machine_type,
         flow: Machine::TOP,
         input: Payload::from_text(input).expect("the input is JSON"),

@@ -119,6 +119,7 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
                 attempt: before.as_ref().map_or(Attempt::FIRST, |sent| sent.attempt.next()),
                 at: doubted.map_or(event.at, |sent| sent.at),
                 input: scheduled.input.clone(),
+                lost: None,
                 secret: scheduled.secret,
                 credentials: scheduled.credentials.clone(),
                 failed: None,

@@ -3,11 +3,11 @@
 //! Only deciding asks; what follows from the answer is recorded, so a changed policy changes nothing of the past.
 
 use crate::effect::Call;
-use crate::id::Timestamp;
+use crate::id::{ExecutionId, Timestamp};
 use crate::identity::Identity;
 use crate::strand::Sent;
 use perdura_asl::json::Payload;
-use perdura_asl::resource::Resource;
+use perdura_asl::resource::{Resource, Target};
 use std::fmt;
 use std::sync::Arc;
 
@@ -20,6 +20,16 @@ pub trait Destinations: Send + Sync {
     /// child. Mocks do.
     fn stands_in(&self, _: &Identity, _: &Call) -> bool {
         false
+    }
+
+    /// Whether an activity was deleted, so that no worker will ask for its tasks.
+    fn is_deleted(&self, _activity: &str) -> bool {
+        false
+    }
+
+    /// Whether this process makes the calls of an execution that was there before it. Those of others stay as they are.
+    fn performs_for(&self, _: ExecutionId) -> bool {
+        true
     }
 
     /// When all of this was restored from a backup: what became of the calls that were under way in it, nobody
@@ -82,6 +92,15 @@ impl Policies {
             policy.uncertain = Uncertain::Hold;
         }
         policy
+    }
+
+    /// Whether what is called is an activity that was deleted.
+    pub(crate) fn is_deleted(&self, resource: &Resource) -> bool {
+        match (&self.0, &resource.target) {
+            (Some(known), Target::Activity { name }) => known.is_deleted(name),
+            (None, Target::Activity { .. })
+            | (_, Target::Function { .. } | Target::Service { .. } | Target::Step { .. }) => false,
+        }
     }
 
     /// Whether a call was first sent before the backup that all of this was restored from.

@@ -338,15 +338,22 @@ impl Execution {
 
     /// The calls under way.
     pub fn calls(&self) -> impl Iterator<Item = (StrandId, EffectKey, Attempt)> {
-        self.standing(|standing| matches!(standing, Standing::Calling { .. })).filter_map(|(strand, key)| {
+        self.attempts(|standing| matches!(standing, Standing::Calling { .. }))
+    }
+
+    fn attempts(
+        &self,
+        which: impl Fn(&Standing) -> bool,
+    ) -> impl Iterator<Item = (StrandId, EffectKey, Attempt)> {
+        self.standing(which).filter_map(|(strand, key)| {
             let sent = self.strands.get(&strand)?.step.as_ref()?.sent.as_ref()?;
             Some((strand, key, sent.attempt))
         })
     }
 
     /// The calls of which nobody knows whether they were performed, and which a person has to resolve.
-    pub fn held(&self) -> impl Iterator<Item = (StrandId, EffectKey)> {
-        self.standing(|standing| matches!(standing, Standing::Held { .. }))
+    pub fn held(&self) -> impl Iterator<Item = (StrandId, EffectKey, Attempt)> {
+        self.attempts(|standing| matches!(standing, Standing::Held { .. }))
     }
 
     /// What was sent to the one who holds this token, while the answer of this very attempt is waited for.

@@ -1,5 +1,6 @@
 //! Names and numbers: who, when, how often, under which key.
 
+use perdura_asl::json::Payload;
 use perdura_asl::timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -239,6 +240,16 @@ impl Default for Attempt {
     }
 }
 
+/// Stands for bytes that are too many to be kept: other bytes have another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Digest(Uuid);
+
+impl Digest {
+    pub(crate) fn of(payload: &Payload) -> Self {
+        Self(Uuid::new_v5(&NAMESPACE, payload.text().as_bytes()))
+    }
+}
+
 /// Under which an Effect is performed: `{execution}:{step}:{round}`. There is no second way to make one.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "Arc<str>")]
@@ -382,8 +393,15 @@ impl Secret {
         Self(self.0 & !Self::OF_THE_ATTEMPT | attempt)
     }
 
+    /// Whether it is of this attempt, whose secret the other one is, or of an earlier one of the same round. Attempts count
+    /// from 1.
+    pub(crate) fn is_of_an_attempt_until(self, newest: Self, attempt: Attempt) -> bool {
+        let before = newest.0.wrapping_sub(self.0) & Self::OF_THE_ATTEMPT;
+        self.is_of_the_round_of(newest) && before < u128::from(attempt.0.max(1))
+    }
+
     /// Whether both are of one round.
-    pub(crate) fn is_of_the_round_of(self, other: Self) -> bool {
+    pub fn is_of_the_round_of(self, other: Self) -> bool {
         (self.0 ^ other.0) & !Self::OF_THE_ATTEMPT == 0
     }
 }
@@ -413,11 +431,13 @@ impl TaskToken {
     pub fn parse(text: &str) -> Option<Self> {
         let bytes = (text.len() == 72 && text.is_ascii()).then_some(text)?;
         let part = |from: usize, to: usize| u128::from_str_radix(&bytes[from..to], 16).ok();
-        Some(Self {
+        let token = Self {
             execution: ExecutionId(Uuid::from_u128(part(0, 32)?)),
             strand: StrandId(u32::try_from(part(32, 40)?).ok()?),
             secret: Secret(part(40, 72)?),
-        })
+        };
+        // Numbers can be written in other ways.
+        (token.to_string() == text).then_some(token)
     }
 }
 
@@ -523,11 +543,29 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_is_of_an_attempt_that_was_made_and_of_no_other() {
+        let first = Secret(0x7_ffff);
+        let third = first.next_attempt().next_attempt();
+        for (attempt, is_made) in [(1, [false, false, true]), (2, [false, true, true]), (3, [true; 3])] {
+            let found = [first, first.next_attempt(), third]
+                .map(|secret| secret.is_of_an_attempt_until(third, Attempt(attempt)));
+            assert_eq!(found, is_made, "{attempt}");
+        }
+        for other in [third.next_attempt(), Secret(first.0 - 1), Secret(first.0 ^ 1 << 16)] {
+            assert!(!other.is_of_an_attempt_until(third, Attempt(3)), "{:x}", other.0);
+        }
+    }
+
+    #[test]
     fn tokens_come_back_as_they_left_and_hide_their_secret() {
         let token =
             TaskToken { execution: ExecutionId::from_random(5), strand: StrandId(7), secret: Secret(9) };
         assert_eq!(TaskToken::parse(&token.to_string()), Some(token));
-        assert_eq!(TaskToken::parse("nonsense"), None);
+        let text = TaskToken { secret: Secret(0xab), ..token }.to_string();
+        let plus = format!("{}+{}", &text[..32], &text[33..]);
+        for wrong in ["nonsense", &text.to_uppercase(), &plus] {
+            assert_eq!(TaskToken::parse(wrong), None, "{wrong}");
+        }
         assert!(!format!("{token:?}").contains("0009"));
     }
 }

@@ -1,6 +1,7 @@
 //! Who an execution is, and within which bounds it moves: what is fixed when it starts.
 
 use crate::id::ExecutionId;
+use crate::labels::Labels;
 use perdura_asl::json::Payload;
 use perdura_asl::machine::{FlowIx, Machine, MachineType};
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,12 @@ pub struct Identity {
     /// What whoever started it calls the trace that it belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_header: Option<Arc<str>>,
+    /// What it is found by beside its names.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// The key of the request that everything began with: its own, or that of the execution that started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_key: Option<Arc<str>>,
     /// Standard or Express.
     pub kind: MachineType,
     /// Where it starts: the machine itself, or the processor of a Distributed Map.
@@ -80,6 +87,9 @@ pub struct Limits {
     /// How many units of work the expressions of one state may take together; see [`STATE_WORK_MAX`].
     #[serde(default = "state_work_max", skip_serializing_if = "is_state_work_max")]
     pub state_work_max: u64,
+    /// How many bytes of completed calls are kept for another run of a Parallel or Map; see [`KEPT_BYTES_MAX`].
+    #[serde(default = "kept_bytes_max", skip_serializing_if = "is_kept_bytes_max")]
+    pub kept_bytes_max: usize,
 }
 
 /// A Turn that has taken this many units of work takes no further state. A unit is what evaluations are measured in, see
@@ -91,6 +101,19 @@ pub const TURN_WORK_MAX: u64 = 5_000_000;
 /// expensive expressions, or about half a second. So much has a state when it is taken, when it has its result, and when
 /// it fails; what ends with it has what is left.
 pub const STATE_WORK_MAX: u64 = 120_000_000;
+
+/// How many bytes of completed calls, sent and received, an execution keeps for another run of a Parallel or Map. Of what
+/// is beyond, the key and a digest are kept.
+pub const KEPT_BYTES_MAX: usize = 16 << 20;
+
+fn kept_bytes_max() -> usize {
+    KEPT_BYTES_MAX
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_kept_bytes_max(bytes: &usize) -> bool {
+    *bytes == KEPT_BYTES_MAX
+}
 
 fn state_work_max() -> u64 {
     STATE_WORK_MAX
@@ -137,5 +160,6 @@ impl Limits {
         turn_bytes_max: 256 * 1024,
         turn_work_max: TURN_WORK_MAX,
         state_work_max: STATE_WORK_MAX,
+        kept_bytes_max: KEPT_BYTES_MAX,
     };
 }

@@ -146,7 +146,8 @@ pub enum Resolution {
         /// Error and cause.
         fault: Fault,
     },
-    /// It is to be called again, under the same key and with the same bytes.
+    /// It is to be called again, under the same key and with the same bytes. Where the attempt that is held is named, a second
+    /// copy changes nothing.
     Again,
 }
 

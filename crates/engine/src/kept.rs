@@ -3,7 +3,8 @@
 //! A retry of a Parallel or Map is a retry: a step at the same place is the same step, so it keeps its round, its key
 //! and its recorded bytes, unless its receiver has refused it. That is kept with the strand whose Parallel or Map may
 //! be run again, the outermost where several are, and goes when that state is left. What an execution keeps so is
-//! bounded in bytes; a completed call beyond the bound is made in the next round, as a deed of its own.
+//! bounded in bytes. Of a completed call beyond the bound the key is kept, and a digest of the bytes: where the state gives
+//! the same bytes once more, they go out under that key; otherwise a person decides.
 
 use crate::draft::Draft;
 use crate::id::{Round, StrandId};
@@ -14,15 +15,12 @@ use perdura_asl::machine::{Kind, MapMode, State};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// How much of completed calls an execution keeps.
-pub(crate) const KEPT_BYTES_MAX: usize = 16 << 20;
-
 /// What is kept of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Kept {
     /// Its next call is made in this round, and is the first there.
     Round(Round),
-    /// Perhaps performed, or never sent: the same goes out again under the same key.
+    /// Perhaps performed, or never sent, or performed with bytes that are lost: the same goes out again under the same key.
     Again(Box<Sent>),
     /// Performed, with this result. The same goes out again under the same key, and where that may not be, the result
     /// is used.
@@ -139,9 +137,9 @@ pub(crate) fn put(table: &mut Draft<'_>, strand: StrandId, kept: Kept) {
     let Some(keeper) = keeper(table, strand) else { return };
     let Some(place) = place(table, strand) else { return };
     let bytes = kept.bytes();
-    let is_too_much = table.core().kept_bytes + bytes > KEPT_BYTES_MAX;
+    let is_too_much = table.core().kept_bytes + bytes > table.base.identity.limits.kept_bytes_max;
     let kept = match kept {
-        Kept::Done(sent, _) if is_too_much => Kept::Round(sent.round.next()),
+        Kept::Done(sent, _) if is_too_much => Kept::Again(Box::new(sent.without_bytes())),
         kept => {
             table.core().kept_bytes += bytes;
             kept

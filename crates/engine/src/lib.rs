@@ -20,6 +20,7 @@ mod id;
 mod identity;
 mod input;
 mod kept;
+mod labels;
 mod map_run;
 mod mark;
 pub mod nested;
@@ -40,9 +41,10 @@ pub use id::{
     Attempt, EffectKey, ExecutionId, Moment, Round, Secret, Seq, Shard, StepPlace, StrandId, TaskToken,
     Timestamp, Wake,
 };
-pub use identity::{Identity, Limits, STATE_WORK_MAX, TURN_WORK_MAX};
+pub use identity::{Identity, KEPT_BYTES_MAX, Limits, STATE_WORK_MAX, TURN_WORK_MAX};
 pub use input::{By, Certainty, Input, Outcome, Resolution};
 pub use kept::Kept;
+pub use labels::{LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, LabelError, Labels};
 pub use map_run::{
     Child, Known, MapRun, MapRunBounds, MapRunChange, MapRunCommand, MapRunCounts, MapRunEnd, MapRunEvent,
     MapRunFigures, MapRunLife, MapRunMove, MapRunOutcome, MapRunPlace, MapRunRecalled, Next, OrderedMapRun,

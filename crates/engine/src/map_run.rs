@@ -22,6 +22,7 @@ use crate::execution::Status;
 use crate::id::ExecutionId;
 use crate::identity::{Identity, TURN_WORK_MAX};
 use crate::input::By;
+use crate::labels::Labels;
 use items::{Items, Made};
 use perdura_asl::error::TOLERANCE_EXCEEDED;
 use perdura_asl::json::{Payload, Value};
@@ -393,6 +394,8 @@ impl MapRunOrder {
             version_arn: None,
             alias_arn: None,
             trace_header: None,
+            labels: Labels::default(),
+            root_key: parent.root_key.clone(),
             kind: self.execution_type,
             flow: self.flow,
             input: child.input,

@@ -115,6 +115,8 @@ pub struct Asked {
     pub arns: Arns,
     /// The bounds of its parent.
     pub limits: Limits,
+    /// The key of the request that its parent began with.
+    pub root_key: Option<Arc<str>>,
 }
 
 impl Asked {
@@ -149,7 +151,8 @@ impl Asked {
         };
         let (machine, qualifier) = (machine.into(), qualifier.map(Arc::from));
         let machine_arn = machine_arn.into();
-        Ok(Self { machine, qualifier, machine_arn, name, input, arns, limits: parent.limits })
+        let root_key = parent.root_key.clone();
+        Ok(Self { machine, qualifier, machine_arn, name, input, arns, limits: parent.limits, root_key })
     }
 
     /// There is no such machine, or no such version or alias of it.

@@ -2,11 +2,12 @@
 
 use crate::event::Fault;
 use crate::id::{
-    Attempt, EffectKey, ExecutionId, Round, Secret, Seq, StepPlace, StrandId, TaskToken, Timestamp, Wake,
+    Attempt, Digest, EffectKey, ExecutionId, Round, Secret, Seq, StepPlace, StrandId, TaskToken, Timestamp,
+    Wake,
 };
 use crate::input::Certainty;
 use crate::turn::is_false;
-use perdura_asl::json::Payload;
+use perdura_asl::json::{Payload, Value};
 use perdura_asl::machine::{FlowIx, Machine, StateIx};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -76,6 +77,11 @@ impl Step {
         matches!(self.standing, Standing::Held { .. }) && self.sent.as_ref().is_some_and(Sent::is_in_doubt)
     }
 
+    /// Whether this round has sent something that was too large to be kept.
+    pub(crate) fn has_lost_bytes(&self) -> bool {
+        self.sent_in(self.round).is_some_and(|sent| sent.lost.is_some())
+    }
+
     /// What was sent in this round, if that is still known.
     pub(crate) fn sent_in(&self, round: Round) -> Option<&Sent> {
         self.sent.iter().chain(self.aside.as_deref()).find(|sent| sent.round == round)
@@ -118,8 +124,11 @@ pub struct Sent {
     pub attempt: Attempt,
     /// When the round was first sent by an attempt that may have been performed.
     pub at: Timestamp,
-    /// The bytes.
+    /// The bytes, unless they are lost.
     pub input: Payload,
+    /// The bytes were too many to be kept: the next attempt makes them anew, and this says whether they are the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<Digest>,
     /// The secret of its token.
     pub secret: Option<Secret>,
     /// `Credentials`, evaluated.
@@ -144,6 +153,12 @@ pub struct Sent {
 }
 
 impl Sent {
+    /// The same without its bytes.
+    pub(crate) fn without_bytes(self) -> Self {
+        let lost = self.lost.or_else(|| Some(Digest::of(&self.input)));
+        Self { input: Value::Null.into(), lost, ..self }
+    }
+
     /// Whether the effect may have been performed in this round, by this attempt or an earlier one, and nobody knows.
     pub fn is_in_doubt(&self) -> bool {
         self.doubt

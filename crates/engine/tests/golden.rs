@@ -6,9 +6,9 @@
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::StateIx;
 use perdura_engine::{
-    Attempt, By, Certainty, EffectKey, Event, EventKind, ExecutionId, Fault, Input, Iteration, Kept,
-    Lateness, LedgerStatus, MapRunOutcome, Note, Outcome, Record, Resolution, Resolved, Retry, Round,
-    Scheduled, Secret, Seq, StateType, Status, StrandId, TaskFamily, TaskToken, Timestamp, Turn,
+    Attempt, By, Certainty, EffectKey, Event, EventKind, ExecutionId, Fault, Identity, Input, Iteration,
+    Kept, Labels, Lateness, LedgerStatus, MapRunOutcome, Note, Outcome, Record, Resolution, Resolved, Retry,
+    Round, Scheduled, Secret, Seq, StateType, Status, StrandId, TaskFamily, TaskToken, Timestamp, Turn,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -97,6 +97,19 @@ fn the_json_of_what_is_stored_never_changes() {
     );
     golden.pin("Resolved", [Resolved::Completed, Resolved::Failed, Resolved::Again]);
     golden.finish();
+}
+
+#[test]
+fn labels_and_the_root_key_stand_in_an_identity_only_where_they_are() {
+    let before = r#"{"id":"01234567-89ab-4def-8123-456789abcdef","arn":"a","name":"n","machine_arn":"m","machine_name":"m","role_arn":"r","kind":"STANDARD","flow":0,"input":"{}","limits":{"payload_bytes_max":1,"variables_bytes_max":1,"events_max":null,"duration_seconds_max":null,"turn_states_max":1,"turn_bytes_max":1}}"#;
+    let mut identity: Identity = serde_json::from_str(before).expect("an identity of an earlier version");
+    assert_eq!((identity.labels.is_empty(), &identity.root_key), (true, &None));
+    assert_eq!(serde_json::to_string(&identity).expect("it can be written"), before);
+    identity.labels = Labels::new([("tenant", "x"), ("order", "A-1")]).expect("they are short");
+    identity.root_key = Some("key".into());
+    let after = serde_json::to_string(&identity).expect("it can be written");
+    assert!(after.contains(r#","labels":{"order":"A-1","tenant":"x"},"root_key":"key","kind""#), "{after}");
+    assert_eq!(serde_json::from_str::<Identity>(&after).expect("it can be read"), identity);
 }
 
 #[test]

@@ -201,6 +201,7 @@ stories! {
     a_retry_of_a_parallel_is_a_retry_of_its_steps: "parallel_retry_keeps_what_is_in_doubt";
     what_is_held_keeps_a_parallel_from_being_run_again: "parallel_retry_waits_for_what_is_held";
     what_a_person_says_is_what_the_next_run_knows: "parallel_retry_after_again_and_failed";
+    what_is_too_large_to_keep_keeps_its_key: "parallel_retry_beyond_what_is_kept";
     what_is_held_deep_inside_keeps_a_map_from_being_run_again: "map_retry_waits_in_depth";
 
     // Held until somebody knows.

@@ -40,6 +40,8 @@ fn identity(input: &str) -> Identity {
         version_arn: None,
         alias_arn: None,
         trace_header: None,
+        labels: perdura_engine::Labels::default(),
+        root_key: None,
         kind: MachineType::Standard,
         flow: Machine::TOP,
         input: payload(input),

@@ -155,6 +155,7 @@
 
 mod context;
 mod errors;
+mod json;
 mod look;
 mod open;
 mod perdura;

@@ -1,8 +1,10 @@
 //! Executions as their stored Turns tell them.
 
 use crate::errors::AskError;
+use crate::json;
 use crate::views::{Entry, History};
 use perdura_engine::{By, EffectKey, ExecutionId, Identity, Note, StrandId, Timestamp, Turn};
+use perdura_runtime::Unreadable;
 use perdura_store::record::TurnBody;
 use perdura_store::{LedgerRow, Reader};
 use std::collections::BTreeMap;
@@ -28,7 +30,7 @@ pub(crate) fn history(reader: &mut dyn Reader, id: ExecutionId, from: u64) -> Re
     })?;
     let read = |event: perdura_engine::asl::json::Value| {
         let text = perdura_engine::asl::json::Payload::from(event);
-        serde_json::from_str(text.text()).map_err(|error| AskError::Broken(error.to_string()))
+        json::read(text.text()).map_err(|error| AskError::Broken(error.to_string()))
     };
     let events = events.into_iter().map(read).collect::<Result<_, _>>()?;
     Ok(History { events, next })
@@ -96,8 +98,17 @@ fn marks(turn: &Turn) -> impl Iterator<Item = (StrandId, &EffectKey, perdura_eng
     })
 }
 
-/// Who waits, or waited, for the call under this key.
+/// Who waits, or waited, for the call under this key. Where it is held, the attempt that is held is meant: a second copy of
+/// what is said must not count for the next.
 pub(crate) fn caller(reader: &mut dyn Reader, id: ExecutionId, readable: &str) -> Result<By, AskError> {
+    let folded = perdura_runtime::fold(reader, id).map_err(|why| match why {
+        Unreadable::Damaged(damage) => AskError::Broken(format!("{id} cannot be read: {damage}")),
+        Unreadable::Unavailable(failure) => failure.into(),
+    })?;
+    let held = folded.iter().flat_map(|folded| folded.execution.held());
+    if let Some((strand, key, attempt)) = held.into_iter().find(|(_, key, _)| key.readable() == readable) {
+        return Ok(By::Key { strand, key, attempt: Some(attempt) });
+    }
     let mut found = None;
     all(reader, id, |turn| {
         let marked = marks(turn).find(|(_, key, _)| key.readable() == readable);

@@ -375,7 +375,7 @@ impl Perdura {
             }
         }
         let after = query.after.as_ref().map(|last| (last.started_at, last.execution));
-        let rows = self.inner.door.list(&filter, after, query.most.clamp(1, ROWS_MAX)).await?;
+        let rows = self.inner.door.list(&filter, after, query.most.clamp(1, ROWS_MAX)).await?.rows;
         let door = self.inner.door.clone();
         let listed = threads::run(move || {
             door.read(|reader| {

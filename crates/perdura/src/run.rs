@@ -1,6 +1,7 @@
 //! One execution: wait for its output, look at it, steer it.
 
 use crate::errors::{AskError, RunError};
+use crate::json;
 use crate::look;
 use crate::threads;
 use crate::views::{Entry, History, Verdict};
@@ -272,7 +273,7 @@ fn output<O: DeserializeOwned>(ending: Ending) -> Result<O, RunError> {
     match ending.status {
         Status::Succeeded => {
             let output = ending.output.unwrap_or_default();
-            serde_json::from_str(output.text()).map_err(|error| RunError::Output(error.to_string()))
+            json::read(output.text()).map_err(|error| RunError::Output(error.to_string()))
         }
         Status::Failed => Err(RunError::Failed { error: said(error), cause: said(cause) }),
         Status::Aborted => Err(RunError::Stopped { error: said(error), cause: said(cause) }),

@@ -1,6 +1,7 @@
 //! A step: an async function over serde types, its name, and what holds when it fails.
 
 use crate::context::Context;
+use crate::json;
 use crate::step_error::StepError;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::{Policy, Uncertain};
@@ -125,7 +126,7 @@ impl<I, O> IntoStep<I, Prepared> for Step<I, O> {
 }
 
 fn read<I: DeserializeOwned>(call: &StepCall) -> Result<I, StepError> {
-    serde_json::from_str(call.input.text()).map_err(|error| StepError::refused(INPUT, error.to_string()))
+    json::read(call.input.text()).map_err(|error| StepError::refused(INPUT, error.to_string()))
 }
 
 /// The step has done its work by now, so a failure here leaves the effect in doubt.

@@ -141,7 +141,7 @@ impl Card {
             None => (self.route(qualifier, chance), Some(qualifier.into())),
         };
         let version = version.ok_or(Unstartable::NoSuchQualifier)?;
-        Ok((version.revision, Via { version: Some(version.number), alias, trace_header: None }))
+        Ok((version.revision, Via { version: Some(version.number), alias, ..Via::default() }))
     }
 
     /// A version by its number.
@@ -370,7 +370,7 @@ mod tests {
         let current = RevisionId(9);
         assert_eq!(card.start(current, None, 0), Ok((current, Via::default())));
         for (qualifier, alias) in [("1", None), ("live", Some("live".into()))] {
-            let via = Via { version: Some(1), alias, trace_header: None };
+            let via = Via { version: Some(1), alias, ..Via::default() };
             assert_eq!(card.start(current, Some(qualifier), 0), Ok((RevisionId(7), via)));
         }
         for qualifier in ["2", "01", "+1", "test", ""] {

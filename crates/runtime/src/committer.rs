@@ -98,6 +98,13 @@ pub struct Committed {
     pub(crate) stale: Vec<ExecutionId>,
 }
 
+impl Committed {
+    /// The executions whose Turns are committed.
+    pub(crate) fn executions(&self) -> Vec<ExecutionId> {
+        self.done.iter().map(|done| done.running.id()).collect()
+    }
+}
+
 /// A Turn that is on disk, for those who tell of it.
 #[derive(Debug)]
 pub struct Turned {

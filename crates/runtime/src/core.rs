@@ -567,6 +567,7 @@ pub(crate) fn refuse(message: Message, why: &Unavailable) {
         | Message::MapRun { .. }
         | Message::MapRuns { .. }
         | Message::Answer { .. }
+        | Message::Activity { .. }
         | Message::Deployed { .. }
         | Message::Fetched { .. } => {}
     }

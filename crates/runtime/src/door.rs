@@ -1,6 +1,7 @@
 //! The way in: the verbs that a server, a command or a program calls. Each is answered after its commit.
 
 use crate::core::Event;
+use crate::follow::Follower;
 use crate::message::{
     ActivityTask, AdjustError, Ending, InputError, MapRunChange, Message, Reply, Slice, StartError, Started,
     Taken, TokenError, Unavailable, View, Young,
@@ -12,9 +13,9 @@ use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Answered, By, ExecutionId, Input, Outcome, TaskToken};
 use perdura_store::record::TurnBody;
 use perdura_store::{
-    After, Catalog, CommitError, Failure, FailureKind, Filter, MachineChange, MachineId, MachineRecord,
-    MapRunRow, NewMachine, Reader, Registered, Registry, Retention, Revised, Room, Summary, SweepPlace,
-    Swept, complete_list, complete_name,
+    After, Catalog, CommitError, Failure, FailureKind, Filter, Listing, MachineChange, MachineId,
+    MachineRecord, MapRunRow, NewMachine, Reader, Registered, Registry, Retention, Revised, Room, Summary,
+    SweepPlace, Swept, complete_list, complete_name,
 };
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
@@ -230,6 +231,16 @@ impl Door {
         ending
     }
 
+    /// Follows an execution. Whoever reads it after this misses no Turn.
+    pub fn follow(&self, execution: ExecutionId) -> Follower {
+        Follower::new(self.shared.followed.clone(), Some(execution))
+    }
+
+    /// Follows all executions.
+    pub fn follow_all(&self) -> Follower {
+        Follower::new(self.shared.followed.clone(), None)
+    }
+
     /// An execution that is in memory, as it was last committed.
     pub async fn view(&self, execution: ExecutionId) -> Option<Box<View>> {
         self.ask(&self.others, |reply| Message::Show { execution, reply }).await.flatten()
@@ -263,11 +274,11 @@ impl Door {
             let view = self.view(execution).await;
             seen.extend(view.and_then(|view| view.young));
         }
-        Ok(filter.complete(Vec::new(), seen, after, most))
+        Ok(filter.complete(Listing::default(), seen, after, most).rows)
     }
 
     /// A page of executions, with those that no row shows yet.
-    pub async fn list(&self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
+    pub async fn list(&self, filter: &Filter, after: After, most: u32) -> Result<Listing, Failure> {
         let asked = filter.clone();
         // Where nobody is there to ask, the journal has them.
         let Ok(young) = self.young(filter, after, most).await else {
@@ -471,13 +482,20 @@ impl Activities<'_> {
         }
         self.door.register(entry)?;
         *self.count = Some(known + 1);
+        if self.door.unregister(Registry::DeletedActivity, &entry.name)? {
+            self.door.send(Message::Activity { name: entry.name.clone(), deleted: false });
+        }
         Ok(true)
     }
 
-    /// Forgets one; what is not there is gone.
+    /// Deletes one; what is not there is gone. That it was there is kept: its tasks fail from now on.
     pub fn remove(&mut self, name: &str) -> Result<(), CommitError> {
-        let was_there = self.door.unregister(Registry::Activity, name)?;
+        let Some(known) = self.find(name)? else { return Ok(()) };
+        let name = known.name.clone();
+        self.door.register(&Registered { kind: Registry::DeletedActivity, body: Vec::new(), ..known })?;
+        let was_there = self.door.unregister(Registry::Activity, &name)?;
         *self.count = self.count.map(|count| count.saturating_sub(usize::from(was_there)));
+        self.door.send(Message::Activity { name, deleted: true });
         Ok(())
     }
 }

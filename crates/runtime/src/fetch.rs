@@ -3,6 +3,10 @@
 //! A run has no log of its own. Which children it has, how they stand and what they gave is read from their rows: when
 //! a run is taken up, and when all of them have ended. Both may be a million rows, so nobody waits for them on the
 //! thread that decides; nor for the rows of runs themselves.
+//!
+//! These are not questions to the [`Librarian`](crate::Librarian). Its answers are used in the step in which they arrive, and
+//! whoever needs the same waits for the same answer; a slow one would keep all others waiting. A fetch is told in parts, may
+//! take as long as a file or a service outside takes, and belongs to one run, which may be gone when it is told.
 
 mod look;
 
@@ -185,7 +189,7 @@ fn running(reader: &mut dyn Reader, run: Uuid) -> Result<Vec<ExecutionId>, Failu
     let mut filter = Filter { map_run: Some(run), status: Some(Status::Running), ..Filter::default() };
     let mut running = Vec::new();
     loop {
-        let page = reader.list(&filter, None, CHILDREN_AT_ONCE)?;
+        let page = reader.list(&filter, None, CHILDREN_AT_ONCE)?.rows;
         let Some(last) = page.last() else { return Ok(running) };
         filter.before_child = last.child;
         running.extend(page.iter().map(|child| child.execution));

@@ -6,9 +6,10 @@
 
 use crate::card::{Card, Unstartable};
 use crate::committer::panic_text;
+use crate::fold::{Unreadable, rebuild};
 use crate::library::{Definition, Shelf};
 use crate::naming::Via;
-use crate::running::{Running, Unreadable, rebuild};
+use crate::running::Running;
 use perdura_engine::{Destinations, ExecutionId, Timestamp, Wake};
 use perdura_store::{Clock, Due, Failure, FailureKind, MachineId, Reader, Recovered, RevisionId, Shard};
 use std::collections::BTreeMap;
@@ -161,6 +162,13 @@ pub(crate) enum Child {
 pub(crate) struct Chosen {
     pub(crate) definition: Arc<Definition>,
     pub(crate) via: Via,
+}
+
+impl Chosen {
+    /// What a child is started through: the request that its parent began with is its own too.
+    pub(crate) fn via_of(&self, asked: &perdura_engine::nested::Asked) -> Via {
+        Via { root_key: asked.root_key.clone(), ..self.via.clone() }
+    }
 }
 
 /// Why a child cannot begin.

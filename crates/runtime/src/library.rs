@@ -3,7 +3,7 @@
 //! Read, a definition takes many times its text. So what nobody uses goes when all weigh more than their share of what
 //! may be in memory; what executions in memory use stays with them, and counts as they do.
 
-use crate::running::Unreadable;
+use crate::fold::Unreadable;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::source::Source;

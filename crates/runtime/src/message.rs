@@ -94,6 +94,8 @@ pub enum Message {
         /// Told once it is on disk that the worker has it.
         reply: Reply<Result<ActivityTask, Unavailable>>,
     },
+    /// An activity was deleted, or made again; that is on disk.
+    Activity { name: Arc<str>, deleted: bool },
     /// Somebody wants to see an execution as it was last committed; `None`: it is not in memory.
     Show {
         execution: ExecutionId,
@@ -202,7 +204,7 @@ pub struct Started {
 /// Why nothing was started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
-    /// The name is taken, by one with another input or one that has ended.
+    /// The name is taken, by one with another input or other labels, or one that has ended.
     #[error("an execution with this name exists already: {0}")]
     Exists(ExecutionId),
     /// There is no such definition.

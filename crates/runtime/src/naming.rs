@@ -2,7 +2,7 @@
 
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::Machine;
-use perdura_engine::{Arns, ExecutionId, Identity, Limits};
+use perdura_engine::{Arns, ExecutionId, Identity, Labels, Limits};
 use perdura_store::{MachineRecord, RevisionId};
 use std::sync::Arc;
 
@@ -53,6 +53,9 @@ pub struct Via {
     pub alias: Option<Arc<str>>,
     /// What whoever starts it calls the trace that it belongs to.
     pub trace_header: Option<Arc<str>>,
+    pub labels: Labels,
+    /// The key of the request that all of this began with.
+    pub root_key: Option<Arc<str>>,
 }
 
 /// What is known when an execution gets its names.
@@ -85,6 +88,8 @@ impl NamingOf<'_> {
             version_arn: via.version.map(|version| arns.version(&record.name, version).into()),
             alias_arn: via.alias.as_ref().map(|alias| arns.alias(&record.name, alias).into()),
             trace_header: via.trace_header.clone(),
+            labels: via.labels.clone(),
+            root_key: via.root_key.clone(),
             kind: record.kind,
             flow: Machine::TOP,
             input,

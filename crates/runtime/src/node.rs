@@ -8,6 +8,7 @@ mod activities;
 mod anchor;
 mod asked;
 mod children;
+mod deleted;
 mod errands;
 mod load;
 mod map_run;
@@ -35,6 +36,7 @@ use activities::Activities;
 pub use anchor::Anchor;
 use asked::Questions;
 use children::ChildOrder;
+use deleted::Deleted;
 use errands::Errand;
 use map_run::MapRuns;
 pub use open::{Live, Opened, Opening};
@@ -59,8 +61,6 @@ use watchers::{Watcher, Watchers};
 const WAKE_AT_ONCE: usize = 1_024;
 /// How many are woken even if as many are ready already.
 const WAKE_AT_LEAST: usize = 64;
-/// How many sleepers are read at once because their time has come.
-const LOADS_AT_ONCE: usize = 32;
 /// How often the tables for readers follow.
 const SHOW_EVERY_MS: i64 = 1_000;
 
@@ -105,6 +105,8 @@ pub struct Node {
     shard_count: u16,
     library: Library,
     destinations: Arc<dyn Destinations>,
+    /// What its destinations know of activities.
+    deleted: Arc<Deleted>,
     /// What was committed before is another process's.
     opened_at: Timestamp,
     performs: bool,
@@ -125,8 +127,8 @@ pub struct Node {
     timers: Timers,
     anchor: Anchor,
     stale: Vec<ExecutionId>,
-    /// Sleepers whose time has come and for which there was no room.
-    late: Vec<ExecutionId>,
+    /// Sleepers whose time has come and that are not in memory yet.
+    late: VecDeque<ExecutionId>,
     room: Room,
     shows_at: Timestamp,
     parked: usize,
@@ -175,8 +177,13 @@ impl Node {
         let moment = &self.anchor.see(moment);
         match message {
             Message::Start { start, reply, ending } => {
-                let starting = Starting { start, reply, ending, under: None, patience };
-                self.start(Box::new(starting), &None, moment);
+                let starting = Box::new(Starting { start, reply, ending, under: None, patience });
+                // Whoever waits for room goes first.
+                if self.room.is_short {
+                    self.wait_for_room(starting, moment);
+                } else {
+                    self.start(starting, &None, moment);
+                }
             }
             Message::Passed { request, reply } => self.take_passed(request, reply, moment),
             Message::Input { execution, input, reply } if self.held(execution).is_err() => {
@@ -191,6 +198,7 @@ impl Node {
             Message::Answer { execution, by, outcome } => self.answer(execution, by, outcome, moment),
             Message::Watch { execution, reply } => self.watch(execution, reply, &None),
             Message::Poll { activity, worker, reply } => self.poll(&activity, worker, reply),
+            Message::Activity { name, deleted } => self.deleted.mark(name, deleted),
             Message::Show { execution, reply } => self.show(execution, reply),
             Message::Named { machine, name, reply } => {
                 reply.send(self.names.get(&(machine, name)).copied());
@@ -261,26 +269,17 @@ impl Node {
         for ask in self.timers.look_ahead(moment) {
             self.asked.ask(ask, None);
         }
-        let waiting = std::mem::take(&mut self.late);
-        let mut due = Vec::new();
         // Hardly more than can be decided soon: the others cost nothing where they are.
         let busy = self.ready.len() + self.asked.executions();
         let most = WAKE_AT_ONCE.saturating_sub(busy).max(WAKE_AT_LEAST);
-        while due.len() < most
-            && let Some(id) = self.timers.pop_due(moment)
-        {
-            due.push(id);
-        }
-        for id in due.into_iter().chain(waiting) {
-            // Those that sleep go on sleeping while there is no room. What they weigh is known when they are here.
-            let comes_in = self.may_come_in() && self.asked.executions() < LOADS_AT_ONCE;
-            if !comes_in && !self.slots.contains_key(&id) {
-                self.late.push(id);
-                continue;
+        for _ in 0..most {
+            let Some(id) = self.timers.pop_due(moment) else { break };
+            if self.slots.contains_key(&id) {
+                self.queue(id, Input::Timer, ReplyTo::Nobody, moment);
+            } else {
+                self.late.push_back(id);
             }
-            self.queue(id, Input::Timer, ReplyTo::Nobody, moment);
         }
-        self.resume_the_waiting(moment);
         // Stops come before starts: a tree that is stopped does not grow into the places that it leaves.
         self.run_errands(moment);
         self.let_in(moment);
@@ -298,13 +297,6 @@ impl Node {
             self.gather_as_it_is(id, moment, true);
         }
         self.spread_some(moment);
-    }
-
-    /// A sleeper whose time has come may come into memory. Where there is no room and nobody moves, one at a time may all the
-    /// same: those in memory may wait for what it does.
-    fn may_come_in(&self) -> bool {
-        let is_idle = self.ready.is_empty() && self.gathered.is_empty() && self.asked.executions() == 0;
-        self.has_room() || is_idle && self.room.has_spare()
     }
 
     /// All that run get their rows, as if they had run for a while.
@@ -335,6 +327,19 @@ impl Node {
         let is_idle = slot.is_at_rest(moment, begins);
         let Some(running) = slot.running.take() else { return };
         self.gathered.push(Item { is_idle, is_stale, ..Item::as_it_is(running, moment) });
+    }
+
+    /// A Turn of it changed nothing that is on record: it leaves memory if it only waits. The row of one that has ended is
+    /// there already.
+    fn rest(&mut self, id: ExecutionId, moment: &Moment) {
+        let begins = self.performs && !self.ends;
+        let Some(slot) = self.slots.get(&id).filter(|slot| slot.is_at_rest(moment, begins)) else { return };
+        match slot.running.as_ref().map(|running| (running.rests_on_row(), running.execution.is_ended())) {
+            Some((true, true)) => self.leave(id),
+            Some((false, _)) => self.gather_as_it_is(id, moment, false),
+            // Signs of life may have moved its deadlines: its row follows with the others.
+            Some((true, false)) | None => {}
+        }
     }
 
     /// What is to be written although nothing was decided.

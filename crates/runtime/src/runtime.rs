@@ -7,6 +7,7 @@ use crate::committer::{Committed, Prepared, panic_text};
 use crate::core::{Core, Event};
 use crate::door::Door;
 use crate::fetch::Fetch;
+use crate::follow::Followed;
 use crate::node::{Bounds, Live};
 use crate::threads::{Decider, Wanted};
 use crate::watch::{Gauges, Pulse};
@@ -54,6 +55,7 @@ pub(crate) struct Shared {
     pub(crate) making: Mutex<()>,
     /// Why nothing can be written at the moment.
     pub(crate) trouble: Mutex<Option<Arc<str>>>,
+    pub(crate) followed: Arc<Followed>,
 }
 
 impl Shared {
@@ -126,6 +128,7 @@ impl Runtime {
             activities: Mutex::default(),
             making: Mutex::default(),
             trouble: Mutex::new(None),
+            followed: Arc::default(),
         });
         let mut decider = Decider {
             core: Core::new(options.lease_for_ms, Live::default()),

@@ -100,7 +100,14 @@ impl Decider {
                 }
             }
         }
+        let moved = match &event {
+            Event::Committed(Ok(committed)) if !self.shared.followed.is_empty() => committed.executions(),
+            _ => Vec::new(),
+        };
         self.core.take(event, &self.world.moment());
+        if !moved.is_empty() {
+            self.shared.followed.moved(&moved);
+        }
         self.is_troubled |= self.core.open().is_none();
     }
 

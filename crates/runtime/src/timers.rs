@@ -73,6 +73,17 @@ impl Timers {
         }
     }
 
+    /// A timer brought an execution into memory: all of its timers whose time has come have gone off with that.
+    pub(crate) fn went_off(&mut self, execution: ExecutionId, wake: Wake, moment: &Moment) {
+        for (line, at, now) in
+            [(&mut self.steady, wake.steady, moment.steady), (&mut self.wall, wake.wall, moment.now)]
+        {
+            if let Some(at) = at.filter(|at| *at <= now) {
+                line.near.remove(&Due { at, execution });
+            }
+        }
+    }
+
     /// An execution left memory: only a near wake stays. One that falls asleep while its stretch is being read may be
     /// missing in what comes of that.
     pub(crate) fn fell_asleep(&mut self, execution: ExecutionId, shard: Shard, wake: Wake) {
@@ -255,6 +266,9 @@ mod tests {
             redriven_at: None,
             version: None,
             alias: None,
+            labels: perdura_engine::Labels::default(),
+            root_key: None,
+            error: None,
             child: None,
             content: Some(Content { turns: 1, events: 1, state: None, tail_from: 1, tail: Vec::new() }),
         };

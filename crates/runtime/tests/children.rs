@@ -51,7 +51,7 @@ fn children(runtime: &Runtime) -> Vec<Status> {
     let door = runtime.door();
     let machine = door.read(|reader| reader.machine("child")).unwrap().unwrap().machine;
     let filter = Filter { machine: Some(machine), ..Filter::default() };
-    let list = door.read(|reader| reader.list(&filter, None, 10)).unwrap();
+    let list = door.read(|reader| reader.list(&filter, None, 10)).unwrap().rows;
     list.into_iter().map(|summary| summary.status).collect()
 }
 

@@ -98,12 +98,13 @@ fn an_execution_remembers_its_role_its_version_and_its_alias() {
         version: Some(3),
         alias: Some("PROD".into()),
         trace_header: Some("Root=1-67891233-abcdef".into()),
+        ..Via::default()
     };
     let (started, _) =
         stage.tokio.block_on(runtime.door().run(Start { via, ..start(head.revision, None, "{}") })).unwrap();
     drop(runtime);
     let runtime = stage.open(Steps::default());
-    let by = |filter: Filter| runtime.door().read(|reader| reader.list(&filter, None, 9)).unwrap();
+    let by = |filter: Filter| runtime.door().read(|reader| reader.list(&filter, None, 9)).unwrap().rows;
     let machine = Some(head.machine);
     for filter in [
         Filter { machine, version: Some(3), ..Filter::default() },
@@ -155,7 +156,7 @@ fn a_step_starts_what_counts_or_what_a_version_or_an_alias_stands_for_and_nothin
         );
     }
     let filter = Filter { machine: Some(first.machine), alias: Some("PROD".into()), ..Filter::default() };
-    let by_alias = runtime.door().read(|reader| reader.list(&filter, None, 9)).unwrap();
+    let by_alias = runtime.door().read(|reader| reader.list(&filter, None, 9)).unwrap().rows;
     assert_eq!(by_alias.iter().map(|row| row.version).collect::<Vec<_>>(), [Some(1)]);
     let child = by_alias[0].execution;
     let turns = runtime.door().read(|reader| reader.turns(child, 1, 1 << 20)).unwrap();
@@ -202,9 +203,9 @@ fn what_was_just_started_is_seen_at_once() {
         let mut pages = [first, door.young(&of_machine, Some(place), 1).await.unwrap()].concat();
         pages.sort_by_key(|summary| summary.execution);
         assert_eq!(pages, young, "page by page it is the same");
-        assert_eq!(door.list(&Filter::default(), None, 10).await.unwrap().len(), 3, "of all machines");
+        assert_eq!(door.list(&Filter::default(), None, 10).await.unwrap().rows.len(), 3, "of all machines");
         let ended = Filter { status: Some(Status::Succeeded), ..Filter::default() };
-        assert_eq!(door.list(&ended, None, 10).await.unwrap(), []);
+        assert_eq!(door.list(&ended, None, 10).await.unwrap().rows, []);
         assert_eq!(door.unlisted().await.unwrap(), 3);
     });
 }

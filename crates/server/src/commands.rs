@@ -7,17 +7,21 @@
 pub(crate) mod activities;
 pub mod control;
 pub mod data;
-mod executions;
+pub(crate) mod executions;
 mod find;
 pub mod fold;
-mod history;
-mod ledger;
-mod machines;
+pub(crate) mod history;
+pub(crate) mod ledger;
+mod list;
+pub(crate) mod machines;
 mod refusal;
 mod registry;
+pub(crate) mod tokens;
 mod trace;
 mod upkeep;
 
+pub(crate) use find::find;
+pub use history::ends;
 pub use refusal::{Refusal, RefusalKind};
 pub(crate) use trace::resource;
 
@@ -48,12 +52,13 @@ macro_rules! commands {
 // Kind, name and members of a request, and the function that carries it out.
 commands! { data:
     Looks Who => Ok(upkeep::who());
-    Keeps Deploy { machine, kind, definition, role } =>
-        machines::deploy(data, &machine, kind, definition, role.as_deref());
-    Starts Start { machine, name, input, strict } =>
-        executions::start(data, &executions::Starts { machine, name, input, strict });
-    Looks List { machine, status, after, most } =>
-        executions::list(data, machine.as_deref(), status, after, most);
+    Keeps Deploy { machine: name, kind, definition, role } => {
+        let given = machines::Given { name, kind, definition, role };
+        machines::deploy(data, &given, |_| Ok::<(), Refusal>(())).map(|(deployed, _)| deployed)
+    };
+    Starts Start { machine, name, input, strict, labels, key } =>
+        executions::start(data, &executions::Starts { machine, name, input, strict, labels, key });
+    Looks List(question) => list::list(data, &question);
     Looks Show { execution } => executions::show(data, &execution);
     Looks History { execution, from } => history::history(data, &execution, from.max(1));
     Looks Turns { execution, from } => history::turns(data, &execution, from.max(1));
@@ -62,7 +67,7 @@ commands! { data:
     Changes Resolve(resolving) => ledger::resolve(data, resolving);
     Looks Activities => activities::list(data);
     Keeps PutActivity { name } => activities::put(data, &name);
-    // A server answers this in `control::listen`.
+    // A server answers this without a thread, in `v1`.
     Looks Poll { .. } => Err(activities::no_server());
     Changes Succeed { token, output } => activities::succeed(data, &token, output);
     Changes Fail { token, error, cause, certainty } => activities::fail(data, &token, error, cause, certainty);
@@ -71,6 +76,9 @@ commands! { data:
     Keeps PutConnection { name, sealed } => registry::put(data, &name, sealed);
     Looks Connections => registry::list(data);
     Changes DeleteConnection { name } => registry::delete(data, &name);
+    Keeps CreateToken(new) => tokens::create(data, new);
+    Looks Tokens => tokens::list(data);
+    Changes RevokeToken { id } => tokens::revoke(data, &id);
     Looks Stats => upkeep::stats(data);
     Changes Stop { execution, error, cause } => executions::stop(data, &execution, error, cause);
     Changes Redrive { execution } => executions::redrive(data, &execution);

@@ -1,56 +1,55 @@
-//! HTTP: the Step Functions API on `POST /`, health and metrics.
+//! HTTP: the Step Functions API on `POST /`, our own below `/v1`, health and metrics.
 //!
 //! Everything about a connection is bounded: how many there are, how long a client may take for its request, how
 //! large that may be. Without access keys the server listens on loopback only, and refuses pages in a browser. When a
 //! client hangs up, the future that answers it is dropped, and what it held is free.
 
 mod access;
+mod attend;
 mod bodies;
-mod connections;
+pub mod connections;
 mod hosts;
 mod line;
 mod metrics;
-mod patience;
+pub mod patience;
 mod states;
+mod tls;
 
-pub use access::{AccessKeys, Keyring};
+pub use access::{AccessKey, AccessKeys, Keyring};
 pub use hosts::Hosts;
+pub(crate) use patience::Patient;
+pub use tls::{Tls, TlsError};
 
+use crate::places::Room;
 use crate::sfn::{Api, ApiError, Code};
 use crate::stuck::Watch;
 use crate::telemetry::Counts;
+use crate::v1::{self, Problem, V1};
+use crate::who::Caller;
+use crate::who::token::Known;
 use access::Shown;
+use attend::attend;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use connections::{Connections, Taken};
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use line::Line;
-use patience::Patient;
+use connections::Connections;
 use perdura_runtime::Door;
 use perdura_runtime::Seldom;
 use perdura_sigv4::sha256;
-use socket2::{SockRef, TcpKeepalive};
 use states::States;
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tower::ServiceExt;
 
-/// How long a connection may be idle between two requests.
-const REST_FOR: Duration = Duration::from_mins(1);
 /// The largest head of a request.
 const HEAD_BYTES_MAX: usize = 64 << 10;
-/// TCP keepalive: after so long without traffic the system probes the client.
-const KEEPALIVE: Duration = Duration::from_mins(1);
 /// The pause after an `accept` that failed.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -87,21 +86,25 @@ fn stalled(stalled_for: Duration) -> Option<String> {
 /// Everything that HTTP serves.
 pub struct Site {
     pub api: Api,
+    pub v1: V1,
     pub keys: Arc<Keyring>,
+    pub tokens: Arc<Known>,
     pub health: Health,
     /// The names that requests may put into `Host`.
     pub hosts: Hosts,
     pub files: u64,
+    /// Without it connections are plain.
+    pub tls: Option<Tls>,
 }
 
-/// Listens: on loopback only, unless access keys are required.
-pub async fn bind(address: SocketAddr, asks_for_keys: bool) -> io::Result<TcpListener> {
-    if !address.ip().is_loopback() && !asks_for_keys {
+/// Listens: on loopback only, unless everybody is asked for an access key or a token.
+pub async fn bind(address: SocketAddr, asks: bool) -> io::Result<TcpListener> {
+    if !address.ip().is_loopback() && !asks {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             format!(
                 "{address} can be reached from other machines, and nobody would be asked who they are. Set access keys \
-                 (serve.access_key_file), or listen on 127.0.0.1 or [::1]"
+                 (serve.access_key_file), make a token (perdura token create), or listen on 127.0.0.1 or [::1]"
             ),
         ));
     }
@@ -111,9 +114,11 @@ pub async fn bind(address: SocketAddr, asks_for_keys: bool) -> io::Result<TcpLis
 /// Serves until the future is dropped.
 pub async fn serve(listener: TcpListener, site: Site) -> io::Result<()> {
     static LINE: Seldom = Seldom::new();
-    let told = Told { health: site.health, api: site.api.clone(), keys: site.keys.clone() };
+    let (keys, tokens) = (site.keys, site.tokens);
+    let told =
+        Told { health: site.health, api: site.api.clone(), keys: keys.clone(), tokens: tokens.clone() };
     let (states, routes) = (States::new(site.api), routes(told));
-    let desk = Arc::new(Desk { states, keys: site.keys, hosts: site.hosts, routes });
+    let desk = Arc::new(Desk { states, v1: site.v1, keys, tokens, hosts: site.hosts, tls: site.tls, routes });
     let connections = Arc::new(Connections::of_files(site.files));
     loop {
         let (stream, peer) = match listener.accept().await {
@@ -141,40 +146,12 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 /// What all connections share.
 struct Desk {
     states: States,
+    v1: V1,
     keys: Arc<Keyring>,
+    tokens: Arc<Known>,
     hosts: Hosts,
+    tls: Option<Tls>,
     routes: Router,
-}
-
-async fn attend(stream: TcpStream, peer: SocketAddr, place: Taken, desk: Arc<Desk>) {
-    // Both are optional: without them the connection still works.
-    let _ = stream.set_nodelay(true);
-    let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE));
-    let progress = place.seat.progress.clone();
-    let line = Line::new(stream);
-    let stream = Patient::new(line.clone(), progress.clone());
-    let answer = service_fn(move |request: Request<hyper::body::Incoming>| {
-        let (desk, progress) = (desk.clone(), progress.clone());
-        async move {
-            progress.step();
-            let answer = desk.answer(request, peer).await;
-            progress.step();
-            Ok::<_, Infallible>(answer)
-        }
-    });
-    let served = hyper::server::conn::http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(REST_FOR)
-        .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), answer);
-    tokio::select! {
-        biased;
-        served = served => if let Err(error) = served {
-            tracing::debug!(%peer, %error, "a connection ended early");
-        },
-        () = line.is_hung_up() => tracing::debug!(%peer, "a client hung up"),
-        () = place.seat.is_needed() => tracing::debug!(%peer, "a connection made room for another"),
-    }
 }
 
 impl Desk {
@@ -189,8 +166,16 @@ impl Desk {
             }
             return problem(StatusCode::MISDIRECTED_REQUEST, "not under this name", &why);
         }
+        if is_of_api && !self.keys.asks() && !self.tokens.get().is_empty() {
+            // Otherwise whoever has no token, or a small one, would do here what /v1 refuses.
+            let why = "there are tokens, so nobody is let in unasked: set serve.access_key_file, and sign with a key of it";
+            return self.states.refuse(&ApiError::new(Code::MissingAuthenticationTokenException, why));
+        }
         if is_of_api {
             return self.states.answer(&self.keys, request).await;
+        }
+        if v1::is_ours(request.uri().path()) {
+            return self.own(request, peer).await.unwrap_or_else(Problem::into_response);
         }
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(ConnectInfo(peer));
@@ -198,6 +183,44 @@ impl Desk {
             Ok(response) => response,
             Err(never) => match never {},
         }
+    }
+}
+
+impl Desk {
+    /// Answers a request of `/v1`.
+    async fn own(
+        &self,
+        request: Request<hyper::body::Incoming>,
+        peer: SocketAddr,
+    ) -> Result<Response, Problem> {
+        let (head, body) = request.into_parts();
+        let caller = self.caller(&head.headers, peer)?;
+        let (body, room) = self.states.body(&head.headers, body).await?;
+        let mut request = Request::from_parts(head, Body::from(body));
+        if let Some(room) = room {
+            request.extensions_mut().insert(Room::of(room));
+        }
+        request.extensions_mut().insert(self.tokens.clone());
+        Ok(self.v1.answer(request, caller).await)
+    }
+
+    /// Who asks: the holder of a token; on loopback, where there are neither tokens nor access keys, whoever has the
+    /// machine.
+    fn caller(&self, headers: &HeaderMap, peer: SocketAddr) -> Result<Caller, Problem> {
+        if headers.contains_key(header::ORIGIN) {
+            // Otherwise any page opened on this machine could do all that a program here can.
+            return Err(Problem::new(v1::Code::Forbidden, "requests from pages in a browser are not taken"));
+        }
+        let tokens = self.tokens.get();
+        if tokens.is_empty() && !self.keys.asks() && peer.ip().is_loopback() {
+            return Ok(Caller::owner());
+        }
+        let caller = self.tokens.admit(headers, self.states.api.moment().now);
+        caller.map_err(|denied| {
+            tracing::debug!(%peer, %denied, "a request was refused");
+            Problem::new(v1::Code::NotAuthenticated, "nobody knows who asks")
+                .but("send a token (Authorization: Bearer), or use the control socket in the data directory")
+        })
     }
 }
 
@@ -211,6 +234,7 @@ struct Told {
     health: Health,
     api: Api,
     keys: Arc<Keyring>,
+    tokens: Arc<Known>,
 }
 
 fn routes(told: Told) -> Router {
@@ -228,27 +252,32 @@ async fn ready(State(told): State<Told>) -> Response {
     }
 }
 
-/// Metrics need an access key where keys are set; without keys only this machine gets them.
+/// Metrics need an access key or a token where there are any; without them only this machine gets metrics.
 async fn metrics(
-    State(Told { health, api, keys }): State<Told>,
+    State(Told { health, api, keys, tokens }): State<Told>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     uri: Uri,
     headers: HeaderMap,
 ) -> Response {
-    if keys.asks() {
+    let now = api.moment().now;
+    if keys.asks() || !tokens.get().is_empty() {
         let shown = Shown {
             method: "GET",
             path: METRICS,
             query: uri.query().unwrap_or_default(),
             headers: &headers,
             body_sha256: sha256(b""),
-            now: api.moment().now.0.unsigned_abs() / 1000,
+            now: now.0.unsigned_abs() / 1000,
         };
-        if !keys.has_password(&headers) && keys.check(&shown).is_err() {
-            let why = "metrics need an access key: its id and secret as name and password, or a signature";
-            let mut refused = problem(StatusCode::UNAUTHORIZED, "not without a key", why);
-            let asked = HeaderValue::from_static("Basic realm=\"perdura\"");
-            refused.headers_mut().insert(header::WWW_AUTHENTICATE, asked);
+        let has_key = keys.asks() && (keys.has_password(&headers) || keys.check(&shown).is_ok());
+        if !has_key && let Err(denied) = tokens.admit(&headers, now) {
+            tracing::debug!(%peer, %denied, "metrics were refused");
+            let why = "metrics need a token (Authorization: Bearer), or an access key: its id and secret as name and \
+                       password, or a signature";
+            let mut refused = problem(StatusCode::UNAUTHORIZED, "not without a token or a key", why);
+            for scheme in ["Bearer", "Basic realm=\"perdura\""] {
+                refused.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from_static(scheme));
+            }
             return refused;
         }
     } else if !peer.ip().is_loopback() {

@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// So many places, and so many who may wait for one.
 #[derive(Debug)]
-pub(crate) struct Places {
+pub struct Places {
     what: &'static str,
     free: Arc<Semaphore>,
     all: u32,
@@ -19,25 +19,37 @@ pub(crate) struct Places {
 
 /// One place, or several; they are free again when this goes.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub struct Place {
     _places: OwnedSemaphorePermit,
+}
+
+/// A place that goes along with a request, until the last copy of this is dropped.
+#[derive(Clone, Debug)]
+pub(crate) struct Room {
+    _place: Arc<Place>,
+}
+
+impl Room {
+    pub(crate) fn of(place: Place) -> Self {
+        Self { _place: Arc::new(place) }
+    }
 }
 
 /// There is no place, and the line is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("too many {what} at once: try again in a moment")]
-pub(crate) struct Crowded {
-    pub(crate) what: &'static str,
+pub struct Crowded {
+    pub what: &'static str,
 }
 
 impl Places {
-    pub(crate) fn new(what: &'static str, all: u32, waiting_max: usize) -> Self {
+    pub fn new(what: &'static str, all: u32, waiting_max: usize) -> Self {
         let free = Arc::new(Semaphore::new(all as usize));
         Self { what, free, all, waiting: AtomicUsize::new(0), waiting_max }
     }
 
     /// Takes so many at once; more than there are is all of them. Those who came first get theirs first.
-    pub(crate) async fn take(&self, many: u32) -> Result<Place, Crowded> {
+    pub async fn take(&self, many: u32) -> Result<Place, Crowded> {
         let many = many.clamp(1, self.all);
         if let Ok(places) = self.free.clone().try_acquire_many_owned(many) {
             return Ok(Place { _places: places });
@@ -53,7 +65,7 @@ impl Places {
         Place { _places: places.expect("places are never closed") }
     }
 
-    pub(crate) fn crowded(&self) -> Crowded {
+    pub fn crowded(&self) -> Crowded {
         Crowded { what: self.what }
     }
 }

@@ -35,6 +35,7 @@ pub use test_state::{Tester, Trying};
 
 use crate::data::Doubts;
 use crate::places::Place;
+use crate::who::Role;
 use axum::body::Bytes;
 use calls::Calls;
 use catalog::Catalog;
@@ -243,6 +244,11 @@ pub fn actions() -> impl Iterator<Item = &'static str> {
 /// Whether an action only reads, so that a client may call it again.
 pub(crate) fn only_asks(action: &str) -> bool {
     actions::find(action).is_ok_and(|action| action.only_asks)
+}
+
+/// What an access key needs for an action. One that is not known is refused as such, whoever asks.
+pub(crate) fn needs(action: &str) -> Role {
+    actions::find(action).map_or(Role::Read, |action| action.role)
 }
 
 /// The most values of a request. Documents are strings here and count as one value. No action takes nearly as

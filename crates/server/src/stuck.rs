@@ -23,8 +23,8 @@ pub fn stuck<D: Data>(data: &mut D) -> Result<Vec<LedgerRow>, Failure> {
     let after_ms = i64::try_from(STUCK_AFTER.as_millis()).unwrap_or(i64::MAX);
     let filter = LedgerFilter {
         status: Some(LedgerStatus::Pending),
-        execution: None,
         started_before: Some(data.moment().now.after_ms(-after_ms)),
+        ..LedgerFilter::default()
     };
     let mut rows = data.read(|reader| reader.ledger(&filter, ROWS_MAX))?;
     rows.retain(|row| is_stuck(data, row));

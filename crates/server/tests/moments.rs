@@ -9,8 +9,8 @@ use perdura_server::control::{Answer, LedgerQuestion, Request};
 use perdura_server::data::{Data, Deposit};
 use perdura_server::{Refusal, handle, stuck};
 use perdura_store::{
-    After, Catalog, Failure, Filter, MachineChange, MachineId, MachineRecord, MemoryStore, NewMachine,
-    Reader, Registered, Registry, Retention, Revised, Room, Store, Summary, SweepPlace, Swept,
+    After, Catalog, Failure, Filter, Listing, MachineChange, MachineId, MemoryStore, Reader, Registered,
+    Registry, Retention, Revised, Room, Store, SweepPlace, Swept,
 };
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -44,7 +44,7 @@ impl Data for Later {
         self.data.view(execution)
     }
 
-    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
+    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Listing, Failure> {
         self.data.list(filter, after, most)
     }
 
@@ -56,8 +56,8 @@ impl Data for Later {
         self.data.named(machine, name)
     }
 
-    fn deploy(&mut self, new: &NewMachine, machine: Arc<Machine>) -> Result<MachineRecord, Refusal> {
-        self.data.deploy(new, machine)
+    fn revise(&mut self, change: &MachineChange<'_>, machine: Arc<Machine>) -> Result<Revised, Refusal> {
+        self.data.revise(change, machine)
     }
 
     fn start(&mut self, start: Start) -> Result<Started, Refusal> {
@@ -122,7 +122,14 @@ fn deployed(store: &MemoryStore) -> Later {
 }
 
 fn start() -> Request {
-    Request::Start { machine: "m".into(), name: Some("n".into()), input: Payload::default(), strict: false }
+    Request::Start {
+        machine: "m".into(),
+        name: Some("n".into()),
+        input: Payload::default(),
+        strict: false,
+        labels: perdura_engine::Labels::default(),
+        key: None,
+    }
 }
 
 /// Data with one execution, `n`, whose call was under way when its server ended.

@@ -3,6 +3,7 @@
 
 mod doubt;
 mod durable;
+mod held;
 mod legal;
 mod map_runs;
 mod same;
@@ -20,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use doubt::doubt_is_sticky;
 pub use durable::acknowledged_is_durable;
+pub use held::held_is_not_repeated;
 pub use legal::histories_legal;
 pub use map_runs::map_runs_end;
 pub use same::same_as_without_faults;
@@ -38,6 +40,8 @@ pub enum Promise {
     CompletedNeverRunsAgain,
     /// What is in doubt is not done under another key, and not called failed.
     DoubtIsSticky,
+    /// What may not be repeated is not, unless a person says so.
+    HeldIsNotRepeated,
     /// Histories, rows, ledger and totals agree with each other.
     HistoriesLegal,
     /// A Map Run ends with its execution, its counts are those of its children, and none of them runs on.

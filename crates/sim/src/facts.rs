@@ -29,6 +29,8 @@ pub(crate) struct Facts {
     pub(crate) pauses: Vec<(i64, i64)>,
     /// Calls, in the order in which they left.
     pub(crate) left: Vec<Left>,
+    /// How often each call may have reached one who does not want it repeated.
+    pub(crate) held_reached: BTreeMap<EffectKey, u32>,
     /// Tasks that workers got.
     pub(crate) handed: Vec<TaskToken>,
     /// What should not have happened, seen as it happened.

@@ -201,10 +201,14 @@ fn chance() -> String {
 
 /// A task for a worker. Its clocks run once a worker has it, so only the queue brings it to one.
 fn worked() -> String {
-    let work = format!(
-        r#"{{"Type":"Task","Resource":"arn:aws:states:us-east-1:123456789012:activity:work","TimeoutSeconds":40,{RETRY_ALL},"Next":"Then"}}"#
-    );
+    let work = work(&format!(r#"{RETRY_ALL},"Next":"Then""#));
     machine("Work", &[("Work", work), ("Then", task("add", r#""End":true"#))])
+}
+
+fn work(rest: &str) -> String {
+    format!(
+        r#"{{"Type":"Task","Resource":"arn:aws:states:us-east-1:123456789012:activity:work","TimeoutSeconds":40,{rest}}}"#
+    )
 }
 
 /// A task for a worker that is given up when it falls silent, while it may still work.
@@ -220,7 +224,7 @@ fn patient() -> String {
     let states = machine(
         "Rest",
         &[
-            ("Rest", r#"{"Type":"Wait","Seconds":45,"Next":"Slow"}"#.into()),
+            ("Rest", r#"{"Type":"Wait","Seconds":240,"Next":"Slow"}"#.into()),
             ("Slow", task("sluggish", r#""TimeoutSeconds":900,"Next":"Again""#)),
             ("Again", r#"{"Type":"Wait","Seconds":45,"End":true}"#.into()),
         ],
@@ -230,16 +234,40 @@ fn patient() -> String {
 
 /// Branches, all of which run again when one of them fails.
 fn fan(steps: &[&str]) -> String {
-    let branch = |(step, at): (&&str, usize)| {
-        let name = format!("One{at}");
-        machine(&name, &[(name.as_str(), task(step, r#""End":true"#))])
-    };
+    let branch = |(step, at): (&&str, usize)| one(&format!("One{at}"), step);
     let branches: Vec<String> = steps.iter().zip(0..).map(branch).collect();
+    fan_of(&branches)
+}
+
+fn fan_of(branches: &[String]) -> String {
     let fan = format!(
         r#"{{"Type":"Parallel","Branches":[{}],{RETRY_ALL},"ResultPath":"$.results","Next":"Last"}}"#,
         branches.join(",")
     );
     machine("Fan", &[("Fan", fan), ("Last", task("add", r#""End":true"#))])
+}
+
+/// A branch that is a Map or a Parallel of its own, and is run again as a whole too.
+fn fan_in_fan() -> String {
+    let each = machine("Each", &[("Each", task("mortal", r#""End":true"#))]);
+    let map = format!(
+        r#"{{"Type":"Map","ItemsPath":"$.items","ItemProcessor":{each},{RETRY_ALL},"ResultPath":"$.results","Next":"Own"}}"#
+    );
+    let inner = machine("Inner", &[("Inner", map), ("Own", task("wary", r#""End":true"#))]);
+    let pair = [one("Left", "guarded"), one("Right", "picky")].join(",");
+    let pair = format!(r#"{{"Type":"Parallel","Branches":[{pair}],"End":true}}"#);
+    fan_of(&[inner, machine("Pair", &[("Pair", pair)]), one("One", "picky")])
+}
+
+/// Branches that wait for a worker, for a child, and for those who refuse.
+fn fan_of_others() -> String {
+    let worked = machine("Work", &[("Work", work(r#""End":true"#))]);
+    let child = parent(".sync:2", "waits", r#""n.$":"$.Output.n""#, "");
+    fan_of(&[worked, child, one("One", "picky"), one("Other", "picky")])
+}
+
+fn one(name: &str, step: &str) -> String {
+    machine(name, &[(name, task(step, r#""End":true"#))])
 }
 
 /// Iterations, all of which run again when one of them fails.
@@ -316,7 +344,7 @@ pub(crate) fn scripts() -> Vec<Script> {
             ("Then", task("add", r#""End":true"#)),
         ],
     );
-    let one = |step: &str| machine("Each", &[("Each", task(step, r#""End":true"#))]);
+    let each_one = |step: &str| one("Each", step);
     let at_most = r#""ItemsPath":"$.items","MaxConcurrency":3,"#;
     let read = format!(r#"{READER}"ItemBatcher":{{"MaxItemsPerBatch":3}},"MaxConcurrency":4,"#);
     let tolerant = r#""ItemsPath":"$.items","ToleratedFailureCount":2,"#;
@@ -331,8 +359,8 @@ pub(crate) fn scripts() -> Vec<Script> {
     );
     vec![
         script("spread", spread(at_most, &two), items),
-        script("read", spread(&read, &one("add")), small),
-        restless("tolerant", spread(tolerant, &one("shaky")), items),
+        script("read", spread(&read, &each_one("add")), small),
+        restless("tolerant", spread(tolerant, &each_one("shaky")), items),
         script("parent", parent(".sync:2", "waits", r#""n.$":"$.Output.n""#, ""), small),
         script("launcher", parent("", "sequence", r#""n":1"#, ""), small),
         restless("manager", parent(".sync:2", "worked", r#""n.$":"$.Output.n""#, ""), small),
@@ -374,12 +402,16 @@ pub(crate) fn scripts() -> Vec<Script> {
         troubled(Trouble::Dying, "dying", retried("mortal", ""), small),
         troubled(Trouble::Dying, "wary", retried("wary", ""), small),
         troubled(Trouble::Exits, "command", retried("command", ""), small),
+        troubled(Trouble::Exits, "guarded", retried("guarded", ""), small),
         troubled(Trouble::Overlaps, "beating", beating(), small),
         troubled(Trouble::Fans, "fan", fan(&["mortal", "picky", "slow"]), small),
         troubled(Trouble::Fans, "wary-fan", fan(&["wary", "picky", "wary"]), small),
         troubled(Trouble::Fans, "each", each("mortal"), items),
-        troubled(Trouble::Spreads, "spread-each", spread(&again, &one("mortal")), items),
-        troubled(Trouble::Spreads, "spread-wary", spread(batched, &one("wary")), items),
+        troubled(Trouble::Fans, "command-fan", fan(&["command", "guarded", "picky"]), small),
+        troubled(Trouble::Fans, "fan-in-fan", fan_in_fan(), items),
+        troubled(Trouble::Fans, "fan-of-others", fan_of_others(), small),
+        troubled(Trouble::Spreads, "spread-each", spread(&again, &each_one("mortal")), items),
+        troubled(Trouble::Spreads, "spread-wary", spread(batched, &each_one("wary")), items),
         troubled(Trouble::Spreads, "spread-rests", spread(at_most, &long), items),
         troubled(Trouble::Clocks, "patient", patient(), small),
         troubled(Trouble::Peers, "sharer", sharer(""), small),

@@ -5,6 +5,7 @@ use crate::machines::{Script, scripts};
 use crate::receiver::Manners;
 use crate::sim::Ways;
 use crate::store::Rates;
+use perdura_engine::KEPT_BYTES_MAX;
 use std::sync::Arc;
 
 /// Kinds of trouble that can be asked for by name.
@@ -90,6 +91,8 @@ pub(crate) struct PlannedStart {
     pub(crate) input: Arc<str>,
     /// How many states one Turn may enter.
     pub(crate) turn_states_max: u32,
+    /// How many bytes of completed calls are kept for another run of a Parallel or Map.
+    pub(crate) kept_bytes_max: usize,
     /// How long after it began somebody stops it.
     pub(crate) stopped_after: Option<i64>,
     /// How often somebody redrives it after it failed.
@@ -117,8 +120,11 @@ pub(crate) enum Fault {
     Sweep(i64),
 }
 
+/// Nothing, a call or two, or all of them.
+const KEPT: [usize; 4] = [0, 60, KEPT_BYTES_MAX, KEPT_BYTES_MAX];
+
 /// Steps whose destinations want a person to decide what is in doubt.
-pub(crate) const HELD: [&str; 2] = ["careful", "wary"];
+pub(crate) const HELD: [&str; 3] = ["careful", "wary", "guarded"];
 
 /// What goes wrong by chance, in a thousand.
 #[derive(Clone, Copy, Debug, Default)]
@@ -166,7 +172,7 @@ impl Plan {
         };
         plan.draw_nodes(&mut Dice::new(seed, "nodes"));
         plan.draw_sweeps(&mut Dice::new(seed, "sweeps"));
-        plan.draw_starts(&mut dice);
+        plan.draw_starts(&mut dice, &mut Dice::new(seed, "kept"));
         if Self::is_heavy(seed) {
             plan.draw_heap(&mut dice);
         }
@@ -204,7 +210,8 @@ impl Plan {
     pub(crate) fn is_careful(&self) -> bool {
         let holds =
             |script: &Script| HELD.iter().any(|step| script.definition.contains(&format!(":::{step}")));
-        self.starts.iter().any(|start| holds(&self.scripts[start.script]))
+        let forgets = |start: &PlannedStart| start.kept_bytes_max < KEPT_BYTES_MAX;
+        self.starts.iter().any(|start| forgets(start) || holds(&self.scripts[start.script]))
     }
 
     /// Whether there may be this trouble.
@@ -224,10 +231,6 @@ impl Plan {
 
     /// How often a script is chosen.
     fn weight(&self, script: &Script) -> u32 {
-        // With a child that is swept goes its name: whoever asks for it once more starts it once more.
-        if self.sweeps() && script.definition.contains(":startExecution") {
-            return 0;
-        }
         match script.trouble {
             Some(Trouble::Peers) if !self.is_cluster => 0,
             None => script.weight,
@@ -236,7 +239,7 @@ impl Plan {
         }
     }
 
-    fn draw_starts(&mut self, dice: &mut Dice) {
+    fn draw_starts(&mut self, dice: &mut Dice, kept: &mut Dice) {
         let weights: u32 = self.scripts.iter().map(|script| self.weight(script)).sum();
         for number in 0..dice.between(2..=9) {
             let script = loop {
@@ -259,6 +262,7 @@ impl Plan {
                 name: named.then(|| format!("e{number}").into()),
                 input: (self.scripts[script].input)(dice).into(),
                 turn_states_max: *dice.pick(&[3, 20, 1_000]),
+                kept_bytes_max: *kept.pick(&KEPT),
                 stopped_after: None,
                 redriven: 0,
             };
@@ -283,6 +287,7 @@ impl Plan {
                 name: Some(format!("h{number}").into()),
                 input: (self.scripts[script].input)(dice).into(),
                 turn_states_max: 1_000,
+                kept_bytes_max: KEPT_BYTES_MAX,
                 stopped_after: None,
                 redriven: 0,
             });
@@ -300,6 +305,12 @@ impl Plan {
                 start.stopped_after = Some(dice.between(0..=20_000));
                 start.redriven = 3;
             }
+        }
+        let has_child = self.scripts[start.script].definition.contains(":startExecution");
+        if self.sweeps() && has_child {
+            // Of a parent that has ended the child may be swept before it, and a redrive would begin that anew.
+            start.stopped_after = None;
+            start.redriven = 0;
         }
         start
     }
@@ -376,7 +387,7 @@ impl Plan {
     fn draw_wrong_clocks(&mut self, dice: &mut Dice) {
         let is_likely = if self.trouble == Some(Trouble::Clocks) { 1_000 } else { 150 };
         // Two processes that take over from each other have two ideas of steady time, and nobody between them.
-        let is_possible = self.processes == 1 && !self.steadfast;
+        let is_possible = self.processes == 1;
         if !self.has(Trouble::Clocks) || !is_possible || !dice.in_thousand(is_likely) {
             return;
         }

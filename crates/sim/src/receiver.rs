@@ -5,7 +5,7 @@
 
 mod unkind;
 
-pub(crate) use unkind::{DECLINED, declined};
+pub(crate) use unkind::{DECLINED, UNREACHABLE, declined};
 
 use crate::dice::{Dice, hash};
 use crate::machines::result_of;
@@ -106,7 +106,7 @@ impl Receiver {
         let manners = if self.misbehaves { self.manners } else { Manners::default() };
         match step_of(call) {
             "mortal" | "wary" => return self.deliver_to_mortal(call, manners),
-            "command" => return Some(self.run_command(call, manners)),
+            "command" | "guarded" => return Some(self.run_command(call, manners)),
             "picky" => return Some(self.deliver_to_picky(call, manners)),
             _ => {}
         }

@@ -63,11 +63,21 @@ pub enum Sabotage {
     ReservedForGood,
     /// A process that cannot read an execution takes it for one that does not exist.
     UnreadIsUnknown,
+    /// A redrive does not change the row of its execution, and a list shows rows only.
+    RedrivesLeaveRows,
+    /// The counts of a Map Run are not written.
+    CountsForgotten,
+    /// A redrive does not change the row of a Map Run.
+    RedrivesLeaveMapRuns,
+    /// A jump of the wall is believed at once.
+    JumpsBelieved,
+    /// What may not be repeated is repeated under its key.
+    HoldIgnored,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 35] = [
         Self::NoFence,
         Self::EffectsFirst,
         Self::RepliesFirst,
@@ -98,6 +108,11 @@ impl Sabotage {
         Self::OldMapBelieved,
         Self::ReservedForGood,
         Self::UnreadIsUnknown,
+        Self::RedrivesLeaveRows,
+        Self::CountsForgotten,
+        Self::RedrivesLeaveMapRuns,
+        Self::JumpsBelieved,
+        Self::HoldIgnored,
     ];
 }
 

@@ -136,12 +136,19 @@ pub struct Sim {
 }
 
 /// Whoever is called may be called again, but for those who ask for care.
-struct Everybody;
+struct Everybody {
+    /// Those who ask for care get it.
+    holds: bool,
+}
+
+/// Whether nothing that is in doubt may be repeated there.
+fn is_held(resource: &Resource) -> bool {
+    matches!(&resource.target, Target::Step { name } if HELD.contains(&&**name))
+}
 
 impl Destinations for Everybody {
     fn policy(&self, resource: &Resource, _: &Payload) -> Policy {
-        let is_held = matches!(&resource.target, Target::Step { name } if HELD.contains(&&**name));
-        let uncertain = if is_held { Uncertain::Hold } else { Uncertain::Retry };
+        let uncertain = if self.holds && is_held(resource) { Uncertain::Hold } else { Uncertain::Retry };
         Policy { uncertain, refused: Arc::from([DECLINED.into()]), ..Policy::default() }
     }
 }
@@ -374,6 +381,10 @@ impl Sim {
         counts.insert("Turns", disk.observed.turns.len() as u64);
         counts.insert("executions", disk.observed.executions().len() as u64);
         counts
+    }
+
+    fn destinations(&self) -> Everybody {
+        Everybody { holds: self.sabotage != Some(Sabotage::HoldIgnored) }
     }
 
     fn disk(&self) -> MutexGuard<'_, Disk> {

@@ -6,13 +6,13 @@
 use crate::dice::Dice;
 use crate::observed::{Life, Observed};
 use crate::sabotage::Sabotage;
-use perdura_engine::{ExecutionId, Timestamp};
+use perdura_engine::{ExecutionId, MapRunCounts, Timestamp};
 use perdura_store::{
     After, Aside, Catalog, ChildStatus, Claim, Clock, CommitError, Due, Failure, FailureKind, Filter, Group,
-    Head, Incarnation, Lease, LedgerFilter, LedgerRow, Left, MachineChange, MachineId, MachineRecord,
-    MapRunRow, NewMachine, Position, Reader, Recovered, Recovery, Registered, Registry, Renewal, Retention,
-    Revised, RevisionId, Row, Shard, Stats, Store, StoredTurn, Summary, SweepPlace, Sweepable, Swept,
-    Unlisted,
+    Head, Incarnation, Lease, LedgerFilter, LedgerRow, Left, Listing, MachineChange, MachineId,
+    MachineRecord, MapRunRow, NewMachine, Position, Reader, Recovered, Recovery, Registered, Registry,
+    Renewal, Retention, Revised, RevisionId, Row, Shard, Stats, Store, StoredTurn, SweepPlace, Sweepable,
+    Swept, Unlisted,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -159,7 +159,13 @@ impl SimStore {
             Sabotage::JournalDropped => spoiled.keep_from = spoiled.position.unwrap_or(spoiled.keep_from),
             Sabotage::RowsForgotten => spoiled.rows.retain(|row| row.ended_at.is_some()),
             Sabotage::LedgerForgotten => spoiled.ledger.clear(),
-            Sabotage::SweepsBlindly => {
+            Sabotage::CountsForgotten => {
+                for run in &mut spoiled.map_runs {
+                    run.counts = MapRunCounts::default();
+                }
+            }
+            Sabotage::RedrivesLeaveMapRuns => spoiled.map_runs.retain(|run| run.redrives == 0),
+            Sabotage::SweepsBlindly | Sabotage::RedrivesLeaveRows => {
                 spoiled.rows.retain(|row| row.redrives == 0 || row.content.is_some());
             }
             Sabotage::EffectsFirst
@@ -186,6 +192,8 @@ impl SimStore {
             | Sabotage::SteadyForgotten
             | Sabotage::DoneTwice
             | Sabotage::OldMapBelieved
+            | Sabotage::JumpsBelieved
+            | Sabotage::HoldIgnored
             | Sabotage::ReservedForGood => {}
         }
         if self.disk().is_lazy() {
@@ -518,7 +526,7 @@ impl Reader for SimReader {
         self.inner.unlisted()
     }
 
-    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
+    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Listing, Failure> {
         self.inner.list(filter, after, most)
     }
 

@@ -128,7 +128,8 @@ fn a_child_that_was_about_to_be_redriven_does_not_outlive_its_map_run() {
 
 #[test]
 fn the_journal_is_freed_of_those_who_wait_long() {
-    let seed = (0..1_000).find(|seed| Sim::is_heavy(*seed)).expect("some seeds are heavy");
+    // In the first heavy seed, 179, each waits for so little that nobody has to be taken down.
+    let seed = (180..1_000).find(|seed| Sim::is_heavy(*seed)).expect("some seeds are heavy");
     // A process that crashes begins to count anew, so whether it comes to that depends on the weather.
     let verdict = judge(seed, Setting { without_faults: true, ..Setting::default() });
     assert!(verdict.is_good(), "{}", verdict.report(Setting::default()));

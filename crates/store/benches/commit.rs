@@ -99,6 +99,9 @@ impl Load {
             redriven_at: None,
             version: None,
             alias: None,
+            labels: perdura_engine::Labels::default(),
+            root_key: None,
+            error: None,
             child: None,
             content: Some(content),
         }

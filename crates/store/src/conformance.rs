@@ -7,6 +7,7 @@
 pub mod journal;
 pub mod leases;
 pub mod ledger;
+pub mod lists;
 pub mod machines;
 pub mod map_runs;
 pub mod names;
@@ -75,6 +76,8 @@ macro_rules! store_conformance {
                 turns_stream_backwards_from_anywhere, every_installation_has_a_secret_of_its_own,
                 an_execution_is_seen_with_its_newest_turns, readers_see_what_was_committed_before,
                 stats_count_what_is_there;
+            lists: what_an_execution_was_given_finds_it, the_few_are_found_among_the_many,
+                labels_stay_with_their_execution_and_go_with_it;
             map_runs: a_map_run_comes_back_as_it_was, map_runs_that_have_not_ended_are_found,
                 children_are_in_no_list_but_that_of_their_run,
                 children_are_listed_by_status_and_page_the_last_one_first,
@@ -165,6 +168,9 @@ pub(crate) fn row(execution: ExecutionId) -> Row {
         redriven_at: None,
         version: None,
         alias: None,
+        labels: perdura_engine::Labels::default(),
+        root_key: None,
+        error: None,
         child: None,
         content: None,
     }

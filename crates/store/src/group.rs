@@ -6,7 +6,7 @@
 
 use crate::lease::{Lease, Position};
 use perdura_engine::{
-    EffectKey, ExecutionId, LedgerStatus, MapRunBounds, MapRunCounts, Status, Timestamp, Wake,
+    EffectKey, ExecutionId, Labels, LedgerStatus, MapRunBounds, MapRunCounts, Status, Timestamp, Wake,
 };
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -89,6 +89,11 @@ pub struct Row {
     pub version: Option<u32>,
     /// The alias that it was started by.
     pub alias: Option<Arc<str>>,
+    pub labels: Labels,
+    /// The key of the request that it began with, or that the execution began with that started it.
+    pub root_key: Option<Arc<str>>,
+    /// The name of the error that it ended with.
+    pub error: Option<Arc<str>>,
     /// Whose child it is, if it is one.
     pub child: Option<ChildOf>,
     /// Its content; `None`: all of it is in the journal, or the content that the row has stays as it is.

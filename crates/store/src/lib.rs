@@ -21,12 +21,12 @@ pub use group::{
 };
 pub use lease::{Claim, Incarnation, Lease, Position, Renewal, Shard};
 pub use machine::{
-    Head, MachineChange, MachineRecord, NewMachine, NewRevision, Registered, Registry, Revised,
+    BLANK, Head, MachineChange, MachineRecord, NewMachine, NewRevision, Registered, Registry, Revised,
 };
 pub use memory::MemoryStore;
 pub use sqlite::{SqliteOptions, SqliteReader, SqliteStore};
 pub use store::{
     After, Aside, Catalog, ChildStatus, Clock, CommitError, Due, Failure, FailureKind, Filter, LedgerFilter,
-    Left, Reader, Recovered, Recovery, Retention, Room, Stats, Store, StoredTurn, Summary, SweepPlace,
-    Sweepable, Swept, Unlisted, complete_list, complete_name,
+    Left, Listing, Order, Reader, Recovered, Recovery, Retention, Room, Stats, Store, StoredTurn, Summary,
+    SweepPlace, Sweepable, Swept, Unlisted, complete_list, complete_name, error_in_rows,
 };

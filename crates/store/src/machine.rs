@@ -88,7 +88,7 @@ pub struct MachineRecord {
 
 impl MachineRecord {
     /// Whether it is what is to be kept, whenever that was given.
-    pub(crate) fn says(&self, new: &NewRevision) -> bool {
+    pub fn says(&self, new: &NewRevision) -> bool {
         self.kind == new.kind
             && self.definition == new.definition
             && self.role_arn == new.role_arn
@@ -97,7 +97,7 @@ impl MachineRecord {
 }
 
 /// What a card says that nothing was written on.
-pub(crate) const BLANK: &str = "{}";
+pub const BLANK: &str = "{}";
 
 /// A machine as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,6 +148,10 @@ pub enum Registry {
     Connection,
     /// A kind of work that workers ask for.
     Activity,
+    /// An activity that was deleted, and not made again.
+    DeletedActivity,
+    /// A bearer token: its role, and the hash of its secret.
+    Token,
 }
 
 /// One of them.

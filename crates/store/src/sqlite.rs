@@ -11,6 +11,7 @@ mod check;
 mod checkpoint;
 mod commit;
 mod fault;
+mod labels;
 mod lock;
 mod machines;
 mod map_runs;

@@ -3,18 +3,20 @@
 //! No rule of the product lives behind this door. A Store keeps what it is given, all of a commit or nothing,
 //! refuses what comes of an incarnation that was ended, and gives back what it kept.
 
+mod list;
 mod reader;
 
 use crate::group::{Group, Row, Totals};
 use crate::lease::{Claim, Incarnation, Lease, Position, Renewal};
 use crate::machine::{MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
 use crate::record::JournalWriter;
-use perdura_engine::{ExecutionId, Status, Timestamp};
-pub use reader::{
-    After, ChildStatus, Clock, Due, Filter, LedgerFilter, Reader, Room, Stats, Summary, Unlisted,
-    complete_list, complete_name,
+pub use list::{
+    After, Filter, Listing, Order, Summary, Unlisted, complete_list, complete_name, error_in_rows,
 };
+use perdura_engine::{ExecutionId, Status, Timestamp};
+pub use reader::{ChildStatus, Clock, Due, LedgerFilter, Reader, Room, Stats};
 use std::collections::BTreeMap;
+use uuid::Uuid;
 
 /// Why a commit did not happen.
 #[derive(Debug, thiserror::Error)]
@@ -168,14 +170,14 @@ pub struct SweepPlace {
     /// The end of the last that was looked at.
     pub ended_at: Timestamp,
     /// Which of those with that end.
-    pub row: u64,
+    pub execution: ExecutionId,
     /// How large the data would be without those that may go.
     pub bytes: Option<u64>,
 }
 
 impl Default for SweepPlace {
     fn default() -> Self {
-        Self { ended_at: Timestamp(i64::MIN), row: 0, bytes: None }
+        Self { ended_at: Timestamp(i64::MIN), execution: ExecutionId::from_uuid(Uuid::nil()), bytes: None }
     }
 }
 

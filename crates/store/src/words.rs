@@ -36,6 +36,8 @@ pub(crate) fn registry_name(kind: Registry) -> &'static str {
     match kind {
         Registry::Connection => "connection",
         Registry::Activity => "activity",
+        Registry::DeletedActivity => "deleted activity",
+        Registry::Token => "token",
     }
 }
 

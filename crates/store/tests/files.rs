@@ -178,8 +178,9 @@ fn the_leases_of_a_process_that_is_gone_are_free_at_once() {
 fn readers_need_no_lock_and_no_writer() {
     let mut stage = Stage::new();
     commits(&mut stage, 2);
-    let list =
-        |folder: &Path| SqliteReader::open(folder).unwrap().list(&Filter::default(), None, 10).unwrap().len();
+    let list = |folder: &Path| {
+        SqliteReader::open(folder).unwrap().list(&Filter::default(), None, 10).unwrap().rows.len()
+    };
     assert_eq!(list(stage.folder.path()), 4, "beside the writer");
     let Stage { store, folder, .. } = stage;
     drop(store);
@@ -254,7 +255,7 @@ fn opening_what_a_process_left_behind_writes_nothing() {
     let bytes = || ["perdura.db", "perdura.db-wal"].map(|name| fs::read(left.path().join(name)).unwrap());
     let before = bytes();
     let mut store = open(left.path());
-    let listed = store.reader().unwrap().list(&Filter::default(), None, 10).unwrap();
+    let listed = store.reader().unwrap().list(&Filter::default(), None, 10).unwrap().rows;
     assert_eq!(listed.len(), 3);
     assert!(bytes() == before, "nothing was written");
     let lease = store.acquire(&claim("next", 1)).unwrap();
@@ -300,12 +301,13 @@ fn files_of_earlier_versions_open() {
         include_str!("schemas/0001.sql"),
         include_str!("schemas/0002.sql"),
         include_str!("schemas/0003.sql"),
+        include_str!("schemas/0008.sql"),
     ];
     for (index, text) in schemas.iter().enumerate() {
         let folder = TempFolder::new();
         rusqlite::Connection::open(folder.path().join("perdura.db")).unwrap().execute_batch(text).unwrap();
         let mut store = open(folder.path());
-        assert_eq!(store.shards(), 1, "version {}: ids did not tell their Shard", index + 1);
+        assert_eq!(store.shards(), 1, "schema {}: ids did not tell their Shard", index + 1);
         let lease = store.acquire(&claim("new", 9_000)).unwrap();
         let recovery = store.recover(&lease).unwrap();
         assert_eq!((recovery.executions.len(), recovery.damaged.len()), (0, 0), "{recovery:?}");
@@ -315,13 +317,17 @@ fn files_of_earlier_versions_open() {
         let head = reader.head("payments").unwrap().unwrap();
         assert_eq!((head.revision, head.created_at.0, &*head.card), (newest.revision, 7, "{}"));
         assert_ne!(reader.secret().unwrap(), [0; 32]);
-        let all = reader.list(&Filter::default(), None, 10).unwrap();
+        let all = reader.list(&Filter::default(), None, 10).unwrap().rows;
         assert_eq!(all.len(), 1);
         assert_eq!(all[0].name.as_deref(), Some("order-1"));
         assert_eq!(reader.ledger(&perdura_store::LedgerFilter::default(), 9).unwrap().len(), 1);
         let run = uuid::Uuid::from_u128(0x4000_8000_0000_0000_0009);
         let children = Filter { map_run: Some(run), ..Filter::default() };
-        let children = reader.list(&children, None, 9).unwrap().len();
-        assert_eq!(children, usize::from(index == 2), "version {}", index + 1);
+        let children = reader.list(&children, None, 9).unwrap().rows.len();
+        assert_eq!(children, usize::from(index >= 2), "schema {}", index + 1);
+        // What was there before has no labels, and is in every list that it belongs to.
+        assert_eq!(all[0].labels, perdura_engine::Labels::default());
+        let by_end = Filter { order: perdura_store::Order::End, ..Filter::default() };
+        assert_eq!(reader.list(&by_end, None, 9).unwrap().rows, all);
     }
 }

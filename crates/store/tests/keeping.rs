@@ -105,6 +105,46 @@ fn a_name_that_leads_to_an_execution_of_another_name_is_found() {
 }
 
 #[test]
+fn labels_that_lead_nowhere_or_were_not_given_are_found() {
+    let mut stage = busy();
+    let labels = perdura_engine::Labels::new([("order", "A-1")]).unwrap();
+    let rows = vec![Row { labels, root_key: Some("k".into()), ..stage.ended(1) }];
+    stage.commit(&Group { rows, ..stage.group() });
+    let db = rusqlite::Connection::open(stage.folder.path().join("perdura.db")).unwrap();
+    assert_eq!(db.execute("DELETE FROM label WHERE key = 'order'", []).unwrap(), 1);
+    let (_, found) = findings(stage.folder.path());
+    let told: Vec<_> =
+        found.iter().map(|finding| (finding.table, finding.execution, &*finding.what)).collect();
+    assert_eq!(
+        told,
+        [
+            ("execution", Some(who(1)), "its labels or its root key are not those of its first Turn"),
+            ("label", Some(who(1)), "it is not found by all of its labels"),
+        ]
+    );
+}
+
+#[test]
+fn a_swept_executions_labels_go_with_it() {
+    let mut stage = busy();
+    let labels = perdura_engine::Labels::new([("order", "A-1"), ("tenant", "x")]).unwrap();
+    let keep_from = stage.next;
+    let rows = vec![Row { labels, ..stage.ended(1) }];
+    stage.commit(&Group { rows, keep_from, ..stage.group() });
+    let count = |folder: &Path| -> i64 {
+        let db = rusqlite::Connection::open(folder.join("perdura.db")).unwrap();
+        db.query_row("SELECT count(*) FROM label", [], |row| row.get(0)).unwrap()
+    };
+    assert_eq!(count(stage.folder.path()), 2);
+    let group = stage.turns(&[(who(9), 1, stage.begins(who(9)))]);
+    let keep_from = stage.next;
+    stage.commit(&Group { keep_from, ..group });
+    let ended_at = stage.ended(1).ended_at.unwrap();
+    let swept = stage.store.sweep(&[(who(1), ended_at)], Timestamp(0), 9).unwrap();
+    assert_eq!((swept.executions, count(stage.folder.path())), (1, 0));
+}
+
+#[test]
 fn a_backup_is_complete_and_opens_while_the_original_goes_on() {
     let mut stage = busy();
     let elsewhere = TempFolder::new();

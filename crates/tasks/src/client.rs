@@ -9,11 +9,14 @@
 //! connection gave back unwritten goes out on another one.
 
 mod connect;
+mod forward;
+
+pub use forward::{Flow, Forwarder};
 
 use crate::guard::{Guard, Reason};
 use crate::lack::{Pauses, PutOff};
 use bytes::{Bytes, BytesMut};
-use connect::{Connector, Forbidden, Lack};
+use connect::{Connector, Forbidden, Lack, Versions};
 use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue};
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
@@ -151,7 +154,7 @@ impl Client {
             .pool_max_idle_per_host(IDLE_MAX)
             .http1_max_buf_size(HEADER_BYTES_MAX as usize)
             .http2_max_header_list_size(HEADER_BYTES_MAX)
-            .build(Connector::new(guard.clone(), authorities)?);
+            .build(Connector::new(guard.clone(), authorities, Versions::All)?);
         Ok(Self { inner, guard, put_off: PutOff::default() })
     }
 

@@ -4,6 +4,8 @@ use super::{CallArguments, ReachArguments, ReadingArguments, SettingArguments, T
 use crate::{duration, settings};
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use perdura_engine::Timestamp;
+use perdura_engine::asl::timestamp::parse_ms;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -104,7 +106,9 @@ pub(crate) struct DeployArguments {
 Examples:
   perdura start order --input @order.json
   perdura start order --name A-1042 --input '{\"order\": {\"id\": \"A-1042\"}}'
-  perdura start order --json | jq -r .execution
+  perdura start order --label order=A-1042 --label tenant=acme
+  perdura start order --key 7c4f3b1e-8a52-4a06-9d3f-1f0a3f3f9d11
+  perdura start order --json | jq -r .id
   perdura start order --endpoint http://127.0.0.1:8083
 
 Exit codes:
@@ -121,11 +125,37 @@ pub(crate) struct StartArguments {
     /// The execution's name [default: its id].
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
+    /// A label that it is found by, such as order=A-1042; up to 16.
+    #[arg(long = "label", value_name = "KEY=VALUE", value_parser = label)]
+    pub(crate) labels: Vec<(String, String)>,
+    /// Your own key for this request, as the Idempotency-Key of HTTP: `perdura trace KEY` tells all that followed.
+    #[arg(long, value_name = "KEY", value_parser = key)]
+    pub(crate) key: Option<String>,
     /// Hold to AWS's limits.
     #[arg(long)]
     pub(crate) strict: bool,
     #[command(flatten)]
     pub(crate) data: ReachArguments,
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').map(|(key, value)| (key.to_owned(), value.to_owned()));
+    pair.ok_or_else(|| "write key and value with =, such as order=A-1042".to_owned())
+}
+
+fn key(text: &str) -> Result<String, String> {
+    perdura_server::names::root_key(text).map(|key| key.to_string()).map_err(|refusal| refusal.to_string())
+}
+
+/// An instant, or how long ago it was.
+fn instant(text: &str) -> Result<Timestamp, String> {
+    if let Some(at) = parse_ms(text) {
+        return Ok(Timestamp(at));
+    }
+    let wrong =
+        |_| "write an instant, such as 2026-01-31T08:00:00Z, or how long ago it was, such as 24h".to_owned();
+    let ago = duration::parse(text).map_err(wrong)?;
+    Ok(perdura_runtime::RealClock::default().moment().now.after_ms(-(ago.as_millis() as i64)))
 }
 
 /// List executions, the newest first.
@@ -135,7 +165,10 @@ Examples:
   perdura ps
   perdura ps --status RUNNING --json
   perdura ps --status failed --limit 100
-  perdura ps --machine order --json | jq -r '.[].execution'
+  perdura ps --label order=A-1042
+  perdura ps --status failed --sort end --since 24h
+  perdura ps --name-prefix nightly- --until 2026-01-31T08:00:00Z
+  perdura ps --machine order --json | jq -r '.[].id'
 
 Exit codes:
   0  listed
@@ -148,11 +181,36 @@ pub(crate) struct PsArguments {
     /// With this status only.
     #[arg(long, value_name = "STATUS", value_enum, ignore_case = true)]
     pub(crate) status: Option<StatusArgument>,
+    /// With this label only.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
+    pub(crate) label: Option<(String, String)>,
+    /// Whose given name begins so.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) name_prefix: Option<String>,
+    /// That ended with an error of this name only.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) error: Option<String>,
+    /// Started, or with --sort end ended, at this instant or later; 24h is a day ago.
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    pub(crate) since: Option<Timestamp>,
+    /// Started, or with --sort end ended, before this instant.
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    pub(crate) until: Option<Timestamp>,
+    /// By the start, or by the end of those that have ended.
+    #[arg(long, value_name = "ORDER", value_enum, default_value = "start")]
+    pub(crate) sort: SortArgument,
     /// So many at most.
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 50)]
     pub(crate) limit: usize,
     #[command(flatten)]
     pub(crate) data: ReachArguments,
+}
+
+/// What a list is sorted by.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum SortArgument {
+    Start,
+    End,
 }
 
 /// What an execution can be.
@@ -333,7 +391,7 @@ pub(crate) struct StopArguments {
 #[command(after_help = "\
 Examples:
   perdura redrive A-1042
-  perdura ps --status failed --json | jq -r '.[].execution' | xargs -n 1 perdura redrive
+  perdura ps --status failed --json | jq -r '.[].id' | xargs -n 1 perdura redrive
 
 Exit codes:
   0  it runs again

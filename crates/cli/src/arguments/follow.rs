@@ -36,8 +36,9 @@ pub(crate) struct WatchArguments {
 
 /// Tell the whole story of a key: whose it is, what was sent under it and when, what came, and what came late.
 ///
-/// A key is known in any form: as people read it, as it went over the wire in `Idempotency-Key`, as a task token or as a
-/// `traceparent`; an execution's id, name or ARN shows all its calls. It needs no server.
+/// A key is known in any form: as the client's key of a start, as people read it, as it went over the wire in
+/// `Idempotency-Key`, as a task token or as a `traceparent`; an execution's id, name or ARN shows all its calls. A client's
+/// key shows all that began with its request. It needs no server.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -51,7 +52,7 @@ Exit codes:
   1  nothing is known of that key or execution
   2  the command line is wrong, or the data cannot be reached")]
 pub(crate) struct TraceArguments {
-    /// A key, a token, a traceparent, or an execution.
+    /// A client's key, a key, a token, a traceparent, or an execution.
     #[arg(value_name = "KEY")]
     pub(crate) key: String,
     #[command(flatten)]

@@ -5,7 +5,7 @@ use anyhow::{Context, Result};
 use perdura_asl::json::{Payload, Value};
 use perdura_asl::machine::MachineType;
 use perdura_asl::timestamp::parse_ms;
-use perdura_engine::{Fault, Status, Timestamp};
+use perdura_engine::{Fault, Labels, Status, Timestamp};
 use perdura_server::control::{Listed, Shown};
 use std::sync::Arc;
 
@@ -64,6 +64,8 @@ pub(super) fn listed(row: &Value) -> Result<Listed> {
         started_at: instant(row, "startDate")?,
         ended_at: maybe_instant(row, "stopDate")?,
         redrives: redrives(row),
+        labels: Labels::default(),
+        error: None,
         execution: arn,
     })
 }
@@ -83,6 +85,8 @@ pub(super) fn shown(answer: &Value) -> Result<Shown> {
         started_at: instant(answer, "startDate")?,
         ended_at: maybe_instant(answer, "stopDate")?,
         redrives: redrives(answer),
+        labels: Labels::default(),
+        root_key: None,
         turns: None,
         events: None,
         // It is kept back from whoever may not decrypt it.

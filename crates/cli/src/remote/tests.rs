@@ -111,6 +111,8 @@ fn a_start_has_a_name_so_that_it_can_be_repeated() {
         name: name.map(str::to_owned),
         input: input.clone(),
         strict: false,
+        labels: perdura_engine::Labels::default(),
+        key: None,
     };
     let started = r#"{"executionArn": "$A1", "startDate": 1700000000}"#;
     let given = r#"{"stateMachineArn": "$ORDER", "name": "A-1", "input": "{\"a\": 1}"}"#;
@@ -142,7 +144,8 @@ fn rows(machine: &str, rows: &[(&str, u32)], next: Option<&str>) -> &'static str
 
 #[test]
 fn executions_of_all_machines_are_one_list_and_pages_are_read_as_far_as_needed() {
-    let list = |most| Request::List { machine: None, status: Some(Status::Running), after: None, most };
+    let list =
+        |most| Request::List(ListQuestion { status: Some(Status::Running), most, ..ListQuestion::default() });
     let of = |arn: &str, most: u32, token: &str| {
         format!(r#"{{"stateMachineArn": "{arn}", "maxResults": {most}, "statusFilter": "RUNNING"{token}}}"#)
     };

@@ -17,13 +17,16 @@ use perdura_runtime::{
 use perdura_server::Refusal;
 use perdura_server::fold::fold;
 use perdura_store::{
-    Claim, Failure, Filter, MachineId, MachineRecord, NewMachine, Reader, Store, Summary, complete_list,
+    Claim, Failure, FailureKind, Filter, MachineId, MachineRecord, NewMachine, Reader, Store, complete_list,
+    complete_name,
 };
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 use tokio::sync::watch;
 
+/// The name under which this process holds the Shards.
+const HOLDER: &str = "local";
 /// For how long the Shards are taken at a time.
 const LEASE_FOR_MS: i64 = 60_000;
 /// Why nothing can be read or written.
@@ -45,8 +48,8 @@ pub(super) struct Driver {
     outside: Outside,
     clock: Clock,
     telling: Telling,
-    /// What was asked for before it was known which execution is meant.
-    left: Vec<Deed>,
+    /// Definitions of which the node is told once it is open.
+    deployed: Vec<Message>,
 }
 
 /// What a run comes to.
@@ -57,7 +60,7 @@ pub(super) enum Ended {
 }
 
 impl Driver {
-    /// Opens the store and rebuilds what is there.
+    /// Opens the store.
     pub(super) fn open(
         opener: Opener,
         (outside, inbox): (Outside, Receiver<Event>),
@@ -65,29 +68,52 @@ impl Driver {
         telling: Telling,
     ) -> Result<Self> {
         let core = Core::new(LEASE_FOR_MS, Live::default());
-        let (store, librarian, left) = (None, None, Vec::new());
-        let mut driver = Self { core, store, librarian, opener, inbox, outside, clock, telling, left };
-        let opened = driver.open_store(Live::default(), None).map_err(Refusal::from)?;
-        driver.core.take(Event::Opened(Ok(opened)), &driver.clock.moment());
+        let (store, librarian, deployed) = (None, None, Vec::new());
+        let mut driver = Self { core, store, librarian, opener, inbox, outside, clock, telling, deployed };
+        driver.open_store().map_err(Refusal::from)?;
+        let (store, _) = driver.store.as_mut().context(CLOSED)?;
+        let now = driver.clock.moment().now;
+        let claim =
+            Claim { holder: HOLDER.into(), most: u16::MAX, now, expires_at: now.after_ms(LEASE_FOR_MS) };
+        // Whoever cannot take the Shards learns why when the node is opened.
+        let lease = store.acquire(&claim).ok();
+        driver.clock.begin_after(lease.and_then(|lease| lease.steady_at()));
         Ok(driver)
     }
 
-    fn open_store(&mut self, live: Live, anchor: Option<Anchor>) -> Result<Box<(Node, Committer)>, Failure> {
+    fn open_store(&mut self) -> Result<(), Failure> {
         self.store = None;
         let store = (self.opener)()?;
+        self.outside.read_by(store.reader()?);
         let reader = store.reader()?;
-        let (store, _) = self.store.insert((store, reader));
-        let holder: Arc<str> = "local".into();
-        if anchor.is_none() {
-            let now = self.clock.moment().now;
-            let (holder, expires_at) = (holder.clone(), now.after_ms(LEASE_FOR_MS));
-            // Whoever cannot take the Shards learns why when it is opened.
-            let lease = store.acquire(&Claim { holder, most: u16::MAX, now, expires_at }).ok();
-            self.clock.begin_after(lease.and_then(|lease| lease.steady_at()));
+        self.store = Some((store, reader));
+        Ok(())
+    }
+
+    /// Takes up the execution of this name, if there is one, with what it has started; others stay as they are.
+    pub(super) fn take_up(&mut self, machine: MachineId, name: Option<&Arc<str>>) -> Result<()> {
+        let (_, reader) = self.store.as_mut().context(CLOSED)?;
+        if let Some(name) = name
+            && let Some(top) = complete_name(&mut **reader, machine, name).map_err(Refusal::from)?
+        {
+            self.outside.mean(top);
         }
+        let opened = self.open_node(Live::default(), None).map_err(Refusal::from)?;
+        let moment = self.clock.moment();
+        self.core.take(Event::Opened(Ok(opened)), &moment);
+        for deployed in std::mem::take(&mut self.deployed) {
+            self.core.take(Event::Message(deployed), &moment);
+        }
+        Ok(())
+    }
+
+    fn open_node(&mut self, live: Live, anchor: Option<Anchor>) -> Result<Box<(Node, Committer)>, Failure> {
+        let closed =
+            || Failure { what: CLOSED.into(), why: "it was not opened".into(), kind: FailureKind::Io };
+        let (store, _) = self.store.as_mut().ok_or_else(closed)?;
         let moment = self.clock.moment();
         let opening = Opening {
-            holder,
+            holder: HOLDER.into(),
             destinations: self.outside.destinations(),
             moment,
             expires_at: moment.now.after_ms(LEASE_FOR_MS),
@@ -107,25 +133,20 @@ impl Driver {
         Ok(&mut *self.store.as_mut().context(CLOSED)?.0)
     }
 
-    /// Keeps a definition.
+    /// Keeps a definition, before the node is opened.
     pub(super) fn deploy(&mut self, new: NewMachine, machine: Arc<Machine>) -> Result<MachineRecord> {
         let moment = self.clock.moment();
         let record = self.store()?.deploy(&NewMachine { at: moment.now, ..new }).map_err(Refusal::from)?;
-        let deployed = Message::Deployed { record: record.clone(), machine };
-        self.core.take(Event::Message(deployed), &moment);
+        self.deployed.push(Message::Deployed { record: record.clone(), machine });
         Ok(record)
     }
 
-    /// Whether others run here than the execution of this name, and what it has started.
-    pub(super) fn has_others(&mut self, machine: MachineId, name: Option<&Arc<str>>) -> Result<bool> {
+    /// Whether others run here than the execution that was taken up, and what it has started.
+    pub(super) fn has_others(&mut self) -> Result<bool> {
         let (_, reader) = self.store.as_mut().context(CLOSED)?;
         let filter = Filter { status: Some(Status::Running), ..Filter::default() };
         let running = complete_list(&mut **reader, &filter, None, OTHERS_AT_ONCE).map_err(Refusal::from)?;
-        let is_own = |one: &&Summary| name.is_some() && (one.machine, one.name.as_ref()) == (machine, name);
-        let own = running.iter().find(is_own).map(|own| own.execution);
-        Ok(running
-            .iter()
-            .any(|one| own.is_none_or(|own| !self.outside.is_of(own, one.execution, &mut **reader))))
+        Ok(running.rows.iter().any(|one| !self.outside.is_meant(one.execution)))
     }
 
     /// Starts it, or finds the one that has its name and its input, and runs it to its end. Interrupted, one that is kept
@@ -138,11 +159,9 @@ impl Driver {
         let (sender, ended) = mpsc::channel();
         let ending = Some(Reply::new(move |ending| drop(sender.send(ending))));
         let id = self.begin(start, ending)?;
+        self.outside.mean(id);
         let (_, reader) = self.store.as_mut().context(CLOSED)?;
         self.telling.begin(id, &mut **reader, &self.clock.moment())?;
-        for deed in std::mem::take(&mut self.left) {
-            self.perform(deed)?;
-        }
         let mut is_stopping = false;
         let told = loop {
             if let Ok(told) = ended.try_recv() {
@@ -217,7 +236,6 @@ impl Driver {
                 self.core.take(Event::Committed(committed), &moment);
                 for turned in &turned {
                     self.telling.take(turned, &moment);
-                    self.outside.seen(turned);
                 }
                 self.telling.draw_if_due(&moment);
                 return Ok(());
@@ -230,7 +248,9 @@ impl Driver {
                 return Ok(());
             }
             Next::See(chore) => Event::Done(chore.see_to(self.store()?)),
-            Next::Open(live, anchor) => Event::Opened(self.open_store(live, anchor)),
+            Next::Open(live, anchor) => {
+                Event::Opened(self.open_store().and_then(|()| self.open_node(live, anchor)))
+            }
             // One process holds all Shards: there is nobody to ask.
             Next::Pass(pass) => pass.undelivered(),
             Next::Sleep(wake) => {
@@ -258,15 +278,7 @@ impl Driver {
     }
 
     fn perform(&mut self, deed: Deed) -> Result<()> {
-        let Some(top) = self.telling.top() else {
-            self.left.push(deed);
-            return Ok(());
-        };
-        let (store, reader) = self.store.as_mut().context(CLOSED)?;
         match deed {
-            // What others have under way in this data stays as it is on record: this process may not know how to do it.
-            Deed::Perform { execution, .. } | Deed::StandIn { execution, .. }
-                if !self.outside.is_of(top, execution, &mut **reader) => {}
             Deed::Perform { execution, call } => {
                 if let Some(hint) = self.outside.call(execution, call) {
                     self.telling.hint(&hint);
@@ -274,7 +286,10 @@ impl Driver {
             }
             Deed::StandIn { execution, call } => self.outside.stand_in(execution, &call),
             Deed::Cancel { execution, strand, key } => self.outside.cancel(execution, strand, &key),
-            Deed::Fetch(fetch) => self.outside.fetch(fetch, store.reader()),
+            Deed::Fetch(fetch) => {
+                let (store, _) = self.store.as_mut().context(CLOSED)?;
+                self.outside.fetch(fetch, store.reader());
+            }
             Deed::Publish { .. } => {}
         }
         Ok(())

@@ -10,14 +10,13 @@ use perdura_engine::{
 };
 use perdura_runtime::{
     Answer, Event, Fed, Fetch, FetchKind, Fetched, Message, Order, Performer, ReadOrder, Reply, Source,
-    Turned,
 };
 use perdura_store::record::TurnBody;
 use perdura_store::{Failure, FailureKind, Reader};
 use perdura_tasks::Tasks;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Everything outside of the node.
 pub(super) struct Outside {
@@ -26,8 +25,6 @@ pub(super) struct Outside {
     events: Sender<Event>,
     /// Where functions are configured, for a sentence.
     config_file: String,
-    /// Executions of which it is known whether they belong to the one that is meant.
-    family: BTreeMap<ExecutionId, bool>,
 }
 
 /// Those who are called.
@@ -38,9 +35,51 @@ struct Called {
     mocked: BTreeSet<Arc<str>>,
     /// Everything is kept, so that somebody can answer later.
     keeps: bool,
+    family: Mutex<Family>,
+}
+
+/// The execution that is meant, and who started whom.
+#[derive(Default)]
+struct Family {
+    /// `None`: it has not begun.
+    top: Option<ExecutionId>,
+    reader: Option<Box<dyn Reader>>,
+    /// Executions of which it is known whether they descend from it.
+    known: BTreeMap<ExecutionId, bool>,
+}
+
+impl Family {
+    /// Whether an execution is the one that is meant or a child of it, of whichever degree.
+    fn has(&mut self, id: ExecutionId) -> bool {
+        let (Some(top), Some(reader)) = (self.top, &mut self.reader) else { return false };
+        let (mut line, mut ancestor) = (Vec::new(), id);
+        let is_ours = loop {
+            if ancestor == top {
+                break true;
+            }
+            if let Some(known) = self.known.get(&ancestor) {
+                break *known;
+            }
+            line.push(ancestor);
+            match parent_of(&mut **reader, ancestor) {
+                Ok(Some(parent)) => ancestor = parent,
+                Ok(None) => break false,
+                Err(error) => {
+                    tracing::error!(execution = %id, %error, "whose child it is cannot be read");
+                    return false;
+                }
+            }
+        };
+        self.known.extend(line.into_iter().map(|id| (id, is_ours)));
+        is_ours
+    }
 }
 
 impl Called {
+    fn family(&self) -> MutexGuard<'_, Family> {
+        self.family.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether this state of this machine is mocked, also in the children of its Map Runs.
     fn mocks(&self, machine: &str, key: &EffectKey) -> bool {
         machine.split('/').next() == Some(&self.machine) && self.mocked.contains(&*key.state())
@@ -62,6 +101,11 @@ impl Destinations for Called {
         };
         is_out_of_reach || self.mocks(&identity.machine_name, &call.key)
     }
+
+    /// What others have under way in this data stays as it is on record: this process may not know how to do it.
+    fn performs_for(&self, execution: ExecutionId) -> bool {
+        !self.keeps || self.family().has(execution)
+    }
 }
 
 impl Outside {
@@ -74,8 +118,9 @@ impl Outside {
     ) -> (Self, Receiver<Event>) {
         let (events, inbox) = mpsc::channel();
         let mocked = mocks.states().cloned().collect();
-        let called = Arc::new(Called { tasks, machine: machine.to_owned(), mocked, keeps });
-        (Self { called, mocks, events, config_file, family: BTreeMap::new() }, inbox)
+        let called =
+            Arc::new(Called { tasks, machine: machine.to_owned(), mocked, keeps, family: Mutex::default() });
+        (Self { called, mocks, events, config_file }, inbox)
     }
 
     pub(super) fn destinations(&self) -> Arc<dyn Destinations> {
@@ -86,35 +131,19 @@ impl Outside {
         self.called.keeps
     }
 
-    /// Whether an execution is the one that is meant or a child of it, of whichever degree.
-    pub(super) fn is_of(&mut self, top: ExecutionId, id: ExecutionId, reader: &mut dyn Reader) -> bool {
-        let (mut line, mut ancestor) = (Vec::new(), id);
-        let is_ours = loop {
-            if ancestor == top || !self.called.keeps {
-                break true;
-            }
-            if let Some(known) = self.family.get(&ancestor) {
-                break *known;
-            }
-            line.push(ancestor);
-            match parent_of(reader, ancestor) {
-                Ok(Some(parent)) => ancestor = parent,
-                Ok(None) => break false,
-                Err(error) => {
-                    tracing::error!(execution = %id, %error, "whose child it is cannot be read");
-                    return false;
-                }
-            }
-        };
-        self.family.extend(line.into_iter().map(|id| (id, is_ours)));
-        is_ours
+    /// This execution is meant, with all that it has started.
+    pub(super) fn mean(&self, top: ExecutionId) {
+        self.called.family().top = Some(top);
     }
 
-    /// A Turn is on record.
-    pub(super) fn seen(&mut self, turned: &Turned) {
-        if turned.has_ended {
-            self.family.remove(&turned.execution);
-        }
+    /// Whether an execution is among those that are meant.
+    pub(super) fn is_meant(&self, execution: ExecutionId) -> bool {
+        self.called.performs_for(execution)
+    }
+
+    /// Where it can be read who started whom.
+    pub(super) fn read_by(&self, reader: Box<dyn Reader>) {
+        self.called.family().reader = Some(reader);
     }
 
     /// Makes a call. What a person should know of it.

@@ -28,11 +28,6 @@ impl Telling {
         Self { progress, top: None, next_turn: 1, runs, children, last: ExecutionNo::TOP }
     }
 
-    /// The execution that is meant, once it is known.
-    pub(super) fn top(&self) -> Option<ExecutionId> {
-        self.top
-    }
-
     /// This one is meant: what is on record of it is told, and all that follows.
     pub(super) fn begin(&mut self, id: ExecutionId, reader: &mut dyn Reader, moment: &Moment) -> Result<()> {
         self.top = Some(id);

@@ -1,6 +1,8 @@
-//! The connections that calls are made with: opened when a server starts, and again whenever one is put or deleted.
+//! The connections that calls are made with: opened when a server starts, and again whenever one is put or deleted. Tokens
+//! are read again in the same way.
 
 use perdura_runtime::Door;
+use perdura_server::who::token::Known;
 use perdura_store::{Registered, Registry};
 use perdura_tasks::connection::{Connections, SealingKey};
 use std::sync::Arc;
@@ -27,6 +29,7 @@ pub(crate) fn reopen(
     door: Door,
     key: Option<SealingKey>,
     connections: Arc<Connections>,
+    tokens: Arc<Known>,
 ) -> impl Fn(Registry) + Send + Sync {
     move |kind| match kind {
         Registry::Connection => match door
@@ -35,6 +38,10 @@ pub(crate) fn reopen(
             Ok(kept) => open(key.as_ref(), &connections, kept),
             Err(error) => tracing::error!(%error, "connections cannot be read; those from before are used"),
         },
-        Registry::Activity => {}
+        Registry::Token => match door.read(|reader| reader.registered(Registry::Token, None, u32::MAX)) {
+            Ok(kept) => tokens.replace(kept),
+            Err(error) => tracing::error!(%error, "tokens cannot be read; those from before are used"),
+        },
+        Registry::Activity | Registry::DeletedActivity => {}
     }
 }

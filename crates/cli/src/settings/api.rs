@@ -3,12 +3,14 @@
 use super::table::{
     ACCESS_KEY_FILE, ACCESS_KEYS, ACCOUNT, HOSTS, PARTITION, QUOTA_ACTIVITIES, QUOTA_ALIASES,
     QUOTA_EXECUTIONS, QUOTA_MACHINES, QUOTA_POLLERS, QUOTA_VERSIONS, REGION, REVEAL_SECRETS,
+    TLS_CERTIFICATE_FILE, TLS_KEY_FILE,
 };
 use super::{Origin, Setting, Settings};
 use anyhow::{Context, Result, anyhow, bail};
 use perdura_engine::Arns;
-use perdura_server::http::{AccessKeys, Hosts};
+use perdura_server::http::{AccessKey, AccessKeys, Hosts, Tls};
 use perdura_server::sfn::Quotas;
+use perdura_server::who::Role;
 use perdura_sigv4::Secret;
 use std::collections::BTreeMap;
 use std::fs;
@@ -65,6 +67,22 @@ impl Settings {
         })
     }
 
+    /// The certificate that clients are shown; without one connections are plain.
+    pub(crate) fn tls(&self) -> Result<Option<Tls>> {
+        match (self.decide(&TLS_CERTIFICATE_FILE).value, self.decide(&TLS_KEY_FILE).value) {
+            (None, None) => Ok(None),
+            (Some(certificate), Some(key)) => {
+                Ok(Some(Tls::open(certificate.as_ref(), key.as_ref()).context("TLS is not possible")?))
+            }
+            (Some(_), None) => {
+                bail!("there is a certificate, and its key is missing: set serve.tls_key_file")
+            }
+            (None, Some(_)) => {
+                bail!("there is a key, and its certificate is missing: set serve.tls_certificate_file")
+            }
+        }
+    }
+
     /// Whether secrets are shown to whoever tries a state out.
     pub(crate) fn reveals_secrets(&self) -> Result<bool> {
         self.parsed(&REVEAL_SECRETS, |text| text.parse().map_err(|_| anyhow!("true or false")))
@@ -94,15 +112,25 @@ impl Settings {
     }
 }
 
-/// Keys, each an id and a secret. What is wrong is told without repeating either.
+/// What a key may do that says no role: every action of the Step Functions API.
+const USUAL: Role = Role::Operate;
+
+/// Keys, each an id and a secret, and perhaps a role. What is wrong is told without repeating either.
 fn read<'a>(pairs: impl Iterator<Item = &'a str>, between: fn(char) -> bool) -> Result<AccessKeys> {
     let mut keys = BTreeMap::new();
     for (at, pair) in pairs.enumerate() {
         match pair.split_once(between) {
-            Some((id, secret)) if !id.is_empty() && !secret.trim().is_empty() => {
-                keys.insert(id.to_owned(), Secret::new(secret.trim()));
+            Some((id, rest)) if !id.is_empty() && !rest.trim().is_empty() => {
+                let (secret, role) = match rest.trim().split_once(between) {
+                    Some((secret, role)) => (secret, role.trim()),
+                    None => (rest.trim(), USUAL.name()),
+                };
+                let Some(role) = Role::read(role) else {
+                    bail!("key {}: its role is to be read, run, operate or admin", at + 1);
+                };
+                keys.insert(id.to_owned(), AccessKey { secret: Secret::new(secret), role });
             }
-            _ => bail!("key {}: an id is wanted, then its secret", at + 1),
+            _ => bail!("key {}: an id is wanted, then its secret, and perhaps a role", at + 1),
         }
     }
     if keys.is_empty() {
@@ -131,10 +159,17 @@ mod tests {
 
     #[test]
     fn keys_are_an_id_and_a_secret() {
-        let keys = read(["AKIA1 abc", "AKIA2\tx/y+z"].into_iter(), char::is_whitespace).unwrap();
-        assert_eq!(keys.0.keys().collect::<Vec<_>>(), ["AKIA1", "AKIA2"]);
-        assert_eq!(keys.0["AKIA2"].reveal(), "x/y+z");
-        for bad in [vec![], vec!["AKIA1"], vec!["AKIA1 abc", " "], vec![" secret"]] {
+        let lines = ["AKIA1 abc", "AKIA2\tx/y+z", "AKIA3 def  read"];
+        let keys = read(lines.into_iter(), char::is_whitespace).unwrap();
+        let found: Vec<_> = keys.0.iter().map(|(id, key)| (&**id, key.secret.reveal(), key.role)).collect();
+        let expected = [
+            ("AKIA1", "abc", Role::Operate),
+            ("AKIA2", "x/y+z", Role::Operate),
+            ("AKIA3", "def", Role::Read),
+        ];
+        assert_eq!(found, expected);
+        for bad in [vec![], vec!["AKIA1"], vec!["AKIA1 abc", " "], vec![" secret"], vec!["AKIA1 secret root"]]
+        {
             let error = read(bad.clone().into_iter(), char::is_whitespace).unwrap_err().to_string();
             assert!(
                 !error.contains("secret") || error.contains("a secret") || error.contains("its secret"),

@@ -87,7 +87,7 @@ pub(crate) static ACCESS_KEY_FILE: Setting = Setting {
     flag: Some("--access-key-file"),
     variable: "PERDURA_ACCESS_KEY_FILE",
     kind: Kind::Path,
-    help: "the file with the access keys that clients sign with: an id and a secret on each line",
+    help: "the file with the access keys that clients sign with: an id, a secret and perhaps a role on each line",
     ..USUAL
 };
 
@@ -96,7 +96,7 @@ pub(crate) static ACCESS_KEYS: Setting = Setting {
     in_file: false,
     variable: "PERDURA_ACCESS_KEYS",
     kind: Kind::Secret,
-    help: "those keys themselves, where there is no file: ID:SECRET, with commas between",
+    help: "those keys themselves, where there is no file: ID:SECRET or ID:SECRET:ROLE, with commas between",
     ..USUAL
 };
 
@@ -104,6 +104,22 @@ pub(crate) static HOSTS: Setting = Setting {
     name: "serve.hosts",
     variable: "PERDURA_HOSTS",
     help: "names beside localhost under which clients reach the server, with commas between",
+    ..USUAL
+};
+
+pub(crate) static TLS_CERTIFICATE_FILE: Setting = Setting {
+    name: "serve.tls_certificate_file",
+    variable: "PERDURA_TLS_CERTIFICATE_FILE",
+    kind: Kind::Path,
+    help: "the server's certificate in PEM, and those that lead to its authority; with it connections are TLS only",
+    ..USUAL
+};
+
+pub(crate) static TLS_KEY_FILE: Setting = Setting {
+    name: "serve.tls_key_file",
+    variable: "PERDURA_TLS_KEY_FILE",
+    kind: Kind::Path,
+    help: "the key of that certificate in PEM; both are read again when they change",
     ..USUAL
 };
 
@@ -301,6 +317,8 @@ pub(crate) static TABLE: &[&Setting] = &[
     &ACCESS_KEY_FILE,
     &ACCESS_KEYS,
     &HOSTS,
+    &TLS_CERTIFICATE_FILE,
+    &TLS_KEY_FILE,
     &REVEAL_SECRETS,
     &GRACE,
     &LOG,

@@ -14,7 +14,7 @@ use anyhow::{Result, bail};
 use jiff::tz::TimeZone;
 use perdura_engine::{Status, Timestamp};
 use perdura_runtime::RealClock;
-use perdura_server::control::{Answer, Listed, Request, Shown};
+use perdura_server::control::{Answer, ListQuestion, Listed, Request, Shown};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -64,7 +64,7 @@ type Look = BTreeMap<Arc<str>, Seen>;
 pub(super) fn watch(data: &mut Data, machine: Option<&str>, json: bool) -> Result<ExitCode> {
     let clock = RealClock::default();
     let began_at = clock.moment().now;
-    let (mut before, mut view, mut idle) = (Look::new(), View::new(json), 0);
+    let (mut before, mut view, mut idle, mut bell) = (Look::new(), View::new(json), 0, None);
     loop {
         let now = clock.moment().now;
         let after = look(data, machine, (began_at, now), &before)?;
@@ -73,8 +73,14 @@ pub(super) fn watch(data: &mut Data, machine: Option<&str>, json: bool) -> Resul
             return Ok(ExitCode::SUCCESS);
         }
         before = remember(after, now);
+        // However much happens, it is looked at only so often.
         thread::sleep(data.pause(EVERY, idle));
         idle = if news.is_empty() { idle + 1 } else { 0 };
+        while !data.is_elsewhere() && !data.wait(&mut bell, None, EVERY) {
+            if !view.show(&[], &before, clock.moment().now)? {
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
     }
 }
 
@@ -106,7 +112,8 @@ fn look(
 }
 
 fn list(data: &mut Data, machine: Option<&str>, status: Option<Status>, most: u32) -> Result<Vec<Listed>> {
-    let request = Request::List { machine: machine.map(str::to_owned), status, after: None, most };
+    let machine = machine.map(str::to_owned);
+    let request = Request::List(ListQuestion { machine, status, most, ..ListQuestion::default() });
     match data.look(&request)? {
         Answer::Executions(page) => Ok(page.items),
         _ => bail!("the answer is none to this question"),

@@ -25,8 +25,11 @@ impl Server {
 
     /// The same, by another program, which is given the command as its last arguments.
     pub(crate) fn start_by(scene: &Scene, by: &[&str], more: &[&str]) -> Self {
-        let mut arguments = vec!["serve", "--listen", "127.0.0.1:0", "--data", "data"];
+        let mut arguments = vec!["serve", "--data", "data"];
         arguments.extend(more);
+        if !more.contains(&"--listen") {
+            arguments.extend(["--listen", "127.0.0.1:0"]);
+        }
         if !more.contains(&"--grace") {
             arguments.extend(["--grace", "0s"]);
         }
@@ -44,9 +47,10 @@ impl Server {
         let stdout = child.stdout.as_mut().expect("stdout is a pipe");
         BufReader::new(stdout).read_line(&mut ready).expect("stdout can be read");
         let log = || std::fs::read_to_string(scene.path("serve.log")).unwrap_or_default();
-        assert!(ready.starts_with("perdura serves data on http://127.0.0.1:"), "{ready}\n{}", log());
-        let address = ready["perdura serves data on http://".len()..].split(": ").next().unwrap_or_default();
-        Self { child, address: address.to_owned(), ready: ready.clone() }
+        assert!(ready.starts_with("perdura serves data on http"), "{ready}\n{}", log());
+        let (_, address) = ready.split_once("://").expect("it says where");
+        let address = address.split(": ").next().unwrap_or_default().to_owned();
+        Self { child, ready, address }
     }
 
     /// Sends a signal and waits for the end.
@@ -112,9 +116,14 @@ pub(crate) fn kill(id: u32, signal: &str) {
 
 /// Files may be as large as the disk allows again.
 pub(crate) fn lift_limit_of_files(id: u32) {
+    limit_files_to(id, None);
+}
+
+/// Nothing can be written past so many bytes of a file, as on a disk that is full. The process has to ignore SIGXFSZ.
+pub(crate) fn limit_files_to(id: u32, bytes: Option<u64>) {
     let pid = Pid::from_raw(id.cast_signed()).expect("a process has a number");
-    let no_limit = Rlimit { current: None, maximum: None };
-    prlimit(Some(pid), Resource::Fsize, no_limit).expect("the limit of one's own process can be lifted");
+    let limit = Rlimit { current: bytes, maximum: None };
+    prlimit(Some(pid), Resource::Fsize, limit).expect("the limit of one's own process can be set");
 }
 
 /// Runs a program under a wall clock that follows the file `clock`; the steady clock is left alone.

@@ -31,10 +31,12 @@ pub(crate) struct Moto {
 
 impl Moto {
     pub(crate) fn start() -> Self {
-        let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/venv/bin/moto_server");
-        assert!(program.exists(), "target/venv/bin/moto_server is missing: scripts/test installs it");
+        let room = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let program = room.join("../../target/venv/bin/python");
+        assert!(program.exists(), "target/venv is missing: scripts/test installs it");
         let mut server = Command::new(program)
-            .args(["-H", "127.0.0.1", "-p", "0"])
+            .arg(room.join("tests/conformance/services.py"))
+            .arg("0")
             .env("MOTO_ACCOUNT_ID", "000000000000")
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

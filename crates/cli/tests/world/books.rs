@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Of a hundred requests, so many fail.
 const FAILURES: u64 = 30;
+/// Of a hundred failures, in so many the receiver dies. All whom it has not answered fail with that one.
+const DEATHS: u64 = 4;
 
 /// How a request fares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,42 +22,58 @@ pub(crate) enum Fate {
     DoneButHungUp,
     /// It is done, and half of the answer comes.
     DoneButHalf,
-    /// It is done, and nothing comes, for ever.
+    /// It is done, and the answer is 303: a redirect.
+    DoneBut303,
+    /// It is done, and nothing comes, for ever. A worker answers late.
     DoneButSilent,
+    /// It is done, and then the receiver dies, with all that it has not answered. It is away for a while.
+    DoneButDied,
     /// Nothing is done, and the answer is 500.
     Only500,
     /// Nothing is done, and the answer is 503.
     Only503,
-    /// Nothing is done, and nothing comes, for ever.
+    /// Nothing is done, and nothing comes, for ever. A worker answers late.
     OnlySilent,
+    /// Nothing is done, and the receiver dies.
+    OnlyDied,
     /// It is refused with 400: certainly not done.
     Refused,
 }
 
 impl Fate {
-    const BAD: [Self; 8] = [
+    const BAD: [Self; 9] = [
         Self::DoneBut500,
         Self::DoneButHungUp,
         Self::DoneButHalf,
+        Self::DoneBut303,
         Self::DoneButSilent,
         Self::Only500,
         Self::Only503,
         Self::OnlySilent,
         Self::Refused,
     ];
+    const DEADLY: [Self; 2] = [Self::DoneButDied, Self::OnlyDied];
 
     fn draw(seed: u64, deed: &str, time: u32) -> Self {
         let drawn =
             deed.bytes().fold(mix(seed ^ u64::from(time)), |drawn, byte| mix(drawn ^ u64::from(byte)));
-        if drawn % 100 < FAILURES { Self::BAD[(drawn >> 32) as usize % Self::BAD.len()] } else { Self::Done }
+        if drawn % 100 >= FAILURES {
+            return Self::Done;
+        }
+        let of: &[Self] = if (drawn >> 40) % 100 < DEATHS { &Self::DEADLY } else { &Self::BAD };
+        of[(drawn >> 32) as usize % of.len()]
     }
 
     fn does_it(self) -> bool {
         match self {
-            Self::Done | Self::DoneBut500 | Self::DoneButHungUp | Self::DoneButHalf | Self::DoneButSilent => {
-                true
-            }
-            Self::Only500 | Self::Only503 | Self::OnlySilent | Self::Refused => false,
+            Self::Done
+            | Self::DoneBut500
+            | Self::DoneButHungUp
+            | Self::DoneButHalf
+            | Self::DoneBut303
+            | Self::DoneButSilent
+            | Self::DoneButDied => true,
+            Self::Only500 | Self::Only503 | Self::OnlySilent | Self::OnlyDied | Self::Refused => false,
         }
     }
 }
@@ -251,7 +269,10 @@ mod tests {
         let of = |fate: Fate| drawn.iter().filter(|drawn| **drawn == fate).count();
         assert!((2_800..3_200).contains(&(drawn.len() - of(Fate::Done))), "{}", of(Fate::Done));
         for fate in Fate::BAD {
-            assert!((300..450).contains(&of(fate)), "{fate:?}: {}", of(fate));
+            assert!((260..380).contains(&of(fate)), "{fate:?}: {}", of(fate));
+        }
+        for fate in Fate::DEADLY {
+            assert!((40..80).contains(&of(fate)), "{fate:?}: {}", of(fate));
         }
         assert_eq!(drawn, draw(7));
         assert_ne!(drawn, draw(8));

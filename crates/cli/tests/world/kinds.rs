@@ -94,6 +94,7 @@ impl Kind {
             Self::Command => json!({ "Resource": function(&self.machine(to)), "TimeoutSeconds": 5 }),
             Self::Activity => json!({
                 "Resource": states(&format!("activity:{}", self.machine(to))), "TimeoutSeconds": 3,
+                "HeartbeatSeconds": 1,
             }),
             Self::Child => json!({
                 "Resource": "arn:aws:states:::states:startExecution.sync:2",
@@ -129,7 +130,7 @@ pub(crate) fn config(a: SocketAddr, b: SocketAddr) -> String {
         let port = at.port();
         format!(
             "[functions.{url}]\nurl = 'http://{at}/'\n\
-             [functions.{command}]\ncommand = ['bash', 'call.sh', '{port}']\n"
+             [functions.{command}]\ncommand = ['bash', 'call.sh', '{port}']\nrefused = ['Declined']\n"
         )
     };
     let hold =
@@ -146,19 +147,20 @@ pub(crate) fn config(a: SocketAddr, b: SocketAddr) -> String {
     .concat()
 }
 
-/// The command: it posts its input to a port, says so if it was refused, and dies if nobody knows. It has no input if the
-/// server was killed between starting it and handing the input over.
+/// The command: it posts its input to a port and says by name that it was refused. Where nobody knows, it ends with an
+/// exit code or dies. It has no input if the server was killed between starting it and handing the input over.
 pub(crate) const CALL: &str = r#"
 read -r body
 [ -n "$body" ] || exit 1
-exec 3<> "/dev/tcp/127.0.0.1/$1"
+exec 3<> "/dev/tcp/127.0.0.1/$1" || exit 1
 printf 'POST / HTTP/1.1\r\nIdempotency-Key: %s\r\nContent-Length: %d\r\n\r\n%s' \
     "$PERDURA_IDEMPOTENCY_KEY" "${#body}" "$body" >&3
 read -r _ status _ <&3
 while read -r line <&3 && [ "$line" != $'\r' ]; do :; done
 read -r -d '}' answer <&3 && case $status in
     200) printf '%s}' "$answer"; exit 0 ;;
-    400) echo refused >&2; exit 1 ;;
+    400) echo '{"errorType": "Declined"}'; exit 1 ;;
+    303 | 500) echo 'nobody knows' >&2; exit 3 ;;
 esac
 kill -9 $$
 "#;

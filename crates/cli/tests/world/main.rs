@@ -1,5 +1,6 @@
 //! Calls of every kind to receivers that fail in every way, by a server that is killed again and again.
 //!
+//! Receivers act, redirect, hang up, die and come back; commands end with exit codes; workers answer late.
 //! One receiver honours keys: there everything is done once, whatever is repeated. The other does not: there nothing is
 //! sent twice, what is uncertain is held, and a person who asks the receiver brings all of it to its end. The receivers
 //! and the workers live in the test, the server is the real binary.
@@ -11,6 +12,7 @@ mod door;
 mod kinds;
 mod play;
 mod receiver;
+mod workers;
 
 use books::Memory;
 use door::Caller;
@@ -148,6 +150,10 @@ fn what_is_done_under_a_key_is_done_once_and_what_may_not_be_repeated_is_held() 
         assert!(totals["steps_repeated"].as_u64() > Some(0), "no kill hit a call: {totals}");
         all
     });
+    let late = [To::A, To::B].map(|to| world.workers(to).late());
+    eprintln!("late answers: {late:?}; deaths: {}, {}", a.deaths(), b.deaths());
+    assert!(late[0].successes > 0 && late[0].failures > 0, "nobody was late: {late:?}");
+    assert!(a.deaths() > 0 && b.deaths() > 0, "no receiver died");
     assert_eq!(a.books().complaints(&deeds(&all, To::A)), [""; 0]);
     assert_eq!(b.books().complaints(&deeds(&all, To::B)), [""; 0]);
     assert_eq!(b.books().repeated(), [""; 0]);

@@ -1,16 +1,16 @@
 //! The play: what is started, who works on it, when the server is killed, and what a person does in the end.
 
-use crate::books::{Fate, Memory, mix};
+use crate::books::{Memory, mix};
 use crate::common::Scene;
 use crate::common::server::Server;
 use crate::door::{Caller, Door};
 use crate::kinds::{CALL, Kind, To, Wanted, config};
-use crate::receiver::{Receiver, deed};
+use crate::receiver::Receiver;
+use crate::workers::Workers;
 use perdura_asl::json::Payload;
 use perdura_asl::machine::MachineType;
-use perdura_engine::Certainty;
 use perdura_server::RefusalKind;
-use perdura_server::control::{Answer, LedgerEntry, Request, Resolving};
+use perdura_server::control::{LedgerEntry, Request, Resolving};
 use std::thread;
 
 /// What chance there is follows from this.
@@ -18,7 +18,7 @@ const SEED: u64 = 4;
 /// Who starts executions, and who works on each activity.
 pub(crate) const THREADS: usize = 4;
 
-/// A folder with a server that comes and goes, and two receivers that stay.
+/// A folder with a server that comes and goes, two receivers, and the workers for each.
 pub(crate) struct World {
     pub(crate) scene: Scene,
     pub(crate) door: Door,
@@ -26,6 +26,8 @@ pub(crate) struct World {
     pub(crate) a: Receiver,
     /// Who does not.
     pub(crate) b: Receiver,
+    workers_of_a: Workers,
+    workers_of_b: Workers,
 }
 
 impl World {
@@ -34,7 +36,15 @@ impl World {
         let scene =
             Scene::new(name).file("call.sh", CALL).file("perdura.toml", &config(a.address, b.address));
         let door = Door::new(scene.path("data"));
-        Self { scene, door, a, b }
+        let (workers_of_a, workers_of_b) = Default::default();
+        Self { scene, door, a, b, workers_of_a, workers_of_b }
+    }
+
+    pub(crate) fn workers(&self, to: To) -> &Workers {
+        match to {
+            To::A => &self.workers_of_a,
+            To::B => &self.workers_of_b,
+        }
     }
 
     fn receiver(&self, to: To) -> &Receiver {
@@ -81,6 +91,8 @@ impl World {
                 name: Some(wanted.name.clone()),
                 input: Payload::from_text(wanted.input.to_string()).expect("it is JSON"),
                 strict: false,
+                labels: perdura_engine::Labels::default(),
+                key: None,
             };
             match caller.try_ask(&start).expect("there is a server") {
                 Ok(_) => {}
@@ -89,35 +101,9 @@ impl World {
         }
     }
 
-    /// Works on an activity until there are no more servers. A fate of silence is a worker that is never heard of again.
+    /// Works on an activity until there are no more servers.
     pub(crate) fn work(&self, to: To) {
-        let mut caller = self.door.caller();
-        let poll = Request::Poll { activity: Kind::Activity.machine(to), worker: None };
-        while let Some(told) = caller.try_ask(&poll) {
-            let Ok(Answer::Task(task)) = told else { panic!("a poll is answered with {told:?}") };
-            let Some(task) = task else { continue };
-            let token = task.token;
-            let fail = |token, uncertain| {
-                let certainty = if uncertain { Certainty::Ambiguous } else { Certainty::Refused };
-                Some(Request::Fail { token, error: Some("Trouble".into()), cause: None, certainty })
-            };
-            let request = match self.receiver(to).take(&task.wire_key, task.input.text()) {
-                Fate::Done => {
-                    let deed = deed(task.input.text());
-                    let output = Payload::from_text(answer(&deed)).expect("it is JSON");
-                    Some(Request::Succeed { token, output })
-                }
-                Fate::Refused => fail(token, false),
-                Fate::DoneBut500
-                | Fate::DoneButHungUp
-                | Fate::DoneButHalf
-                | Fate::Only500
-                | Fate::Only503 => fail(token, true),
-                Fate::DoneButSilent | Fate::OnlySilent => None,
-            };
-            // A refusal says that it comes too late, and that the task is somebody else's now, or held.
-            request.and_then(|request| caller.try_ask(&request));
-        }
+        self.workers(to).work(&self.door, self.receiver(to), to);
     }
 
     /// Two hundred executions for each kill, started while the server is killed.
@@ -140,8 +126,11 @@ impl World {
         all
     }
 
-    /// Says how a call went, as its receiver has it.
+    /// Says how a call went: its worker does, where one is only late, and else a person, as the receiver has it.
     pub(crate) fn resolve(&self, caller: &mut Caller<'_>, deed: &str, entry: &LedgerEntry) {
+        if self.workers_of_b.let_who_holds_answer(caller, deed, entry) {
+            return;
+        }
         let was_done = self.b.books().settle(&entry.wire_key);
         let output = Payload::from_text(answer(deed)).expect("it is JSON");
         let resolving = Resolving {
@@ -165,7 +154,7 @@ impl World {
         let how = if was_done { ["--completed", &answer] } else { ["--failed", "NotDone"] };
         let mut resolve = vec!["ledger", "resolve", &entry.key, "--reason", "the receiver says so"];
         resolve.extend(how);
-        assert_eq!(self.scene.one(&resolve)["execution"], entry.execution.to_string());
+        assert_eq!(self.scene.one(&resolve)["id"], entry.execution.to_string());
     }
 }
 

@@ -1,27 +1,37 @@
 //! A receiver of calls over HTTP, in the process of the test, so that it outlives every server that is killed.
+//!
+//! It dies now and then: it hangs up on all callers, and for a while connections to it are refused. Its books survive.
 
 use crate::books::{Books, Fate, Memory};
 use crate::play::answer;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
 
 /// How long nothing at all may arrive before a test gives up.
 const PATIENCE: Duration = Duration::from_mins(1);
+/// How long a receiver is away when it has died. Retries come within a second, so that some meet a refused connection.
+const AWAY: Duration = Duration::from_millis(100);
+/// How many connections may wait to be accepted.
+const WAITING_MAX: u32 = 1_024;
 
 /// A receiver that listens. It ends with this value.
 pub(crate) struct Receiver {
     pub(crate) address: SocketAddr,
     shared: Arc<Shared>,
+    _place: TcpSocket,
     _runtime: Runtime,
 }
 
 struct Shared {
     books: Mutex<Books>,
+    deaths: AtomicUsize,
     moved: Condvar,
 }
 
@@ -46,18 +56,26 @@ pub(crate) fn deed(body: &str) -> String {
 
 impl Receiver {
     pub(crate) fn listen(seed: u64, memory: Memory) -> Self {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_io().build().expect("a runtime");
-        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).expect("a free port");
-        let address = listener.local_addr().expect("it has an address");
-        let shared = Arc::new(Shared { books: Mutex::new(Books::new(seed, memory)), moved: Condvar::new() });
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
+        // Keeps the port while nobody listens on it.
+        let place = socket(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let address = place.local_addr().expect("it has an address");
+        let shared = Arc::new(Shared {
+            books: Mutex::new(Books::new(seed, memory)),
+            deaths: AtomicUsize::new(0),
+            moved: Condvar::new(),
+        });
+        let mut listener =
+            runtime.block_on(async { socket(address).listen(WAITING_MAX) }).expect("it listens");
         let to_all = shared.clone();
         runtime.spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                // A caller that was killed breaks off at any point; what arrived whole is in the books.
-                tokio::spawn(serve(BufReader::new(stream), to_all.clone()));
+            loop {
+                until_death(listener, &to_all).await;
+                tokio::time::sleep(AWAY).await;
+                listener = socket(address).listen(WAITING_MAX).expect("its port is kept");
             }
         });
-        Self { address, shared, _runtime: runtime }
+        Self { address, shared, _place: place, _runtime: runtime }
     }
 
     /// A request that comes by another way than HTTP.
@@ -68,6 +86,11 @@ impl Receiver {
     /// What it knows.
     pub(crate) fn books(&self) -> MutexGuard<'_, Books> {
         self.shared.books()
+    }
+
+    /// How often it has died.
+    pub(crate) fn deaths(&self) -> usize {
+        self.shared.deaths.load(Ordering::Relaxed)
     }
 
     /// Waits until so much has happened.
@@ -87,7 +110,42 @@ impl Receiver {
     }
 }
 
-async fn serve(mut stream: BufReader<TcpStream>, shared: Arc<Shared>) -> io::Result<()> {
+/// A socket that may have this address beside another one, as long as neither listens.
+fn socket(address: SocketAddr) -> TcpSocket {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_reuseaddr(true).expect("it can be set");
+    socket.bind(address).expect("a free port");
+    socket
+}
+
+/// Serves until a request is its death. All connections end with it.
+async fn until_death(listener: TcpListener, shared: &Arc<Shared>) {
+    let mut callers = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let (stream, _) = accepted.expect("connections can be accepted");
+                // A caller that was killed breaks off at any point; what arrived whole is in the books.
+                callers.spawn(serve(BufReader::new(stream), shared.clone()));
+            }
+            Some(ended) = callers.join_next() => {
+                if matches!(ended, Ok(Ok(Ending::Died))) {
+                    shared.deaths.fetch_add(1, Ordering::Relaxed);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// How a connection ended.
+enum Ending {
+    HungUp,
+    /// The receiver has died.
+    Died,
+}
+
+async fn serve(mut stream: BufReader<TcpStream>, shared: Arc<Shared>) -> io::Result<Ending> {
     while let Some((key, body)) = request(&mut stream).await? {
         let text = answer(&deed(&body));
         let whole = |status: &str, text: &str| {
@@ -100,18 +158,20 @@ async fn serve(mut stream: BufReader<TcpStream>, shared: Arc<Shared>) -> io::Res
             Fate::DoneBut500 | Fate::Only500 => whole("500 Internal Server Error", "{}"),
             Fate::Only503 => whole("503 Service Unavailable", "{}"),
             Fate::Refused => whole("400 Bad Request", "{}"),
-            Fate::DoneButHungUp => return Ok(()),
+            Fate::DoneBut303 => whole("303 See Other\r\nLocation: /done", "{}"),
+            Fate::DoneButHungUp => return Ok(Ending::HungUp),
+            Fate::DoneButDied | Fate::OnlyDied => return Ok(Ending::Died),
             Fate::DoneButHalf => {
                 let answer = whole("200 OK", &text);
                 stream.write_all(&answer.as_bytes()[..answer.len() - text.len() / 2]).await?;
-                return Ok(());
+                return Ok(Ending::HungUp);
             }
             // Until the other side hangs up.
-            Fate::DoneButSilent | Fate::OnlySilent => return stream.read_u8().await.map(drop),
+            Fate::DoneButSilent | Fate::OnlySilent => return stream.read_u8().await.map(|_| Ending::HungUp),
         };
         stream.write_all(answer.as_bytes()).await?;
     }
-    Ok(())
+    Ok(Ending::HungUp)
 }
 
 /// The key and the body of the next request; none: the other side is done.

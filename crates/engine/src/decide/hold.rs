@@ -5,17 +5,21 @@
 //! time of the next attempt. The step has not failed, so the history says nothing yet.
 
 use super::Turning;
+use super::task::Prepared;
 use crate::apply::waits;
 use crate::destination::{Policy, Uncertain};
 use crate::effect::Effect;
 use crate::event::{EventKind, Fault};
-use crate::id::{Round, StrandId};
+use crate::id::{Digest, Round, StrandId};
 use crate::input::{By, Certainty, Outcome, Resolution};
 use crate::kept::Kept;
 use crate::strand::{Sent, Standing};
 use crate::turn::{LedgerStatus, Note};
 use perdura_asl::error::{HEARTBEAT_TIMEOUT, TIMEOUT};
-use perdura_asl::machine::Kind;
+use perdura_asl::json::Payload;
+use perdura_asl::machine::{Kind, Task};
+use perdura_asl::resource::TaskKind;
+use perdura_asl::scope::Failure;
 use std::sync::Arc;
 
 impl Turning<'_> {
@@ -32,13 +36,36 @@ impl Turning<'_> {
 
     /// The call is about to be repeated in its round: is the step held instead?
     pub(super) fn holds_again(&self, strand: StrandId) -> bool {
-        let step = self.step(strand);
-        let repeats = |sent: &Sent| sent.round == step.round && sent.is_in_doubt() && !sent.again;
-        if !step.sent.as_ref().is_some_and(repeats) {
-            return false;
+        self.repeated(strand).is_some() && self.may_be_held(strand, &self.policy(strand))
+    }
+
+    /// The same where the bytes that went out are lost, and these would go out in their place. Of a child that has ended
+    /// only its answer is known for certain, and that is lost too.
+    pub(super) fn holds_lost(&self, strand: StrandId, task: &Task, input: &Payload) -> bool {
+        if self.is_other(strand, input) {
+            return true;
         }
-        let policy = self.policy(strand);
-        policy.uncertain == Uncertain::Hold || self.is_forgotten(strand, &policy, 0)
+        let Some(sent) = self.repeated(strand) else { return false };
+        let is_child = task.resource.kind == TaskKind::Child;
+        let again = Sent { input: input.clone(), lost: None, ..sent.clone() };
+        is_child || self.may_be_held(strand, &self.draft.base.policies.policy(&task.resource, &again))
+    }
+
+    /// Whether something else was sent under the key. Nothing goes out under it with other bytes, whoever wants it.
+    fn is_other(&self, strand: StrandId, input: &Payload) -> bool {
+        let step = self.step(strand);
+        let lost = step.sent_in(step.round).and_then(|sent| sent.lost);
+        lost.is_some_and(|lost| lost != Digest::of(input))
+    }
+
+    /// What may have been performed in this round and would now go out again, without anybody's word.
+    fn repeated(&self, strand: StrandId) -> Option<&Sent> {
+        let step = self.step(strand);
+        step.sent.as_ref().filter(|sent| sent.round == step.round && sent.is_in_doubt() && !sent.again)
+    }
+
+    fn may_be_held(&self, strand: StrandId, policy: &Policy) -> bool {
+        policy.uncertain == Uncertain::Hold || self.is_forgotten(strand, policy, 0)
     }
 
     /// Whether the call comes from a backup.
@@ -74,6 +101,12 @@ impl Turning<'_> {
         let cause = "An earlier call under this key may have been performed, and may not be repeated.";
         let fault = Fault::new("Perdura.Uncertain", cause);
         self.note(Note::Held { strand, key, fault, at: Some(self.now) });
+    }
+
+    /// Held because what it gave to an earlier run of what is around it was too large to be kept.
+    pub(super) fn hold_lost(&mut self, strand: StrandId) {
+        let cause = "This call was answered before, and neither the answer nor what was sent could be kept.";
+        self.hold(strand, Fault::new("Perdura.Uncertain", cause));
     }
 
     /// Held because the process that called is gone.
@@ -203,6 +236,10 @@ impl Turning<'_> {
             (Standing::Resting { .. }, Resolution::Again) => {
                 return self.ignore("the call is made again by itself");
             }
+            // Said twice it would be done twice.
+            (Standing::Held { .. }, Resolution::Again) if self.attempted(by).is_none() => {
+                return self.ignore("this attempt was called again already");
+            }
             (Standing::Held { .. }, Resolution::Again) => None,
             (_, Resolution::Completed { output }) => Some(Outcome::Succeeded { output: output.clone() }),
             (_, Resolution::Failed { fault }) => {
@@ -210,6 +247,12 @@ impl Turning<'_> {
             }
         };
         let rests = matches!(step.standing, Standing::Resting { .. });
+        let prepared = (outcome.is_none() && step.has_lost_bytes()).then(|| self.prepare_again(strand));
+        if let Some(Ok(prepared)) = &prepared
+            && self.is_other(strand, &prepared.input)
+        {
+            return self.ignore("what was sent is not kept, and the state would now send something else");
+        }
         let key = self.key(strand);
         self.note(Note::Resolved {
             strand,
@@ -227,14 +270,14 @@ impl Turning<'_> {
         if let Some(waiting) = waits(&self.draft, strand) {
             return self.settle_waiting(strand, waiting, outcome.as_ref());
         }
-        let Some(outcome) = outcome else { return self.call_held_again(strand) };
+        let Some(outcome) = outcome else { return self.call_held_again(strand, prepared) };
         if self.reopen(strand) {
             self.answer(strand, &outcome);
         }
     }
 
     /// The same call again, because a person says so: the attempt that was held has failed now.
-    fn call_held_again(&mut self, strand: StrandId) {
+    fn call_held_again(&mut self, strand: StrandId, prepared: Option<Result<Prepared, Failure>>) {
         let machine = self.machine();
         let state = self.state(&machine, strand);
         let Kind::Task(task) = &state.kind else { return };
@@ -250,7 +293,11 @@ impl Turning<'_> {
                 },
             );
         }
-        if let Err(failure) = self.schedule(strand, state, task) {
+        let sent = match prepared {
+            Some(prepared) => prepared.and_then(|prepared| self.send(strand, task, prepared)),
+            None => self.schedule(strand, state, task),
+        };
+        if let Err(failure) = sent {
             self.evaluation_failed(strand, failure);
         }
     }

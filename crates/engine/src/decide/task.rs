@@ -5,9 +5,10 @@ use crate::effect::{Call, Effect};
 use crate::event::{EventKind, Fault, Scheduled, TaskFamily};
 use crate::id::{Attempt, EffectKey, Round, Secret, StrandId, TaskToken};
 use crate::input::{By, Certainty, Outcome};
-use crate::strand::{Standing, Step};
+use crate::strand::{Sent, Standing, Step};
 use crate::trial::Stage;
 use crate::turn::{Lateness, LedgerStatus, Note};
+use perdura_asl::error::RUNTIME;
 use perdura_asl::json::Payload;
 use perdura_asl::machine::{Kind, Machine, Scalar, State, Task};
 use perdura_asl::resource::{Pattern, Target, TaskKind};
@@ -17,6 +18,16 @@ use std::sync::Arc;
 /// The longest timeout that the language can write.
 const SECONDS_MAX: i64 = 99_999_999;
 
+/// What a task sends, before it is on record.
+pub(super) struct Prepared {
+    round: Round,
+    pub(super) input: Payload,
+    secret: Option<Secret>,
+    credentials: Option<Payload>,
+    timeout: Option<u64>,
+    heartbeat: Option<u64>,
+}
+
 impl Turning<'_> {
     /// Takes the task: the first time, or again.
     pub(super) fn call(&mut self, strand: StrandId, state: &State, task: &Task) -> Result<(), Failure> {
@@ -24,18 +35,26 @@ impl Turning<'_> {
             // A completed Step never runs again.
             return self.finish(strand, state, &task.after, result);
         }
-        let holds = self.holds_again(strand);
+        let step = self.step(strand);
+        let (holds, prepared) = if step.has_lost_bytes() {
+            let prepared = self.prepare(strand, state, task, step.round)?;
+            (self.holds_lost(strand, task, &prepared.input), Some(prepared))
+        } else {
+            (self.holds_again(strand), None)
+        };
         // A child that has ended may be swept before its parent ends: asked for again, it would begin anew.
         let is_child = task.resource.kind == TaskKind::Child;
         // An earlier run of what is around it was answered.
         if let Some(result) = self.step(strand).done.clone().filter(|_| holds || is_child) {
             return self.finish(strand, state, &task.after, result);
         }
-        if holds {
-            self.hold_again(strand);
-            return Ok(());
+        match prepared {
+            Some(_) if holds => self.hold_lost(strand),
+            None if holds => self.hold_again(strand),
+            Some(prepared) => self.send(strand, task, prepared)?,
+            None => self.schedule(strand, state, task)?,
         }
-        self.schedule(strand, state, task)
+        Ok(())
     }
 
     /// Schedules the task, whatever its destination says.
@@ -52,6 +71,28 @@ impl Turning<'_> {
         task: &Task,
         round: Round,
     ) -> Result<(), Failure> {
+        let prepared = self.prepare(strand, state, task, round)?;
+        self.send(strand, task, prepared)
+    }
+
+    /// What would go out if the strand's task were taken again in its round.
+    pub(super) fn prepare_again(&self, strand: StrandId) -> Result<Prepared, Failure> {
+        let machine = self.machine();
+        let state = self.state(&machine, strand);
+        match &state.kind {
+            Kind::Task(task) => self.prepare(strand, state, task, self.step(strand).round),
+            _ => unreachable!("only a Task is held"),
+        }
+    }
+
+    /// What would go out in a round.
+    fn prepare(
+        &self,
+        strand: StrandId,
+        state: &State,
+        task: &Task,
+        round: Round,
+    ) -> Result<Prepared, Failure> {
         let input = self.effective_input(strand, state)?;
         // The same round sends the same bytes, whatever the expressions would now say.
         let again = self.step(strand).sent_in(round).cloned();
@@ -64,7 +105,7 @@ impl Turning<'_> {
         };
         let mut seen = Seen::input(input.value());
         seen.secret = secret;
-        let (sent, credentials, timeout, heartbeat) = self.with_scope(strand, &seen, |scope| {
+        self.with_scope(strand, &seen, |scope| {
             let timeout = seconds(task.timeout.as_ref(), scope, "TimeoutSeconds")?;
             let heartbeat = seconds(task.heartbeat.as_ref(), scope, "HeartbeatSeconds")?;
             let credentials = task
@@ -72,14 +113,32 @@ impl Turning<'_> {
                 .as_ref()
                 .map(|credentials| credentials.evaluate(scope, "Credentials"))
                 .transpose()?;
-            let sent = match (&again, &task.arguments) {
+            let kept = again.as_ref().filter(|sent| sent.lost.is_none());
+            let input = match (kept, &task.arguments) {
                 (Some(sent), _) => sent.input.clone(),
                 (None, Some(arguments)) => arguments.evaluate(scope, arguments_field(state))?.into(),
                 (None, None) => input.clone(),
             };
-            Ok((sent, credentials.map(Payload::from), timeout, heartbeat))
-        })?;
+            Ok(Prepared {
+                round,
+                input,
+                secret,
+                credentials: credentials.map(Payload::from),
+                timeout,
+                heartbeat,
+            })
+        })
+    }
+
+    /// Puts on record what goes out, and has it leave.
+    pub(super) fn send(&mut self, strand: StrandId, task: &Task, prepared: Prepared) -> Result<(), Failure> {
+        let Prepared { round, input: sent, secret, credentials, timeout, heartbeat } = prepared;
+        let has_worker = task.resource.pattern == Pattern::Worker;
         self.see(Stage::Arguments, &sent);
+        if self.draft.base.policies.is_deleted(&task.resource) {
+            let cause = format!("The activity {} does not exist.", task.resource.arn);
+            return Err(Failure::new(RUNTIME, cause));
+        }
         let family = family(task);
         self.check_size(task.resource.whose(), &sent)?;
         if let Some(credentials) = &credentials {
@@ -134,9 +193,11 @@ impl Turning<'_> {
         let named = match by {
             By::Key { key, .. } => *key == self.key(by.strand()),
             By::Token(token) => {
-                let secret = step.sent.as_ref().and_then(|sent| sent.secret);
-                token.execution == self.draft.base.identity.id
-                    && secret.is_some_and(|secret| secret.is_of_the_round_of(token.secret))
+                let is_its = |sent: &Sent| {
+                    let newest = sent.secret;
+                    newest.is_some_and(|newest| token.secret.is_of_an_attempt_until(newest, sent.attempt))
+                };
+                token.execution == self.draft.base.identity.id && step.sent.as_ref().is_some_and(is_its)
             }
         };
         named.then_some(step)
@@ -156,7 +217,7 @@ impl Turning<'_> {
     }
 
     /// The same, for what only the running attempt can say: that it was taken, lives, was handed over, or failed.
-    fn attempted(&self, by: &By) -> Option<&Step> {
+    pub(super) fn attempted(&self, by: &By) -> Option<&Step> {
         let step = self.addressed(by)?;
         let sent = step.sent.as_ref();
         let is_its = match by {

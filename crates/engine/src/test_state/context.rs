@@ -4,6 +4,7 @@ use super::{LONGEST_MS, NAME, TestState};
 use crate::arn::Arns;
 use crate::id::{ExecutionId, Moment};
 use crate::identity::{Identity, Limits};
+use crate::labels::Labels;
 use perdura_asl::json::{Map, Value};
 use perdura_asl::machine::{FlowIx, Kind, Machine, MachineType, MapMode, State, StateIx};
 use perdura_asl::object;
@@ -109,6 +110,8 @@ pub(super) fn identity(request: &TestState, arns: &Arns, moment: &Moment) -> Ide
         version_arn: None,
         alias_arn: None,
         trace_header: None,
+        labels: Labels::default(),
+        root_key: None,
         kind: MachineType::Express,
         flow: FlowIx(0),
         input: request.input.clone(),

@@ -4,16 +4,16 @@ use perdura_engine::asl::diagnostic::Severity;
 use perdura_engine::asl::json::{Map, Payload, Value, parse};
 use perdura_engine::asl::machine::{Kind, Machine, MachineType};
 use perdura_engine::asl::read::ReadOptions;
-use perdura_engine::asl::resource::Target;
+use perdura_engine::asl::resource::{Resource, Target};
 use perdura_engine::asl::source::Source;
 use perdura_engine::asl::{object, read};
 use perdura_engine::nested::{self, Asked, Wait};
 use perdura_engine::{
-    Arns, By, Call, Certainty, Effect, Event, Execution, ExecutionId, Fault, Identity, Input, Limits, MapRun,
-    MapRunOutcome, Moment, Next, Outcome, Status, StrandId, TaskToken, Timestamp, Validating, decide,
-    validate,
+    Arns, By, Call, Certainty, Destinations, Effect, Event, Execution, ExecutionId, Fault, Identity, Input,
+    Limits, MapRun, MapRunOutcome, Moment, Next, Outcome, Policy, Status, StrandId, TaskToken, Timestamp,
+    Validating, decide, validate,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,7 +29,21 @@ pub(crate) struct World {
     coming: Vec<(Timestamp, usize, Input)>,
     activities: BTreeMap<String, VecDeque<(TaskToken, Payload)>>,
     pollers: BTreeMap<String, VecDeque<(usize, By, String)>>,
+    deleted: BTreeSet<String>,
     concurrent: bool,
+}
+
+/// What an execution can know of activities: those that were deleted before it began.
+struct Deleted(BTreeSet<String>);
+
+impl Destinations for Deleted {
+    fn policy(&self, _: &Resource, _: &Payload) -> Policy {
+        Policy::default()
+    }
+
+    fn is_deleted(&self, activity: &str) -> bool {
+        self.0.iter().any(|arn| arn.ends_with(&format!(":{activity}")))
+    }
 }
 
 struct Run {
@@ -72,6 +86,7 @@ impl World {
             coming: Vec::new(),
             activities: BTreeMap::new(),
             pollers: BTreeMap::new(),
+            deleted: BTreeSet::new(),
             concurrent: false,
         }
     }
@@ -91,6 +106,10 @@ impl World {
                 let machine_type = if express { MachineType::Express } else { MachineType::Standard };
                 let machine = self.read(&text("definition"), machine_type)?;
                 self.machines.insert(self.arns.machine(&text("name")), (machine, text("name")));
+                Ok(None)
+            }
+            "DeleteActivity" => {
+                self.deleted.insert(text("activityArn"));
                 Ok(None)
             }
             "ValidateStateMachineDefinition" => {
@@ -181,6 +200,8 @@ impl World {
             version_arn: None,
             alias_arn: None,
             trace_header: None,
+            labels: perdura_engine::Labels::default(),
+            root_key: None,
             kind,
             flow: Machine::TOP,
             input: Payload::from_text(input).map_err(|error| error.to_string())?,
@@ -191,6 +212,7 @@ impl World {
 
     fn add(&mut self, execution: Execution, parent: Option<Waiting>) -> usize {
         let run = self.runs.len();
+        let execution = execution.with_destinations(Arc::new(Deleted(self.deleted.clone())));
         self.runs.push(Run { execution, events: Vec::new(), timer: None, map_runs: BTreeMap::new(), parent });
         self.coming.push((self.now, run, Input::Start));
         run

@@ -63,15 +63,19 @@ pub(crate) fn fates() -> impl Strategy<Value = Fate> {
             .prop_map(|(which, how, by_token)| Move::Resolve { which, how, by_token }),
         1 => (any::<u8>(), any::<u8>()).prop_map(|(strand, which)| Move::Garbage { strand, which }),
     ];
-    let limits =
-        (1_u32..30, prop::option::weighted(0.2, 5_u64..60), prop::option::weighted(0.2, 150_usize..600))
-            .prop_map(|(turn_states_max, events_max, payload_bytes_max)| Limits {
-                turn_states_max,
-                events_max,
-                // A Map in a loop grows threefold each time around.
-                payload_bytes_max: payload_bytes_max.unwrap_or(4_000),
-                ..Limits::GENEROUS
-            });
+    let kept = prop::option::weighted(0.4, 0_usize..100);
+    let (events, bytes) =
+        (prop::option::weighted(0.2, 5_u64..60), prop::option::weighted(0.2, 150_usize..600));
+    let limits = (1_u32..30, events, bytes, kept).prop_map(
+        |(turn_states_max, events_max, payload_bytes_max, kept)| Limits {
+            turn_states_max,
+            events_max,
+            // A Map in a loop grows threefold each time around.
+            payload_bytes_max: payload_bytes_max.unwrap_or(4_000),
+            kept_bytes_max: kept.unwrap_or(Limits::GENEROUS.kept_bytes_max),
+            ..Limits::GENEROUS
+        },
+    );
     let timeout = prop::option::weighted(0.1, 5_u64..60);
     (prop::collection::vec(moves, 0..40), limits, timeout, any::<u64>())
         .prop_map(|(moves, limits, timeout, seed)| Fate { moves, limits, timeout, seed })

@@ -44,6 +44,8 @@ pub(crate) fn identity(machine: &Machine, input: &str, limits: Limits) -> Identi
         version_arn: None,
         alias_arn: None,
         trace_header: None,
+        labels: perdura_engine::Labels::default(),
+        root_key: None,
         kind: machine.machine_type,
         flow: Machine::TOP,
         input: Payload::from_text(input).expect("the input is JSON"),
@@ -191,7 +193,7 @@ impl Stage {
             _ => None,
         });
         // What a Parallel or Map waits for stays held through an end and a redrive.
-        let held_before = before.held().map(|(strand, key)| (key, strand));
+        let held_before = before.held().map(|(strand, key, _)| (key, strand));
         let before = self.under_way.clone().into_iter().chain(held).chain(held_before).collect();
         // A call whose end is certain is over; one that took too long is also cancelled.
         self.settle(&turn, |status| status != LedgerStatus::Uncertain);
@@ -201,7 +203,7 @@ impl Stage {
         self.settle(&turn, |status| status == LedgerStatus::Uncertain);
         // What is held may still be answered.
         if self.execution.status() == Status::Running {
-            self.under_way.extend(self.execution.held().map(|(strand, key)| (key, strand)));
+            self.under_way.extend(self.execution.held().map(|(strand, key, _)| (key, strand)));
         }
         laws::all_calls_are_accounted_for(&self.execution, &self.under_way);
         laws::nobody_waits_in_vain(&self.execution, self.timer, &effects);

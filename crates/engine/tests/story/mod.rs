@@ -212,6 +212,7 @@ fn limits(text: &str, machine_type: MachineType) -> Limits {
             Some(("turn_states_max", most)) => limits.turn_states_max = number(most) as u32,
             Some(("turn_bytes_max", most)) => limits.turn_bytes_max = number(most),
             Some(("turn_work_max", most)) => limits.turn_work_max = number(most) as u64,
+            Some(("kept_bytes_max", most)) => limits.kept_bytes_max = number(most),
             Some(("state_work_max", most)) => limits.state_work_max = number(most) as u64,
             _ => panic!("not a limit: {part}"),
         }

@@ -3,8 +3,8 @@
 //! What was read is old when it arrives: a parent may have woken up since, and a run may have been taken up or have ended.
 //! Whoever looks goes by its own memory first.
 
+use crate::fold::{Unreadable, rebuild};
 use crate::library::Shelf;
-use crate::running::{Unreadable, rebuild};
 use perdura_engine::Destinations;
 use perdura_store::{Failure, MapRunRow, Reader, Recovered};
 use std::sync::Arc;

@@ -21,8 +21,8 @@ const YOUNG_FOR_MS: i64 = 120_000;
 const PLAUSIBLE_MS: i64 = 600_000;
 /// After so long it is.
 const BELIEVED_AFTER_MS: i64 = 60_000;
-/// With more deadlines than this to keep apart, the process is not young any more.
-const OWN_MAX: usize = 65_536;
+/// So many deadlines are kept apart.
+const OWN_MAX: usize = 262_144;
 
 /// How steady time follows from a process's own clock. A node that is opened again in its process goes on with it.
 #[derive(Clone, Debug, Default)]
@@ -126,16 +126,18 @@ impl Anchor {
         Moment { steady: moment.steady.after_ms(further_ms), ..*moment }
     }
 
-    /// An execution set a deadline that it did not have before.
+    /// An execution set a deadline that it did not have before. Where there are too many to keep apart, a process whose
+    /// clock is right is not young any more. While a jump is doubted, believing it could end every timeout: so what is not
+    /// kept apart waits until the jump is believed, and is late by it if it never is.
     pub(super) fn sets_deadline(&mut self, id: ExecutionId) {
-        if self.young_until.is_some() {
-            let ahead_ms = self.ahead_of_new_ms();
+        if self.young_until.is_none() {
+            return;
+        }
+        let ahead_ms = self.ahead_of_new_ms();
+        if self.own.len() < OWN_MAX || self.own.contains_key(&id) {
             self.own.entry(id).or_insert(ahead_ms);
-            if self.own.len() > OWN_MAX {
-                self.ahead_ms = ahead_ms;
-                self.doubted = None;
-                self.grow_up();
-            }
+        } else if self.doubted.is_none() {
+            self.grow_up();
         }
     }
 
@@ -253,13 +255,32 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_that_begins_while_a_jump_is_doubted_makes_it_believed() {
+    fn a_crowd_that_begins_while_a_jump_is_doubted_ends_nobodys_timeout() {
         let begun = NEWEST + HOUR;
         let mut anchor = Anchor::begin(&at(begun, 0, 0), Some(Timestamp(NEWEST)));
+        for number in 0..OWN_MAX as u128 {
+            anchor.sets_deadline(id(number));
+        }
+        let last = id(OWN_MAX as u128);
+        let seen = anchor.see(&at(begun, 1, 0));
+        assert_eq!(seen.steady.0, NEWEST + 1, "the jump is still doubted");
+        let set = anchor.moment_of(last, Wake::default(), &seen);
+        anchor.sets_deadline(last);
+        assert_eq!(anchor.own.len(), OWN_MAX);
+        let wake = Wake { steady: Some(set.steady.after_ms(15_000)), wall: None };
+        for (ms, is_due) in [(20_000, false), (60_001, true)] {
+            let seen = anchor.see(&at(begun, ms, 0));
+            assert_eq!(wake.is_due(&anchor.moment_of(last, wake, &seen)), is_due, "{ms} ms");
+        }
+    }
+
+    #[test]
+    fn a_crowd_that_begins_on_a_clock_that_is_right_makes_the_process_old() {
+        let mut anchor = Anchor::begin(&at(NEWEST, 0, 0), Some(Timestamp(NEWEST)));
         for number in 0..=OWN_MAX as u128 {
             anchor.sets_deadline(id(number));
         }
-        assert_eq!(anchor.see(&at(begun, 1, 0)).steady.0, begun + 1);
+        assert_eq!(anchor.see(&at(NEWEST, 1, HOUR)).steady.0, NEWEST + 1);
         assert!(anchor.own.is_empty());
     }
 

@@ -23,6 +23,32 @@ pub(super) struct Questions {
     executions: usize,
     /// How many of them are about children that may begin.
     children: usize,
+    starts: Starts,
+}
+
+/// Starts that wait for an answer. Each was let in, so it has its room.
+#[derive(Default)]
+struct Starts {
+    count: usize,
+    bytes: u64,
+}
+
+impl Starts {
+    fn wait(&mut self, errand: &Errand) {
+        if let Errand::Start(starting) = errand {
+            self.count += 1;
+            self.bytes += starting.weight();
+        }
+    }
+
+    fn go_on(&mut self, errands: &[Errand]) {
+        for errand in errands {
+            if let Errand::Start(starting) = errand {
+                self.count -= 1;
+                self.bytes -= starting.weight();
+            }
+        }
+    }
 }
 
 /// A question that is not answered yet.
@@ -36,7 +62,14 @@ struct Open {
 
 impl Questions {
     pub(super) fn numbered_from(number: u128) -> Self {
-        Self { last: number, open: BTreeMap::new(), out: Vec::new(), executions: 0, children: 0 }
+        Self {
+            last: number,
+            open: BTreeMap::new(),
+            out: Vec::new(),
+            executions: 0,
+            children: 0,
+            starts: Starts::default(),
+        }
     }
 
     /// Asks, unless that is asked already; an errand waits for the answer.
@@ -50,6 +83,9 @@ impl Questions {
             *children += usize::from(is_child);
             Open { ask, number: None, errands: Vec::new() }
         });
+        if let Some(errand) = &errand {
+            self.starts.wait(errand);
+        }
         open.errands.extend(errand);
         if open.number.is_none() {
             send(open, &mut self.last, &mut self.out);
@@ -79,6 +115,7 @@ impl Questions {
         let is_child = matches!(subject, Subject::Child(_));
         self.executions -= usize::from(is_child || matches!(subject, Subject::Execution(_)));
         self.children -= usize::from(is_child);
+        self.starts.go_on(&open.errands);
         Some(open.errands)
     }
 
@@ -89,8 +126,13 @@ impl Questions {
             return;
         }
         open.number = None;
-        let had_errands = !open.errands.is_empty();
-        open.errands = std::mem::take(&mut open.errands).into_iter().filter_map(tell).collect();
+        let errands = std::mem::take(&mut open.errands);
+        let had_errands = !errands.is_empty();
+        self.starts.go_on(&errands);
+        open.errands = errands.into_iter().filter_map(tell).collect();
+        for errand in &open.errands {
+            self.starts.wait(errand);
+        }
         if had_errands && open.errands.is_empty() {
             self.remove(&answer.subject);
         }
@@ -121,6 +163,11 @@ impl Questions {
     /// How many executions are on their way into memory.
     pub(super) fn executions(&self) -> usize {
         self.executions
+    }
+
+    /// How many starts wait for an answer, and how many bytes they will weigh.
+    pub(super) fn starts(&self) -> (usize, u64) {
+        (self.starts.count, self.starts.bytes)
     }
 
     /// How many children may begin as soon as it is read with what.

@@ -209,7 +209,8 @@ impl Node {
         let is_own = id == own;
         let name = asked.name.clone().unwrap_or_else(|| id.to_string().into());
         let (input, limits) = (asked.input.clone(), asked.limits);
-        let identity = NamingOf { id, name, record, input, limits, via: &chosen.via }.identity(&asked.arns);
+        let via = chosen.via_of(asked);
+        let identity = NamingOf { id, name, record, input, limits, via: &via }.identity(&asked.arns);
         let step = order.step.clone();
         let new = NewExecution {
             machine: record.machine,
@@ -418,7 +419,7 @@ impl Node {
 
     /// The process before this one may have ended between the commit that gave a child up and the child's stop.
     pub(super) fn parent_of(&self, running: &Running) -> Option<Errand> {
-        let is_meant = self.performs && self.is_from_before(&running.execution);
+        let is_meant = self.performs_for(running.id()) && self.is_from_before(&running.execution);
         let key = running.awaited_by.clone().filter(|key| is_meant && key.execution().is_some())?;
         Some(Errand::Parent { child: running.id(), key })
     }

@@ -10,7 +10,7 @@ use super::{Node, ReplyTo, Watcher};
 use crate::librarian::{Ask, Finding, Missing, Stored, Subject, Told};
 use crate::message::{Ending, InputError, Reply, Slice, StartError, Unavailable};
 use crate::peers::Asked;
-use perdura_engine::{EffectKey, Execution, ExecutionId, Input, Moment, Outcome};
+use perdura_engine::{EffectKey, Execution, ExecutionId, Input, Moment, Outcome, Wake};
 use perdura_store::{Failure, Swept};
 use uuid::Uuid;
 
@@ -220,7 +220,13 @@ impl Node {
         if takes_place && is_asleep && !self.has_room() {
             return reply.refuse(InputError::Unavailable(Unavailable::Full));
         }
+        let comes_by_timer = matches!(input, Input::Timer) && !self.slots.contains_key(&execution);
         match self.awake(execution, hearing, moment) {
+            Ok(()) if comes_by_timer => {
+                let wake = self.slots.get(&execution).map_or(Wake::default(), |slot| slot.wake);
+                self.timers.went_off(execution, self.anchor.due(execution, wake), moment);
+                self.put(execution, input, reply);
+            }
             Ok(()) => match self.may_be_redriven(execution, &input) {
                 Err(error) if takes_place => reply.refuse(error),
                 Ok(()) | Err(_) => self.put(execution, input, reply),

@@ -1,7 +1,7 @@
 //! Waking up what sleeps, and setting aside what is broken.
 
 use super::errands::{Absent, Errand, Heard, Hearing};
-use super::{Node, Queued, ReplyTo, Slot, WAKE_AT_ONCE, Wish};
+use super::{Node, Queued, ReplyTo, Slot, Wish};
 use crate::librarian::{Ask, Awaited, Missing, Told};
 use crate::message::{InputError, Reply, Slice, Unavailable, View};
 use crate::running::Running;
@@ -16,6 +16,11 @@ impl Node {
     pub(super) fn held(&self, id: ExecutionId) -> Result<(), Unavailable> {
         let shard = Shard::of(id, self.shard_count);
         if self.shards.contains(&shard) { Ok(()) } else { Err(Unavailable::Elsewhere(shard)) }
+    }
+
+    /// Whether this process makes the calls of an execution that was there before it.
+    pub(super) fn performs_for(&self, id: ExecutionId) -> bool {
+        self.performs && self.destinations.performs_for(id)
     }
 
     /// Makes sure that an execution is in memory, if it is or was just read.
@@ -40,7 +45,7 @@ impl Node {
             }
         };
         // Another process had it last: its clocks of silence start again, its calls are made again.
-        let resumes = self.performs && self.is_to_be_resumed(&running.execution);
+        let resumes = self.performs_for(id) && self.is_to_be_resumed(&running.execution);
         let awaited = self.run_to_await(&running);
         let parent = self.parent_of(&running);
         self.resuming.is_done(id);
@@ -60,7 +65,7 @@ impl Node {
 
     /// One that belongs to a Map Run does not go on without it: nobody may wait for it any more.
     fn run_to_await(&self, running: &Running) -> Option<ChildOf> {
-        let goes_on = self.performs && !running.execution.is_ended();
+        let goes_on = self.performs_for(running.id()) && !running.execution.is_ended();
         running.child.filter(|child| goes_on && !self.map_runs.has(*child))
     }
 
@@ -77,26 +82,10 @@ impl Node {
             && (execution.calls().next().is_some() || execution.is_attended() || execution.goes_on())
     }
 
-    /// Sleepers of an earlier process that somebody has to look after: as many as there is room for.
-    pub(super) fn resume_the_waiting(&mut self, moment: &Moment) {
-        if self.ends {
-            return;
-        }
-        while self.has_room()
-            && self.ready.len() + self.asked.executions() < WAKE_AT_ONCE
-            && let Some(id) = self.resuming.next()
-        {
-            self.run(Errand::Resume(id), &mut None, moment);
-        }
-        if let Some(ask) = self.resuming.look_ahead() {
-            self.asked.ask(ask, None);
-        }
-    }
-
     /// One that only waits goes on sleeping; what it waits for is known here from now on.
     pub(super) fn resume(&mut self, id: ExecutionId, hearing: &mut Hearing, moment: &Moment) {
         // One that is in memory was resumed when it came there.
-        if self.slots.contains_key(&id) {
+        if self.slots.contains_key(&id) || !self.performs_for(id) {
             return self.resuming.is_done(id);
         }
         let running = match hearing.as_ref().and_then(|heard| heard.stored(id)) {
@@ -217,7 +206,9 @@ impl Node {
         // One that sleeps is among those that run.
         let is_counted = !running.execution.is_ended();
         self.room.nest(id, running.nesting.filter(|_| is_counted));
-        let slot = Slot { running: Some(running), machine, child, wake, is_counted, ..Slot::default() };
+        let is_anothers = !self.destinations.performs_for(id);
+        let slot =
+            Slot { running: Some(running), machine, child, wake, is_counted, is_anothers, ..Slot::default() };
         self.slots.insert(id, slot);
         self.weigh(id);
         self.room.read(self.slots.get(&id).map_or(0, |slot| slot.bytes));

@@ -3,6 +3,7 @@
 use super::activities::Activities;
 use super::anchor::Anchor;
 use super::asked::Questions;
+use super::deleted::Deleted;
 use super::map_run::MapRuns;
 use super::ready::Ready;
 use super::resuming::Resuming;
@@ -11,10 +12,10 @@ use super::shared::Mail;
 use super::watchers::Watchers;
 use super::{ById, Node, Queued, ReplyTo, SHOW_EVERY_MS};
 use crate::committer::{Committer, Item, base_of};
+use crate::fold::Unreadable;
 use crate::librarian::Librarian;
 use crate::library::Library;
 use crate::message::{InputError, Unavailable};
-use crate::running::Unreadable;
 use crate::timers::Timers;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::Resource;
@@ -28,13 +29,14 @@ use std::sync::Arc;
 /// What finds no room at the start is written in groups of about this size.
 const PUT_OFF_BYTES: u64 = 4 * 1024 * 1024;
 
-/// Policies over data that was restored from a backup.
-struct Restored {
+/// Policies, with what the data itself says of who is called.
+struct Here {
     inner: Arc<dyn Destinations>,
-    at: Timestamp,
+    deleted: Arc<Deleted>,
+    restored_at: Option<Timestamp>,
 }
 
-impl Destinations for Restored {
+impl Destinations for Here {
     fn policy(&self, resource: &Resource, input: &Payload) -> Policy {
         self.inner.policy(resource, input)
     }
@@ -43,8 +45,16 @@ impl Destinations for Restored {
         self.inner.stands_in(identity, call)
     }
 
+    fn is_deleted(&self, activity: &str) -> bool {
+        self.deleted.has(activity)
+    }
+
+    fn performs_for(&self, execution: ExecutionId) -> bool {
+        self.inner.performs_for(execution)
+    }
+
     fn restored_at(&self) -> Option<Timestamp> {
-        Some(self.at)
+        self.restored_at
     }
 }
 
@@ -112,18 +122,20 @@ impl Node {
         // Whoever held them went on for no longer without saying so.
         let newest_max = newest.map(|at| at.after_ms(lease_for_ms));
         let shards: Vec<Shard> = lease.shards().to_vec();
-        let destinations = match store.restored_at() {
-            Some(at) => Arc::new(Restored { inner: destinations, at }),
-            None => destinations,
-        };
+        let mut reader = store.reader()?;
+        let deleted = Arc::new(Deleted::read(&mut *reader)?);
+        let restored_at = store.restored_at();
+        let destinations: Arc<dyn Destinations> =
+            Arc::new(Here { inner: destinations, deleted: deleted.clone(), restored_at });
         let room = Room::within(bounds);
-        let mut librarian = Librarian::new(store.reader()?, destinations.clone(), store.shards());
+        let mut librarian = Librarian::new(reader, destinations.clone(), store.shards());
         let mut node = Self {
             timers: Timers::new(&shards),
             shards,
             shard_count: store.shards(),
             library: Library::within(room.library_bytes_max()),
             destinations,
+            deleted,
             opened_at: moment.now,
             performs,
             // One that performs nothing begins nothing: a call that is on record as sent would be in doubt.
@@ -141,7 +153,7 @@ impl Node {
             wishes: Vec::new(),
             anchor: Anchor::default(),
             stale: Vec::new(),
-            late: Vec::new(),
+            late: VecDeque::new(),
             room,
             shows_at: moment.steady.after_ms(SHOW_EVERY_MS),
             parked: 0,
@@ -216,8 +228,14 @@ impl Node {
         let rebuilt = librarian.rebuild(stored);
         librarian.fresh().into_iter().for_each(|definition| self.library.put(definition));
         match rebuilt {
-            // There is no room for it now: it sleeps until there is.
-            Ok(running) if self.performs && !self.has_room() && !live.calls.contains_key(&id) => {
+            // There is no room for it now: it sleeps until there is. One of a line of descent that goes on without a place
+            // stays: whoever fills memory may wait for it.
+            Ok(running)
+                if self.performs
+                    && !self.has_room()
+                    && !live.calls.contains_key(&id)
+                    && running.nesting.is_none_or(|nesting| nesting.has_place) =>
+            {
                 committer.rest_on_journal(&running);
                 self.room.nest(id, running.nesting.filter(|_| !running.execution.is_ended()));
                 committer.add(Item { is_put_off: true, ..Item::as_it_is(Box::new(running), moment) });
@@ -232,7 +250,7 @@ impl Node {
                 self.errands.extend(parent);
                 slot.live = live.calls.remove(&id).into_iter().flatten().collect();
                 match slot.child {
-                    _ if is_ended || !self.performs => {}
+                    _ if is_ended || !self.performs || slot.is_anothers => {}
                     Some(child) => self.await_run(id, child),
                     None => slot.inbox.push_back(Queued { input: Input::Resume, reply: ReplyTo::Nobody }),
                 }

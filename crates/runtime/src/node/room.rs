@@ -1,14 +1,15 @@
 //! Room: how much may be in memory at once, how many executions may run, and who waits for a place.
 //!
 //! Memory is counted in bytes of payload, roughly: what an execution weighs follows from its largest Turn. Definitions
-//! that are read count beside them. Where there is no room, starts wait for a while and are refused after that, sleepers sleep on, and children wait as long as it
-//! takes. Children count like all executions. So that parents that fill every place cannot wait for each other for
+//! that are read count beside them. Where there is no room, starts wait for a while and are refused after that, sleepers
+//! sleep on, and children wait as long as it takes. Sleepers whose time has come and starts take turns. Children count like all executions. So that parents that fill every place cannot wait for each other for
 //! ever, one line of descent goes on where there is no place: one child at a time, and children of that one. How far
 //! down its line a child is stands in its first Turn, so a process that begins adds nothing to a line that is full.
 
-use super::Node;
 use super::children::ChildOrder;
+use super::errands::Errand;
 use super::start::Starting;
+use super::{Node, ReplyTo, WAKE_AT_ONCE};
 use crate::message::{InputError, StartError, Unavailable};
 use perdura_engine::{ExecutionId, Input, Moment, Timestamp};
 use perdura_store::Nesting;
@@ -20,10 +21,12 @@ const IN_MEMORY_MAX: usize = 100_000;
 const STARTS_WAIT_FOR_MS: i64 = 5_000;
 /// Starts that wait hold at most this share of what may be in memory.
 const WAITING_SHARE: u64 = 8;
-/// By this share of the bound executions may weigh more where nobody else would move.
+/// By this share of the bound executions may weigh more that come in where nobody else would move.
 const SPARE_SHARE: u64 = 4;
 /// Definitions that nobody uses weigh at most this share.
 const LIBRARY_SHARE: u64 = 8;
+/// How many sleepers are read at once because their time has come: what they weigh is known when they are here.
+const LOADS_AT_ONCE: usize = 32;
 /// How deep a line of descent may go where there is no place.
 const NESTED_MAX: u32 = 64;
 
@@ -65,6 +68,12 @@ pub(super) struct Room {
     pub(super) has_changed: bool,
     starts: VecDeque<(Timestamp, Box<Starting>)>,
     start_bytes: u64,
+    /// Sleepers that came in although there was no room.
+    beyond: Vec<ExecutionId>,
+    /// The next place that becomes free is for a start.
+    is_for_a_start: bool,
+    /// Somebody waits for room, so whoever comes now waits behind.
+    pub(super) is_short: bool,
 }
 
 impl Room {
@@ -75,12 +84,6 @@ impl Room {
     /// One of this weight was read.
     pub(super) fn read(&mut self, bytes: u64) {
         self.expected = bytes.max(self.expected - self.expected / 16);
-    }
-
-    /// There is a little more than there should be.
-    pub(super) fn has_spare(&self) -> bool {
-        let most = self.bounds.bytes_max;
-        self.bytes < most.saturating_add(most / SPARE_SHARE)
     }
 
     /// What definitions may weigh before those that nobody uses go.
@@ -120,8 +123,9 @@ impl Node {
         // Those that are being read come soon, and each may weigh as much as others did.
         let coming = self.asked.executions();
         let bytes = self.room.bytes + self.library.bytes();
-        let bytes = bytes.saturating_add(coming as u64 * self.room.expected);
-        let count = self.slots.len() + coming;
+        let (starts, start_bytes) = self.asked.starts();
+        let bytes = bytes.saturating_add(coming as u64 * self.room.expected).saturating_add(start_bytes);
+        let count = self.slots.len() + coming + starts;
         // One alone has room, however much it weighs.
         count == 0 || count < IN_MEMORY_MAX && bytes < self.room.bounds.bytes_max
     }
@@ -215,19 +219,78 @@ impl Node {
             self.let_children_in(moment);
             self.wake_blocked_runs();
         }
-        while let Some((until, _)) = self.room.starts.front() {
-            let (is_late, has_room) = (*until <= moment.steady, self.has_room());
-            if !is_late && !has_room {
-                return;
-            }
-            let Some((_, start)) = self.room.starts.pop_front() else { return };
-            self.room.start_bytes -= start.start.input.len() as u64;
-            if has_room {
-                self.start(start, &None, moment);
-            } else {
+        while self.let_one_in(moment) {}
+        while self.room.starts.front().is_some_and(|(until, _)| *until <= moment.steady) {
+            if let Some(start) = self.next_start() {
                 start.reply.send(Err(StartError::Unavailable(Unavailable::Full)));
             }
         }
+        let somebody_waits = !self.room.starts.is_empty() || !self.late.is_empty();
+        self.room.is_short = somebody_waits && !self.has_room();
+        if !self.ends
+            && let Some(ask) = self.resuming.look_ahead()
+        {
+            self.asked.ask(ask, None);
+        }
+    }
+
+    /// Sleepers and starts take turns, so that neither waits for long because there are many of the other.
+    fn let_one_in(&mut self, moment: &Moment) -> bool {
+        let is_in = self.room.is_for_a_start && self.let_a_start_in(moment);
+        is_in || self.let_a_sleeper_in(moment) || self.let_a_start_in(moment)
+    }
+
+    fn let_a_start_in(&mut self, moment: &Moment) -> bool {
+        if !self.has_room() {
+            return false;
+        }
+        let Some(start) = self.next_start() else { return false };
+        self.room.is_for_a_start = false;
+        self.start(start, &None, moment);
+        true
+    }
+
+    fn next_start(&mut self) -> Option<Box<Starting>> {
+        let (_, start) = self.room.starts.pop_front()?;
+        self.room.start_bytes -= start.start.input.len() as u64;
+        Some(start)
+    }
+
+    /// One whose time has come, or one of an earlier process that somebody has to look after.
+    fn let_a_sleeper_in(&mut self, moment: &Moment) -> bool {
+        let has_room = self.has_room();
+        let coming = self.asked.executions();
+        let may_load =
+            coming < LOADS_AT_ONCE && (has_room || !self.late.is_empty() && self.may_come_beyond());
+        let errand = if let Some(execution) = self.late.pop_front_if(|_| may_load) {
+            if !has_room {
+                self.room.beyond.push(execution);
+            }
+            Errand::Input { execution, input: Input::Timer, reply: ReplyTo::Nobody }
+        } else if has_room
+            && !self.ends
+            && self.ready.len() + coming < WAKE_AT_ONCE
+            && let Some(execution) = self.resuming.next()
+        {
+            Errand::Resume(execution)
+        } else {
+            return false;
+        };
+        self.room.is_for_a_start = true;
+        self.run(errand, &mut None, moment);
+        true
+    }
+
+    /// A sleeper whose time has come may come into memory although there is no room: nobody moves, and those in memory may wait for what it
+    /// does. How much they themselves weigh does not count, or they would wait for ever.
+    fn may_come_beyond(&mut self) -> bool {
+        if !self.ready.is_empty() || !self.gathered.is_empty() || self.asked.executions() > 0 {
+            return false;
+        }
+        let Self { slots, room, .. } = self;
+        room.beyond.retain(|id| slots.contains_key(id));
+        let bytes: u64 = room.beyond.iter().map(|id| slots[id].bytes).sum();
+        room.beyond.is_empty() || bytes < room.bounds.bytes_max / SPARE_SHARE
     }
 
     fn let_children_in(&mut self, moment: &Moment) {

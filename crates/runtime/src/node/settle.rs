@@ -123,7 +123,7 @@ impl Node {
                 }
                 Effect::Publish { .. } => {}
                 // The next process goes on: what it is ready for may be a call.
-                Effect::Continue if self.ends => {}
+                Effect::Continue if self.ends || slot.is_anothers => {}
                 Effect::Continue => {
                     slot.inbox.push_back(Queued { input: Input::Continue, reply: ReplyTo::Nobody });
                 }
@@ -150,7 +150,7 @@ impl Node {
     }
 
     /// It ended or fell asleep; its row is enough.
-    fn leave(&mut self, id: ExecutionId) {
+    pub(super) fn leave(&mut self, id: ExecutionId) {
         let Some(slot) = self.slots.remove(&id) else { return };
         self.room.bytes -= slot.bytes;
         self.room.has_changed = true;

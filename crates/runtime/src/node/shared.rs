@@ -41,7 +41,7 @@ impl Node {
             input: asked.input.clone(),
             limits: asked.limits,
             arns: asked.arns.clone(),
-            via: chosen.via.clone(),
+            via: chosen.via_of(asked),
         };
         let mail = self.mail.clone();
         let reply = Reply::new(move |told| mail.push((order, told)));

@@ -50,13 +50,15 @@ pub(super) struct Slot {
     pub(super) bytes: u64,
     /// It is among those that run.
     pub(super) is_counted: bool,
+    /// Its calls are for another process to make: here it does not go further than up to the next.
+    pub(super) is_anothers: bool,
     pub(super) parked: Option<Arc<str>>,
 }
 
 impl Slot {
     /// Nothing waits for it here, and no call of it is under way, or would be if this process performed.
     pub(super) fn is_idle(&self, running: &Running, performs: bool) -> bool {
-        let has_no_call = performs || running.execution.calls().next().is_none();
+        let has_no_call = performs && !self.is_anothers || running.execution.calls().next().is_none();
         let nothing_leaves = self.live.is_empty() && self.starting.is_empty();
         let may_rest = self.parked.is_none() && !self.awaits_run && !self.awaits_parent;
         self.inbox.is_empty() && nothing_leaves && may_rest && has_no_call

@@ -11,7 +11,7 @@ use crate::running::Running;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{EffectKey, Execution, ExecutionId, Identity, Input, Moment};
 use perdura_store::record::Begun;
-use perdura_store::{After, ChildOf, Filter, MachineId, Nesting, RevisionId, Shard};
+use perdura_store::{After, ChildOf, Filter, Listing, MachineId, Nesting, RevisionId, Shard};
 use std::cmp::Reverse;
 use std::sync::Arc;
 
@@ -47,6 +47,11 @@ pub(super) struct Starting {
 }
 
 impl Starting {
+    /// What the execution will weigh.
+    pub(super) fn weight(&self) -> u64 {
+        Running::weight_of_new(self.start.input.len())
+    }
+
     fn refuse(self, error: StartError) {
         self.reply.send(Err(error));
     }
@@ -232,7 +237,7 @@ impl Node {
                 None => young.busy.push(*id),
             }
         }
-        young.seen = filter.complete(Vec::new(), young.seen, after, most as u32);
+        young.seen = filter.complete(Listing::default(), young.seen, after, most as u32).rows;
         // Ids begin with the time at which they were drawn.
         young.busy.sort_unstable_by_key(|id| Reverse(*id));
         young.busy.truncate(most);
@@ -283,12 +288,14 @@ enum Undefined {
     Damaged(Arc<str>),
 }
 
-/// The same name stands for the same start only while it runs, and with the same input. One that has its id as its name was
-/// not asked for by anybody else.
+/// The same name stands for the same start only while it runs, with the same input and, where it says any, the same labels.
+/// One that has its id as its name was not asked for by anybody else.
 fn compare(execution: &Execution, start: &Start) -> Result<Started, StartError> {
     let identity = execution.identity();
     let is_its_own = start.name.as_deref() == Some(&identity.id.to_string());
-    if !is_its_own && (execution.is_ended() || identity.input.text() != start.input.text()) {
+    let has_labels = start.via.labels.is_empty() || start.via.labels == identity.labels;
+    let is_same = has_labels && identity.input.text() == start.input.text();
+    if !is_its_own && (execution.is_ended() || !is_same) {
         return Err(StartError::Exists(identity.id));
     }
     Ok(Started {

@@ -73,7 +73,7 @@ impl Node {
         let moment = &self.anchor.moment_of(id, waits_for, moment);
         let (execution, live) = (&running.execution, &slot.live);
         let decided = catch_unwind(AssertUnwindSafe(|| match &input {
-            input if self.ends => decide_before_calls(execution, input, moment),
+            input if self.ends || slot.is_anothers => decide_before_calls(execution, input, moment),
             Input::Resume => resume_beside(execution, live, moment),
             input => decide(execution, input, moment),
         }));
@@ -124,6 +124,7 @@ impl Node {
             self.may_start_again(id);
             debug_assert!(deeds.is_empty(), "what leaves is on record");
             self.make_ready(id);
+            self.rest(id, moment);
             return work;
         }
         slot.told = Some(reply);

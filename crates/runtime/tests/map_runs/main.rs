@@ -20,7 +20,7 @@ fn children_are_executions_of_their_own_and_their_results_are_in_order() {
         (row.status, row.counts.items.succeeded, row.counts.items.pending()),
         (Status::Succeeded, 9, 0)
     );
-    assert!(rig.reader().list(&perdura_store::Filter::default(), None, 100).unwrap().len() == 1);
+    assert!(rig.reader().list(&perdura_store::Filter::default(), None, 100).unwrap().rows.len() == 1);
 }
 
 #[test]

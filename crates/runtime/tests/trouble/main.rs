@@ -111,7 +111,7 @@ fn while_the_store_cannot_be_opened_lists_and_names_still_show_what_was_acknowle
     stage.tokio.block_on(door.start(start(revision, "1"))).unwrap_err();
     let machine = door.read(|reader| reader.machine_id("test")).unwrap().unwrap();
     stage.tokio.block_on(async {
-        let listed = door.list(&Filter::default(), None, 10).await.unwrap();
+        let listed = door.list(&Filter::default(), None, 10).await.unwrap().rows;
         assert_eq!(listed.iter().map(|summary| summary.execution).collect::<Vec<_>>(), [started.execution]);
         assert_eq!(door.named(machine, "one".into()).await.unwrap(), Some(started.execution));
     });
@@ -130,7 +130,7 @@ fn a_process_that_begins_on_a_full_disk_shows_what_is_there_and_goes_on_when_the
     let door = stage.runtime.door().clone();
     assert!(door.trouble().is_some_and(|why| why.contains("it said so")));
     let (listed, refused) = stage.tokio.block_on(async {
-        let listed = door.list(&Filter::default(), None, 10).await.unwrap();
+        let listed = door.list(&Filter::default(), None, 10).await.unwrap().rows;
         (listed, door.start(start(revision, "2")).await)
     });
     assert_eq!(listed.iter().map(|one| one.execution).collect::<Vec<_>>(), [started.execution]);

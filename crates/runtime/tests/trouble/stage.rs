@@ -8,10 +8,9 @@ use perdura_engine::{ExecutionId, Timestamp};
 use perdura_runtime::{Nowhere, Options, RealWorld, Runtime, Start, Steps};
 use perdura_store::{
     After, Aside, Catalog, ChildStatus, Claim, Clock, CommitError, Due, Failure, FailureKind, Filter, Group,
-    Head, Lease, LedgerFilter, LedgerRow, Left, MachineChange, MachineId, MachineRecord, MapRunRow,
+    Head, Lease, LedgerFilter, LedgerRow, Left, Listing, MachineChange, MachineId, MachineRecord, MapRunRow,
     MemoryStore, NewMachine, Position, Reader, Recovered, Recovery, Registered, Registry, Renewal, Retention,
-    Revised, RevisionId, Row, Shard, Stats, Store, StoredTurn, Summary, SweepPlace, Sweepable, Swept,
-    Unlisted,
+    Revised, RevisionId, Row, Shard, Stats, Store, StoredTurn, SweepPlace, Sweepable, Swept, Unlisted,
 };
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -236,7 +235,7 @@ impl Reader for FaultyReader {
         self.inner.unlisted()
     }
 
-    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
+    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Listing, Failure> {
         self.inner.list(filter, after, most)
     }
 

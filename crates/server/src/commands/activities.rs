@@ -17,7 +17,7 @@ use std::time::Duration;
 const POLL_FOR: Duration = Duration::from_mins(1);
 
 /// Activities that were created, and those that the newest definition of a machine names.
-pub(super) fn list<D: Data>(data: &mut D) -> Result<Answer, Refusal> {
+pub(crate) fn list<D: Data>(data: &mut D) -> Result<Answer, Refusal> {
     let (registered, machines) =
         data.read(|reader| Ok((reader.registered(Registry::Activity, None, u32::MAX)?, reader.machines()?)))?;
     let mut found: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> =
@@ -66,7 +66,7 @@ pub(crate) async fn poll(data: &Served, activity: &str, worker: Option<String>) 
 }
 
 /// The name of an activity, which may be given as an ARN.
-fn plain(name: &str) -> &str {
+pub(crate) fn plain(name: &str) -> &str {
     name.rsplit_once(":activity:").map_or(name, |(_, plain)| plain)
 }
 
@@ -100,7 +100,7 @@ pub(super) fn heartbeat<D: Data>(data: &mut D, token: &str) -> Result<Answer, Re
     Ok(Answer::Done)
 }
 
-fn read(token: &str) -> Result<TaskToken, Refusal> {
+pub(crate) fn read(token: &str) -> Result<TaskToken, Refusal> {
     TaskToken::parse(token).ok_or_else(|| {
         // A mistyped token may be nearly right, and a token is a secret: the message does not repeat it.
         Refusal::invalid("this is no task token").but("a token has 72 hexadecimal digits; copy all of it")

@@ -1,27 +1,24 @@
-//! The socket between commands and a server: a request is one line of JSON, and so is its answer.
+//! What commands ask and are answered, and the socket between them and a server: [`crate::v1`] over HTTP/1.1.
 //!
 //! The socket is in the data directory. Only the user that runs the server can open it, so a request needs no
 //! credentials.
 
 mod answer;
-mod ask;
 mod listen;
 mod request;
 mod traced;
 
+pub use crate::v1::{Bell, Connection, Rang, connect};
 pub use answer::{
-    ActivityListed, Answer, Cursor, Deployed, Doubt, FreeRoom, LedgerEntry, LeftTurn, Listed, Page,
-    SealedConnection, Shown, Standing, Starting, StatsAnswer, Swept, Table, Taken, Task,
+    ActivityListed, Answer, Cursor, Deployed, Doubt, FreeRoom, LedgerEntry, LedgerRows, LeftTurn, Listed,
+    Page, SealedConnection, Shown, Standing, Starting, StatsAnswer, Swept, Table, Taken, Task,
 };
-pub use ask::{Connection, connect};
 pub use listen::{Listener, SOCKET};
-pub use request::{Kind, LedgerQuestion, Request, Resolving};
-pub use traced::{TraceBy, Traced, TracedEvent, TracedExecution, TracedStep};
+pub use perdura_store::Order;
+pub use request::{Kind, LedgerQuestion, ListQuestion, NewToken, Request, Resolving};
+pub use traced::{TraceBy, Traced, TracedEvent, TracedExecution, TracedStart, TracedStep};
 
 use perdura_engine::LedgerStatus;
-
-/// The longest line in either direction: an input of 64 MiB fits.
-const LINE_BYTES_MAX: usize = 160 * 1024 * 1024;
 
 /// A ledger status in one word.
 pub fn ledger_word(status: LedgerStatus) -> &'static str {

@@ -18,8 +18,8 @@ use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken};
 use perdura_runtime::{Start, Started, Taken, View};
 use perdura_store::{
-    After, Failure, Filter, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention,
-    Room, Summary, SweepPlace, Swept,
+    After, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered, Registry, Retention,
+    Revised, Room, SweepPlace, Swept,
 };
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub trait Data {
     fn view(&mut self, execution: ExecutionId) -> Option<Box<View>>;
 
     /// A page of executions, including those that have no row yet.
-    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure>;
+    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Listing, Failure>;
 
     /// How many running executions have no row yet.
     fn unlisted(&mut self) -> Result<u64, Failure>;
@@ -51,8 +51,8 @@ pub trait Data {
         None
     }
 
-    /// Stores a definition that was parsed already.
-    fn deploy(&mut self, new: &NewMachine, machine: Arc<Machine>) -> Result<MachineRecord, Refusal>;
+    /// Changes a machine on what was seen of it; `machine` is the definition that comes with it, parsed.
+    fn revise(&mut self, change: &MachineChange<'_>, machine: Arc<Machine>) -> Result<Revised, Refusal>;
 
     fn start(&mut self, start: Start) -> Result<Started, Refusal>;
 

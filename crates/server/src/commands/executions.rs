@@ -2,42 +2,47 @@
 
 use super::find::find;
 use super::machines::deleting;
-use crate::control::{Answer, Cursor, LeftTurn, Listed, Page, Shown, Standing, Starting, Taken};
+use crate::control::{Answer, LeftTurn, Page, Shown, Standing, Starting, Taken};
 use crate::data::Data;
 use crate::fold::{Folded, begun, fold};
 use crate::{Refusal, RefusalKind, names};
 use perdura_engine::asl::json::Payload;
-use perdura_engine::{Execution, ExecutionId, Fault, Input, Limits, Status};
+use perdura_engine::{Execution, ExecutionId, Fault, Input, Labels, Limits, Status};
 use perdura_runtime::card::{Card, Unstartable, is_gone};
-use perdura_runtime::{Start, Via, View};
-use perdura_store::{Filter, Head, MachineId, RevisionId, Summary};
-use std::collections::BTreeMap;
+use perdura_runtime::{Start, Started, Via, View};
+use perdura_store::{Head, RevisionId};
 use std::sync::Arc;
 
-/// The most rows of a page.
-const PAGE_MAX: u32 = 1_000;
 /// How many machines are named to a caller who named none of them.
 const NAMED_MAX: u32 = 20;
 
 /// An execution to start.
-pub(super) struct Starts {
-    pub(super) machine: String,
-    pub(super) name: Option<String>,
-    pub(super) input: Payload,
-    pub(super) strict: bool,
+pub(crate) struct Starts {
+    pub(crate) machine: String,
+    pub(crate) name: Option<String>,
+    pub(crate) input: Payload,
+    pub(crate) strict: bool,
+    pub(crate) labels: Labels,
+    /// The client's own key for this request.
+    pub(crate) key: Option<String>,
 }
 
-pub(super) fn start<D: Data>(data: &mut D, starts: &Starts) -> Result<Answer, Refusal> {
+/// The start, and the machine as it was seen then.
+pub(crate) fn prepare<D: Data>(data: &mut D, starts: &Starts) -> Result<(Start, Head), Refusal> {
     if let Some(name) = &starts.name {
         names::check("an execution", name)?;
     }
+    let root_key = starts.key.as_deref().map(names::root_key).transpose()?;
+    // Whoever asks over the socket or from here may not have checked them.
+    let labels = labels(starts.labels.iter())?;
     let (revision, via, head) = startable(data, &starts.machine)?;
+    let via = Via { labels, root_key, ..via };
     let limits = if starts.strict { Limits::strict(head.kind) } else { Limits::GENEROUS };
     if starts.input.len() > limits.payload_bytes_max {
         let most = limits.payload_bytes_max;
         return Err(Refusal::invalid(format!("the input is too large: the most is {most} bytes")));
     }
-    let started = data.start(Start {
+    let start = Start {
         revision,
         name: starts.name.as_deref().map(Arc::from),
         shares_name: false,
@@ -45,23 +50,83 @@ pub(super) fn start<D: Data>(data: &mut D, starts: &Starts) -> Result<Answer, Re
         limits,
         arns: data.arns().clone(),
         via,
-    })?;
+    };
+    Ok((start, head))
+}
+
+/// Labels that an execution may have.
+pub(crate) fn labels<K: AsRef<str>, V: AsRef<str>>(
+    pairs: impl IntoIterator<Item = (K, V)>,
+) -> Result<Labels, Refusal> {
+    let labels = Labels::new(pairs);
+    labels
+        .map_err(|error| Refusal::invalid(error.to_string()).but("put what is longer or more into the input"))
+}
+
+/// A machine as it stands.
+pub(crate) fn head<D: Data>(data: &mut D, name: &str) -> Result<Option<Head>, Refusal> {
+    Ok(data.read(|reader| reader.head(name))?)
+}
+
+/// The answer to a start. One that runs already under its name still runs: an ended one is refused.
+pub(crate) fn starting(
+    started: Started,
+    (name, labels): (Option<Arc<str>>, Labels),
+    head: &Head,
+    performs: bool,
+) -> Starting {
+    let id: Arc<str> = started.execution.to_string().into();
+    Starting {
+        name: name.unwrap_or_else(|| id.clone()),
+        execution: id,
+        arn: started.arn,
+        machine: head.name.clone(),
+        status: Status::Running,
+        started_at: started.at,
+        labels,
+        fresh: Some(started.fresh),
+        performs,
+    }
+}
+
+/// An execution as the answer to its start, if it was begun with this input.
+pub(crate) fn begun_with<D: Data>(
+    data: &mut D,
+    id: ExecutionId,
+    input: &Payload,
+) -> Result<Option<Starting>, Refusal> {
+    let performs = data.performs();
+    let Answer::Execution(shown) = show(data, &id.to_string())? else {
+        unreachable!("a question about an execution is answered with one")
+    };
+    let starting = |shown: Shown| Starting {
+        execution: shown.execution,
+        arn: shown.arn,
+        name: shown.name,
+        machine: shown.machine,
+        // As the first answer has it.
+        status: Status::Running,
+        started_at: shown.started_at,
+        labels: shown.labels,
+        fresh: None,
+        performs,
+    };
+    Ok((shown.input == *input).then(|| starting(*shown)))
+}
+
+pub(super) fn start<D: Data>(data: &mut D, starts: &Starts) -> Result<Answer, Refusal> {
+    let (start, head) = prepare(data, starts)?;
+    let said = (start.name.clone(), start.via.labels.clone());
+    let started = data.start(start)?;
     if started.fresh {
         tracing::info!(execution = %started.execution, machine = %head.name, "started");
     }
-    let now = data.read(|reader| reader.head(&head.name))?;
-    if started.fresh && is_gone(now.as_ref(), &head) {
+    if started.fresh && is_gone(self::head(data, &head.name)?.as_ref(), &head) {
         // The machine was deleted before this execution was listed: it is stopped like the others.
         data.input(started.execution, Input::Stop { fault: Fault::default() })?;
         return Err(deleting(&head.name));
     }
-    Ok(Answer::Started(Starting {
-        execution: started.execution.to_string().into(),
-        arn: started.arn,
-        started_at: started.at,
-        fresh: Some(started.fresh),
-        performs: data.performs(),
-    }))
+    Ok(Answer::Started(starting(started, said, &head, data.performs())))
 }
 
 /// The revision to start for a machine, a version or an alias, and how it was named.
@@ -86,13 +151,25 @@ fn startable<D: Data>(data: &mut D, which: &str) -> Result<(RevisionId, Via, Hea
     Ok((revision, via, head))
 }
 
+/// The machine that a start names, with a version or an alias or without.
+pub(crate) fn machine_of_start(which: &str) -> &str {
+    let plain = plain(which);
+    plain.split_once(':').map_or(plain, |(name, _)| name)
+}
+
+/// The machine of an execution; `None`: there is no such execution.
+pub(crate) fn machine_of<D: Data>(data: &mut D, id: ExecutionId) -> Result<Option<Arc<str>>, Refusal> {
+    let begun = data.read(|reader| Ok(begun(reader, id)))??;
+    Ok(begun.map(|begun| begun.identity.machine_name))
+}
+
 /// The name of a machine, which may be given as an ARN.
 fn plain(name: &str) -> &str {
     name.rsplit_once(":stateMachine:").map_or(name, |(_, plain)| plain)
 }
 
 /// A machine by its name or ARN.
-fn machine<D: Data>(data: &mut D, name: &str) -> Result<Head, Refusal> {
+pub(super) fn machine<D: Data>(data: &mut D, name: &str) -> Result<Head, Refusal> {
     let plain = plain(name);
     if let Some(head) = data.read(|reader| reader.head(plain))? {
         return Ok(head);
@@ -104,44 +181,6 @@ fn machine<D: Data>(data: &mut D, name: &str) -> Result<Head, Refusal> {
         known => format!("there is {}; `perdura deploy FILE` keeps another", known.join(", ")),
     };
     Err(Refusal::not_found(format!("there is no machine {plain:?}")).but(remedy))
-}
-
-pub(super) fn list<D: Data>(
-    data: &mut D,
-    of: Option<&str>,
-    status: Option<Status>,
-    after: Option<Cursor>,
-    most: u32,
-) -> Result<Answer, Refusal> {
-    let most = most.clamp(1, PAGE_MAX);
-    let of = of.map(|name| machine(data, name)).transpose()?.map(|head| head.machine);
-    let filter = Filter { machine: of, status, ..Filter::default() };
-    let after = after.map(|place| (place.started_at, place.execution));
-    let rows = data.list(&filter, after, most)?;
-    let names = data.read(|reader| {
-        let mut names: BTreeMap<MachineId, Arc<str>> = BTreeMap::new();
-        for row in &rows {
-            if !names.contains_key(&row.machine) {
-                names.extend(reader.machine_name(row.machine)?.map(|name| (row.machine, name)));
-            }
-        }
-        Ok(names)
-    })?;
-    let place = |last: &Summary| Cursor { started_at: last.started_at, execution: last.execution };
-    let next = rows.last().filter(|_| rows.len() == most as usize).map(place);
-    let items: Vec<Listed> = rows
-        .into_iter()
-        .map(|row| Listed {
-            execution: row.execution.to_string().into(),
-            name: row.name.unwrap_or_else(|| row.execution.to_string().into()),
-            machine: names.get(&row.machine).cloned().unwrap_or_else(|| "?".into()),
-            status: row.status,
-            started_at: row.started_at,
-            ended_at: row.ended_at,
-            redrives: row.redrives,
-        })
-        .collect();
-    Ok(Answer::Executions(Page { items, next }))
 }
 
 pub(super) fn show<D: Data>(data: &mut D, which: &str) -> Result<Answer, Refusal> {
@@ -175,6 +214,8 @@ fn shown(execution: &Execution, turns: u64) -> Shown {
         started_at: execution.started_at(),
         ended_at: execution.ended_at(),
         redrives: execution.redrives(),
+        labels: identity.labels.clone(),
+        root_key: identity.root_key.clone(),
         turns: Some(turns),
         events: Some(execution.last_event().0),
         input: identity.input.clone(),

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use uuid::Uuid;
 
-pub(super) fn find<D: Data>(data: &mut D, which: &str) -> Result<ExecutionId, Refusal> {
+pub(crate) fn find<D: Data>(data: &mut D, which: &str) -> Result<ExecutionId, Refusal> {
     let (machine, name) = match read(which) {
         Meant::Id(id) => return Ok(id),
         Meant::Name { machine, name } => (machine, name),

@@ -11,7 +11,7 @@ use perdura_engine::asl::json::Payload;
 use perdura_store::Reader;
 use perdura_store::record::{Begun, Damage, TurnBody};
 
-pub(super) fn history<D: Data>(data: &mut D, which: &str, from: u64) -> Result<Answer, Refusal> {
+pub(crate) fn history<D: Data>(data: &mut D, which: &str, from: u64) -> Result<Answer, Refusal> {
     let id = find(data, which)?;
     data.read(|reader| Ok(page(reader, id, from)))?
 }
@@ -34,4 +34,13 @@ fn page(reader: &mut dyn Reader, id: ExecutionId, from: u64) -> Result<Answer, R
         items.extend(body.turn.events().map(|event| Payload::from(event.to_api(&identity))));
     }
     Ok(Answer::History(Page { items, next: turns.last().map(|last| last.number + 1) }))
+}
+
+/// Whether an event of this type ends its execution, or begins it again.
+pub fn ends(kind: &str) -> Option<bool> {
+    match kind {
+        "ExecutionSucceeded" | "ExecutionFailed" | "ExecutionAborted" | "ExecutionTimedOut" => Some(true),
+        "ExecutionStarted" | "ExecutionRedriven" => Some(false),
+        _ => None,
+    }
 }

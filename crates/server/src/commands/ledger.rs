@@ -2,7 +2,7 @@
 
 use super::executions::no_such;
 use super::find::find;
-use crate::control::{Answer, LedgerEntry, LedgerQuestion, Page, Resolving, Taken};
+use crate::control::{Answer, LedgerEntry, LedgerQuestion, LedgerRows, Resolving, Taken};
 use crate::data::Data;
 use crate::fold::{begun, each_turn, fold};
 use crate::{Refusal, stuck};
@@ -13,10 +13,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// The most rows that are shown, or searched for a wire key.
+/// The most rows that are shown.
 const ROWS_MAX: u32 = 10_000;
 
-pub(super) fn ledger<D: Data>(data: &mut D, question: &LedgerQuestion) -> Result<Answer, Refusal> {
+pub(crate) fn ledger<D: Data>(data: &mut D, question: &LedgerQuestion) -> Result<Answer, Refusal> {
     let most = question.most.clamp(1, ROWS_MAX) as usize;
     let mut items = match (&question.key, &question.execution) {
         (Some(key), _) => by_key(data, key)?,
@@ -32,18 +32,18 @@ pub(super) fn ledger<D: Data>(data: &mut D, question: &LedgerQuestion) -> Result
         }
     };
     items.retain(|entry| question.status.is_none_or(|status| entry.status == status));
-    let next = items.get(most).map(|first| first.key.clone());
+    let more = items.len() > most;
     items.truncate(most);
-    Ok(Answer::Ledger(Page { items, next }))
+    Ok(Answer::Ledger(LedgerRows { items, more }))
 }
 
 fn by_key<D: Data>(data: &mut D, key: &str) -> Result<Vec<LedgerEntry>, Refusal> {
     let unknown =
         |remedy: &str| Refusal::not_found(format!("nothing is known of the key {key:?}")).but(remedy);
     if let Ok(wire) = Uuid::from_str(key) {
-        let rows = data.read(|reader| reader.ledger(&LedgerFilter::default(), ROWS_MAX))?;
-        let found: Vec<LedgerEntry> =
-            rows.into_iter().filter(|row| row.wire_key == wire).map(LedgerEntry::from).collect();
+        let filter = LedgerFilter { wire_key: Some(wire), ..LedgerFilter::default() };
+        let rows = data.read(|reader| reader.ledger(&filter, ROWS_MAX))?;
+        let found: Vec<LedgerEntry> = rows.into_iter().map(LedgerEntry::from).collect();
         if found.is_empty() {
             return Err(unknown(
                 "a key from the wire is found only while its call is not done; ask with `--execution` for all of one",
@@ -155,11 +155,10 @@ fn address<D: Data>(data: &mut D, id: ExecutionId, readable: &str) -> Result<By,
         None => data.read(|reader| Ok(fold(reader, id)))??.ok_or_else(|| no_such(id))?.execution,
     };
     let waiting = execution.strands().find_map(|(strand, _)| {
-        execution.key(strand).filter(|key| key.readable() == readable).map(|key| By::Key {
-            strand,
-            key,
-            attempt: None,
-        })
+        let key = execution.key(strand).filter(|key| key.readable() == readable)?;
+        // What is said of a call that is held is meant for that attempt: a second copy must not count for the next.
+        let held = execution.held().find(|(of, ..)| *of == strand);
+        Some(By::Key { strand, key, attempt: held.map(|(_, _, attempt)| attempt) })
     });
     waiting.ok_or_else(|| {
         Refusal::conflict(format!("nobody waits for {readable}"))

@@ -9,6 +9,10 @@ const BYTES_MAX: usize = 256 * 1024;
 
 pub(super) fn put<D: Data>(data: &mut D, name: &str, sealed: Vec<u8>) -> Result<Answer, Refusal> {
     names::check("a connection", name)?;
+    if sealed.is_empty() {
+        return Err(Refusal::invalid("an empty text is no sealed connection")
+            .but("`perdura connection put` seals one"));
+    }
     if sealed.len() > BYTES_MAX {
         return Err(Refusal::invalid(format!("the connection is too large: the most is {BYTES_MAX} bytes")));
     }

@@ -1,34 +1,36 @@
 //! The story of a key, found by any of its forms.
 //!
-//! A readable key, a token and a trace's id name their execution. A key from the wire does not: it is a hash. It is
-//! looked up in the ledger, which lists what is not done, and otherwise found by making the keys of recorded calls
-//! again, the newest executions first and within a bound. An index would find it at once, and would cost every call of
-//! every execution a row that nobody asks for.
+//! A readable key, a token and a trace's id name their execution, and a client's key stands in an index. A key from the
+//! wire names nothing: it is a hash. It is looked up in the ledger, which lists what is not done, and otherwise found by
+//! making the keys of recorded calls again, the newest executions first and within a bound. An index would find it at
+//! once, and would cost every call of every execution a row that nobody asks for.
 
 use super::executions::no_such;
 use super::find::find;
 use super::ledger::{Sent, execution_in};
-use crate::Refusal;
-use crate::control::{Answer, LedgerEntry, TraceBy, Traced, TracedEvent, TracedExecution, TracedStep};
+use crate::control::{
+    Answer, LedgerEntry, TraceBy, Traced, TracedEvent, TracedExecution, TracedStart, TracedStep,
+};
 use crate::data::Data;
 use crate::fold::{begun, each_turn, fold};
 use crate::telemetry::span_of;
+use crate::{Refusal, RefusalKind, names};
 use perdura_engine::asl::resource::{Resource, TaskKind};
 use perdura_engine::{
     EffectKey, Event, EventKind, ExecutionId, Fault, Lateness, Note, Record, Resolved, Secret, StrandId,
     TaskFamily, TaskToken, Timestamp, Turn,
 };
 use perdura_store::record::TurnBody;
-use perdura_store::{Filter, LedgerFilter, Reader};
+use perdura_store::{Filter, LedgerFilter, Listing, Reader, Summary};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
 use uuid::Uuid;
 
 const STEPS_MAX: usize = 1_000;
-/// How many rows of the ledger are searched for a wire key.
-const ROWS_MAX: u32 = 10_000;
-/// How many executions are searched for it after that, and how many bytes of their Turns.
+/// How many executions are told that one request began.
+const BEGAN_MAX: usize = 1_000;
+/// How many executions are searched for a wire key that is not in the ledger, and how many bytes of their Turns.
 const EXECUTIONS_MAX: usize = 10_000;
 const SEARCH_BYTES_MAX: usize = 256 * 1024 * 1024;
 const PAGE: u32 = 500;
@@ -78,14 +80,21 @@ pub(super) fn trace<D: Data>(data: &mut D, text: &str) -> Result<Answer, Refusal
         Hand::Token(token) => (token.execution, TraceBy::Token, Selector::Secret(token.strand, token.secret)),
         Hand::TraceParent(id, span) => (id, TraceBy::TraceParent, Selector::Span(span)),
         Hand::Key(key) => (execution_in(&key)?, TraceBy::Key, Selector::Key(key)),
-        Hand::Name(name) => (find(data, &name)?, TraceBy::Execution, Selector::All),
+        Hand::Name(name) => match (find(data, &name), root(data, text)?) {
+            (Err(refusal), Some(id)) if refusal.kind == RefusalKind::NotFound => {
+                (id, TraceBy::RootKey, Selector::All)
+            }
+            (found, _) => (found?, TraceBy::Execution, Selector::All),
+        },
         Hand::Id(uuid) => {
             let id = ExecutionId::from_uuid(uuid);
-            if data.read(|reader| Ok(begun(reader, id)))??.is_none() {
+            if data.read(|reader| Ok(begun(reader, id)))??.is_some() {
+                (id, TraceBy::Execution, Selector::All)
+            } else if let Some(id) = root(data, text)? {
+                (id, TraceBy::RootKey, Selector::All)
+            } else {
                 let key = search(data, uuid)?;
                 (execution_in(&key)?, TraceBy::WireKey, Selector::Key(key))
-            } else {
-                (id, TraceBy::Execution, Selector::All)
             }
         }
     };
@@ -105,7 +114,54 @@ pub(super) fn trace<D: Data>(data: &mut D, text: &str) -> Result<Answer, Refusal
     }
     let more = steps.len() > STEPS_MAX;
     let steps = steps.into_iter().take(STEPS_MAX).map(|(_, step)| step).collect();
-    Ok(Answer::Trace(Box::new(Traced { by, execution, steps, more })))
+    let began = match &execution.root_key {
+        Some(key) => {
+            began(data, key)?.into_iter().map(|summary| start(data, summary)).collect::<Result<_, _>>()?
+        }
+        None => Vec::new(),
+    };
+    Ok(Answer::Trace(Box::new(Traced { by, execution, steps, began, more })))
+}
+
+/// All that a request began, at first and second hand, the oldest first; of very many, those that began last.
+fn began<D: Data>(data: &mut D, root_key: &Arc<str>) -> Result<Vec<Summary>, Refusal> {
+    let filter = Filter { root_key: Some(root_key.clone()), ..Filter::default() };
+    let (mut found, mut after) = (Vec::new(), None);
+    while found.len() < BEGAN_MAX {
+        let Listing { rows, next } = data.list(&filter, after, PAGE)?;
+        found.extend(rows);
+        after = next;
+        if after.is_none() {
+            break;
+        }
+    }
+    found.reverse();
+    Ok(found)
+}
+
+/// The execution that a client's key began itself; `None`: nothing began under it.
+fn root<D: Data>(data: &mut D, text: &str) -> Result<Option<ExecutionId>, Refusal> {
+    let Ok(key) = names::root_key(text) else { return Ok(None) };
+    let began = began(data, &key)?;
+    // Its children may have begun in the same millisecond.
+    for summary in &began {
+        let begun = data.read(|reader| Ok(begun(reader, summary.execution)))??;
+        if begun.is_some_and(|begun| begun.parent.is_none()) {
+            return Ok(Some(summary.execution));
+        }
+    }
+    Ok(began.first().map(|summary| summary.execution))
+}
+
+fn start<D: Data>(data: &mut D, summary: Summary) -> Result<TracedStart, Refusal> {
+    let machine = data.read(|reader| reader.machine_name(summary.machine))?;
+    Ok(TracedStart {
+        execution: summary.execution,
+        name: summary.name.unwrap_or_else(|| summary.execution.to_string().into()),
+        machine: machine.unwrap_or_else(|| "?".into()),
+        status: summary.status,
+        started_at: summary.started_at,
+    })
 }
 
 /// Selects calls of an execution.
@@ -131,16 +187,15 @@ impl Selector {
 
 /// The readable form of a key from the wire.
 fn search<D: Data>(data: &mut D, wire: Uuid) -> Result<String, Refusal> {
-    let open = data.read(|reader| reader.ledger(&LedgerFilter::default(), ROWS_MAX))?;
-    if let Some(row) = open.into_iter().find(|row| row.wire_key == wire) {
+    let filter = LedgerFilter { wire_key: Some(wire), ..LedgerFilter::default() };
+    if let Some(row) = data.read(|reader| reader.ledger(&filter, 1))?.pop() {
         return Ok(row.key.to_string());
     }
     let (mut after, mut seen, mut bytes) = (None, 0, 0);
     'search: while seen < EXECUTIONS_MAX {
         let page = data.list(&Filter::default(), after, PAGE)?;
-        let Some(last) = page.last() else { break };
-        after = Some((last.started_at, last.execution));
-        for summary in &page {
+        after = page.next;
+        for summary in &page.rows {
             seen += 1;
             let mut look = |body: &TurnBody, size| {
                 bytes += size;
@@ -156,6 +211,9 @@ fn search<D: Data>(data: &mut D, wire: Uuid) -> Result<String, Refusal> {
             if bytes > SEARCH_BYTES_MAX {
                 break 'search;
             }
+        }
+        if after.is_none() {
+            break;
         }
     }
     Err(Refusal::not_found(format!("no execution and no key is {wire}: {seen} executions were searched"))
@@ -188,6 +246,8 @@ fn whole(reader: &mut dyn Reader, id: ExecutionId) -> Result<(TracedExecution, V
         ended_at: execution.ended_at(),
         fault: execution.fault().clone(),
         parent,
+        labels: identity.labels.clone(),
+        root_key: identity.root_key.clone(),
     };
     let mut steps: Vec<Secretive> = sent.entries().into_iter().map(|entry| calls.step(entry)).collect();
     for (_, step) in &mut steps {

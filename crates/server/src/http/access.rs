@@ -4,6 +4,7 @@
 //! the whole signature is checked then.
 
 use crate::sfn::{ApiError, Code};
+use crate::who::Role;
 use axum::http::{HeaderMap, header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,9 +12,16 @@ use perdura_engine::asl::hex;
 use perdura_sigv4::{Presented, Refusal, SKEW_SECONDS, Scope, Secret, admit, sha256, verify};
 use std::collections::BTreeMap;
 
-/// Access keys with their secrets.
+/// Access keys by their ids.
 #[derive(Clone, Debug, Default)]
-pub struct AccessKeys(pub BTreeMap<String, Secret>);
+pub struct AccessKeys(pub BTreeMap<String, AccessKey>);
+
+#[derive(Clone, Debug)]
+pub struct AccessKey {
+    pub secret: Secret,
+    /// What whoever signs with it may do.
+    pub role: Role,
+}
 
 /// What a request must be signed with.
 #[derive(Debug)]
@@ -50,19 +58,19 @@ impl Keyring {
         if !self.asks() {
             return Ok(());
         }
-        let find = |id: &str| self.keys.0.get(id).cloned();
+        let find = |id: &str| self.secret(id);
         admit(&texts(shown.headers)?, self.scope(), shown.now, SKEW_SECONDS, find)
             .map_err(|refusal| refused(&refusal))?;
         match told_hash(shown.headers) {
-            Some(body_sha256) => self.check(&Shown { body_sha256, ..*shown }),
+            Some(body_sha256) => self.check(&Shown { body_sha256, ..*shown }).map(drop),
             None => Ok(()),
         }
     }
 
-    /// Refuses a request that is not signed with one of the keys.
-    pub(super) fn check(&self, shown: &Shown) -> Result<(), ApiError> {
+    /// Refuses a request that is not signed with one of the keys, and tells the role of that key.
+    pub(super) fn check(&self, shown: &Shown) -> Result<Role, ApiError> {
         if !self.asks() {
-            return Ok(());
+            return Ok(Role::Admin);
         }
         let presented = Presented {
             method: shown.method,
@@ -71,9 +79,9 @@ impl Keyring {
             headers: &texts(shown.headers)?,
             body_sha256: &shown.body_sha256,
         };
-        let find = |id: &str| self.keys.0.get(id).cloned();
+        let find = |id: &str| self.secret(id);
         match verify(&presented, self.scope(), shown.now, SKEW_SECONDS, find) {
-            Ok(_) => Ok(()),
+            Ok(principal) => Ok(self.keys.0.get(&principal.access_key_id).map_or(Role::Read, |key| key.role)),
             Err(refusal) => Err(refused(&refusal)),
         }
     }
@@ -89,7 +97,11 @@ impl Keyring {
             return false;
         };
         // Comparing hashes leaks nothing about the secret.
-        self.keys.0.get(id).is_some_and(|secret| sha256(secret.reveal().as_bytes()) == sha256(password))
+        self.secret(id).is_some_and(|secret| sha256(secret.reveal().as_bytes()) == sha256(password))
+    }
+
+    fn secret(&self, id: &str) -> Option<Secret> {
+        self.keys.0.get(id).map(|key| key.secret.clone())
     }
 
     fn scope(&self) -> Scope<'_> {
@@ -136,7 +148,9 @@ mod tests {
 
     #[test]
     fn a_key_and_its_secret_are_a_name_and_a_password() {
-        let keys = AccessKeys([("AKIA".to_owned(), Secret::new("a:b"))].into());
+        let keys = AccessKeys(
+            [("AKIA".to_owned(), AccessKey { secret: Secret::new("a:b"), role: Role::Read })].into(),
+        );
         let ring = Keyring { keys, region: "us-east-1".into() };
         for (given, is_right) in
             [("AKIA:a:b", true), ("AKIA:a", false), ("AKIB:a:b", false), ("AKIA", false), ("", false)]

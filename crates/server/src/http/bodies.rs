@@ -1,13 +1,14 @@
 //! Bodies of requests: bounded in size, in time, and in bytes at once.
 //!
 //! Room is reserved before a body is read, for its `Content-Length`. Small, middling and large bodies
-//! have room of their own, so that large bodies do not delay small ones.
+//! have room of their own, so that large bodies do not delay small ones, and a request without a body needs none. What of a
+//! body is above the bound is read and thrown away, because a client that is still sending reads no answer.
 
 use crate::places::{Place, Places};
 use crate::sfn::{ApiError, Code, is_large};
 use axum::body::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use std::pin::pin;
+use http_body_util::BodyExt;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -26,6 +27,9 @@ const WAITING_MAX: usize = 1_024;
 const ROOM_FOR: Duration = Duration::from_secs(30);
 const BODY_FOR: Duration = Duration::from_mins(1);
 const PAUSE_FOR: Duration = Duration::from_secs(10);
+/// How many bytes too many are thrown away, and how long a pause ends that.
+const THROWN_AWAY_MAX: usize = 256 << 20;
+const THROWN_AWAY_PAUSE: Duration = Duration::from_secs(1);
 /// The unit of room.
 const UNIT: usize = 1 << 10;
 
@@ -49,23 +53,27 @@ fn units(bytes: usize) -> u32 {
 
 impl Bodies {
     /// Reads a body of at most `most` bytes, and returns it with its room. Without a `Content-Length` room for
-    /// all of them is reserved.
+    /// all of them is reserved. A body that is certainly empty takes no room.
     pub(super) async fn read<B>(
         &self,
         body: B,
         declared: Option<usize>,
         most: usize,
-    ) -> Result<(Bytes, Place), ApiError>
+    ) -> Result<(Bytes, Option<Place>), ApiError>
     where
         B: hyper::body::Body<Data = Bytes>,
         B::Error: std::error::Error + Send + Sync + 'static,
     {
+        if body.is_end_stream() {
+            return Ok((Bytes::new(), None));
+        }
         let bytes = declared.unwrap_or(most);
         if bytes > most {
+            throw_away(pin!(body)).await;
             return Err(too_large(most));
         }
         let room = self.room(bytes).await?;
-        Ok((collect(body, declared.unwrap_or(0), most).await?, room))
+        Ok((collect(body, declared.unwrap_or(0), most).await?, Some(room)))
     }
 
     async fn room(&self, bytes: usize) -> Result<Place, ApiError> {
@@ -86,7 +94,7 @@ where
     B: hyper::body::Body<Data = Bytes>,
     B::Error: std::error::Error + Send + Sync + 'static,
 {
-    let mut body = pin!(Limited::new(body, most));
+    let mut body = pin!(body);
     let (by, mut first, mut rest) = (Instant::now() + BODY_FOR, Bytes::new(), Vec::new());
     loop {
         let frame = timeout_at(by.min(Instant::now() + PAUSE_FOR), body.frame());
@@ -97,9 +105,13 @@ where
             None if rest.is_empty() => return Ok(first),
             None => return Ok(rest.into()),
             Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
-            Some(Err(error)) if error.is::<LengthLimitError>() => return Err(too_large(most)),
             Some(Err(error)) => return Err(ApiError::new(Code::SerializationException, error.to_string())),
         };
+        if first.len() + rest.len() + data.len() > most {
+            drop((first, rest, data));
+            throw_away(body).await;
+            return Err(too_large(most));
+        }
         // Most bodies are one frame, which needs no copy.
         if first.is_empty() && rest.is_empty() {
             first = data;
@@ -114,7 +126,17 @@ where
     }
 }
 
-fn too_large(most: usize) -> ApiError {
+/// Reads the rest of a body for nobody, within bounds.
+async fn throw_away<B: hyper::body::Body<Data = Bytes>>(mut body: Pin<&mut B>) {
+    let (by, mut bytes) = (Instant::now() + BODY_FOR, 0);
+    while bytes <= THROWN_AWAY_MAX {
+        let frame = timeout_at(by.min(Instant::now() + THROWN_AWAY_PAUSE), body.frame());
+        let Ok(Some(Ok(frame))) = frame.await else { return };
+        bytes += frame.into_data().map_or(0, |data| data.len());
+    }
+}
+
+pub(super) fn too_large(most: usize) -> ApiError {
     ApiError::new(Code::RequestEntityTooLargeException, format!("the most is {most} bytes in one request"))
 }
 
@@ -123,7 +145,8 @@ mod tests {
     use super::*;
     use hyper::body::Frame;
     use std::convert::Infallible;
-    use std::pin::Pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::{Context, Poll};
 
     /// A body that brings this many bytes, and then nothing more: neither bytes nor an end.
@@ -205,7 +228,70 @@ mod tests {
         assert_eq!(began.elapsed(), Duration::ZERO, "the line is full, so that is told at once");
     }
 
+    /// Nothing, as a GET has it.
+    struct Nothing;
+
+    impl hyper::body::Body for Nothing {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Ready(None)
+        }
+
+        fn is_end_stream(&self) -> bool {
+            true
+        }
+    }
+
     #[tokio::test]
+    async fn a_request_without_a_body_takes_no_room() {
+        let bodies = Bodies::default();
+        let _all = (bodies.small.take(u32::MAX).await, bodies.large.take(u32::MAX).await);
+        let mut read = Box::pin(bodies.read(Nothing, None, BODY_MAX));
+        let (body, room) = polled(read.as_mut()).await.expect("at once").expect("it is read");
+        assert!(body.is_empty() && room.is_none());
+    }
+
+    /// A body of this many more frames of 64 KiB.
+    struct Frames(Arc<AtomicUsize>);
+
+    impl hyper::body::Body for Frames {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            let left = self.0.load(Ordering::Relaxed);
+            if left == 0 {
+                return Poll::Ready(None);
+            }
+            self.0.store(left - 1, Ordering::Relaxed);
+            Poll::Ready(Some(Ok(Frame::data(vec![b' '; 64 << 10].into()))))
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_too_much_is_read_to_its_end_but_not_for_ever() {
+        let bodies = Bodies::default();
+        for (declared, frames, left) in [
+            (Some(1000 << 10), 1000 / 64, 0),
+            (None, 1000 / 64, 0),
+            (None, 2 * THROWN_AWAY_MAX / (64 << 10), THROWN_AWAY_MAX / (64 << 10)),
+        ] {
+            let frames = Arc::new(AtomicUsize::new(frames));
+            let read = bodies.read(Frames(frames.clone()), declared, 100).await;
+            assert_eq!(code(read), Some(Code::RequestEntityTooLargeException));
+            assert!(frames.load(Ordering::Relaxed) <= left, "{frames:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_body_that_is_too_large_is_refused_whatever_it_declares() {
         let bodies = Bodies::default();
         for (declared, count) in [(Some(101), 0), (Some(50), 101), (None, 101)] {

@@ -17,7 +17,7 @@ const CONNECTIONS_MAX: usize = 50_000;
 const CONNECTIONS_MIN: usize = 16;
 
 /// Places for connections.
-pub(super) struct Connections {
+pub struct Connections {
     most: usize,
     of_one_max: usize,
     seats: Mutex<Seats>,
@@ -33,29 +33,29 @@ struct Seats {
 
 /// One connection.
 #[derive(Default)]
-pub(super) struct Seat {
-    pub(super) progress: Progress,
+pub struct Seat {
+    pub progress: Progress,
     leave: Notify,
 }
 
 impl Seat {
     /// Waits until another connection needs the place.
-    pub(super) async fn is_needed(&self) {
+    pub async fn is_needed(&self) {
         self.leave.notified().await;
     }
 }
 
 /// A connection's place, until this is dropped.
-pub(super) struct Taken {
+pub struct Taken {
     connections: Arc<Connections>,
     address: IpAddr,
     number: u64,
-    pub(super) seat: Arc<Seat>,
+    pub seat: Arc<Seat>,
 }
 
 impl Connections {
     /// For a process that may open so many files.
-    pub(super) fn of_files(files: u64) -> Self {
+    pub fn of_files(files: u64) -> Self {
         let half = usize::try_from(files / 2).unwrap_or(usize::MAX);
         Self::new(half.clamp(CONNECTIONS_MIN, CONNECTIONS_MAX))
     }
@@ -65,7 +65,7 @@ impl Connections {
     }
 
     /// A place for a connection from an address. `None`: all that could make room are being answered.
-    pub(super) fn take(self: &Arc<Self>, address: IpAddr) -> Option<Taken> {
+    pub fn take(self: &Arc<Self>, address: IpAddr) -> Option<Taken> {
         static LINE: Seldom = Seldom::new();
         let whose = neighbourhood(address);
         let mut seats = self.seats();
@@ -136,6 +136,7 @@ fn neighbourhood(address: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
+    use super::super::patience::Answering;
     use super::*;
 
     fn take(connections: &Arc<Connections>, address: &str) -> Option<Taken> {
@@ -143,10 +144,10 @@ mod tests {
     }
 
     /// A connection that is being answered.
-    fn busy(connections: &Arc<Connections>, address: &str) -> Option<Taken> {
+    fn busy(connections: &Arc<Connections>, address: &str) -> Option<(Taken, Answering)> {
         let taken = take(connections, address)?;
-        taken.seat.progress.step();
-        Some(taken)
+        let answering = taken.seat.progress.begin();
+        Some((taken, answering))
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -18,14 +18,38 @@ const HEAD_FOR: Duration = Duration::from_secs(5);
 /// How long a client may read nothing of its answer.
 const WRITE_FOR: Duration = Duration::from_secs(30);
 
-/// Counts starts and ends of answers on a connection: odd while one is being made.
+/// Counts the requests of a connection, and those that are being answered.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Progress(Arc<AtomicU64>);
+pub struct Progress(Arc<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    begun: AtomicU64,
+    ended: AtomicU64,
+    /// Requests may be answered side by side, as HTTP/2 has it.
+    side_by_side: AtomicBool,
+}
+
+/// A request is being answered until this is dropped.
+#[derive(Debug)]
+pub struct Answering(Progress);
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.0.ended.fetch_add(1, Ordering::Relaxed);
+    }
+}
 
 impl Progress {
-    /// A request began or was answered.
-    pub(super) fn step(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+    /// A request begins to be answered.
+    pub fn begin(&self) -> Answering {
+        self.0.begun.fetch_add(1, Ordering::Relaxed);
+        Answering(self.clone())
+    }
+
+    /// Heads are not waited for one by one.
+    pub(super) fn runs_side_by_side(&self) {
+        self.0.side_by_side.store(true, Ordering::Relaxed);
     }
 
     /// Whether no request is being answered.
@@ -33,14 +57,15 @@ impl Progress {
         self.between().is_some()
     }
 
-    /// The count, unless a request is being answered.
-    fn between(&self) -> Option<u64> {
-        Some(self.0.load(Ordering::Relaxed)).filter(|steps| steps % 2 == 0)
+    /// How many requests were answered, unless one is being answered.
+    pub(super) fn between(&self) -> Option<u64> {
+        let ended = self.0.ended.load(Ordering::Relaxed);
+        (self.0.begun.load(Ordering::Relaxed) == ended).then_some(ended)
     }
 }
 
 /// A stream with these timeouts.
-pub(super) struct Patient<S> {
+pub struct Patient<S> {
     stream: S,
     progress: Progress,
     /// The count at which the current head began.
@@ -50,14 +75,26 @@ pub(super) struct Patient<S> {
 }
 
 impl<S> Patient<S> {
-    pub(super) fn new(stream: S, progress: Progress) -> Self {
+    pub fn new(stream: S, progress: Progress) -> Self {
         Self { stream, progress, head_after: Some(0), head: None, write: None }
+    }
+
+    /// The same for a connection that is counted nowhere else.
+    pub(crate) fn alone(stream: S) -> Self {
+        Self::new(stream, Progress::default())
+    }
+
+    pub(crate) fn progress(&self) -> Progress {
+        self.progress.clone()
     }
 
     /// Whether the current head takes too long.
     fn lose_patience(&mut self, context: &mut Context<'_>) -> bool {
         let between = self.progress.between();
-        if between.is_none() || self.head_after != between {
+        if self.progress.0.side_by_side.load(Ordering::Relaxed)
+            || between.is_none()
+            || self.head_after != between
+        {
             self.head = None;
             return false;
         }
@@ -146,12 +183,12 @@ mod tests {
         let mut byte = [0];
         client.write_all(b"P").await.expect("there is room");
         server.read_exact(&mut byte).await.expect("it has come");
-        progress.step();
+        let answering = progress.begin();
         assert!(
             timeout(LONG, server.read(&mut byte)).await.is_err(),
             "while it is answered it may be silent"
         );
-        progress.step();
+        drop(answering);
         assert!(timeout(LONG, server.read(&mut byte)).await.is_err(), "nor has the next one begun");
         client.write_all(b"P").await.expect("there is room");
         server.read_exact(&mut byte).await.expect("it has come");

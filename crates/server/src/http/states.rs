@@ -1,9 +1,10 @@
 //! AWS JSON 1.0: the Step Functions API over HTTP.
 
 use super::access::{Keyring, Shown};
-use super::bodies::{BODY_MAX, Bodies, STRICT_BODY_MAX};
+use super::bodies::{BODY_MAX, Bodies, STRICT_BODY_MAX, too_large};
 use crate::places::{Place, Places};
-use crate::sfn::{Api, ApiError, Code, is_large, only_asks};
+use crate::sfn::{Api, ApiError, Code, is_large, needs, only_asks};
+use crate::who::Role;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use axum::response::Response;
@@ -60,6 +61,21 @@ impl States {
         refuse(error, self.api.moment().entropy)
     }
 
+    /// Reads a body within the bounds of all bodies, and returns it with its room.
+    pub(super) async fn body(
+        &self,
+        headers: &HeaderMap,
+        body: Incoming,
+    ) -> Result<(Bytes, Option<Place>), ApiError> {
+        let most = if self.api.is_strict() { STRICT_BODY_MAX } else { BODY_MAX };
+        let declared = text(headers, header::CONTENT_LENGTH.as_str()).and_then(|length| length.parse().ok());
+        if declared.is_some_and(|bytes| bytes > most) && headers.contains_key(header::EXPECT) {
+            // The client sends nothing before it is told to, and must not be told to.
+            return Err(too_large(most));
+        }
+        self.bodies.read(body, declared, most).await
+    }
+
     async fn carry_out(&self, keys: &Keyring, request: Request<Incoming>) -> Result<Value, ApiError> {
         let (head, body) = request.into_parts();
         let headers = &head.headers;
@@ -77,13 +93,12 @@ impl States {
             now: self.api.moment().now.0.unsigned_abs() / 1000,
         };
         keys.admit(&shown([0; 32]))?;
-        let most = if self.api.is_strict() { STRICT_BODY_MAX } else { BODY_MAX };
-        let declared = text(headers, header::CONTENT_LENGTH.as_str()).and_then(|length| length.parse().ok());
-        let (body, room) = self.bodies.read(body, declared, most).await?;
+        let (body, room) = self.body(headers, body).await?;
+        let mut role = Role::Admin;
         if keys.asks() {
             let hashed = body.clone();
             let hash = self.api.computing(body.len(), move || Ok(sha256(&hashed))).await?;
-            keys.check(&shown(hash))?;
+            role = keys.check(&shown(hash))?;
         }
         let unknown = |what: String| ApiError::new(Code::UnknownOperationException, what);
         let kind = text(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
@@ -95,7 +110,13 @@ impl States {
             let target = text(headers, TARGET).unwrap_or_default();
             return Err(unknown(format!("X-Amz-Target is {target:?}, and is to be {TARGET_PREFIX}ACTION")));
         };
-        self.api.call(action, body, Some(room)).await
+        let needs = needs(action);
+        if role < needs {
+            let (has, needs) = (role.name(), needs.name());
+            let what = format!("{action} needs the role {needs}, and this access key has {has}");
+            return Err(ApiError::new(Code::AccessDeniedException, what));
+        }
+        self.api.call(action, body, room).await
     }
 
     /// The body of an answer. A large one is printed on another thread, and holds its room until its client

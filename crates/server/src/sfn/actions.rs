@@ -5,6 +5,7 @@ use super::error::{ApiError, Code};
 use super::model::{Member, Pattern, Shape};
 use super::requested::Asked;
 use super::{Api, activities, executions, history, list, machines, map_runs, tags, test_state, versions};
+use crate::who::Role;
 use perdura_engine::asl::json::Value;
 use std::pin::Pin;
 
@@ -13,6 +14,8 @@ pub(super) struct Action {
     pub(super) name: &'static str,
     /// It only reads, so that a client may call it again.
     pub(super) only_asks: bool,
+    /// What an access key needs for it.
+    pub(super) role: Role,
     pub(super) carry_out: CarryOut,
     pub(super) members: &'static [Member],
 }
@@ -140,11 +143,16 @@ const STATE_CONFIGURATION: Shape = Shape::Object {
 };
 
 const fn asks(name: &'static str, carry_out: CarryOut, members: &'static [Member]) -> Action {
-    Action { name, only_asks: true, carry_out, members }
+    Action { name, only_asks: true, role: Role::Read, carry_out, members }
 }
 
 const fn does(name: &'static str, carry_out: CarryOut, members: &'static [Member]) -> Action {
-    Action { name, only_asks: false, carry_out, members }
+    Action { name, only_asks: false, role: Role::Operate, carry_out, members }
+}
+
+/// Starts executions, or works on tasks.
+const fn works(name: &'static str, carry_out: CarryOut, members: &'static [Member]) -> Action {
+    Action { name, only_asks: false, role: Role::Run, carry_out, members }
 }
 
 /// A function that reads the request.
@@ -193,7 +201,7 @@ pub(super) static ACTIONS: [Action; 37] = [
     asks("DescribeStateMachineForExecution", reads!(machines::describe_for_execution), &[
         need("executionArn", ARN), may("includedData", INCLUDED_DATA),
     ]),
-    does("GetActivityTask", takes!(activities::get_task), &[need("activityArn", ARN), may("workerName", NAME)]),
+    works("GetActivityTask", takes!(activities::get_task), &[need("activityArn", ARN), may("workerName", NAME)]),
     asks("GetExecutionHistory", reads!(history::get), &[
         need("executionArn", ARN), may("maxResults", PAGE_SIZE), may("reverseOrder", Shape::Flag),
         may("nextToken", PAGE_TOKEN), may("includeExecutionData", Shape::Flag),
@@ -225,15 +233,15 @@ pub(super) static ACTIONS: [Action; 37] = [
     does("RedriveExecution", reads!(executions::redrive), &[
         need("executionArn", ARN), may("clientToken", patterned(64, 1, Pattern::Printable)),
     ]),
-    does("SendTaskFailure", reads!(activities::fail), &[
+    works("SendTaskFailure", reads!(activities::fail), &[
         need("taskToken", TASK_TOKEN), may("error", ERROR), may("cause", CAUSE),
     ]),
-    does("SendTaskHeartbeat", reads!(activities::heartbeat), &[need("taskToken", TASK_TOKEN)]),
-    does("SendTaskSuccess", reads!(activities::succeed), &[need("taskToken", TASK_TOKEN), need("output", PAYLOAD)]),
-    does("StartExecution", takes!(executions::start), &[
+    works("SendTaskHeartbeat", reads!(activities::heartbeat), &[need("taskToken", TASK_TOKEN)]),
+    works("SendTaskSuccess", reads!(activities::succeed), &[need("taskToken", TASK_TOKEN), need("output", PAYLOAD)]),
+    works("StartExecution", takes!(executions::start), &[
         need("stateMachineArn", ARN), may("name", NAME), may("input", PAYLOAD), may("traceHeader", TRACE_HEADER),
     ]),
-    does("StartSyncExecution", takes!(executions::start_sync), &[
+    works("StartSyncExecution", takes!(executions::start_sync), &[
         need("stateMachineArn", ARN), may("name", NAME), may("input", PAYLOAD), may("traceHeader", TRACE_HEADER),
         may("includedData", INCLUDED_DATA),
     ]),

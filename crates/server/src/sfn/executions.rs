@@ -148,7 +148,6 @@ fn input(text: Option<Arc<str>>, bytes_max: usize) -> Result<Payload, ApiError> 
     }
     match Payload::from_text(text.clone()) {
         Ok(input) => Ok(input),
-        Err(_) if text.is_empty() => wrong("Invalid execution input.".into()),
         Err(error) => wrong(explain_in_a_sentence(&text, &error)),
     }
 }

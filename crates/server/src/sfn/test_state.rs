@@ -40,13 +40,14 @@ enum Begun {
 
 pub(super) async fn test(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let reveals = request.flag("revealSecrets").unwrap_or(false);
-    if reveals && !api.0.reveals_secrets {
-        return Err(ApiError::new(Code::AccessDeniedException, NOT_REVEALED));
-    }
+    let is_denied = reveals && !api.0.reveals_secrets;
     let (moment, arns) = (api.moment(), api.0.arns.clone());
     let request: Value = request.members().clone().into();
     let begun = api.evaluating(move || {
         let state = TestState::read(&request).map_err(refused)?;
+        if is_denied {
+            return Err(ApiError::new(Code::AccessDeniedException, NOT_REVEALED));
+        }
         Ok(match state.prepare(&arns, &moment).map_err(refused)? {
             Prepared::Answered { verdict, after_ms } => Begun::Answered { shown: verdict.to_api(), after_ms },
             Prepared::Call(calling) => Begun::Calling(calling),

@@ -6,6 +6,7 @@
 
 mod script;
 mod stage;
+mod v1;
 mod workers;
 
 use perdura_server::control::Request;
@@ -49,9 +50,9 @@ scripts! { actions on &[Mode::Served];
 }
 
 scripts! { commands on &[Mode::Served, Mode::Alone];
-    activities, cleanup, compact, connections, deleteConnection, deploy, fail, giveUp, heartbeat, history, left,
-    ledger, list, poll, putActivity, putConnection, redrive, resolve, show, start, stats, stop, succeed, trace,
-    turns, who,
+    activities, cleanup, compact, connections, createToken, deleteConnection, deploy, fail, giveUp, heartbeat, history, left,
+    ledger, list, poll, putActivity, putConnection, redrive, resolve, revokeToken, show, start, stats, stop, succeed,
+    tokens, trace, turns, who,
 }
 
 // Where both doors do the same thing, what was done through one is seen through the other, and both refuse it.

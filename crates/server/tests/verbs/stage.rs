@@ -1,12 +1,14 @@
 //! A server without sockets and files: a runtime over a store in memory, its API and its commands, with steps whose
 //! answers the test decides; and the same data without a server.
 
+use axum::body::{Body, to_bytes};
 use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::{Arns, Certainty, Fault, Outcome, Policy, Uncertain};
 use perdura_runtime::{Bounds, Nowhere, Options, RealWorld, Runtime, StepCall, StepError, Steps};
 use perdura_server::control::{Answer, Request};
 use perdura_server::data::{Beside, Deposit, Doubts, Served};
 use perdura_server::sfn::{Api, ApiError, KeyState, Keys, Quotas, Setup, Tester, Trying};
+use perdura_server::v1::{Memory, Outgoing, V1, heard};
 use perdura_server::{Refusal, handle};
 use perdura_store::{Catalog, MachineChange, MemoryStore, Revised, Store};
 use serde_json::Value;
@@ -68,7 +70,7 @@ impl With {
 }
 
 enum Holder {
-    Served { _runtime: Runtime, api: Api, served: Box<Served> },
+    Served { _runtime: Runtime, api: Api, v1: V1 },
     Alone(Box<Deposit>),
     Beside(Beside),
     Nobody,
@@ -147,7 +149,10 @@ impl Stage {
         if let Some(doubts) = doubts {
             served = served.with_doubts(doubts);
         }
-        Holder::Served { _runtime: runtime, api: api.expect("memory can be read"), served: Box::new(served) }
+        let api = api.expect("memory can be read");
+        let memory = Memory::new(Arc::new(perdura_idempotency::store::Memory::new()), &[7; 32]);
+        let v1 = self.tokio.block_on(V1::new(served, api.clone(), memory)).expect("memory remembers");
+        Holder::Served { _runtime: runtime, api, v1 }
     }
 
     pub(crate) fn mode(&self) -> Mode {
@@ -172,15 +177,43 @@ impl Stage {
         Ok(serde_json::from_str(&answer.to_string()).expect("answers are JSON"))
     }
 
+    /// Sends a request to `/v1`.
+    pub(crate) fn http(
+        &self,
+        method: axum::http::Method,
+        path: &str,
+        body: Option<String>,
+    ) -> (u16, Vec<u8>) {
+        let outgoing = Outgoing { method, path: path.to_owned(), body };
+        match &self.holder {
+            Holder::Served { v1, .. } => self.tokio.block_on(http(v1, outgoing)),
+            Holder::Alone(_) | Holder::Beside(_) | Holder::Nobody => panic!("only a server has an API"),
+        }
+    }
+
     /// Asks as the command line does.
     pub(crate) fn command(&mut self, request: Request) -> Result<Answer, Refusal> {
         match &mut self.holder {
-            Holder::Served { served, .. } => handle(&mut **served, request),
+            Holder::Served { v1, .. } => {
+                let (status, body) = self.tokio.block_on(http(v1, Outgoing::of(&request)));
+                heard(&request, status, &body).expect("an answer can be read")
+            }
             Holder::Alone(deposit) => handle(&mut **deposit, request),
             Holder::Beside(beside) => handle(beside, request),
             Holder::Nobody => unreachable!("somebody has the data"),
         }
     }
+}
+
+/// Sends a request to `/v1` as a client does.
+async fn http(v1: &V1, outgoing: Outgoing) -> (u16, Vec<u8>) {
+    let Outgoing { method, path, body } = outgoing;
+    let request = axum::http::Request::builder().method(method).uri(path);
+    let request = request.header("content-type", "application/json");
+    let request = request.body(body.map_or_else(Body::empty, Body::from)).expect("it is a request");
+    let answer = v1.answer_on_socket(request).await;
+    let status = answer.status().as_u16();
+    (status, to_bytes(answer.into_body(), usize::MAX).await.expect("it is whole").to_vec())
 }
 
 /// A runtime for whoever waits.

@@ -1,19 +1,24 @@
 //! What is in doubt is not done under another key, and nobody says that it was not done.
 
 use super::Evidence;
+use crate::clients::Wish;
 use crate::history::History;
 use crate::receiver::visit_of;
-use perdura_engine::{EffectKey, EventKind, LedgerStatus, Note, Record, StrandId, Turn};
+use perdura_engine::{
+    Attempt, By, EffectKey, EventKind, Input, LedgerStatus, Note, Record, Resolution, Resolved, StrandId,
+    Turn,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// No step is performed under a key while something may have been done under an earlier one of it; the Ledger calls
 /// nothing failed that was performed; an attempt fails by its own failure only; and a late success counts for as long as
-/// nobody has taken the next key.
+/// nobody has taken the next key. Whoever says that a held call is to be made again says it of one attempt.
 pub fn doubt_is_sticky(evidence: &Evidence<'_>) -> Vec<String> {
     let mut complaints = one_key_while_in_doubt(evidence);
     complaints.extend(failed_was_not_performed(evidence));
     complaints.extend(evidence.histories.iter().flat_map(failures_are_of_their_attempt));
     complaints.extend(evidence.histories.iter().flat_map(late_successes_count));
+    complaints.extend(called_again_as_often_as_said(evidence));
     complaints
 }
 
@@ -113,6 +118,29 @@ fn late_successes_count(history: &History) -> Vec<String> {
         is_late = matches!(record, Record::Note(Note::LateOutcome { succeeded: true, .. }));
     }
     complaints
+}
+
+/// However often it arrives that an attempt is to be made again, it is once.
+fn called_again_as_often_as_said(evidence: &Evidence<'_>) -> Vec<String> {
+    let mut said: BTreeMap<&EffectKey, BTreeSet<Option<Attempt>>> = BTreeMap::new();
+    for request in &evidence.sim.requests {
+        if let Wish::Input(_, Input::Resolve { by, resolution: Resolution::Again, .. }) = &request.wish
+            && let By::Key { key, attempt, .. } = by
+        {
+            said.entry(key).or_default().insert(*attempt);
+        }
+    }
+    let mut done: BTreeMap<&EffectKey, usize> = BTreeMap::new();
+    for note in evidence.histories.iter().flat_map(|history| &history.turns).flat_map(Turn::notes) {
+        if let Note::Resolved { key, resolution: Resolved::Again, .. } = note {
+            *done.entry(key).or_default() += 1;
+        }
+    }
+    let times = |key: &EffectKey| said.get(key).map_or(0, BTreeSet::len);
+    let too_often = done.into_iter().filter(|(key, done)| *done > times(key));
+    too_often
+        .map(|(key, done)| format!("{key} was called again {done} times, and {} were said", times(key)))
+        .collect()
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use super::Evidence;
 use crate::clients::{Request, Told, Wish};
 use crate::history::History;
-use perdura_engine::{EventKind, Execution, ExecutionId, Input, Note};
+use perdura_engine::{By, EventKind, Execution, ExecutionId, Input, Note, StrandId};
 use perdura_runtime::{Ending, StartError};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Nothing was acknowledged before it was on disk, every Turn that the store promised is there byte for byte, and
 /// every reply agrees with what is there.
@@ -54,19 +54,33 @@ fn input_is_there(history: &History, input: &Input, request: &Request) -> Option
             |kind| matches!(kind, EventKind::ExecutionAborted(fault) if fault.cause.as_deref() == Some(mark)),
         ),
         Input::TaskOutcome { by, .. } => {
+            let strands = strands_of(history, by);
             let answered = history.turns.iter().flat_map(perdura_engine::Turn::events).any(|event| {
-                event.strand == by.strand() && matches!(event.kind, EventKind::TaskSucceeded { .. })
+                strands.contains(&event.strand) && matches!(event.kind, EventKind::TaskSucceeded { .. })
             });
             let late = history
                 .turns
                 .iter()
                 .flat_map(perdura_engine::Turn::notes)
-                .any(|note| matches!(note, Note::LateOutcome { strand, .. } if *strand == by.strand()));
+                .any(|note| matches!(note, Note::LateOutcome { strand, .. } if strands.contains(strand)));
             answered || late
         }
         _ => true,
     };
     (!found).then(|| format!("{} does not know of {input:?}, which was taken", history.id))
+}
+
+/// The lines of control that took the step of a token: each run of the Parallel or Map around it has one of its own.
+fn strands_of(history: &History, by: &By) -> BTreeSet<StrandId> {
+    let is_its = |kind: &EventKind| match (kind, by) {
+        (EventKind::TaskScheduled(scheduled), By::Token(token)) => {
+            scheduled.secret.is_some_and(|secret| secret.is_of_the_round_of(token.secret))
+        }
+        _ => false,
+    };
+    let scheduled = history.turns.iter().flat_map(perdura_engine::Turn::events);
+    let theirs = scheduled.filter(|event| is_its(&event.kind)).map(|event| event.strand);
+    theirs.chain([by.strand()]).collect()
 }
 
 fn events(history: &History) -> impl Iterator<Item = &EventKind> {

@@ -25,10 +25,17 @@ impl Receiver {
         if is_new && self.dice.in_thousand(manners.refuses) {
             return Some((delay, self.refuse(call)));
         }
+        let redirects = self.dice.in_thousand(manners.redirects);
+        let status = *self.dice.pick(&REDIRECTS);
+        if redirects && is_new && self.dice.in_thousand(300) {
+            // Who sends it on has not done it, and nobody can tell.
+            self.meet(&call.key);
+            return Some((delay, self.answer(Some(status))));
+        }
         let outcome = self.apply(call);
         let is_done = matches!(outcome, Outcome::Succeeded { .. });
-        if is_done && self.dice.in_thousand(manners.redirects) {
-            return Some((delay, self.answer(Some(303))));
+        if redirects && is_done {
+            return Some((delay, self.answer(Some(status))));
         }
         if is_done && !is_new && self.dice.in_thousand(manners.conflicts) {
             let status = *self.dice.pick(&[409, 422]);
@@ -69,11 +76,10 @@ impl Receiver {
 
     /// What follows from an HTTP answer outside 2xx. `None`: the connection was never made.
     fn answer(&self, status: Option<u16>) -> Outcome {
-        let error = status.map_or_else(|| "Http.Unreachable".to_owned(), |status| format!("Http.{status}"));
+        let error = status.map_or_else(|| UNREACHABLE.to_owned(), |status| format!("Http.{status}"));
         let certainty = match (self.sabotage, status) {
-            (Some(Sabotage::UnreachableRefuses), None) | (Some(Sabotage::RedirectsRefuse), Some(303)) => {
-                Certainty::Refused
-            }
+            (Some(Sabotage::UnreachableRefuses), None)
+            | (Some(Sabotage::RedirectsRefuse), Some(300..=399)) => Certainty::Refused,
             _ => Certainty::of_http(status),
         };
         Outcome::Failed { fault: Fault::new(error, "Not as it should be."), certainty }
@@ -89,6 +95,12 @@ impl Receiver {
         Outcome::Failed { fault, certainty }
     }
 }
+
+/// The error of a call whose connection was never made.
+pub(crate) const UNREACHABLE: &str = "Http.Unreachable";
+
+/// Redirects, of which 303 alone is known to follow the deed.
+const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 
 /// The error by which commands and workers refuse.
 pub(crate) const DECLINED: &str = "Declined";

@@ -2,12 +2,29 @@
 
 use super::{Happening, LOOK_EVERY_MS, Letter, Sim};
 use crate::clients::{Request, RequestId, Told, Wish};
+use crate::history::History;
 use crate::observed::Life;
-use crate::receiver::payload;
+use crate::receiver::{Answered, UNREACHABLE, payload};
 use crate::sabotage::Sabotage;
+use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::Pattern;
-use perdura_engine::{Arns, By, Certainty, ExecutionId, Fault, Input, Limits, Outcome, Resolution, Status};
+use perdura_engine::{
+    Arns, By, Certainty, EffectKey, ExecutionId, Fault, Input, Limits, Outcome, Resolution, Status, Turn,
+};
 use perdura_runtime::{Message, Start, Via};
+
+/// Whether a connection was never made: then nobody heard of the call.
+fn is_never_made(answered: Option<&Answered>) -> bool {
+    let Some((_, Outcome::Failed { fault, .. })) = answered else { return false };
+    fault.error.as_deref() == Some(UNREACHABLE)
+}
+
+/// What was answered under a key, as the history has it.
+fn on_record(history: &History, key: &EffectKey) -> Option<Payload> {
+    let marks = history.turns.iter().flat_map(Turn::marks);
+    let text = marks.filter(|mark| mark.key == key).find_map(|mark| mark.said.result())?;
+    Some(payload(text.to_string()))
+}
 
 impl Sim {
     pub(super) fn request(&mut self, wish: Wish, about: usize, mark: Option<String>) -> RequestId {
@@ -81,7 +98,11 @@ impl Sim {
             revision: self.revisions[planned.script],
             name: planned.name.clone(),
             input: payload(planned.input.to_string()),
-            limits: Limits { turn_states_max: planned.turn_states_max, ..Limits::GENEROUS },
+            limits: Limits {
+                turn_states_max: planned.turn_states_max,
+                kept_bytes_max: planned.kept_bytes_max,
+                ..Limits::GENEROUS
+            },
             shares_name: false,
             arns: Arns::default(),
             via: Via::default(),
@@ -182,6 +203,9 @@ impl Sim {
     pub(super) fn deliver(&mut self, letter: Letter) {
         let Letter { by, execution, call } = letter;
         let answered = self.receiver.deliver(&call);
+        if super::is_held(&call.resource) && !is_never_made(answered.as_ref()) {
+            *self.facts.held_reached.entry(call.key.clone()).or_default() += 1;
+        }
         if let Some((_, Outcome::Failed { fault, .. })) = &answered {
             self.count_failure(fault.error.as_deref());
         }
@@ -208,9 +232,9 @@ impl Sim {
 
     fn count_failure(&mut self, error: Option<&str>) {
         match error {
-            Some("Http.Unreachable") => self.facts.count("connections never made"),
+            Some(UNREACHABLE) => self.facts.count("connections never made"),
             Some("Http.Lost") => self.facts.count("receivers that died"),
-            Some("Http.303") => self.facts.count("redirects"),
+            Some(redirect) if redirect.starts_with("Http.3") => self.facts.count("redirects"),
             Some("Http.409" | "Http.422") => self.facts.count("conflicts"),
             Some("Runtime.ExitError") => self.facts.count("exit codes"),
             Some(_) | None => {}
@@ -222,7 +246,7 @@ impl Sim {
         self.after(LOOK_EVERY_MS, Happening::Resolve);
         for history in crate::history::read_all(self) {
             let Some(execution) = &history.execution else { continue };
-            for (strand, key) in execution.held() {
+            for (strand, key, attempt) in execution.held() {
                 if !self.resolved.insert((key.readable().to_owned(), execution.last_event().0)) {
                     continue;
                 }
@@ -234,10 +258,15 @@ impl Sim {
                     }
                     // It was refused, and that is remembered.
                     Some(Outcome::Failed { fault, .. }) => Resolution::Failed { fault },
-                    Some(_) | None => Resolution::Again,
+                    Some(_) => Resolution::Again,
+                    // A child is nobody's deed but the node's; what it gave is on record.
+                    None => match on_record(&history, &key) {
+                        Some(output) => Resolution::Completed { output },
+                        None => Resolution::Again,
+                    },
                 };
                 self.facts.count("holds resolved");
-                let by = By::Key { strand, key, attempt: None };
+                let by = By::Key { strand, key, attempt: Some(attempt) };
                 let input = Input::Resolve { by, resolution, reason: "it was looked up".into() };
                 let request = self.request(Wish::Input(history.id, input), 0, None);
                 self.after(0, Happening::Ask(request));

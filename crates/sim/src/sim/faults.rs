@@ -28,7 +28,8 @@ impl Sim {
             Fault::BeginWrong(process, ahead_ms, for_ms) => {
                 self.facts.count("processes that began with a wrong clock");
                 self.set_wall(ahead_ms);
-                self.crash(process, "to begin with a wrong clock");
+                let pause = self.dice.between(0..=for_ms / 2);
+                self.crash_for(process, "to begin with a wrong clock", pause);
                 self.after(for_ms, Happening::Fault(Fault::SetWall(0)));
             }
             Fault::DiskFull(for_ms) => {
@@ -76,6 +77,12 @@ impl Sim {
     }
 
     pub(super) fn crash(&mut self, process: usize, place: &'static str) {
+        let pause = self.dice.between(0..=5_000);
+        self.crash_for(process, place, pause);
+    }
+
+    /// A process dies, and begins again after so long.
+    fn crash_for(&mut self, process: usize, place: &'static str, pause: i64) {
         if matches!(self.processes[process].state, State::Down) {
             return;
         }
@@ -90,7 +97,6 @@ impl Sim {
         if self.processes[process].is_replaced {
             return;
         }
-        let pause = self.dice.between(0..=5_000);
         self.after(pause, Happening::Boot(process));
     }
 

@@ -58,12 +58,12 @@ impl Sim {
         let Some(mut young) = young else { return };
         let Some(Listing { acknowledged, .. }) = self.listing.take() else { return };
         self.facts.count("lists");
-        if self.sabotage == Some(Sabotage::ListsOfRows) {
+        if matches!(self.sabotage, Some(Sabotage::ListsOfRows | Sabotage::RedrivesLeaveRows)) {
             young = Young::default();
         }
         let filter = Filter::default();
         let rows = self.home.reader().list(&filter, None, MOST).expect("what was written can be read");
-        let listed = filter.complete(rows, young.seen, None, MOST);
+        let listed = filter.complete(rows, young.seen, None, MOST).rows;
         // Of these a list asks once more, when their commit is done.
         let busy: BTreeSet<ExecutionId> = young.busy.into_iter().collect();
         let known: BTreeSet<ExecutionId> =

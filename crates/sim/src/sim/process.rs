@@ -161,8 +161,12 @@ impl Sim {
     ) -> Result<(SimStore, Opened), Failure> {
         let mut store = self.handle(life);
         let opening = {
-            let (moment, holder) = (self.moment(life), self.processes[life.process].holder.clone());
-            opening(moment, holder, &mut store)
+            let (mut moment, holder) = (self.moment(life), self.processes[life.process].holder.clone());
+            if self.sabotage == Some(Sabotage::JumpsBelieved) {
+                // The time for which a jump is doubted has passed before the process begins.
+                (moment.now, moment.steady) = (moment.now.after_ms(-60_000), moment.steady.after_ms(-60_000));
+            }
+            opening(moment, holder, self.destinations(), &mut store)
         };
         let opened = Node::open(Opening { live, anchor, ..opening });
         let mut opened = opened.map_err(|error| {
@@ -512,7 +516,7 @@ impl Sim {
         let mut store = self.handle(life);
         let steady = self.clock.boot();
         let moment = self.clock.moment(steady);
-        let opening = opening(moment, "at last".into(), &mut store);
+        let opening = opening(moment, "at last".into(), self.destinations(), &mut store);
         match Node::open(opening) {
             Ok(Opened { node, .. }) => {
                 self.facts.in_memory_at_last = node.in_memory();
@@ -523,10 +527,10 @@ impl Sim {
     }
 }
 
-fn opening(moment: Moment, holder: Arc<str>, store: &mut SimStore) -> Opening<'_> {
+fn opening(moment: Moment, holder: Arc<str>, destinations: Everybody, store: &mut SimStore) -> Opening<'_> {
     Opening {
         holder,
-        destinations: Arc::new(Everybody),
+        destinations: Arc::new(destinations),
         moment,
         expires_at: moment.now.after_ms(LEASE_FOR_MS),
         store,

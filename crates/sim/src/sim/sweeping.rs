@@ -25,8 +25,12 @@ impl Sim {
         let process = *self.dice.pick(&serving);
         let life = Life { process, boot: self.processes[process].boot };
         let State::Up(up) = &self.processes[process].state else { return };
-        if up.core.open().is_none_or(|(node, _)| node.is_resuming()) {
-            return;
+        match up.core.open() {
+            Some((node, _)) if node.is_resuming() => {
+                self.facts.count("sweeps right after a restart");
+            }
+            Some(_) => {}
+            None => return,
         }
         self.facts.count("sweeps");
         let retention = Retention {

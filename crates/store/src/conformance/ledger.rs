@@ -88,7 +88,11 @@ pub fn the_ledger_is_filtered_and_oldest_first(make: Make<'_>) {
     assert_eq!(times(LedgerFilter { status: pending, ..any() }, 10), [10, 20]);
     assert_eq!(times(LedgerFilter { execution: Some(only(1)), ..any() }, 10), [20, 30]);
     assert_eq!(times(LedgerFilter { started_before: Some(at(30)), ..any() }, 10), [10, 20]);
-    let both = LedgerFilter { status: pending, execution: Some(only(1)), started_before: Some(at(20)) };
+    let wire_key = Some(rows[2].wire_key);
+    assert_eq!(times(LedgerFilter { wire_key, ..any() }, 10), [30]);
+    assert_eq!(times(LedgerFilter { wire_key: Some(uuid::Uuid::nil()), ..any() }, 10), Vec::<i64>::new());
+    let execution = Some(only(1));
+    let both = LedgerFilter { status: pending, execution, started_before: Some(at(20)), ..any() };
     assert_eq!(times(both, 10), Vec::<i64>::new());
     let stats = node.reader().stats().unwrap();
     let expected = [(LedgerStatus::Pending, 2), (LedgerStatus::Failed, 1), (LedgerStatus::Uncertain, 1)];

@@ -231,9 +231,13 @@ pub fn what_is_registered_is_kept_by_kind_and_name(make: Make<'_>) {
     let mut home = make(1);
     let mut store = home.handle();
     let bank = entry(Registry::Connection, "bank", "first");
-    for one in
-        [&bank, &entry(Registry::Connection, "airline", ""), &entry(Registry::Activity, "bank", "work")]
-    {
+    for one in [
+        &bank,
+        &entry(Registry::Connection, "airline", ""),
+        &entry(Registry::Activity, "bank", "work"),
+        &entry(Registry::DeletedActivity, "bank", "gone"),
+        &entry(Registry::Token, "bank", "hash"),
+    ] {
         store.register(one).unwrap();
     }
     let again = Registered { created_at: at(9), body: b"second".to_vec(), ..bank };
@@ -251,6 +255,10 @@ pub fn what_is_registered_is_kept_by_kind_and_name(make: Make<'_>) {
     assert_eq!(reader.registered(Registry::Activity, None, 9).unwrap(), std::slice::from_ref(&work));
     assert_eq!(reader.registered_one(Registry::Activity, "bank").unwrap(), Some(work));
     assert_eq!(reader.registered_one(Registry::Activity, "airline").unwrap(), None);
+    let gone = entry(Registry::DeletedActivity, "bank", "gone");
+    assert_eq!(reader.registered(Registry::DeletedActivity, None, 9).unwrap(), [gone]);
+    let token = entry(Registry::Token, "bank", "hash");
+    assert_eq!(reader.registered(Registry::Token, None, 9).unwrap(), [token]);
 }
 
 pub fn what_is_registered_is_read_by_page(make: Make<'_>) {

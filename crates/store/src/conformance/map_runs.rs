@@ -114,7 +114,7 @@ pub fn children_are_in_no_list_but_that_of_their_run(make: Make<'_>) {
     let rows = vec![failed.clone(), running.clone(), child(RUN, 0, only(10)), other, row(only(1))];
     node.rows(rows);
     let mut reader = node.reader();
-    let listed = reader.list(&Filter::default(), None, 100).unwrap();
+    let listed = reader.list(&Filter::default(), None, 100).unwrap().rows;
     assert_eq!(listed.iter().map(|summary| summary.execution).collect::<Vec<_>>(), [only(1)]);
     let statuses = [(0, Status::Succeeded, 1), (1, Status::Running, 1), (2, Status::Failed, 3)]
         .map(|(index, status, items)| ChildStatus { index, status, items });
@@ -152,7 +152,7 @@ pub fn children_are_listed_by_status_and_page_the_last_one_first(make: Make<'_>)
             let mut found = Vec::new();
             filter.before_child = None;
             loop {
-                let page = reader.list(&filter, None, most).unwrap();
+                let page = reader.list(&filter, None, most).unwrap().rows;
                 let Some(last) = page.last() else { break };
                 filter.before_child = last.child;
                 found.extend(page.into_iter().map(|summary| summary.execution));

@@ -42,6 +42,8 @@ fn first_turn(name: &str, id: ExecutionId) -> Vec<u8> {
         version_arn: None,
         alias_arn: None,
         trace_header: None,
+        labels: perdura_engine::Labels::default(),
+        root_key: None,
         kind: machine.machine_type,
         flow: Machine::TOP,
         input: Payload::from_text("{}").unwrap(),

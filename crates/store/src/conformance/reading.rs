@@ -6,7 +6,7 @@ use super::{Make, Node, asleep, at, ended, execution, history, only, row, turn};
 use crate::group::{Content, Group, MachineId, Row, Segment};
 use crate::lease::Shard;
 use crate::store::{Clock, Due, Filter, Reader, StoredTurn, Summary};
-use perdura_engine::{ExecutionId, Status, Wake};
+use perdura_engine::{ExecutionId, Labels, Status, Wake};
 
 pub fn a_name_is_found_and_only_of_its_machine(make: Make<'_>) {
     let mut home = make(1);
@@ -39,10 +39,13 @@ fn starts(reader: &mut dyn Reader, filter: &Filter, most: u32) -> Vec<(i64, Exec
     let mut after = None;
     loop {
         let page = reader.list(filter, after, most).unwrap();
-        assert!(page.len() <= most as usize);
-        let Some(last) = page.last() else { return all };
-        after = Some((last.started_at, last.execution));
-        all.extend(page.iter().map(|summary| (summary.started_at.0, summary.execution)));
+        assert!(page.rows.len() <= most as usize);
+        all.extend(page.rows.iter().map(|summary| (summary.started_at.0, summary.execution)));
+        if page.next.is_none() {
+            return all;
+        }
+        assert_ne!(page.next, after, "it goes on");
+        after = page.next;
     }
 }
 
@@ -65,7 +68,7 @@ pub fn lists_are_newest_first_and_pages_meet(make: Make<'_>) {
     for most in [1, 2, 5, 23, 100] {
         assert_eq!(starts(&mut *node.reader(), &Filter::default(), most), expected, "by {most}");
     }
-    assert_eq!(node.reader().list(&Filter::default(), None, 0).unwrap(), []);
+    assert_eq!(node.reader().list(&Filter::default(), None, 0).unwrap().rows, []);
 }
 
 pub fn lists_are_filtered(make: Make<'_>) {
@@ -79,13 +82,16 @@ pub fn lists_are_filtered(make: Make<'_>) {
         redriven_at: Some(at(6)),
         version: Some(2),
         alias: Some("PROD".into()),
+        labels: Labels::new([("order", "A-1"), ("tenant", "x")]).unwrap(),
+        root_key: Some("k-1".into()),
+        error: Some("Declined".into()),
         ..ended(only(1), 1, 7)
     };
     node.rows(vec![failed.clone(), Row { machine: MachineId(2), ..row(only(2)) }, ended(only(3), 1, 9)]);
     let mut reader = node.reader();
     let mut list = |machine: Option<u64>, status| -> Vec<Summary> {
         let filter = Filter { machine: machine.map(MachineId), status, ..Filter::default() };
-        reader.list(&filter, None, 10).unwrap()
+        reader.list(&filter, None, 10).unwrap().rows
     };
     let ids = |list: Vec<Summary>| list.iter().map(|summary| summary.execution).collect::<Vec<_>>();
     assert_eq!(ids(list(Some(1), None)), [only(3)]);
@@ -104,6 +110,9 @@ pub fn lists_are_filtered(make: Make<'_>) {
         redriven_at: Some(at(6)),
         version: Some(2),
         alias: Some("PROD".into()),
+        labels: failed.labels,
+        root_key: Some("k-1".into()),
+        error: Some("Declined".into()),
         child: None,
     };
     assert_eq!(list(Some(2), Some(Status::Failed)), [expected]);
@@ -158,11 +167,10 @@ pub fn a_page_is_stable_while_others_start(make: Make<'_>) {
     node.rows((1..=4).map(started).collect());
     let mut reader = node.reader();
     let page = reader.list(&Filter::default(), None, 2).unwrap();
-    assert_eq!(page.iter().map(|summary| summary.started_at.0).collect::<Vec<_>>(), [4, 3]);
+    assert_eq!(page.rows.iter().map(|summary| summary.started_at.0).collect::<Vec<_>>(), [4, 3]);
     node.rows(vec![started(5), started(6)]);
-    let after = Some((page[1].started_at, page[1].execution));
-    let page = reader.list(&Filter::default(), after, 5).unwrap();
-    assert_eq!(page.iter().map(|summary| summary.started_at.0).collect::<Vec<_>>(), [2, 1]);
+    let page = reader.list(&Filter::default(), page.next, 5).unwrap();
+    assert_eq!(page.rows.iter().map(|summary| summary.started_at.0).collect::<Vec<_>>(), [2, 1]);
 }
 
 pub fn due_gives_sleepers_in_order_and_by_page(make: Make<'_>) {

@@ -20,6 +20,7 @@ fn left(node: &Node) -> Vec<ExecutionId> {
         .reader()
         .list(&Filter::default(), None, 1_000)
         .unwrap()
+        .rows
         .iter()
         .map(|summary| summary.execution)
         .collect();

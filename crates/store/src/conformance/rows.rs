@@ -99,6 +99,9 @@ pub fn a_row_comes_back_as_it_was(make: Make<'_>) {
         redriven_at: Some(at(8)),
         version: Some(3),
         alias: Some("PROD".into()),
+        labels: perdura_engine::Labels::new([("order", "A-1"), ("q\"", "")]).unwrap(),
+        root_key: Some("key".into()),
+        error: Some("Declined".into()),
         child: Some(crate::group::ChildOf { run: uuid::Uuid::from_u128(77), index: 9, items: 4 }),
         content: Some(Content {
             turns: 42,

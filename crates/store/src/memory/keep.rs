@@ -177,7 +177,10 @@ impl Memory {
             let old = self.rows.values().filter(|kept| kept.row.child.is_none());
             let mut old: Vec<_> = old.filter(may_go).filter_map(seen).collect();
             old.sort_unstable_by_key(|(execution, ended_at)| (*ended_at, *execution));
-            for (execution, ended_at) in old.into_iter().skip(place.row as usize) {
+            for (execution, ended_at) in old {
+                if (ended_at, execution) <= (place.ended_at, place.execution) {
+                    continue;
+                }
                 let too_large = retention.bytes_max.is_some_and(|max| bytes > max);
                 if ended_at >= retention.ended_before && !too_large {
                     break;
@@ -192,7 +195,7 @@ impl Memory {
                 bytes = bytes.saturating_sub(self.bytes_of(execution) + below_bytes);
                 found.children += below.len() as u64;
                 found.going.push((execution, ended_at));
-                place.row += 1;
+                (place.ended_at, place.execution) = (ended_at, execution);
             }
         }
         let going: BTreeSet<_> = found.going.iter().map(|(execution, _)| *execution).collect();

@@ -7,12 +7,11 @@ use crate::lease::{Position, Shard};
 use crate::machine::{Head, MachineRecord, Registered, Registry};
 use crate::record::{self, Damage};
 use crate::store::{
-    After, ChildStatus, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, Left, Reader, Recovered,
-    Retention, Stats, StoredTurn, Summary, SweepPlace, Sweepable, Unlisted,
+    After, ChildStatus, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, Left, Listing, Reader,
+    Recovered, Retention, Stats, StoredTurn, Summary, SweepPlace, Sweepable, Unlisted,
 };
 use crate::words;
 use perdura_engine::{ExecutionId, LedgerStatus, Timestamp};
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -256,16 +255,15 @@ impl Reader for MemoryReader {
         Ok(unlisted.filter_map(|(execution, turn)| Unlisted::of(execution, &turn)).collect())
     }
 
-    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
+    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Listing, Failure> {
         let memory = self.lock();
         if let Some(run) = filter.map_run {
-            return Ok(memory.list_children(run, filter, most));
+            return Ok(Listing { rows: memory.list_children(run, filter, most), next: None });
         }
-        let wanted = |summary: &Summary| filter.shows(summary) && summary.comes_after(after);
-        let mut rows: Vec<_> = memory.rows.values().map(|kept| summary(&kept.row)).filter(wanted).collect();
-        rows.sort_unstable_by_key(|row| Reverse((row.started_at, row.execution)));
-        rows.truncate(most as usize);
-        Ok(rows)
+        let comes_after = |summary: &Summary| after.is_none_or(|after| filter.place(summary) < Some(after));
+        let rows = memory.rows.values().map(|kept| summary(&kept.row));
+        let rows = rows.filter(|summary| filter.shows(summary) && comes_after(summary)).collect();
+        Ok(filter.page(rows, most, None))
     }
 
     fn child_statuses(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<ChildStatus>, Failure> {
@@ -346,6 +344,7 @@ impl Reader for MemoryReader {
         let wanted = |row: &&LedgerRow| {
             filter.status.is_none_or(|status| row.status == status)
                 && filter.execution.is_none_or(|execution| row.execution == execution)
+                && filter.wire_key.is_none_or(|wire_key| row.wire_key == wire_key)
                 && filter.started_before.is_none_or(|before| row.started_at < before)
         };
         let mut rows: Vec<&LedgerRow> = memory.ledger.values().map(|(row, _)| row).filter(wanted).collect();
@@ -411,6 +410,9 @@ fn summary(row: &Row) -> Summary {
         redriven_at: row.redriven_at,
         version: row.version,
         alias: row.alias.clone(),
+        labels: row.labels.clone(),
+        root_key: row.root_key.clone(),
+        error: row.error.clone(),
         child: row.child.map(|child| child.index),
     }
 }

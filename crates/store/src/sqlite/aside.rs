@@ -6,6 +6,7 @@
 use super::Refused;
 use super::commit;
 use super::fault::Trouble;
+use super::labels;
 use super::map_runs;
 use super::rows::{execution_of, id_of, journal_id, position_of, row_of};
 use crate::gather::{Journal, Standing};
@@ -112,13 +113,11 @@ pub(super) fn give_up(
 ) -> Result<bool, Refused> {
     let id = id_of(execution);
     let mut gone = 0;
-    for sql in [
-        "DELETE FROM history WHERE execution = ?1",
-        "DELETE FROM execution WHERE id = ?1",
-        "DELETE FROM aside WHERE execution = ?1",
-    ] {
+    for sql in ["DELETE FROM history WHERE execution = ?1", "DELETE FROM aside WHERE execution = ?1"] {
         gone += connection.prepare_cached(sql)?.execute([id])?;
     }
+    gone +=
+        labels::take(connection, "DELETE FROM execution WHERE id = ?1 RETURNING id, started_at, labels", id)?;
     connection.prepare_cached("DELETE FROM ledger WHERE execution = ?1")?.execute([execution.to_string()])?;
     map_runs::orphan(connection, execution)?;
     connection

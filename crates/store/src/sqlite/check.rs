@@ -2,6 +2,7 @@
 //! the Turns say. Nothing is changed, and the data may be in use.
 
 use super::fault::{Files, Trouble};
+use super::labels;
 use super::read::SqliteReader;
 use super::restore::{Marks, mark_turn};
 use super::rows::{LEDGER, execution_of, ledger_row, position_of, row_of};
@@ -11,7 +12,7 @@ use crate::record::{self, TurnBody};
 use crate::store::{Failure, Reader};
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::asl::{self, source::Source};
-use perdura_engine::{Execution, ExecutionId, LedgerStatus, Seq, Timestamp};
+use perdura_engine::{Execution, ExecutionId, Labels, LedgerStatus, Seq, Timestamp};
 use rusqlite::Connection;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -181,6 +182,10 @@ impl Check<'_> {
             for what in fold.disagreements(row) {
                 self.found("execution", Some(execution), what);
             }
+            let missing = labels::missing(&self.connection, row);
+            if self.spared("label", Some(execution), missing) == Some(true) {
+                self.found("label", Some(execution), "it is not found by all of its labels");
+            }
         }
         if let Some(marked) = self.marked.get_mut(&execution) {
             let rests = row.is_some_and(|row| !row.awake && row.content.is_some());
@@ -203,6 +208,7 @@ impl Check<'_> {
                 if let Some(begun) = &body.begun {
                     let name = begun.named.then(|| begun.identity.name.clone());
                     fold.found_by = Some((begun.machine, name));
+                    fold.given = Some((begun.identity.labels.clone(), begun.identity.root_key.clone()));
                     let machine = self.machine(begun.revision)?;
                     fold.execution = machine.map(|machine| Execution::new(machine, begun.identity.clone()));
                 } else if fold.turns == 1 {
@@ -266,6 +272,8 @@ struct Fold {
     execution: Option<Execution>,
     /// Of which machine it is, and the name that was given to it.
     found_by: Option<(MachineId, Option<Arc<str>>)>,
+    /// Its labels and its root key.
+    given: Option<(Labels, Option<Arc<str>>)>,
     marks: Marks,
 }
 
@@ -303,6 +311,10 @@ impl Fold {
                     row.machine.0, machine.0
                 ));
             }
+        }
+        let is_other = |(labels, key): &(Labels, _)| (labels, key) != (&row.labels, &row.root_key);
+        if self.given.as_ref().is_some_and(is_other) {
+            wrong.push("its labels or its root key are not those of its first Turn".to_owned());
         }
         let Some(content) = &row.content else { return wrong };
         if content.turns > self.turns {

@@ -2,6 +2,7 @@
 
 use super::Refused;
 use super::fault::Trouble;
+use super::labels;
 use super::rows::{NUMBER_BITS, id_of, journal_id, journal_range, position_of};
 use crate::gather;
 use crate::group::{Group, LedgerChange, LedgerRow, Row, Segment, Totals};
@@ -200,22 +201,23 @@ fn write_segment(connection: &Connection, segment: &Segment) -> Result<(), Refus
 
 const LIST_ROW: &str = "
     INSERT INTO execution (id, shard, machine, revision, name, status, awake, started_at, ended_at, wake_at,
-        wake_wall_at, redrives, redriven_at, version, alias, map_run, child, items)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
+        wake_wall_at, redrives, redriven_at, version, alias, map_run, child, items, labels, root_key, error)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)
     ON CONFLICT (id) DO UPDATE SET shard = ?2, machine = ?3, revision = ?4, name = ?5, status = ?6, awake = ?7,
         started_at = ?8, ended_at = ?9, wake_at = ?10, wake_wall_at = ?11, redrives = ?12, redriven_at = ?13,
-        version = ?14, alias = ?15, map_run = ?16, child = ?17, items = ?18";
+        version = ?14, alias = ?15, map_run = ?16, child = ?17, items = ?18, labels = ?19, root_key = ?20, error = ?21";
 
 const WRITE_ROW: &str = "
     INSERT INTO execution (id, shard, machine, revision, name, status, awake, started_at, ended_at, wake_at,
-        wake_wall_at, redrives, redriven_at, version, alias, map_run, child, items, covered_at, turns, events,
-        tail_from, state_turn, tail, state, waits)
+        wake_wall_at, redrives, redriven_at, version, alias, map_run, child, items, labels, root_key, error,
+        covered_at, turns, events, tail_from, state_turn, tail, state, waits)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23,
-        ?24, ?25, ?26)
+        ?24, ?25, ?26, ?27, ?28, ?29)
     ON CONFLICT (id) DO UPDATE SET shard = ?2, machine = ?3, revision = ?4, name = ?5, status = ?6, awake = ?7,
         started_at = ?8, ended_at = ?9, wake_at = ?10, wake_wall_at = ?11, redrives = ?12, redriven_at = ?13,
-        version = ?14, alias = ?15, map_run = ?16, child = ?17, items = ?18, covered_at = ?19, turns = ?20,
-        events = ?21, tail_from = ?22, state_turn = ?23, tail = ?24, state = ?25, waits = ?26";
+        version = ?14, alias = ?15, map_run = ?16, child = ?17, items = ?18, labels = ?19, root_key = ?20, error = ?21,
+        covered_at = ?22, turns = ?23, events = ?24, tail_from = ?25, state_turn = ?26, tail = ?27, state = ?28,
+        waits = ?29";
 
 fn write_rows(connection: &Connection, shards: u16, newest: Position, rows: &[Row]) -> Result<(), Refused> {
     if rows.is_empty() {
@@ -228,6 +230,7 @@ fn write_rows(connection: &Connection, shards: u16, newest: Position, rows: &[Ro
     for row in rows {
         let statement = if row.content.is_some() { &mut whole } else { &mut listed };
         write_row(statement, Shard::of(row.execution, shards), newest, row)?;
+        labels::write(connection, row)?;
         if is_aside && row.content.is_some() {
             super::aside::take_back(connection, row.execution)?;
         }
@@ -264,6 +267,9 @@ fn write_row(
     bind(&row.child.map(|child| child.run.into_bytes()))?;
     bind(&row.child.map(|child| child.index))?;
     bind(&row.child.map(|child| child.items))?;
+    bind(&labels::text(&row.labels))?;
+    bind(&row.root_key.as_deref())?;
+    bind(&row.error.as_deref())?;
     if let Some(content) = &row.content {
         bind(&journal_id(newest))?;
         bind(&(content.turns as i64))?;

@@ -13,8 +13,8 @@ use crate::group::{LedgerRow, MachineId, MapRunRow, RevisionId, Row};
 use crate::lease::{Incarnation, Shard};
 use crate::machine::{Head, MachineRecord, Registered, Registry};
 use crate::store::{
-    After, ChildStatus, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, Left, Reader, Recovered,
-    Retention, Stats, StoredTurn, Summary, SweepPlace, Sweepable, Unlisted,
+    After, ChildStatus, Clock, Due, Failure, FailureKind, Filter, LedgerFilter, Left, Listing, Reader,
+    Recovered, Retention, Stats, StoredTurn, SweepPlace, Sweepable, Unlisted,
 };
 use crate::words;
 pub(super) use beyond::Beyond;
@@ -28,8 +28,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// The tables that are counted.
-const TABLES: [&str; 8] =
-    ["execution", "history", "journal", "ledger", "machine", "map_run", "revision", "counter"];
+const TABLES: [&str; 9] =
+    ["execution", "history", "journal", "label", "ledger", "machine", "map_run", "revision", "counter"];
 
 /// Reads the data in a folder, whether or not somebody writes there.
 #[derive(Debug)]
@@ -191,6 +191,10 @@ fn ledger(connection: &Connection, filter: &LedgerFilter, most: u32) -> Result<V
     if let Some(execution) = filter.execution {
         sql.push_str(" AND execution = ?");
         values.push(execution.to_string().into());
+    }
+    if let Some(wire_key) = filter.wire_key {
+        sql.push_str(" AND wire_key = ?");
+        values.push(wire_key.to_string().into());
     }
     if let Some(before) = filter.started_before {
         sql.push_str(" AND started_at < ?");
@@ -400,7 +404,7 @@ impl Reader for SqliteReader {
         self.ask(|connection, beyond| beyond.unlisted(connection))
     }
 
-    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
+    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Listing, Failure> {
         self.ask(|connection, _| list::list(connection, filter, after, most))
     }
 

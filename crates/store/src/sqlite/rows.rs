@@ -1,6 +1,7 @@
 //! Between rows of tables and our own words.
 
 use super::fault::Trouble;
+use super::labels;
 use crate::group::{ChildOf, Content, LedgerRow, MachineId, RevisionId, Row, Snapshot};
 use crate::lease::{Incarnation, Position};
 use crate::record::Damage;
@@ -46,7 +47,8 @@ pub(super) fn unknown(word: &str, value: &str) -> Trouble {
 
 /// What a list shows, in the order of [`summary`].
 pub(super) const SUMMARY: &str =
-    "id, machine, revision, name, status, started_at, ended_at, redrives, redriven_at, version, alias, child";
+    "id, machine, revision, name, status, started_at, ended_at, redrives, redriven_at, version, alias, child,
+    labels, root_key, error";
 
 pub(super) fn summary(row: &rusqlite::Row<'_>) -> Result<Summary, Trouble> {
     let status: String = row.get(4)?;
@@ -63,34 +65,37 @@ pub(super) fn summary(row: &rusqlite::Row<'_>) -> Result<Summary, Trouble> {
         version: row.get(9)?,
         alias: row.get(10)?,
         child: row.get(11)?,
+        labels: labels::read(row.get(12)?)?,
+        root_key: row.get(13)?,
+        error: row.get(14)?,
     })
 }
 
 /// What a row is made of, in the order of [`full_row`].
 pub(super) const ROW: &str =
     "id, machine, revision, name, status, started_at, ended_at, redrives, redriven_at, version, alias, child,
-    awake, wake_at, wake_wall_at, turns, events, tail_from, state_turn, tail, state, waits, map_run, items";
+    labels, root_key, error, awake, wake_at, wake_wall_at, turns, events, tail_from, state_turn, tail, state, waits, map_run, items";
 
 pub(super) fn full_row(row: &rusqlite::Row<'_>) -> Result<Row, Trouble> {
     let summary = summary(row)?;
-    let state: Option<i64> = row.get(18)?;
+    let state: Option<i64> = row.get(21)?;
     let state = match state {
-        Some(turn) => Some(Snapshot { turn: turn as u64, bytes: row.get(20)? }),
+        Some(turn) => Some(Snapshot { turn: turn as u64, bytes: row.get(23)? }),
         None => None,
     };
-    let content = match row.get::<_, Option<Vec<u8>>>(19)? {
+    let content = match row.get::<_, Option<Vec<u8>>>(22)? {
         Some(tail) => Some(Content {
-            turns: row.get::<_, i64>(15)? as u64,
-            events: row.get::<_, i64>(16)? as u64,
+            turns: row.get::<_, i64>(18)? as u64,
+            events: row.get::<_, i64>(19)? as u64,
             state,
-            tail_from: row.get::<_, i64>(17)? as u64,
+            tail_from: row.get::<_, i64>(20)? as u64,
             tail,
         }),
         None => None,
     };
-    let child = match row.get::<_, Option<[u8; 16]>>(22)? {
+    let child = match row.get::<_, Option<[u8; 16]>>(25)? {
         Some(run) => {
-            let items = row.get::<_, Option<u32>>(23)?.unwrap_or(1);
+            let items = row.get::<_, Option<u32>>(26)?.unwrap_or(1);
             Some(ChildOf { run: Uuid::from_bytes(run), index: row.get(11)?, items })
         }
         None => None,
@@ -102,15 +107,18 @@ pub(super) fn full_row(row: &rusqlite::Row<'_>) -> Result<Row, Trouble> {
         revision: summary.revision,
         name: summary.name,
         status: summary.status,
-        awake: row.get(12)?,
-        waits: row.get(21)?,
+        awake: row.get(15)?,
+        waits: row.get(24)?,
         started_at: summary.started_at,
         ended_at: summary.ended_at,
-        wake: Wake { steady: time(13)?, wall: time(14)? },
+        wake: Wake { steady: time(16)?, wall: time(17)? },
         redrives: summary.redrives,
         redriven_at: summary.redriven_at,
         version: summary.version,
         alias: summary.alias,
+        labels: summary.labels,
+        root_key: summary.root_key,
+        error: summary.error,
         child,
         content,
     })

@@ -47,12 +47,12 @@ pub(super) fn sweepable(
     let mut statement = connection.prepare_cached(
         "SELECT row, id, ended_at FROM execution
          WHERE ended_at IS NOT NULL AND map_run IS NULL AND NOT awake AND tail IS NOT NULL
-             AND (ended_at, row) > (?1, ?2)
-         ORDER BY ended_at, row LIMIT ?3",
+             AND (ended_at, id) > (?1, ?2)
+         ORDER BY ended_at, id LIMIT ?3",
     )?;
     let looks = most.saturating_mul(LOOKS_PER_ONE);
     let mut looked = 0;
-    let mut rows = statement.query(params![place.ended_at.0, place.row as i64, looks])?;
+    let mut rows = statement.query(params![place.ended_at.0, id_of(place.execution), looks])?;
     while let Some(row) = rows.next()? {
         let ended_at = Timestamp(row.get(2)?);
         let too_large = retention.bytes_max.is_some_and(|max| bytes > max);
@@ -62,7 +62,7 @@ pub(super) fn sweepable(
         looked += 1;
         let number: i64 = row.get(0)?;
         let execution = execution_of(row.get(1)?);
-        (place.ended_at, place.row) = (ended_at, number as u64);
+        (place.ended_at, place.execution) = (ended_at, execution);
         if !beyond.stands(execution) {
             let (below, below_bytes) = map_runs::descendants(connection, execution)?;
             found.children += below;
@@ -221,6 +221,10 @@ fn take(connection: &Connection, row: i64, execution: ExecutionId) -> Result<u64
     let ledger = connection
         .prepare_cached("DELETE FROM ledger WHERE execution = ?1")?
         .execute([execution.to_string()])?;
-    connection.prepare_cached("DELETE FROM execution WHERE row = ?1")?.execute([row])?;
+    super::labels::take(
+        connection,
+        "DELETE FROM execution WHERE row = ?1 RETURNING id, started_at, labels",
+        row,
+    )?;
     Ok(ledger as u64)
 }

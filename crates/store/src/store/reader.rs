@@ -1,109 +1,14 @@
 //! What can be asked of a store, and what it answers.
 
+use super::list::{After, Filter, Listing, Unlisted};
 use super::{Failure, Left, Recovered, Retention, StoredTurn, SweepPlace, Sweepable};
 use crate::group::{LedgerRow, MachineId, MapRunRow, RevisionId, Row, Totals};
 use crate::lease::Shard;
 use crate::machine::{Head, MachineRecord, Registered, Registry};
-use crate::record::TurnBody;
 use perdura_engine::{ExecutionId, LedgerStatus, Status, Timestamp};
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
-
-/// Which executions a list shows. Children of Map Runs are in no list but that of their run.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
-    /// Of this machine only.
-    pub machine: Option<MachineId>,
-    /// With this status only.
-    pub status: Option<Status>,
-    /// Started under this version only.
-    pub version: Option<u32>,
-    /// Started by this alias only.
-    pub alias: Option<Arc<str>>,
-    /// Only those that were redriven, or only those that were not.
-    pub redriven: Option<bool>,
-    /// The children of this Map Run, the last one first; of the rest, only status and redrives are looked at then. A
-    /// further page begins after one of them.
-    pub map_run: Option<Uuid>,
-    /// Children of that Map Run before this one only.
-    pub before_child: Option<u32>,
-}
-
-/// A row of a list.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Summary {
-    pub execution: ExecutionId,
-    pub machine: MachineId,
-    pub revision: RevisionId,
-    /// Its name; `None`: its id is its name.
-    pub name: Option<Arc<str>>,
-    /// Whether it runs, and how it ended.
-    pub status: Status,
-    /// When it began.
-    pub started_at: Timestamp,
-    /// When it ended.
-    pub ended_at: Option<Timestamp>,
-    /// How often it was redriven.
-    pub redrives: u32,
-    /// When it was last redriven.
-    pub redriven_at: Option<Timestamp>,
-    /// The version that it was started under.
-    pub version: Option<u32>,
-    /// The alias that it was started by.
-    pub alias: Option<Arc<str>>,
-    /// Which child of its Map Run it is, if it is one.
-    pub child: Option<u32>,
-}
-
-impl Filter {
-    /// Whether a list that asks for this shows it. Of which Map Run a child is, is for others to look at.
-    pub fn shows(&self, summary: &Summary) -> bool {
-        let is_meant = match self.map_run {
-            Some(_) => {
-                summary.child.is_some_and(|child| self.before_child.is_none_or(|before| child < before))
-            }
-            None => {
-                summary.child.is_none()
-                    && self.machine.is_none_or(|machine| summary.machine == machine)
-                    && self.version.is_none_or(|version| summary.version == Some(version))
-                    && self.alias.as_ref().is_none_or(|alias| summary.alias.as_ref() == Some(alias))
-            }
-        };
-        is_meant
-            && self.status.is_none_or(|status| summary.status.name() == status.name())
-            && self.redriven.is_none_or(|redriven| (summary.redrives > 0) == redriven)
-    }
-
-    /// A page of rows, with what is known besides them: what memory or the journal says of an execution counts.
-    pub fn complete(
-        &self,
-        mut rows: Vec<Summary>,
-        known: Vec<Summary>,
-        after: After,
-        most: u32,
-    ) -> Vec<Summary> {
-        let also: BTreeSet<ExecutionId> = known.iter().map(|summary| summary.execution).collect();
-        rows.retain(|summary| !also.contains(&summary.execution));
-        let is_wanted =
-            |summary: &Summary| self.shows(summary) && (self.map_run.is_some() || summary.comes_after(after));
-        rows.extend(known.into_iter().filter(is_wanted));
-        match self.map_run {
-            Some(_) => rows.sort_unstable_by_key(|summary| Reverse(summary.child)),
-            None => rows.sort_unstable_by_key(|summary| Reverse((summary.started_at, summary.execution))),
-        }
-        rows.truncate(most as usize);
-        rows
-    }
-}
-
-impl Summary {
-    /// Whether it belongs on a page of a list that begins after this place.
-    pub fn comes_after(&self, place: After) -> bool {
-        place.is_none_or(|place| (self.started_at, self.execution) < place)
-    }
-}
 
 /// How a child of a Map Run stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,41 +20,6 @@ pub struct ChildStatus {
     /// How many items it is for.
     pub items: u32,
 }
-
-/// An execution that has no row yet.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Unlisted {
-    /// As a list would show it.
-    pub summary: Summary,
-    /// The Map Run whose child it is, if it is one.
-    pub map_run: Option<Uuid>,
-}
-
-impl Unlisted {
-    /// What a first Turn says of an execution that has no row; `None`: it is no first Turn, or cannot be read.
-    pub(crate) fn of(execution: ExecutionId, turn: &StoredTurn) -> Option<Self> {
-        let TurnBody { begun, turn } = TurnBody::read(&turn.body).ok()?;
-        let begun = begun?;
-        let summary = Summary {
-            execution,
-            machine: begun.machine,
-            revision: begun.revision,
-            name: begun.named.then(|| begun.identity.name.clone()),
-            status: Status::Running,
-            started_at: turn.events().next()?.at,
-            ended_at: None,
-            redrives: 0,
-            redriven_at: None,
-            version: begun.identity.version(),
-            alias: begun.identity.alias().map(Into::into),
-            child: begun.child.map(|child| child.index),
-        };
-        Some(Self { summary, map_run: begun.child.map(|child| child.run) })
-    }
-}
-
-/// Where a list goes on: after this execution. Lists are in the order of their start, the newest first.
-pub type After = Option<(Timestamp, ExecutionId)>;
 
 /// Which of the two clocks a timer follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -174,6 +44,8 @@ pub struct LedgerFilter {
     pub status: Option<LedgerStatus>,
     /// Of this execution only.
     pub execution: Option<ExecutionId>,
+    /// Sent under this key.
+    pub wire_key: Option<Uuid>,
     /// Sent before this.
     pub started_before: Option<Timestamp>,
 }
@@ -295,8 +167,8 @@ pub trait Reader: Send {
     /// is read for it, so it is for whoever has nobody to ask what is in memory. Children of Map Runs are told too.
     fn unlisted(&mut self) -> Result<Vec<Unlisted>, Failure>;
 
-    /// Executions that have a row, the newest first.
-    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure>;
+    /// A page of the executions that have a row.
+    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Listing, Failure>;
 
     /// How the children of a Map Run stand, in their order, from this one on.
     fn child_statuses(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<ChildStatus>, Failure>;
@@ -355,32 +227,4 @@ pub trait Reader: Send {
     /// 32 random bytes that only this installation and its backups know: what it hands out and wants back unchanged
     /// is signed with them.
     fn secret(&mut self) -> Result<[u8; 32], Failure>;
-}
-
-/// A page of executions, with those that only the journal knows of.
-pub fn complete_list(
-    reader: &mut dyn Reader,
-    filter: &Filter,
-    after: After,
-    most: u32,
-) -> Result<Vec<Summary>, Failure> {
-    let mut unlisted = reader.unlisted()?;
-    unlisted.retain(|unlisted| unlisted.map_run == filter.map_run);
-    let unlisted = unlisted.into_iter().map(|unlisted| unlisted.summary).collect();
-    let rows = reader.list(filter, after, most)?;
-    Ok(filter.complete(rows, unlisted, after, most))
-}
-
-/// The execution that has this name, also where only the journal knows of it.
-pub fn complete_name(
-    reader: &mut dyn Reader,
-    machine: MachineId,
-    name: &str,
-) -> Result<Option<ExecutionId>, Failure> {
-    let is_meant = |summary: &Summary| summary.machine == machine && summary.name.as_deref() == Some(name);
-    let mut unlisted = reader.unlisted()?.into_iter().map(|unlisted| unlisted.summary);
-    match unlisted.find(is_meant) {
-        Some(found) => Ok(Some(found.execution)),
-        None => reader.named(machine, name),
-    }
 }

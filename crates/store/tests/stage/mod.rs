@@ -92,6 +92,9 @@ impl Stage {
             redriven_at: None,
             version: None,
             alias: None,
+            labels: perdura_engine::Labels::default(),
+            root_key: None,
+            error: None,
             child: None,
             content: Some(content),
         }

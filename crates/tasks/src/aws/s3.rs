@@ -12,7 +12,7 @@ use crate::client::Incoming;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use perdura_engine::asl::json::{Map, Value};
 use perdura_sigv4::escaped;
 use table::{Answer, HEADERS, KINDS, Kind, LISTS, OF_CONTENT, Place, QUERY, ROUTES, Route, SHOWN, WRAPPED};
@@ -20,6 +20,9 @@ use table::{Answer, HEADERS, KINDS, Kind, LISTS, OF_CONTENT, Place, QUERY, ROUTE
 const METADATA: &str = "x-amz-meta-";
 const CRC32: HeaderName = HeaderName::from_static("x-amz-checksum-crc32");
 const CHECKSUM: HeaderName = HeaderName::from_static("x-amz-sdk-checksum-algorithm");
+
+/// What AWS's own client says of a text, whatever is in it.
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=UTF-8");
 
 /// Whether an action is spoken here.
 pub(super) fn knows(action: &str) -> bool {
@@ -46,6 +49,7 @@ pub(super) fn request(action: &str, mut arguments: Map, region: &str) -> Result<
             put_metadata(&mut headers, value)?;
         } else if &**name == "Body" && action == "putObject" {
             body = Bytes::from(value.to_string());
+            headers.entry(CONTENT_TYPE).or_insert(TEXT);
         } else if &**name == "CreateBucketConfiguration" && action == "createBucket" {
             body = location(value.get("LocationConstraint").and_then(Value::as_str));
         } else {

@@ -103,6 +103,14 @@ impl Service<Name> for Resolver {
     }
 }
 
+/// Which versions of HTTP are offered to a receiver over TLS.
+#[derive(Clone, Copy)]
+pub(super) enum Versions {
+    /// HTTP/1.1 alone.
+    First,
+    All,
+}
+
 /// Connects, in bounded time.
 #[derive(Clone)]
 pub(super) struct Connector {
@@ -114,17 +122,19 @@ impl Connector {
     pub(super) fn new(
         guard: Guard,
         authorities: impl IntoIterator<Item = CertificateDer<'static>>,
+        versions: Versions,
     ) -> Result<Self, rustls::Error> {
         let resolver = Resolver::new(guard);
         let mut tcp = HttpConnector::new_with_resolver(resolver.clone());
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_keepalive(Some(Duration::from_mins(1)));
-        let inner = HttpsConnectorBuilder::new()
-            .with_tls_config(tls(authorities)?)
-            .https_or_http()
-            .enable_all_versions();
-        Ok(Self { resolver, inner: inner.wrap_connector(tcp) })
+        let builder = HttpsConnectorBuilder::new().with_tls_config(tls(authorities)?).https_or_http();
+        let inner = match versions {
+            Versions::First => builder.enable_http1().wrap_connector(tcp),
+            Versions::All => builder.enable_all_versions().wrap_connector(tcp),
+        };
+        Ok(Self { resolver, inner })
     }
 }
 

@@ -3,11 +3,17 @@
 //! A secret is looked for letter by letter, each as it is or as JSON, HTML, an address or a form spells it, mixed as they
 //! come. JSON within JSON has backslashes before backslashes, so there may be more of them than the secret has. Where in
 //! doubt, rather too much is masked.
+//!
+//! A short secret, a PIN for instance, would be found inside of innocent words and numbers. So it is masked where it
+//! stands as a whole word. Each text is walked through once for each secret, whatever is in it.
 
+use perdura_engine::asl::json::{Map, Value, parse, without_mark};
 use perdura_sigv4::Secret;
 
-/// Shorter secrets are no secrets, and would tear holes into innocent answers.
-const SECRET_BYTES_MIN: usize = 6;
+/// From this length on a secret is masked wherever it is; a shorter one as a whole word.
+const ANYWHERE_BYTES_MIN: usize = 6;
+/// Shorter ones are no secrets: whoever wants to know them tries them all. They stand in every answer.
+const SECRET_BYTES_MIN: usize = 3;
 /// What stands in place of a secret.
 const MASK: &str = "…";
 /// JSON in JSON, six deep, has about so many backslashes before a letter.
@@ -19,11 +25,9 @@ const REFERENCE_BYTES_MAX: usize = 16;
 pub(super) fn without(text: &str, secrets: &[Secret]) -> String {
     let mut text = text.to_owned();
     for secret in secrets.iter().map(Secret::reveal).filter(|secret| secret.len() >= SECRET_BYTES_MIN) {
-        if text.contains(secret) {
-            text = text.replace(secret, MASK);
-        }
-        if text.contains(['\\', '&', '%', '+'])
-            && let Some(masked) = without_spelled(&text, secret)
+        let has_spellings = text.contains(['\\', '&', '%', '+']);
+        if (has_spellings || text.contains(secret))
+            && let Some(masked) = without_one(&text, secret, has_spellings)
         {
             text = masked;
         }
@@ -31,16 +35,54 @@ pub(super) fn without(text: &str, secrets: &[Secret]) -> String {
     text
 }
 
-/// The text without any spelling of a secret; `None`: there is none in it.
-fn without_spelled(text: &str, secret: &str) -> Option<String> {
+/// A document without secrets; `None`: it is no JSON, or it may be none without them. Where a number or the name of a member is a
+/// secret, a text takes its place, so that the rest can still be used.
+pub(super) fn document(text: &str, secrets: &[Secret]) -> Option<Value> {
+    let text = without_mark(text);
+    let masked = without(text, secrets);
+    if let Ok(value) = parse(&masked) {
+        return Some(value);
+    }
+    // One with such signs in it may reach over several values, so that none of them has all of it.
+    let joins = |char: char| "{}[]\",:".contains(char) || char.is_whitespace();
+    let reaches_over = |secret: &str| secret.contains(joins) && text.contains(secret);
+    if secrets.iter().map(Secret::reveal).any(reaches_over) {
+        return None;
+    }
+    Some(inside(&parse(text).ok()?, secrets))
+}
+
+/// The value with each text, name and number in it masked. Its depth is bounded, because it was parsed.
+fn inside(value: &Value, secrets: &[Secret]) -> Value {
+    match value {
+        Value::String(text) => without(text, secrets).into(),
+        Value::Array(items) => items.iter().map(|item| inside(item, secrets)).collect(),
+        Value::Object(members) => {
+            let members =
+                members.iter().map(|(name, value)| (without(name, secrets), inside(value, secrets)));
+            members.collect::<Map>().into()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {
+            let printed = value.to_string();
+            let masked = without(&printed, secrets);
+            if masked == printed { value.clone() } else { masked.into() }
+        }
+    }
+}
+
+/// The text without a secret, as it is or as it is spelled; `None`: it is not in it.
+fn without_one(text: &str, secret: &str, has_spellings: bool) -> Option<String> {
     let first = secret.chars().next()?;
+    let starts: &[char] = if has_spellings { &[first, '\\', '&', '%', '+'] } else { &[first] };
+    let may_be_inside = secret.len() >= ANYWHERE_BYTES_MIN;
     let mut masked: Option<String> = None;
     let (mut at, mut kept) = (0, 0);
-    while let Some(found) = text[at..].find([first, '\\', '&', '%', '+']) {
+    while let Some(found) = text[at..].find(starts) {
         at += found;
         // Only the last ones of a long run may belong to a letter.
         at += backslashes(&text[at..]).saturating_sub(BACKSLASHES_MAX);
-        match spelled(&text[at..], secret) {
+        let length = spelled(&text[at..], secret);
+        match length.filter(|length| may_be_inside || is_word(text, at, at + length)) {
             Some(length) => {
                 let masked = masked.get_or_insert_default();
                 masked.push_str(&text[kept..at]);
@@ -52,6 +94,28 @@ fn without_spelled(text: &str, secret: &str) -> Option<String> {
         }
     }
     masked.map(|masked| masked + &text[kept..])
+}
+
+/// Whether no word goes on at either end of this part. One whose end is no letter is a word wherever it stands.
+fn is_word(text: &str, from: usize, to: usize) -> bool {
+    let is_letter = |char: char| char.is_alphanumeric() || char == '_';
+    let (before, part, after) = (&text[..from], &text[from..to], &text[to..]);
+    let goes_on_before =
+        part.starts_with(is_letter) && before.ends_with(is_letter) && !ends_in_escape(before);
+    let goes_on_after = part.ends_with(is_letter) && after.starts_with(is_letter);
+    !goes_on_before && !goes_on_after
+}
+
+/// Whether the letters at the end spell another sign, as in `\n`, `\u0020` and `%20`.
+fn ends_in_escape(text: &str) -> bool {
+    let end = &text.as_bytes()[text.len().saturating_sub(6)..];
+    let is_hex = |digits: &[u8]| digits.iter().all(u8::is_ascii_hexdigit);
+    match end {
+        [.., b'\\', b'b' | b'f' | b'n' | b'r' | b't'] => true,
+        [b'\\', b'u', digits @ ..] if digits.len() == 4 => is_hex(digits),
+        [.., b'%', one, other] => is_hex(&[*one, *other]),
+        _ => false,
+    }
 }
 
 /// How many bytes at the start of a text spell the whole secret.
@@ -206,7 +270,39 @@ mod tests {
             assert_eq!(masked(text, "secrets"), text);
         }
         assert_eq!(masked(r#"{"a":"x \"secrets\" y"}"#, "secrets"), r#"{"a":"x \"…\" y"}"#);
-        assert_eq!(masked("short", "short"), "short", "what has less than 6 bytes is left alone");
+    }
+
+    #[test]
+    fn a_short_secret_is_a_whole_word() {
+        for (text, left) in [
+            ("4711", "…"),
+            ("pin=4711&x", "pin=…&x"),
+            (r#"{"pin":"4711","n":4711}"#, r#"{"pin":"…","n":…}"#),
+            ("14711 47110 a4711 4711a _4711 é4711", "14711 47110 a4711 4711a _4711 é4711"),
+            (r"a\n4711 \u00204711 %204711 4711%20 \u0034711", r"a\n… \u0020… %20… …%20 …"),
+            ("4711-4711.4711", "…-….…"),
+            ("14711 4711", "14711 …"),
+        ] {
+            assert_eq!(masked(text, "4711"), left);
+        }
+        assert_eq!(masked("xa-a-a a-a", "a-a"), "xa-… …");
+        assert_eq!(masked("1#23# 4", "#23#"), "1… 4");
+        assert_eq!(masked("12", "12"), "12", "two bytes are no secret");
+    }
+
+    #[test]
+    fn a_document_stays_one() {
+        for (text, secret, left) in [
+            (r#"{"pin": 4711, "b": [4711.5, true]}"#, "4711", Some(r#"{"pin":"…","b":["….5",true]}"#)),
+            (r#"{"4711": null, "a": 1.0}"#, "4711", Some(r#"{"…":null,"a":1.0}"#)),
+            (r#"{"id": 12345678}"#, "12345678", Some(r#"{"id":"…"}"#)),
+            (r#"{"ok": true}"#, "true", Some(r#"{"ok":"…"}"#)),
+            (r#"{"key": {"private": "x"}, "n": 4711}"#, r#"{"private": "x"}"#, None),
+            ("no JSON", "4711", None),
+        ] {
+            let found = document(text, &[Secret::new(secret)]);
+            assert_eq!(found.map(|value| value.to_string()).as_deref(), left, "{text}");
+        }
     }
 
     /// One way to spell a letter, by a number.

@@ -1,13 +1,13 @@
 //! From an answer to an outcome: what the task's output is, or which error it has, and how certain that is.
 
 use super::Verdict;
-use super::mask::without;
+use super::mask::{document, without};
 use super::plan::Allowance;
 use crate::client::{CallError, Incoming};
 use crate::connection::{ConnectionError, TokenError};
 use http::header::{CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use perdura_engine::asl::json::{DEPTH_MAX, Map, Payload, Value, parse, without_mark};
+use perdura_engine::asl::json::{DEPTH_MAX, Map, Payload, Value};
 use perdura_engine::{Certainty, Fault, Outcome};
 use perdura_sigv4::Secret;
 use std::collections::BTreeMap;
@@ -29,18 +29,18 @@ pub(super) fn verdict(status: u16, statuses: &BTreeMap<u16, Verdict>) -> Verdict
 
 /// What came of a call that was answered.
 pub(super) fn of_answer(answer: &Incoming, statuses: &BTreeMap<u16, Verdict>, secrets: &[Secret]) -> Outcome {
-    let text = text_of(answer).map(|text| without(text, secrets));
+    let text = text_of(answer);
     let certainty = match verdict(answer.status, statuses) {
         Verdict::Done => {
             return match text {
-                Ok(text) => Outcome::Succeeded { output: output(answer, &text, secrets) },
+                Ok(text) => Outcome::Succeeded { output: output(answer, text, secrets) },
                 Err(cause) => failed("States.Runtime", cause, Certainty::Ambiguous),
             };
         }
         Verdict::Refused => Certainty::Refused,
         Verdict::Ambiguous => Certainty::Ambiguous,
     };
-    let cause = match text {
+    let cause = match text.map(|text| without(text, secrets)) {
         Ok(text) if !text.is_empty() => text.chars().take(CAUSE_CHARS_MAX).collect(),
         Ok(_) | Err(_) => without(&summary(answer), secrets),
     };
@@ -137,9 +137,10 @@ fn output(answer: &Incoming, text: &str, secrets: &[Secret]) -> Payload {
         members.insert("StatusText", status_text(answer.status));
         Value::from(members).into()
     };
-    let parsed = if is_json { parse(without_mark(text)).ok() } else { None }; // what only claims to be JSON stays the text it is
-    let parsed = parsed.map(with).filter(|output| output.depth() <= DEPTH_MAX);
-    parsed.unwrap_or_else(|| with(text.into()))
+    // What only claims to be JSON stays the text it is.
+    let read = if is_json { document(text, secrets) } else { None };
+    let read = read.map(with).filter(|output| output.depth() <= DEPTH_MAX);
+    read.unwrap_or_else(|| with(without(text, secrets).into()))
 }
 
 fn headers(headers: &HeaderMap, secrets: &[Secret]) -> Map {

@@ -33,6 +33,8 @@ impl Teller {
             version_arn: None,
             alias_arn: None,
             trace_header: None,
+            labels: perdura_engine::Labels::default(),
+            root_key: None,
             kind: machine.machine_type,
             flow: Machine::TOP,
             input: Payload::from_text(input).unwrap(),

@@ -47,6 +47,8 @@ fn ordered_by(execution: u128, fields: &str, input: &str) -> OrderedMapRun {
         version_arn: None,
         alias_arn: None,
         trace_header: None,
+        labels: crate::labels::Labels::default(),
+        root_key: None,
         kind: MachineType::Standard,
         flow: Machine::TOP,
         input: Payload::from_text(input).unwrap(),

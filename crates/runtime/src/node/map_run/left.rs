@@ -171,7 +171,7 @@ impl Node {
     }
 
     fn is_wanted(&self, row: &MapRunRow, parent: &Waits) -> Wanted {
-        if self.held(row.execution).is_err() {
+        if self.held(row.execution).is_err() || !self.destinations.performs_for(row.execution) {
             return Wanted::Elsewhere;
         }
         match self.slots.get(&row.execution) {

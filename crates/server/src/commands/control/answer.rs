@@ -1,10 +1,11 @@
 //! The answers of commands. `--json` prints the same shapes.
 
 use super::{Traced, iso, word};
+use crate::who::token::Token;
 use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
-use perdura_engine::{ExecutionId, Fault, LedgerStatus, Status, Timestamp, Turn};
+use perdura_engine::{ExecutionId, Fault, Labels, LedgerStatus, Status, Timestamp, Turn};
 use perdura_store::LedgerRow;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -27,12 +28,13 @@ pub enum Answer {
     /// The next page begins with this Turn.
     Turns(Page<Turn, u64>),
     Trace(Box<Traced>),
-    /// Rows of the ledger, and the first key that did not fit.
-    Ledger(Page<LedgerEntry, Arc<str>>),
+    Ledger(LedgerRows),
     Activities(Vec<ActivityListed>),
     /// `None`: no task came in time.
     Task(Option<Box<Task>>),
     Connections(Vec<SealedConnection>),
+    Token(Box<Token>),
+    Tokens(Vec<Token>),
     Done,
     Taken(Taken),
     Stats(Box<StatsAnswer>),
@@ -136,6 +138,7 @@ impl From<Diagnostic> for Doubt {
 #[serde(rename_all = "camelCase")]
 pub struct Taken {
     /// The id, or the ARN where ids are not known.
+    #[serde(rename = "id")]
     pub execution: Arc<str>,
     /// Why it changed nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -155,15 +158,31 @@ pub struct Swept {
     pub more: bool,
 }
 
+/// Rows of the ledger.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LedgerRows {
+    pub items: Vec<LedgerEntry>,
+    /// There are more than were asked for.
+    pub more: bool,
+}
+
 /// An execution that was started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Starting {
     /// The id, or the ARN where ids are not known.
+    #[serde(rename = "id")]
     pub execution: Arc<str>,
     pub arn: Arc<str>,
+    /// The name, or the id.
+    pub name: Arc<str>,
+    pub machine: Arc<str>,
+    pub status: Status,
     #[serde(with = "iso")]
     pub started_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
     /// It is new; otherwise it already ran under this name with this input. Absent where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fresh: Option<bool>,
@@ -180,12 +199,13 @@ pub struct Page<T, N> {
     pub next: Option<N>,
 }
 
-/// The last execution of a page; the next page begins after it.
+/// Where a page ended; the next one begins after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cursor {
+    /// The time that the list is sorted by.
     #[serde(with = "iso")]
-    pub started_at: Timestamp,
+    pub at: Timestamp,
     pub execution: ExecutionId,
 }
 
@@ -194,6 +214,7 @@ pub struct Cursor {
 #[serde(rename_all = "camelCase")]
 pub struct Listed {
     /// The id, or the ARN where ids are not known.
+    #[serde(rename = "id")]
     pub execution: Arc<str>,
     /// The name, or the id.
     pub name: Arc<str>,
@@ -204,6 +225,11 @@ pub struct Listed {
     #[serde(default, with = "iso::maybe", skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
     pub redrives: u32,
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// The name of the error that it ended with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Arc<str>>,
 }
 
 /// An execution in full.
@@ -211,6 +237,7 @@ pub struct Listed {
 #[serde(rename_all = "camelCase")]
 pub struct Shown {
     /// The id, or the ARN where ids are not known.
+    #[serde(rename = "id")]
     pub execution: Arc<str>,
     pub arn: Arc<str>,
     /// The name, or the id.
@@ -222,6 +249,11 @@ pub struct Shown {
     #[serde(default, with = "iso::maybe", skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
     pub redrives: u32,
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// The key of the request that it began with, or that the execution began with that started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_key: Option<Arc<str>>,
     /// How many; absent where that is not known, as is `events`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<u64>,

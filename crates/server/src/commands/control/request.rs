@@ -1,9 +1,11 @@
 //! The requests of the command line.
 
 use super::answer::Cursor;
+use crate::who::Role;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
-use perdura_engine::{Certainty, LedgerStatus, Status};
+use perdura_engine::{Certainty, Labels, LedgerStatus, Status, Timestamp};
+use perdura_store::Order;
 use serde::{Deserialize, Serialize};
 
 /// A request. An execution is named by its id, its ARN, `machine/name`, or a name that only one execution has.
@@ -28,14 +30,14 @@ pub enum Request {
         input: Payload,
         /// AWS's limits hold.
         strict: bool,
+        #[serde(default, skip_serializing_if = "Labels::is_empty")]
+        labels: Labels,
+        /// The client's own key for this request, which everything that follows is found by.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
     },
     /// Executions, the newest first.
-    List {
-        machine: Option<String>,
-        status: Option<Status>,
-        after: Option<Cursor>,
-        most: u32,
-    },
+    List(ListQuestion),
     Show {
         execution: String,
     },
@@ -95,6 +97,12 @@ pub enum Request {
     DeleteConnection {
         name: String,
     },
+    /// Keep a token, of which the command line has the secret.
+    CreateToken(NewToken),
+    Tokens,
+    RevokeToken {
+        id: String,
+    },
     Stats,
     Stop {
         execution: String,
@@ -141,6 +149,48 @@ pub enum Kind {
     Starts,
     /// It changes what exists.
     Changes,
+}
+
+/// A token to keep.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NewToken {
+    pub id: String,
+    /// The SHA-256 of the secret, in hexadecimal.
+    pub hash: String,
+    pub name: String,
+    pub role: Role,
+    pub tenant: String,
+    pub machines: Option<String>,
+    /// `None`: it has no end.
+    pub ends_in_ms: Option<i64>,
+}
+
+/// Which executions to list, and in which order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct ListQuestion {
+    pub machine: Option<String>,
+    pub status: Option<Status>,
+    /// `key:value`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The beginning of a name that was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name_prefix: Option<String>,
+    /// The name of the error that it ended with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Not before this, by the time that the list is sorted by.
+    #[serde(with = "super::iso::maybe", skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// Before this, by the same time.
+    #[serde(with = "super::iso::maybe", skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// By the start, or by the end of those that have ended.
+    pub sort: Order,
+    pub after: Option<Cursor>,
+    pub most: u32,
 }
 
 /// Which rows of the ledger to show.

@@ -1,7 +1,7 @@
 //! The story of a key, as it is shown.
 
 use super::{LedgerEntry, iso};
-use perdura_engine::{ExecutionId, Fault, Status, Timestamp};
+use perdura_engine::{ExecutionId, Fault, Labels, Status, Timestamp};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -14,6 +14,9 @@ pub struct Traced {
     pub execution: TracedExecution,
     /// The calls of this step, or of all steps where an execution was named.
     pub steps: Vec<TracedStep>,
+    /// All that the same request began, at first and second hand, the oldest first; this execution is one of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub began: Vec<TracedStart>,
     /// There are more steps than are shown.
     pub more: bool,
 }
@@ -30,12 +33,29 @@ pub enum TraceBy {
     TraceParent,
     /// An execution's id, name or ARN.
     Execution,
+    /// The client's key of a request.
+    RootKey,
+}
+
+/// An execution that a request began.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TracedStart {
+    #[serde(rename = "id")]
+    pub execution: ExecutionId,
+    /// The name, or the id.
+    pub name: Arc<str>,
+    pub machine: Arc<str>,
+    pub status: Status,
+    #[serde(with = "iso")]
+    pub started_at: Timestamp,
 }
 
 /// The execution whose key it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TracedExecution {
+    #[serde(rename = "id")]
     pub execution: ExecutionId,
     pub arn: Arc<str>,
     /// The name, or the id.
@@ -51,6 +71,11 @@ pub struct TracedExecution {
     /// The key of the step that started it, which begins with the parent's id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Arc<str>>,
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
+    /// The client's key of the request that it began with, at first or second hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_key: Option<Arc<str>>,
 }
 
 /// One key: its row of the ledger, and what happened under it.

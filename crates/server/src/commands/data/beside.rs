@@ -7,8 +7,8 @@ use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken};
 use perdura_runtime::{RealClock, Start, Started, Taken, View};
 use perdura_store::{
-    After, Failure, Filter, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention,
-    Room, Summary, SweepPlace, Swept, complete_list, complete_name,
+    After, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered, Registry, Retention,
+    Revised, Room, SweepPlace, Swept, complete_list, complete_name,
 };
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ impl Data for Beside {
         None
     }
 
-    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
+    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Listing, Failure> {
         complete_list(&mut *self.reader, filter, after, most)
     }
 
@@ -62,7 +62,7 @@ impl Data for Beside {
         Ok(complete_name(&mut *self.reader, machine, name)?)
     }
 
-    fn deploy(&mut self, _: &NewMachine, _: Arc<Machine>) -> Result<MachineRecord, Refusal> {
+    fn revise(&mut self, _: &MachineChange<'_>, _: Arc<Machine>) -> Result<Revised, Refusal> {
         only_reads()
     }
 

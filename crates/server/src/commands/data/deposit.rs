@@ -17,8 +17,8 @@ use perdura_runtime::{
     Slice, Start, Started, Taken, TokenError, Unavailable, View,
 };
 use perdura_store::{
-    After, CommitError, Failure, Filter, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry,
-    Retention, Room, Store, Summary, SweepPlace, Swept, complete_list,
+    After, CommitError, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered, Registry,
+    Retention, Revised, Room, Store, SweepPlace, Swept, complete_list,
 };
 use std::sync::{Arc, mpsc};
 
@@ -186,7 +186,7 @@ impl Data for Deposit {
         None
     }
 
-    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
+    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Listing, Failure> {
         complete_list(&mut *self.reader, filter, after, most)
     }
 
@@ -199,9 +199,9 @@ impl Data for Deposit {
         Ok(here.map_or_else(|| self.reader.named(machine, name), |id| Ok(Some(id)))?)
     }
 
-    fn deploy(&mut self, new: &NewMachine, _: Arc<Machine>) -> Result<MachineRecord, Refusal> {
-        check_machines(&mut *self.reader, &new.name, &self.quotas)?;
-        Ok(self.store.deploy(new)?)
+    fn revise(&mut self, change: &MachineChange<'_>, _: Arc<Machine>) -> Result<Revised, Refusal> {
+        check_machines(&mut *self.reader, &change.name, &self.quotas)?;
+        Ok(self.store.revise(change)?)
     }
 
     fn start(&mut self, start: Start) -> Result<Started, Refusal> {

@@ -8,8 +8,8 @@ use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken};
 use perdura_runtime::{Door, RealClock, Start, Started, Taken, View};
 use perdura_store::{
-    After, Failure, Filter, MachineId, MachineRecord, NewMachine, Reader, Registered, Registry, Retention,
-    Room, Summary, SweepPlace, Swept,
+    After, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered, Registry, Retention,
+    Revised, Room, SweepPlace, Swept,
 };
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -43,7 +43,7 @@ impl Served {
         }
     }
 
-    /// `changed` is called when an activity or a connection was stored or deleted.
+    /// `changed` is called when an activity, a connection or a token was stored or deleted.
     #[must_use]
     pub fn telling(mut self, changed: impl Fn(Registry) + Send + Sync + 'static) -> Self {
         self.changed = Arc::new(changed);
@@ -93,7 +93,7 @@ impl Data for Served {
         self.handle.block_on(self.door.view(execution))
     }
 
-    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Vec<Summary>, Failure> {
+    fn list(&mut self, filter: &Filter, after: After, most: u32) -> Result<Listing, Failure> {
         self.handle.block_on(self.door.list(filter, after, most))
     }
 
@@ -109,10 +109,10 @@ impl Data for Served {
         self.doubts.as_ref().map(|doubts| doubts(machine))
     }
 
-    fn deploy(&mut self, new: &NewMachine, machine: Arc<Machine>) -> Result<MachineRecord, Refusal> {
+    fn revise(&mut self, change: &MachineChange<'_>, machine: Arc<Machine>) -> Result<Revised, Refusal> {
         let _alone = self.door.making();
-        self.door.read(|reader| Ok(check_machines(reader, &new.name, &self.quotas)))??;
-        Ok(self.door.deploy(new, machine)?)
+        self.door.read(|reader| Ok(check_machines(reader, &change.name, &self.quotas)))??;
+        Ok(self.door.revise(change, Some(machine))?)
     }
 
     fn start(&mut self, start: Start) -> Result<Started, Refusal> {
@@ -138,7 +138,9 @@ impl Data for Served {
                     return Err(too_many_activities(&self.quotas));
                 }
             }
-            Registry::Connection => self.door.register(entry)?,
+            Registry::Connection | Registry::DeletedActivity | Registry::Token => {
+                self.door.register(entry)?;
+            }
         }
         (self.changed)(entry.kind);
         Ok(())

@@ -9,8 +9,10 @@ use perdura_engine::asl::json::Value;
 use perdura_engine::{ExecutionId, Fault, Input, Status};
 use perdura_runtime::InputError;
 use perdura_runtime::card::{Card, is_deleting};
-use perdura_store::{Filter, MachineId};
+use perdura_store::{Filter, Head, MachineId};
+use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::sync::{Arc, PoisonError};
 use tokio::task::JoinSet;
 
@@ -26,23 +28,7 @@ const HEADS_AT_ONCE: u32 = 100;
 pub(in crate::sfn) async fn delete(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let arn = request.required("stateMachineArn");
     let name: Arc<str> = MachineArn::plain(&api.0.arns, arn)?.into();
-    let marked = name.clone();
-    let entry = api
-        .changing(move |api| {
-            api.change(&marked, |seen| {
-                let Some(entry) = seen.filter(|entry| !entry.card.deleting) else { return Ok(None) };
-                Ok(Some(Change::card(Card { deleting: true, ..entry.card.clone() })))
-            })
-        })
-        .await?;
-    if entry.is_some() {
-        let api = api.clone();
-        tokio::spawn(async move {
-            if let Err(error) = api.end_machine(name.clone()).await {
-                tracing::warn!(machine = %name, %error, "not deleted yet; it is tried again at the next start");
-            }
-        });
-    }
+    let Ok(()) = api.delete_machine(name, |_| Ok::<(), Infallible>(())).await?;
     Ok(Value::empty_object())
 }
 
@@ -68,6 +54,40 @@ impl Drop for Ending<'_> {
 }
 
 impl Api {
+    /// Deletes a machine, unless the check of what it is then refuses that.
+    pub(crate) async fn delete_machine<E: Send + 'static>(
+        &self,
+        name: Arc<str>,
+        check: impl Fn(Option<&Head>) -> Result<(), E> + Send + 'static,
+    ) -> Result<Result<(), E>, ApiError> {
+        let marked = name.clone();
+        let checked = self.changing(move |api| {
+            let refused = Cell::new(None);
+            let entry = api.change(&marked, |seen| {
+                if let Err(error) = check(seen.map(|entry| &entry.head)) {
+                    refused.set(Some(error));
+                    return Ok(None);
+                }
+                let Some(entry) = seen.filter(|entry| !entry.card.deleting) else { return Ok(None) };
+                Ok(Some(Change::card(Card { deleting: true, ..entry.card.clone() })))
+            })?;
+            Ok(refused.into_inner().map_or(Ok(entry.is_some()), Err))
+        });
+        let is_marked = match checked.await? {
+            Ok(is_marked) => is_marked,
+            Err(error) => return Ok(Err(error)),
+        };
+        if is_marked {
+            let api = self.clone();
+            tokio::spawn(async move {
+                if let Err(error) = api.end_machine(name.clone()).await {
+                    tracing::warn!(machine = %name, %error, "not deleted yet; it is tried again at the next start");
+                }
+            });
+        }
+        Ok(Ok(()))
+    }
+
     /// Goes on with deletions that an earlier process did not finish.
     pub async fn go_on_deleting(&self) -> Result<(), ApiError> {
         let mut after: Option<Arc<str>> = None;
@@ -120,8 +140,8 @@ impl Api {
         loop {
             let filter = filter.clone();
             let page = self.read(move |reader| reader.list(&filter, after, STOPPED_AT_ONCE)).await?;
-            after = page.last().map(|last| (last.started_at, last.execution));
-            found.extend(page);
+            after = page.next;
+            found.extend(page.rows);
             // Together, so that they share their commits.
             let mut stopping = JoinSet::new();
             for execution in found.drain(..).map(|summary| summary.execution) {

@@ -22,6 +22,8 @@ fn turns(definition: &str, mut answers: Vec<Answer>) -> (Identity, Vec<Turn>) {
         version_arn: None,
         alias_arn: None,
         trace_header: None,
+        labels: perdura_engine::Labels::default(),
+        root_key: None,
         kind: MachineType::Standard,
         flow: Machine::TOP,
         input: Payload::from_text("{}").unwrap(),

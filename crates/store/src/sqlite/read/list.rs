@@ -1,56 +1,212 @@
 //! Lists of executions.
 //!
-//! Every list is put together from stretches of an index, one for each machine and status, and merged: so one index
-//! serves many filters, commits have fewer of them to write, and a page costs the same however much is stored.
+//! Every list is put together from stretches of an index and merged: one for each machine and status, or the one that a
+//! label or an error has. So one index serves many filters, commits have fewer of them to write, and a page costs the same
+//! however much is stored. What the index does not know is looked at row by row, and a page ends after so many of those.
 
 use crate::sqlite::fault::Trouble;
 use crate::sqlite::map_runs;
 use crate::sqlite::rows::{self, id_of, summary};
-use crate::store::{After, Filter, Summary};
+use crate::store::{After, Filter, Listing, Order, Summary};
 use crate::words;
-use perdura_engine::Status;
+use perdura_engine::{ExecutionId, Status, Timestamp};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
-use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
-/// Executions, the newest first.
+/// So many rows are looked at for one page, however few of them a filter shows.
+const LOOKS_MAX: usize = 1_000;
+/// What the index finds so few of is put in order here. What is met more often than that is met soon in any list.
+const FEW: usize = 500;
+/// How many rows of a stretch are read at once.
+const BATCH_MIN: usize = 8;
+const BATCH_MAX: usize = 256;
+
+/// A page of executions.
 pub(super) fn list(
     connection: &Connection,
     filter: &Filter,
     after: After,
     most: u32,
-) -> Result<Vec<Summary>, Trouble> {
+) -> Result<Listing, Trouble> {
     if let Some(run) = filter.map_run {
-        return map_runs::list(connection, run, filter, most);
+        let rows = map_runs::list(connection, run, filter, most)?;
+        return Ok(Listing { rows, next: None });
     }
-    let machines: Vec<i64> = match filter.machine {
-        Some(machine) => vec![machine.0 as i64],
-        None => distinct_machines(connection)?,
+    let path = Path::of(connection, filter)?;
+    let few = match (&filter.name_prefix, filter.order) {
+        (Some(prefix), Order::Start | Order::End) => {
+            Path::named(connection, filter, prefix)?.few(connection)?
+        }
+        (None, Order::End) => path.few(connection)?,
+        (None, Order::Start) => None,
     };
-    let mut statement = connection.prepare_cached(&stretch_of(filter))?;
-    // Nothing comes after an id that is longer than all ids.
-    let (started_at, id) = after.map_or((i64::MAX, vec![0xff; 17]), |(at, id)| (at.0, id_of(id).to_vec()));
-    let mut found = Vec::new();
-    for machine in machines {
-        for status in statuses(filter) {
-            let mut values: Vec<Value> = vec![
-                machine.into(),
-                status.name().to_owned().into(),
-                started_at.into(),
-                id.clone().into(),
-                most.into(),
-            ];
-            values.extend(filter.version.map(Value::from));
-            values.extend(filter.alias.as_deref().map(|alias| Value::from(alias.to_owned())));
-            let mut rows = statement.query(params_from_iter(values))?;
+    match (few, filter.order) {
+        (Some(mut rows), _) => {
+            rows.retain(|row| filter.shows(row) && after.is_none_or(|after| filter.place(row) < Some(after)));
+            Ok(filter.page(rows, most, None))
+        }
+        (None, Order::Start) => path.walk(connection, filter, after, most),
+        (None, Order::End) => Path::ended().walk(connection, filter, after, most),
+    }
+}
+
+/// Where the rows of a list are found: the same question to an index for each stretch of it.
+struct Path {
+    /// The table, the index, and what the rows of a stretch have in common. Which index serves it is said, not left to be
+    /// guessed.
+    from: String,
+    /// The columns that the index is in the order of.
+    order: [&'static str; 2],
+    /// The parameters of `from`.
+    stretches: Vec<Vec<Value>>,
+}
+
+const BY_START: [&str; 2] = ["started_at", "id"];
+
+impl Path {
+    /// By what a filter names, in the order of the start.
+    fn of(connection: &Connection, filter: &Filter) -> Result<Self, Trouble> {
+        if let Some((key, value)) = &filter.label {
+            let from = "label CROSS JOIN execution INDEXED BY execution_id ON id = label.execution
+                WHERE key = ? AND value = ?";
+            let stretches = vec![vec![text(key), text(value)]];
+            return Ok(Self { from: from.into(), order: ["began_at", "label.execution"], stretches });
+        }
+        for (column, wanted) in [("root_key", &filter.root_key), ("error", &filter.error)] {
+            if let Some(wanted) = wanted {
+                let index = if column == "error" { "execution_error" } else { "execution_root" };
+                let from = format!("execution INDEXED BY {index} WHERE {column} = ? AND map_run IS NULL");
+                return Ok(Self { from, order: BY_START, stretches: vec![vec![text(wanted)]] });
+            }
+        }
+        let (from, also) = by_machine(filter);
+        let mut stretches = Vec::new();
+        for machine in machines(connection, filter)? {
+            for status in statuses(filter) {
+                let own = [machine.into(), text(status.name())];
+                stretches.push(own.into_iter().chain(also.iter().cloned()).collect());
+            }
+        }
+        Ok(Self { from, order: BY_START, stretches })
+    }
+
+    /// By the beginning of a given name.
+    fn named(connection: &Connection, filter: &Filter, prefix: &str) -> Result<Self, Trouble> {
+        let from = "execution INDEXED BY execution_name
+            WHERE machine = ? AND name >= ? AND name < ? AND name IS NOT NULL";
+        // No name has the last of all characters.
+        let behind = format!("{prefix}{}", char::MAX);
+        let stretch = |machine: i64| vec![machine.into(), text(prefix), text(&behind)];
+        let stretches = machines(connection, filter)?.into_iter().map(stretch).collect();
+        Ok(Self { from: from.into(), order: BY_START, stretches })
+    }
+
+    /// All that have ended.
+    fn ended() -> Self {
+        let from = "execution INDEXED BY execution_ended WHERE ended_at IS NOT NULL AND map_run IS NULL";
+        Self { from: from.into(), order: ["ended_at", "id"], stretches: vec![Vec::new()] }
+    }
+
+    fn page_sql(&self) -> String {
+        let (Self { from, order: [at, id], .. }, columns) = (self, rows::SUMMARY);
+        format!(
+            "SELECT {columns} FROM {from} AND ({at}, {id}) < (?, ?) AND {at} >= ? ORDER BY {at} DESC, {id} DESC LIMIT ?"
+        )
+    }
+
+    fn all_sql(&self) -> String {
+        format!("SELECT {} FROM {} LIMIT ?", rows::SUMMARY, self.from)
+    }
+
+    fn count_sql(&self) -> String {
+        format!("SELECT count(*) FROM (SELECT 1 FROM {} LIMIT ?)", self.from)
+    }
+
+    /// All of them, in no order, if they are few.
+    fn few(&self, connection: &Connection) -> Result<Option<Vec<Summary>>, Trouble> {
+        let with = |stretch: &[Value], most: usize| {
+            params_from_iter(stretch.iter().cloned().chain([Value::from(most as i64)]).collect::<Vec<_>>())
+        };
+        let mut count = connection.prepare_cached(&self.count_sql())?;
+        let mut left = FEW + 1;
+        for stretch in &self.stretches {
+            let found: i64 = count.query_row(with(stretch, left), |row| row.get(0))?;
+            left -= found as usize;
+            if left == 0 {
+                return Ok(None);
+            }
+        }
+        let mut statement = connection.prepare_cached(&self.all_sql())?;
+        let mut found = Vec::new();
+        for stretch in &self.stretches {
+            let mut rows = statement.query(with(stretch, FEW))?;
             while let Some(row) = rows.next()? {
                 found.push(summary(row)?);
             }
         }
+        Ok(Some(found))
     }
-    found.sort_unstable_by_key(|summary| Reverse((summary.started_at, summary.execution)));
-    found.truncate(most as usize);
-    Ok(found)
+
+    /// A page, in the order of the index.
+    fn walk(
+        &self,
+        connection: &Connection,
+        filter: &Filter,
+        after: After,
+        most: u32,
+    ) -> Result<Listing, Trouble> {
+        let mut statement = connection.prepare_cached(&self.page_sql())?;
+        let batch = (most as usize / self.stretches.len().max(1)).clamp(BATCH_MIN, BATCH_MAX);
+        let mut read = |stretch: &[Value], (at, id): (i64, Vec<u8>)| -> Result<VecDeque<Summary>, Trouble> {
+            let since = filter.since.map_or(i64::MIN, |since| since.0);
+            let bounds = [at.into(), id.into(), since.into(), Value::from(batch as i64)];
+            let mut rows = statement.query(params_from_iter(stretch.iter().cloned().chain(bounds)))?;
+            let mut found = VecDeque::new();
+            while let Some(row) = rows.next()? {
+                found.push_back(summary(row)?);
+            }
+            Ok(found)
+        };
+        let begin = begin(filter, after);
+        let mut stretches: Vec<VecDeque<Summary>> = Vec::with_capacity(self.stretches.len());
+        // The next of each stretch, with the stretch.
+        let mut heads: BinaryHeap<((Timestamp, ExecutionId), usize)> = BinaryHeap::new();
+        for (index, stretch) in self.stretches.iter().enumerate() {
+            let rows = read(stretch, begin.clone())?;
+            heads.extend(rows.front().and_then(|row| filter.place(row)).map(|place| (place, index)));
+            stretches.push(rows);
+        }
+        let (mut found, mut looked, mut next) = (Vec::new(), 0, None);
+        while found.len() < most as usize {
+            let Some((place, index)) = heads.pop() else {
+                next = None;
+                break;
+            };
+            let rows = &mut stretches[index];
+            found.extend(rows.pop_front().filter(|row| filter.shows(row)));
+            (looked, next) = (looked + 1, Some(place));
+            if looked >= LOOKS_MAX || found.len() == most as usize {
+                break;
+            }
+            if rows.is_empty() {
+                *rows = read(&self.stretches[index], (place.0.0, id_of(place.1).to_vec()))?;
+            }
+            heads.extend(rows.front().and_then(|row| filter.place(row)).map(|place| (place, index)));
+        }
+        Ok(filter.page(found, most, next))
+    }
+}
+
+/// Before which place a page begins.
+fn begin(filter: &Filter, after: After) -> (i64, Vec<u8>) {
+    // Nothing comes after an id that is longer than all ids, and nothing before one without bytes.
+    let after = after.map_or((i64::MAX, vec![0xff; 17]), |(at, id)| (at.0, id_of(id).to_vec()));
+    filter.until.map_or(after.clone(), |until| after.min((until.0, Vec::new())))
+}
+
+fn text(text: &str) -> Value {
+    text.to_owned().into()
 }
 
 /// Those that a filter asks for.
@@ -59,9 +215,9 @@ pub(in crate::sqlite) fn statuses(filter: &Filter) -> impl Iterator<Item = Statu
     words::STATUSES.into_iter().filter(move |status| wanted.is_none_or(|wanted| wanted == status.name()))
 }
 
-/// The part of a list with one machine and status. Which index serves it is said, not left to be guessed.
-fn stretch_of(filter: &Filter) -> String {
-    let mut more = String::new();
+/// The part of a list with one machine and status, and what is asked for besides them.
+fn by_machine(filter: &Filter) -> (String, Vec<Value>) {
+    let (mut more, mut values) = (String::new(), Vec::new());
     let mut index = "execution_list";
     match filter.redriven {
         None => {}
@@ -71,24 +227,26 @@ fn stretch_of(filter: &Filter) -> String {
         }
         Some(false) => more.push_str(" AND redrives = 0"),
     }
-    if filter.version.is_some() {
+    if let Some(version) = filter.version {
         index = "execution_version";
-        more.push_str(" AND version = ?6");
+        more.push_str(" AND version = ?");
+        values.push(version.into());
     }
-    if filter.alias.is_some() {
+    if let Some(alias) = &filter.alias {
         index = "execution_alias";
-        more.push_str(if filter.version.is_some() { " AND alias = ?7" } else { " AND alias = ?6" });
+        more.push_str(" AND alias = ?");
+        values.push(text(alias));
     }
-    format!(
-        "SELECT {} FROM execution INDEXED BY {index}
-         WHERE machine = ?1 AND status = ?2 AND (started_at, id) < (?3, ?4) AND map_run IS NULL{more}
-         ORDER BY started_at DESC, id DESC LIMIT ?5",
-        rows::SUMMARY
-    )
+    let from =
+        format!("execution INDEXED BY {index} WHERE machine = ? AND status = ? AND map_run IS NULL{more}");
+    (from, values)
 }
 
-/// Hops through the index from one machine to the next.
-fn distinct_machines(connection: &Connection) -> Result<Vec<i64>, Trouble> {
+/// The machine that a filter names, or all that have executions: hops through the index from one to the next.
+fn machines(connection: &Connection, filter: &Filter) -> Result<Vec<i64>, Trouble> {
+    if let Some(machine) = filter.machine {
+        return Ok(vec![machine.0 as i64]);
+    }
     let mut statement = connection.prepare_cached(
         "SELECT machine FROM execution INDEXED BY execution_list
          WHERE machine > ?1 AND map_run IS NULL ORDER BY machine LIMIT 1",
@@ -122,28 +280,42 @@ mod tests {
         }
         let one = Filter { machine: Some(MachineId(1)), ..Filter::default() };
         let alias = Some("PROD".into());
+        let page = |filter: Filter| Path::of(&connection, &filter).unwrap().page_sql();
+        let prefix = Path::named(&connection, &one, "A-").unwrap();
+        let label = Some(("order".into(), "A-1".into()));
         let cases = [
-            (stretch_of(&one), "execution_list (machine=? AND status=?"),
+            (page(one.clone()), "execution_list (machine=? AND status=? AND started_at>?"),
+            (page(Filter { redriven: Some(false), ..one.clone() }), "execution_list (machine=? AND status=?"),
             (
-                stretch_of(&Filter { redriven: Some(false), ..one.clone() }),
-                "execution_list (machine=? AND status=?",
-            ),
-            (
-                stretch_of(&Filter { redriven: Some(true), ..one.clone() }),
+                page(Filter { redriven: Some(true), ..one.clone() }),
                 "execution_redriven (machine=? AND status=?",
             ),
             (
-                stretch_of(&Filter { version: Some(1), ..one.clone() }),
+                page(Filter { version: Some(1), ..one.clone() }),
                 "execution_version (machine=? AND version=? AND status=?",
             ),
             (
-                stretch_of(&Filter { alias: alias.clone(), redriven: Some(true), ..one.clone() }),
+                page(Filter { alias: alias.clone(), redriven: Some(true), ..one.clone() }),
                 "execution_alias (machine=? AND alias=? AND status=?",
             ),
             (
-                stretch_of(&Filter { version: Some(1), alias, ..one }),
+                page(Filter { version: Some(1), alias, ..one.clone() }),
                 "execution_alias (machine=? AND alias=? AND status=?",
             ),
+            (
+                page(Filter { label, ..one.clone() }),
+                "label USING PRIMARY KEY (key=? AND value=? AND began_at>?",
+            ),
+            (
+                page(Filter { error: Some("E".into()), ..one.clone() }),
+                "execution_error (error=? AND started_at>?",
+            ),
+            (
+                page(Filter { root_key: Some("K".into()), ..one }),
+                "execution_root (root_key=? AND started_at>?",
+            ),
+            (prefix.all_sql(), "execution_name (machine=? AND name>? AND name<?)"),
+            (Path::ended().page_sql(), "execution_ended (ended_at>?"),
             (
                 map_runs::first_sql(),
                 "COVERING INDEX execution_child (map_run=? AND status=? AND <expr>=? AND child>?)",

@@ -22,6 +22,7 @@ fn members_go_into_path_query_headers_and_body() {
             r#"{"Bucket":"b","Key":"k","Body":"text data","Metadata":{"Color":"red"},"SsekmsKeyId":"id"}"#,
             "PUT /b/k?",
             vec![
+                ("content-type", "text/plain; charset=UTF-8"),
                 ("x-amz-checksum-crc32", "KUmHvQ=="),
                 ("x-amz-meta-color", "red"),
                 ("x-amz-sdk-checksum-algorithm", "CRC32"),
@@ -31,16 +32,20 @@ fn members_go_into_path_query_headers_and_body() {
         ),
         (
             "putObject",
-            r#"{"Bucket":"b","Key":"k","Body":{"Dict":"Value"},"ChecksumSHA256":"x"}"#,
+            r#"{"Bucket":"b","Key":"k","Body":{"Dict":"Value"},"ChecksumSHA256":"x","ContentType":"application/json"}"#,
             "PUT /b/k?",
-            vec![("x-amz-checksum-sha256", "x")],
+            vec![("content-type", "application/json"), ("x-amz-checksum-sha256", "x")],
             r#"{"Dict":"Value"}"#,
         ),
         (
             "putObject",
             r#"{"Bucket":"b","Key":"k","Body":false}"#,
             "PUT /b/k?",
-            vec![("x-amz-checksum-crc32", "K81oMA=="), ("x-amz-sdk-checksum-algorithm", "CRC32")],
+            vec![
+                ("content-type", "text/plain; charset=UTF-8"),
+                ("x-amz-checksum-crc32", "K81oMA=="),
+                ("x-amz-sdk-checksum-algorithm", "CRC32"),
+            ],
             "false",
         ),
         (

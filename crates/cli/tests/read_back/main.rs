@@ -1,5 +1,7 @@
 //! Whatever any door takes can be read back: after being passed on, put into lists, given to children, and after a crash.
 
+mod answers;
+#[path = "../common/mod.rs"]
 mod common;
 
 use common::Scene;
@@ -62,18 +64,27 @@ fn texts() -> Vec<(String, Fate)> {
 
 /// `first` in both branches of a Parallel, then each of the results through an inline and through a distributed Map.
 fn machine(first: &Value) -> String {
+    let mut machine = near(first);
+    let pass = json!({"Type": "Pass", "End": true});
+    let states = &mut machine["States"];
+    states["Near"]["Next"] = "Far".into();
+    states["Near"].as_object_mut().expect("a state").remove("End");
+    states["Far"] = json!({"Type": "Map", "ItemProcessor": {
+        "ProcessorConfig": {"Mode": "DISTRIBUTED", "ExecutionType": "STANDARD"},
+        "StartAt": "There", "States": {"There": pass}}, "End": true});
+    machine.to_string()
+}
+
+/// The same without the distributed Map.
+fn near(first: &Value) -> Value {
     let pass = json!({"Type": "Pass", "End": true});
     let mut first = first.clone();
     first["End"] = true.into();
     let branch = |name: &str| json!({"StartAt": name, "States": {name: first}});
     json!({"StartAt": "Both", "States": {
         "Both": {"Type": "Parallel", "Branches": [branch("One"), branch("Two")], "Next": "Near"},
-        "Near": {"Type": "Map", "ItemProcessor": {"StartAt": "Here", "States": {"Here": pass}}, "Next": "Far"},
-        "Far": {"Type": "Map", "ItemProcessor": {
-            "ProcessorConfig": {"Mode": "DISTRIBUTED", "ExecutionType": "STANDARD"},
-            "StartAt": "There", "States": {"There": pass}}, "End": true},
+        "Near": {"Type": "Map", "ItemProcessor": {"StartAt": "Here", "States": {"Here": pass}}, "End": true},
     }})
-    .to_string()
 }
 
 /// What the API answers.
@@ -152,21 +163,44 @@ fn receiver(texts: Vec<(String, Fate)>) -> String {
     address
 }
 
-/// What an execution that took `text` must say at its end.
-fn expect(what: &str, fate: Fate, text: &str, taken: Option<&str>, (shown, history): &(Value, Value)) {
-    let Some(taken) = taken else {
-        assert_eq!(shown["status"], "FAILED", "{what}: {fate:?} {text:.80}");
-        return;
-    };
-    if fate == Deep {
-        assert_eq!(
-            (&shown["status"], &shown["error"]),
-            (&"FAILED".into(), &"States.DataLimitExceeded".into()),
-            "{what}"
-        );
-        return;
+/// How an execution must end.
+enum End {
+    Failed,
+    /// Its results cannot stand in a list.
+    TooDeep,
+    /// Both branches gave this text.
+    Both(String),
+}
+
+impl End {
+    /// That of one that took this form of a text; none: it took nothing.
+    fn of(fate: Fate, form: Option<&str>) -> Self {
+        match form {
+            None => Self::Failed,
+            Some(_) if fate == Deep => Self::TooDeep,
+            Some(text) => Self::Both(text.into()),
+        }
     }
-    assert_eq!(shown["status"], "SUCCEEDED", "{what}: {fate:?} {text:.80} {shown}");
+}
+
+/// What an execution that was given `text` must say at its end.
+fn expect(what: &str, text: &str, end: &End, (shown, history): &(Value, Value)) {
+    let taken = match end {
+        End::Failed => {
+            assert_eq!(shown["status"], "FAILED", "{what}: {text:.80}");
+            return;
+        }
+        End::TooDeep => {
+            assert_eq!(
+                (&shown["status"], &shown["error"]),
+                (&"FAILED".into(), &"States.DataLimitExceeded".into()),
+                "{what}"
+            );
+            return;
+        }
+        End::Both(taken) => taken,
+    };
+    assert_eq!(shown["status"], "SUCCEEDED", "{what}: {text:.80} {shown}");
     let joined = history["events"].as_array().expect("events").iter().find_map(|event| {
         let left = &event["stateExitedEventDetails"];
         (left["name"] == "Both").then(|| left["output"].as_str().expect("a text").to_owned())
@@ -204,7 +238,7 @@ fn whatever_is_taken_is_shown_again_byte_for_byte_after_a_crash_too() {
     }
 
     assert_eq!(call(&server, "CreateActivity", &json!({"name": "answer"})).0, 200);
-    let mut taken: BTreeMap<String, (usize, Option<&str>)> = BTreeMap::new();
+    let mut taken = Taken::new();
     for (n, (text, fate)) in texts.iter().enumerate() {
         // What came as text.
         let as_text = match fate {
@@ -215,7 +249,7 @@ fn whatever_is_taken_is_shown_again_byte_for_byte_after_a_crash_too() {
         let (status, answer) = start(&server, "input", &format!("i{n}"), text);
         if as_text.is_some() {
             assert_eq!(status, 200, "{text:.80}: {answer}");
-            taken.insert(format!("input:i{n}"), (n, as_text));
+            taken.insert(format!("input:i{n}"), (n, End::of(*fate, as_text)));
         } else {
             assert_eq!(
                 (status, &answer["__type"]),
@@ -232,7 +266,7 @@ fn whatever_is_taken_is_shown_again_byte_for_byte_after_a_crash_too() {
             let (status, answer) =
                 start(&server, machine, &format!("{machine}{n}"), &json!({"n": n}).to_string());
             assert_eq!(status, 200, "{answer}");
-            taken.insert(format!("{machine}:{machine}{n}"), (n, as_bytes));
+            taken.insert(format!("{machine}:{machine}{n}"), (n, End::of(*fate, as_bytes)));
         }
         // What a worker answers, in both branches.
         let (status, answer) = start(&server, "answer", &format!("a{n}"), "{}");
@@ -256,26 +290,42 @@ fn whatever_is_taken_is_shown_again_byte_for_byte_after_a_crash_too() {
                 assert_eq!(succeed("\"instead\"").0, 200);
             }
         }
-        taken.insert(format!("answer:a{n}"), (n, as_text.or(Some("\"instead\""))));
+        taken.insert(format!("answer:a{n}"), (n, End::of(*fate, as_text.or(Some("\"instead\"")))));
     }
-    let ended: BTreeMap<&String, (Value, Value)> =
-        taken.keys().map(|name| (name, told(&server, &arn("execution", name)))).collect();
-    for (name, (n, expected)) in &taken {
-        let (text, fate) = &texts[*n];
-        expect(name, *fate, text, *expected, &ended[name]);
-        if name.starts_with("input:") {
-            assert_eq!(ended[name].0["input"].as_str(), *expected, "what is shown is what was taken");
-        }
-    }
+    let ended = settled(&scene, server, &texts, &taken);
+    shows_inputs(&ended, &texts, &taken);
+}
 
+/// How executions that were given the text of a number must end, by name.
+type Taken = BTreeMap<String, (usize, End)>;
+/// All that is told of each.
+type Told = BTreeMap<String, (Value, Value)>;
+
+/// Inputs are shown as they were taken.
+fn shows_inputs(ended: &Told, texts: &[(String, Fate)], taken: &Taken) {
+    for (name, (n, _)) in taken.iter().filter(|(name, _)| name.starts_with("input:")) {
+        let (text, fate) = &texts[*n];
+        let text = if let Rewritten(other) = fate { other } else { &**text };
+        assert_eq!(ended[name].0["input"].as_str(), Some(text), "what is shown is what was taken");
+    }
+}
+
+/// All that is told of each at its end, which is as it must be, and the same after a crash.
+fn settled(scene: &Scene, server: Server, texts: &[(String, Fate)], taken: &Taken) -> Told {
+    let ended: Told =
+        taken.keys().map(|name| (name.clone(), told(&server, &arn("execution", name)))).collect();
+    for (name, (n, end)) in taken {
+        expect(name, &texts[*n].0, end, &ended[name]);
+    }
     assert_eq!(server.end("-KILL"), None);
-    let server = Server::start(&scene, &[]);
+    let server = Server::start(scene, &[]);
     for name in taken.keys() {
         assert_eq!(told(&server, &arn("execution", name)), ended[name], "{name} after a crash");
     }
     drop(server);
     let checked = scene.on_data(&["check"]);
     assert_eq!(checked.code, Some(0), "{checked:?}");
+    ended
 }
 
 /// A Task of this resource.

@@ -1,0 +1,107 @@
+//! The record of requests that had an `Idempotency-Key`: a file of its own beside the data, in its backups and its checks.
+
+use anyhow::{Context, Result};
+use perdura_idempotency::store::{Sqlite, sqlite};
+use perdura_server::v1::Memory;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const NAME: &str = "idempotency.db";
+/// What SQLite and the store put beside it.
+const BESIDE: [&str; 4] = ["", "-open", "-wal", "-shm"];
+/// What a backup's copy of it has behind the backup's name.
+const COPY: &str = ".idempotency";
+
+fn with(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
+/// Its owner's alone, whatever the umask; what is found open is closed.
+fn make(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    Ok(file)
+}
+
+/// Opens it for the server that holds the data.
+pub(crate) fn open(folder: &Path, installation: &[u8; 32]) -> Result<Memory> {
+    let path = folder.join(NAME);
+    let shown = path.display();
+    for end in BESIDE {
+        let path = with(&path, end);
+        if end == "-open" || end.is_empty() || path.exists() {
+            make(&path).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    let store = Sqlite::open(&path, &sqlite::Options::default());
+    let store = store.with_context(|| {
+        format!(
+            "cannot use {shown}; if it cannot be mended, move it away: keys used so far are forgotten then"
+        )
+    })?;
+    Ok(Memory::new(Arc::new(store), installation))
+}
+
+/// Copies it to go with a backup, before the data is copied: whatever it says was done is in the data then.
+pub(crate) fn backup(folder: &Path, file: &Path) -> Result<()> {
+    let path = folder.join(NAME);
+    if file.exists() || !path.exists() {
+        return Ok(());
+    }
+    let (copy, part) = (with(file, COPY), with(file, ".idempotency.part"));
+    let copied = || -> Result<()> {
+        remove(&part)?;
+        let made = make(&part)?;
+        sqlite::copy(&path, &part)?;
+        made.sync_all()?;
+        Ok(fs::rename(&part, &copy)?)
+    };
+    copied().with_context(|| format!("cannot copy {} to {}", path.display(), copy.display()))
+}
+
+/// Takes a copy away whose backup did not come about.
+pub(crate) fn forget_backup(file: &Path) {
+    if !file.exists() {
+        // Without its backup nobody reads it, and the next backup replaces it.
+        let _ = remove(&with(file, COPY));
+    }
+}
+
+/// Puts a backup's copy beside the restored data.
+pub(crate) fn restore(file: &Path, folder: &Path) -> Result<()> {
+    let (copy, path) = (with(file, COPY), folder.join(NAME));
+    if !copy.exists() {
+        return Ok(());
+    }
+    let part = with(&path, ".part");
+    let copied = || -> io::Result<()> {
+        remove(&part)?;
+        let mut to = make(&part)?;
+        io::copy(&mut File::open(&copy)?, &mut to)?;
+        to.sync_all()?;
+        fs::rename(&part, &path)?;
+        File::open(folder)?.sync_all()
+    };
+    copied().with_context(|| format!("cannot copy {} to {}", copy.display(), path.display()))
+}
+
+/// Reads all of it: how many requests it remembers, and what is wrong with it.
+pub(crate) fn check(folder: &Path) -> Result<sqlite::Checked> {
+    let path = folder.join(NAME);
+    if !path.exists() {
+        return Ok(sqlite::Checked::default());
+    }
+    sqlite::check(&path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

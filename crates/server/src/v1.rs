@@ -1,0 +1,390 @@
+//! `/v1`: the API of our own, for what AWS has no words for.
+//!
+//! [`table`] lists the operations, and everything else follows from it: the router here, the OpenAPI document, the page of
+//! the API. An operation is carried out by a verb of [`crate::handle`] on a thread for its purpose, or waits without a
+//! thread. The same router answers on TCP and on the control socket; the commands are clients of it.
+
+mod asked;
+mod client;
+mod conditions;
+mod events;
+mod executions;
+mod machines;
+pub mod openapi;
+pub mod page;
+mod problem;
+mod raw;
+mod rule;
+mod shape;
+pub mod table;
+mod theirs;
+mod wire;
+
+pub use client::{Bell, Connection, Rang, connect};
+pub use problem::{Code, Problem};
+pub use rule::Memory;
+pub use wire::{Outgoing, heard};
+
+use crate::control::{Kind, Request as Verb};
+use crate::data::Served;
+use crate::handle;
+use crate::places::Pool;
+use crate::sfn::{Api, is_large};
+use crate::who::Caller;
+use asked::Asked;
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::Request;
+use axum::http::{HeaderName, HeaderValue, StatusCode, Uri, header};
+use axum::response::Response;
+use axum::routing::{MethodFilter, on};
+use perdura_idempotency::{IdempotencyLayer, IdempotencyService, StartError};
+use rule::{Handler, OnSocket};
+use std::pin::Pin;
+use std::sync::Arc;
+use table::{Answers, Does, Method, Mode, OPERATIONS, Operation, Reads};
+use tower::{Layer, ServiceExt};
+
+/// The largest body. Whoever serves may allow less.
+const BODY_MAX: usize = 128 << 20;
+const CLIENTS_MAX: usize = 1_024;
+
+/// An operation that waits without a thread.
+type Waits = for<'a> fn(&'a Desk, Asked) -> Pin<Box<dyn Future<Output = Result<Told, Problem>> + Send + 'a>>;
+
+/// What the operations work with.
+struct Desk {
+    data: Served,
+    api: Api,
+    threads: Arc<Threads>,
+}
+
+/// Blocking threads, by purpose. A stop, which makes room, must not wait behind a start, and a read must not wait behind
+/// either.
+struct Threads {
+    parsing: Pool,
+    reading: Pool,
+    changing: Pool,
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        let pool = |what, threads| Pool::new(what, threads, CLIENTS_MAX);
+        Self {
+            parsing: pool("large bodies", 2),
+            reading: pool("questions", 32),
+            changing: pool("changes", 16),
+        }
+    }
+}
+
+impl Desk {
+    async fn reads<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Served) -> Result<T, crate::Refusal> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let mut data = self.data.clone();
+        Ok(self.threads.reading.run(move || work(&mut data)).await??)
+    }
+
+    /// Carries out a verb.
+    async fn verb(&self, request: Verb) -> Result<crate::control::Answer, Problem> {
+        let mut data = self.data.clone();
+        let pool = match request.kind() {
+            Kind::Looks => &self.threads.reading,
+            Kind::Keeps | Kind::Starts | Kind::Changes => &self.threads.changing,
+        };
+        Ok(pool.run(move || handle(&mut data, request)).await??)
+    }
+
+    /// Parses so many bytes: on this thread if they are few.
+    async fn parsed<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        if is_large(bytes) { self.threads.parsing.run(work).await? } else { work() }
+    }
+
+    async fn answer(&self, operation: &'static Operation, request: Request) -> Result<Response, Problem> {
+        let (mut head, body) = request.into_parts();
+        let body = to_bytes(body, BODY_MAX).await;
+        let body = body.map_err(|_| Problem::new(Code::TooLarge, "the body is too large, or was cut off"))?;
+        check_kind(operation, &head.headers, &body)?;
+        let asked = Asked::new(operation, &head.uri, head.headers, body)?
+            .under(head.extensions.remove())
+            .holding(head.extensions.remove())
+            .admitted_by(head.extensions.remove());
+        let told = match operation.does {
+            Does::Waits(waits) | Does::Starts(waits) => waits(self, asked).await?,
+            Does::Verb(read) => {
+                let request = self.parsed(asked.body.len(), move || read(&asked)).await?;
+                Told::new(wire::told(&self.verb(request).await?))
+            }
+        };
+        Ok(told.into_response(operation))
+    }
+}
+
+/// Refuses a caller whose role is too small. That is asked before each stored answer too.
+fn admit(operation: &Operation, request: &Request) -> Result<Caller, Problem> {
+    let caller = request.extensions().get::<Caller>().cloned();
+    let caller = caller.ok_or_else(|| Problem::new(Code::NotAuthenticated, "nobody says who asks"))?;
+    if caller.has(operation.role) {
+        return Ok(caller);
+    }
+    let (has, needs) = (caller.role.name(), operation.role.name());
+    Err(Problem::new(Code::Forbidden, format!("this needs the role {needs}, and the caller has {has}")))
+}
+
+/// A body is JSON, and is there only where it is read.
+fn check_kind(operation: &Operation, headers: &axum::http::HeaderMap, body: &Bytes) -> Result<(), Problem> {
+    if matches!(operation.reads, Reads::Nothing) {
+        let is_empty = body.is_empty();
+        return if is_empty { Ok(()) } else { Err(Problem::invalid("this operation takes no body")) };
+    }
+    let kind = headers.get(header::CONTENT_TYPE).map(|kind| kind.to_str().unwrap_or_default());
+    let is_json = kind.is_none_or(|kind| {
+        let mut parts = kind.split(';').map(|part| part.trim().to_ascii_lowercase());
+        let kind = parts.next().unwrap_or_default();
+        // JSON is UTF-8; to read another charset as if it were that would be to read something else.
+        let is_utf_8 = parts.all(|part| {
+            part.strip_prefix("charset=").is_none_or(|charset| charset.trim_matches('"') == "utf-8")
+        });
+        is_utf_8 && (kind == "application/json" || kind.ends_with("+json"))
+    });
+    // A page in a browser can send a form to anybody without being asked, and so no form is taken.
+    match (body.is_empty(), kind) {
+        (true, _) => Ok(()),
+        (false, Some(_)) if is_json => Ok(()),
+        (false, Some(kind)) => Err(Problem::new(Code::NotJson, format!("the content type is {kind:?}"))
+            .but("send application/json, in UTF-8")),
+        (false, None) => {
+            Err(Problem::new(Code::NotJson, "the content type is missing").but("send application/json"))
+        }
+    }
+}
+
+/// What an operation answers.
+struct Told {
+    /// `None`: there is nothing to say.
+    body: Option<String>,
+    /// In its place.
+    stream: Option<Body>,
+    headers: Vec<(HeaderName, String)>,
+    status: Option<StatusCode>,
+}
+
+impl Told {
+    fn new(body: Option<String>) -> Self {
+        Self { body, stream: None, headers: Vec::new(), status: None }
+    }
+
+    /// Server-sent events.
+    fn stream(body: Body) -> Self {
+        Self { stream: Some(body), ..Self::nothing() }
+    }
+
+    fn json(body: String) -> Self {
+        Self::new(Some(body))
+    }
+
+    fn nothing() -> Self {
+        Self::new(None)
+    }
+
+    fn unchanged(tag: String) -> Self {
+        Self::nothing().with(header::ETAG, tag).status(StatusCode::NOT_MODIFIED)
+    }
+
+    fn with(mut self, name: HeaderName, value: String) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
+    fn status(mut self, status: StatusCode) -> Self {
+        self.status = Some(status);
+        self
+    }
+
+    fn into_response(self, operation: &Operation) -> Response {
+        let is_stream = self.stream.is_some();
+        let is_empty = self.body.is_none() && !is_stream;
+        let whole = self.body.map_or_else(Body::empty, Body::from);
+        let mut response = Response::new(self.stream.unwrap_or(whole));
+        let usual = match operation.answers {
+            _ if is_empty => StatusCode::NO_CONTENT,
+            Answers::Made(_) => StatusCode::CREATED,
+            Answers::Nothing
+            | Answers::A(_)
+            | Answers::Perhaps(_)
+            | Answers::PageOf(_)
+            | Answers::PageOfDocuments
+            | Answers::Document
+            | Answers::Events => StatusCode::OK,
+        };
+        *response.status_mut() = self.status.unwrap_or(usual);
+        let headers = response.headers_mut();
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if !is_empty {
+            let kind = if is_stream { "text/event-stream" } else { "application/json" };
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        }
+        for (name, value) in self.headers {
+            headers.extend(HeaderValue::from_str(&value).ok().map(|value| (name, value)));
+        }
+        response
+    }
+}
+
+/// The operations as a service. Cloning shares.
+#[derive(Clone)]
+pub struct V1 {
+    router: Router,
+    rule: IdempotencyLayer,
+}
+
+impl V1 {
+    /// Within a tokio runtime.
+    pub async fn new(data: Served, api: Api, memory: Memory) -> Result<Self, StartError> {
+        let desk = Arc::new(Desk { data, api, threads: Arc::default() });
+        let rule = memory.layer().await?;
+        let mut router = Router::new();
+        for operation in OPERATIONS {
+            let filter = match operation.method {
+                Method::Get => MethodFilter::GET,
+                Method::Put => MethodFilter::PUT,
+                Method::Post => MethodFilter::POST,
+                Method::Delete => MethodFilter::DELETE,
+            };
+            let bare = Handler { desk: desk.clone(), operation };
+            let guarded = rule.layer(bare.clone());
+            let handler = move |request: Request| {
+                let (bare, guarded) = (bare.clone(), guarded.clone());
+                async move {
+                    answer(operation, request, bare, guarded).await.unwrap_or_else(Problem::into_response)
+                }
+            };
+            router = router.route(operation.path, on(filter, handler));
+            tracing::debug!(
+                route = format!("{} {}", operation.method.name(), operation.path),
+                role = operation.role.name(),
+                mode = operation.mode.map(Mode::name),
+                "serves"
+            );
+        }
+        let router = router
+            .fallback(|uri: Uri| async move {
+                Problem::new(Code::NotFound, format!("there is no {}", uri.path()))
+                    .but("see /openapi.json")
+                    .into_response()
+            })
+            .method_not_allowed_fallback(|| async {
+                Problem::new(Code::WrongMethod, "this path has other methods")
+                    .but("see /openapi.json")
+                    .into_response()
+            });
+        Ok(Self { router, rule })
+    }
+
+    /// Ends when the end of everything that was begun is recorded.
+    pub async fn drain(&self) {
+        self.rule.drain().await;
+    }
+
+    /// Answers a request that came by the control socket: whoever can open it owns the data.
+    pub async fn answer_on_socket(&self, mut request: Request) -> Response {
+        request.extensions_mut().insert(OnSocket);
+        self.answer(request, Caller::owner()).await
+    }
+
+    /// Answers a request of this caller.
+    pub async fn answer(&self, mut request: Request, caller: Caller) -> Response {
+        if let Some(uri) = normal(request.uri()) {
+            *request.uri_mut() = uri;
+        }
+        request.extensions_mut().insert(caller);
+        match self.router.clone().oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    }
+}
+
+/// Answers a request, under the rule where it is to be.
+async fn answer(
+    operation: &'static Operation,
+    request: Request,
+    bare: Handler,
+    guarded: IdempotencyService<Handler>,
+) -> Result<Response, Problem> {
+    let caller = admit(operation, &request)?;
+    let desk = bare.desk.clone();
+    let request = match caller.machines {
+        Some(_) => theirs::admit(&desk, operation, &caller, request).await?,
+        None => request,
+    };
+    let wait = asked::wait(request.headers());
+    let answered = if rule::is_guarded(operation, &request) {
+        guarded.oneshot(request).await
+    } else {
+        bare.oneshot(request).await
+    };
+    let response = match answered {
+        Ok(response) => response,
+        Err(never) => match never {},
+    };
+    let response = match caller.machines {
+        Some(_) => theirs::told(&desk, operation, &caller, response).await?,
+        None => response,
+    };
+    match (operation.does, wait) {
+        // A repetition waits for the end as the first request does, so what is remembered is the start alone.
+        (Does::Starts(_), Some(wait)) if response.status() == StatusCode::CREATED => {
+            executions::ended(&desk, response, wait).await
+        }
+        (Does::Starts(_) | Does::Waits(_) | Does::Verb(_), _) => Ok(response),
+    }
+}
+
+/// Whether a path is of this API.
+pub(crate) fn is_ours(path: &str) -> bool {
+    path == "/openapi.json" || path == "/v1" || path.starts_with("/v1/")
+}
+
+/// What may follow an execution in a path.
+const PARTS: [&str; 6] = ["history", "turns", "left", "stop", "redrive", "events"];
+
+/// The path with an execution's `machine/name` as one part. `None`: it is as it should be.
+fn normal(uri: &Uri) -> Option<Uri> {
+    let rest = uri.path().strip_prefix("/v1/executions/")?;
+    let parts: Vec<&str> = rest.split('/').collect();
+    let named = match parts[..] {
+        [machine, name] if !PARTS.contains(&name) => format!("{machine}%2F{name}"),
+        [machine, name, part] => format!("{machine}%2F{name}/{part}"),
+        _ => return None,
+    };
+    let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
+    format!("/v1/executions/{named}{query}").parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_execution_may_be_two_parts_of_a_path() {
+        for (given, expected) in [
+            ("/v1/executions/m/n", Some("/v1/executions/m%2Fn")),
+            ("/v1/executions/m/n/history?cursor=a", Some("/v1/executions/m%2Fn/history?cursor=a")),
+            ("/v1/executions/n/history", None),
+            ("/v1/executions/m%2Fn/history", None),
+            ("/v1/executions/m/history/stop", Some("/v1/executions/m%2Fhistory/stop")),
+            ("/v1/executions", None),
+            ("/v1/machines/m/versions", None),
+        ] {
+            let uri = given.parse::<Uri>().unwrap();
+            assert_eq!(normal(&uri).map(|uri| uri.to_string()).as_deref(), expected, "{given}");
+        }
+    }
+}

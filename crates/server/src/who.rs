@@ -1,0 +1,108 @@
+//! Who asks, and what they may do.
+//!
+//! A caller is the owner of the data, or shows a token ([`token`]). Whether a token counts is decided by [`token::Known`]
+//! from the request's head, the tokens on record and the time; nothing is read and nothing is written there. That a token
+//! was used is written later ([`keep_uses`]).
+
+pub mod token;
+
+use crate::commands::tokens;
+use crate::data::Served;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use token::Known;
+
+/// What a caller may do. Each role may also do what those before it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Role {
+    /// Looks.
+    Read,
+    /// Starts executions, and works on activities.
+    Run,
+    /// Stops, redrives, resolves, deploys.
+    Operate,
+    /// Does everything.
+    Admin,
+}
+
+impl Role {
+    /// From the smallest to the largest.
+    pub const ALL: [Self; 4] = [Self::Read, Self::Run, Self::Operate, Self::Admin];
+
+    /// The role of that name.
+    pub fn read(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|role| role.name() == name)
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Run => "run",
+            Self::Operate => "operate",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// Whoever sent a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    pub tenant: String,
+    pub principal: String,
+    pub role: Role,
+    /// Only machines whose names begin so.
+    pub machines: Option<String>,
+}
+
+impl Caller {
+    /// The owner of the data: whoever can open the control socket, or is on a laptop's loopback.
+    pub fn owner() -> Self {
+        Self { tenant: "default".into(), principal: "owner".into(), role: Role::Admin, machines: None }
+    }
+    /// Whether the caller may do what needs this role.
+    pub fn has(&self, role: Role) -> bool {
+        self.role >= role
+    }
+
+    /// Whether the caller may have to do with a machine of this name.
+    pub fn may_see(&self, machine: &str) -> bool {
+        self.machines.as_deref().is_none_or(|prefix| machine.starts_with(prefix))
+    }
+}
+
+/// Writes when tokens were used, for as long as the server runs.
+pub async fn keep_uses(served: Served, known: Arc<Known>) {
+    loop {
+        let uses = known.uses().await;
+        let mut data = served.clone();
+        let written = tokio::task::spawn_blocking(move || tokens::used(&mut data, &uses));
+        if let Ok(Err(error)) = written.await {
+            tracing::debug!(%error, "the last use of a token was not written");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_may_do_what_smaller_ones_may() {
+        for (at, has) in Role::ALL.into_iter().enumerate() {
+            let caller = Caller { role: has, ..Caller::owner() };
+            for (needed, role) in Role::ALL.into_iter().enumerate() {
+                assert_eq!(caller.has(role), at >= needed, "{} for {}", has.name(), role.name());
+            }
+            assert_eq!(Role::read(has.name()), Some(has));
+        }
+        assert_eq!(Role::read("Admin"), None);
+    }
+
+    #[test]
+    fn machines_are_bound_by_the_beginning_of_their_names() {
+        let bound = Caller { machines: Some("pay-".into()), ..Caller::owner() };
+        assert!(bound.may_see("pay-card") && !bound.may_see("pay") && !bound.may_see("x-pay-"));
+        assert!(Caller::owner().may_see("pay"));
+    }
+}

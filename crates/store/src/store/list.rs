@@ -1,0 +1,243 @@
+//! Lists of executions: which are shown, in which order, and where the next page begins.
+//!
+//! A list is rows, and beside them executions that run and have no row yet. Whoever knows of those, a node or the journal,
+//! asks [`Filter::shows`] as the stores do, so a filter means the same everywhere.
+
+use super::reader::Reader;
+use super::{Failure, StoredTurn};
+use crate::group::{MachineId, RevisionId};
+use crate::record::TurnBody;
+use perdura_engine::{ExecutionId, Labels, Status, Timestamp};
+use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Longer names of errors are cut off in rows.
+const ERROR_BYTES_MAX: usize = 256;
+
+/// Which executions a list shows. Children of Map Runs are in no list but that of their run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Of this machine only.
+    pub machine: Option<MachineId>,
+    /// With this status only.
+    pub status: Option<Status>,
+    /// Started under this version only.
+    pub version: Option<u32>,
+    /// Started by this alias only.
+    pub alias: Option<Arc<str>>,
+    /// Only those that were redriven, or only those that were not.
+    pub redriven: Option<bool>,
+    /// With this label only: key and value.
+    pub label: Option<(Arc<str>, Arc<str>)>,
+    /// Only executions whose given name begins with this.
+    pub name_prefix: Option<Arc<str>>,
+    /// That ended with an error of this name only.
+    pub error: Option<Arc<str>>,
+    /// That began with this request, at first or second hand.
+    pub root_key: Option<Arc<str>>,
+    /// Not before this, by the time that the list is in the order of.
+    pub since: Option<Timestamp>,
+    /// Before this, by the same time.
+    pub until: Option<Timestamp>,
+    pub order: Order,
+    /// The children of this Map Run, the last one first; of the rest, only status and redrives are looked at then. A
+    /// further page begins after one of them.
+    pub map_run: Option<Uuid>,
+    /// Children of that Map Run before this one only.
+    pub before_child: Option<u32>,
+}
+
+/// The order of a list. The newest is first; those of one millisecond are in the order of their ids.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Order {
+    #[default]
+    Start,
+    /// Only those that have ended.
+    End,
+}
+
+/// Where a list goes on: after the execution with this time and this id.
+pub type After = Option<(Timestamp, ExecutionId)>;
+
+/// A page of a list.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Listing {
+    pub rows: Vec<Summary>,
+    /// Where the next page begins; `None`: there is nothing more. A page may have few rows or none, and a next one: where a
+    /// filter shows few of the many that were looked at.
+    pub next: After,
+}
+
+/// A row of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    pub execution: ExecutionId,
+    pub machine: MachineId,
+    pub revision: RevisionId,
+    /// Its name; `None`: its id is its name.
+    pub name: Option<Arc<str>>,
+    /// Whether it runs, and how it ended.
+    pub status: Status,
+    /// When it began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// How often it was redriven.
+    pub redrives: u32,
+    /// When it was last redriven.
+    pub redriven_at: Option<Timestamp>,
+    /// The version that it was started under.
+    pub version: Option<u32>,
+    /// The alias that it was started by.
+    pub alias: Option<Arc<str>>,
+    pub labels: Labels,
+    /// The key of the request that it began with, or that the execution began with that started it.
+    pub root_key: Option<Arc<str>>,
+    /// The name of the error that it ended with.
+    pub error: Option<Arc<str>>,
+    /// Which child of its Map Run it is, if it is one.
+    pub child: Option<u32>,
+}
+
+impl Filter {
+    /// Whether a list that asks for this shows it. Of which Map Run a child is, is for others to look at.
+    pub fn shows(&self, summary: &Summary) -> bool {
+        let is_meant = match self.map_run {
+            Some(_) => {
+                summary.child.is_some_and(|child| self.before_child.is_none_or(|before| child < before))
+            }
+            None => summary.child.is_none() && self.finds(summary),
+        };
+        is_meant
+            && self.status.is_none_or(|status| summary.status.name() == status.name())
+            && self.redriven.is_none_or(|redriven| (summary.redrives > 0) == redriven)
+    }
+
+    fn finds(&self, summary: &Summary) -> bool {
+        fn is_same(wanted: Option<&Arc<str>>, is: Option<&Arc<str>>) -> bool {
+            wanted.is_none_or(|wanted| is == Some(wanted))
+        }
+        let has_label = |(key, value): &(Arc<str>, Arc<str>)| summary.labels.get(key) == Some(value);
+        let begins_so =
+            |prefix: &Arc<str>| summary.name.as_ref().is_some_and(|name| name.starts_with(&**prefix));
+        let is_in_time = self.place(summary).is_some_and(|(at, _)| {
+            self.since.is_none_or(|since| at >= since) && self.until.is_none_or(|until| at < until)
+        });
+        is_in_time
+            && self.machine.is_none_or(|machine| summary.machine == machine)
+            && self.version.is_none_or(|version| summary.version == Some(version))
+            && is_same(self.alias.as_ref(), summary.alias.as_ref())
+            && self.label.as_ref().is_none_or(has_label)
+            && self.name_prefix.as_ref().is_none_or(begins_so)
+            && is_same(self.error.as_ref(), summary.error.as_ref())
+            && is_same(self.root_key.as_ref(), summary.root_key.as_ref())
+    }
+
+    /// Where an execution stands in this list; `None`: nowhere.
+    pub fn place(&self, summary: &Summary) -> After {
+        let at = match self.order {
+            Order::Start => Some(summary.started_at),
+            Order::End => summary.ended_at,
+        };
+        Some((at?, summary.execution))
+    }
+
+    /// A page of all these. `next` says where whoever found them stopped looking.
+    pub(crate) fn page(&self, mut rows: Vec<Summary>, most: u32, next: After) -> Listing {
+        match self.map_run {
+            Some(_) => rows.sort_unstable_by_key(|summary| Reverse(summary.child)),
+            None => rows.sort_unstable_by_key(|summary| Reverse(self.place(summary))),
+        }
+        let is_full = rows.len() >= most as usize;
+        rows.truncate(most as usize);
+        let last = rows.last().filter(|_| is_full && self.map_run.is_none());
+        Listing { next: last.map_or(next, |last| self.place(last)), rows }
+    }
+
+    /// A page of rows, with what is known besides them: what memory or the journal says of an execution counts.
+    pub fn complete(&self, listing: Listing, known: Vec<Summary>, after: After, most: u32) -> Listing {
+        let Listing { mut rows, next } = listing;
+        let also: BTreeSet<ExecutionId> = known.iter().map(|summary| summary.execution).collect();
+        rows.retain(|summary| !also.contains(&summary.execution));
+        let is_wanted = |summary: &Summary| {
+            let place = self.place(summary);
+            let is_here =
+                after.is_none_or(|after| place < Some(after)) && next.is_none_or(|next| place >= Some(next));
+            self.shows(summary) && (self.map_run.is_some() || is_here)
+        };
+        rows.extend(known.into_iter().filter(is_wanted));
+        self.page(rows, most, next)
+    }
+}
+
+/// The name of an error, as rows have it.
+pub fn error_in_rows(error: &str) -> &str {
+    &error[..error.floor_char_boundary(ERROR_BYTES_MAX)]
+}
+
+/// An execution that has no row yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unlisted {
+    /// As a list would show it.
+    pub summary: Summary,
+    /// The Map Run whose child it is, if it is one.
+    pub map_run: Option<Uuid>,
+}
+
+impl Unlisted {
+    /// What a first Turn says of an execution that has no row; `None`: it is no first Turn, or cannot be read.
+    pub(crate) fn of(execution: ExecutionId, turn: &StoredTurn) -> Option<Self> {
+        let TurnBody { begun, turn } = TurnBody::read(&turn.body).ok()?;
+        let begun = begun?;
+        let summary = Summary {
+            execution,
+            machine: begun.machine,
+            revision: begun.revision,
+            name: begun.named.then(|| begun.identity.name.clone()),
+            status: Status::Running,
+            started_at: turn.events().next()?.at,
+            ended_at: None,
+            redrives: 0,
+            redriven_at: None,
+            version: begun.identity.version(),
+            alias: begun.identity.alias().map(Into::into),
+            labels: begun.identity.labels,
+            root_key: begun.identity.root_key,
+            error: None,
+            child: begun.child.map(|child| child.index),
+        };
+        Some(Self { summary, map_run: begun.child.map(|child| child.run) })
+    }
+}
+
+/// A page of executions, with those that only the journal knows of.
+pub fn complete_list(
+    reader: &mut dyn Reader,
+    filter: &Filter,
+    after: After,
+    most: u32,
+) -> Result<Listing, Failure> {
+    let mut unlisted = reader.unlisted()?;
+    unlisted.retain(|unlisted| unlisted.map_run == filter.map_run);
+    let unlisted = unlisted.into_iter().map(|unlisted| unlisted.summary).collect();
+    let rows = reader.list(filter, after, most)?;
+    Ok(filter.complete(rows, unlisted, after, most))
+}
+
+/// The execution that has this name, also where only the journal knows of it.
+pub fn complete_name(
+    reader: &mut dyn Reader,
+    machine: MachineId,
+    name: &str,
+) -> Result<Option<ExecutionId>, Failure> {
+    let is_meant = |summary: &Summary| summary.machine == machine && summary.name.as_deref() == Some(name);
+    let mut unlisted = reader.unlisted()?.into_iter().map(|unlisted| unlisted.summary);
+    match unlisted.find(is_meant) {
+        Some(found) => Ok(Some(found.execution)),
+        None => reader.named(machine, name),
+    }
+}
