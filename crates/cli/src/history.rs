@@ -4,6 +4,7 @@ use crate::arguments::HistoryArguments;
 use crate::{table, terminal};
 use anyhow::{Result, bail};
 use perdura_asl::json::{Payload, Value};
+use perdura_asl::timestamp::parse_ms;
 use perdura_engine::Timestamp;
 use perdura_server::control::{Answer, Request};
 use std::process::ExitCode;
@@ -31,13 +32,19 @@ pub(crate) fn history(arguments: &HistoryArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// When it happened: as our API has it, or in seconds as AWS has it.
+pub(crate) fn at(event: &Value) -> Timestamp {
+    let at = event.get("timestamp");
+    let written = at.and_then(Value::as_str).and_then(parse_ms);
+    let seconds = at.and_then(Value::as_f64).unwrap_or_default();
+    Timestamp(written.unwrap_or((seconds * 1000.0).round() as i64))
+}
+
 fn row(event: &Payload) -> Vec<String> {
     let event = event.value();
     let number = |name: &str| event.get(name).map(ToString::to_string).unwrap_or_default();
-    let seconds = event.get("timestamp").and_then(Value::as_f64).unwrap_or_default();
     let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
-    let at = Timestamp((seconds * 1000.0).round() as i64);
-    vec![number("id"), number("previousEventId"), at.to_string(), kind.to_owned(), what(event)]
+    vec![number("id"), number("previousEventId"), at(event).to_string(), kind.to_owned(), what(event)]
 }
 
 /// What is worth a line: which state, what is called, why it failed.

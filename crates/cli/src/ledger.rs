@@ -25,12 +25,13 @@ pub(crate) fn ledger(arguments: &LedgerArguments) -> Result<ExitCode> {
         stuck: arguments.stuck,
         execution: arguments.execution.clone(),
         key: arguments.key.clone(),
+        after: None,
         most: arguments.limit,
     };
     let answer = Data::reach(&arguments.data.folder()?)?.ask(Request::Ledger(question))?;
     let Answer::Ledger(page) = answer else { bail!("the answer is none to this question") };
     print(&page.items, arguments.data.json)?;
-    if page.more {
+    if page.next.is_some() {
         terminal::tell("there are more; ask for more with --limit");
     }
     Ok(ExitCode::SUCCESS)

@@ -2,7 +2,7 @@
 
 use crate::event::{Event, EventKind, Fault, Iteration, Scheduled, TaskFamily};
 use crate::identity::Identity;
-use perdura_asl::json::{Map, Payload, Value};
+use perdura_asl::json::{Map, Number, Payload, Value};
 
 impl Event {
     /// Its `type`, one of the 62 names.
@@ -12,8 +12,17 @@ impl Event {
 
     /// The event as `GetExecutionHistory` gives it; `timestamp` is in seconds.
     pub fn to_api(&self, identity: &Identity) -> Value {
+        self.shown(Value::Number(Number::Float(self.at.0 as f64 / 1000.0)), identity)
+    }
+
+    /// The same with its time as RFC 3339 writes it.
+    pub fn to_v1(&self, identity: &Identity) -> Value {
+        self.shown(self.at.to_string().into(), identity)
+    }
+
+    fn shown(&self, at: Value, identity: &Identity) -> Value {
         let mut event = Map::new();
-        event.insert("timestamp", Value::Number(perdura_asl::json::Number::Float(self.at.0 as f64 / 1000.0)));
+        event.insert("timestamp", at);
         event.insert("type", self.type_name());
         event.insert("id", self.id.0);
         event.insert("previousEventId", self.previous.0);

@@ -5,7 +5,7 @@
 
 use crate::run::story::{Told, What};
 use perdura_asl::json::Value;
-use perdura_engine::{Fault, Timestamp};
+use perdura_engine::Fault;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -29,7 +29,6 @@ impl Events {
     pub(super) fn take(&mut self, event: &Value) -> Option<Told> {
         let number = |name: &str| event.get(name).and_then(Value::as_i64).unwrap_or_default();
         let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
-        let seconds = event.get("timestamp").and_then(Value::as_f64).unwrap_or_default();
         let details = event.as_object()?.iter().find(|(name, _)| name.ends_with("EventDetails"));
         let part = |name: &str| details.and_then(|(_, details)| details.get(name));
         let name = part("name").and_then(Value::as_str);
@@ -63,7 +62,7 @@ impl Events {
         now.failed = matches!(what, Some(What::Failed(_)));
         let whose = format!("{}{}", now.state, now.place);
         self.known.insert(number("id"), now);
-        Some(Told { at: Timestamp((seconds * 1000.0).round() as i64), whose, what: what? })
+        Some(Told { at: crate::history::at(event), whose, what: what? })
     }
 }
 
@@ -81,6 +80,7 @@ fn fault<'a>(part: impl Fn(&str) -> Option<&'a Value>) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use perdura_engine::Timestamp;
 
     #[test]
     fn what_happened_is_told_of_its_state_and_place() {
@@ -108,7 +108,7 @@ mod tests {
             (18, 17, "TaskStateExited", details(exited, r#""name": "U""#), ""),
         ] {
             let text = format!(
-                r#"{{"id": {id}, "previousEventId": {before}, "timestamp": 1.5, "type": "{kind}"{more}}}"#
+                r#"{{"id": {id}, "previousEventId": {before}, "timestamp": "1970-01-01T00:00:01.500Z", "type": "{kind}"{more}}}"#
             );
             let told = events.take(&perdura_asl::json::parse(&text).unwrap());
             let told = told.map(|Told { at, whose, what }| {

@@ -31,7 +31,7 @@ fn page(reader: &mut dyn Reader, id: ExecutionId, from: u64) -> Result<Answer, R
     let mut items = Vec::new();
     for turn in &turns {
         let body = TurnBody::read(&turn.body).map_err(|damage| broken(id, &damage))?;
-        items.extend(body.turn.events().map(|event| Payload::from(event.to_api(&identity))));
+        items.extend(body.turn.events().map(|event| Payload::from(event.to_v1(&identity))));
     }
     Ok(Answer::History(Page { items, next: turns.last().map(|last| last.number + 1) }))
 }

@@ -2,7 +2,7 @@
 
 use super::executions::no_such;
 use super::find::find;
-use crate::control::{Answer, LedgerEntry, LedgerQuestion, LedgerRows, Resolving, Taken};
+use crate::control::{Answer, LedgerEntry, LedgerPlace, LedgerQuestion, Page, Resolving, Taken};
 use crate::data::Data;
 use crate::fold::{begun, each_turn, fold};
 use crate::{Refusal, stuck};
@@ -26,15 +26,25 @@ pub(crate) fn ledger<D: Data>(data: &mut D, question: &LedgerQuestion) -> Result
         }
         (None, None) if question.stuck => stuck::stuck(data)?.into_iter().map(LedgerEntry::from).collect(),
         (None, None) => {
-            let filter = LedgerFilter { status: question.status, ..LedgerFilter::default() };
+            let after = question.after.as_ref().map(|place| (place.at, place.key.clone()));
+            let filter = LedgerFilter { status: question.status, after, ..LedgerFilter::default() };
             let rows = data.read(|reader| reader.ledger(&filter, most as u32 + 1))?;
             rows.into_iter().map(LedgerEntry::from).collect()
         }
     };
-    items.retain(|entry| question.status.is_none_or(|status| entry.status == status));
-    let more = items.len() > most;
+    items.retain(|entry| {
+        question.status.is_none_or(|status| entry.status == status)
+            && question
+                .after
+                .as_ref()
+                .is_none_or(|place| (entry.started_at, &entry.key) > (place.at, &place.key))
+    });
+    items.sort_by(|a, b| (a.started_at, &a.key).cmp(&(b.started_at, &b.key)));
+    let has_more = items.len() > most;
     items.truncate(most);
-    Ok(Answer::Ledger(LedgerRows { items, more }))
+    let last = items.last().filter(|_| has_more);
+    let next = last.map(|last| LedgerPlace { at: last.started_at, key: last.key.clone() });
+    Ok(Answer::Ledger(Page { items, next }))
 }
 
 fn by_key<D: Data>(data: &mut D, key: &str) -> Result<Vec<LedgerEntry>, Refusal> {

@@ -259,7 +259,6 @@ shapes! {
         need "status" Is::OneOf(LEDGER), "what is known"; need "startedAt" Is::Instant, "when it was first sent";
         may "completedAt" Is::Instant, "when it was settled"; may "result" Is::Text, "JSON"; may "error" Is::Text, "error and cause";
     }
-    ROWS "LedgerRows" { need "items" Is::ListOf(&ENTRY), "the oldest first"; need "more" Is::Flag, "whether there are more"; }
     RESOLVE "Resolve" {
         need "key" Is::Text, "as people read it"; may "completed" Is::Document, "it was performed, with this result";
         may "failed" Is::A(&FAULT), "it was certainly not performed"; may "again" Is::Flag, "it is to be called again";
@@ -390,7 +389,7 @@ operations! {
     deleteExecution Delete of Execution "/v1/executions/{execution}" Admin (NONE, Reads::Nothing) => Nothing,
         Verb(|asked| Ok(Request::GiveUp { execution: asked.first() })), "Delete an execution that cannot be read. One that can be read stays.";
     listHistory Get of Execution "/v1/executions/{execution}/history" Read (PAGES, Reads::Nothing) => PageOfDocuments,
-        Verb(|asked| Ok(Request::History { execution: asked.first(), from: asked.cursor()?.unwrap_or(1) })), "Its events, as `GetExecutionHistory` gives them. The last page has a cursor too while there may be more.";
+        Verb(|asked| Ok(Request::History { execution: asked.first(), from: asked.cursor()?.unwrap_or(1) })), "Its events, as `GetExecutionHistory` gives them but for their times. The last page has a cursor too while there may be more.";
     followExecution Get of Execution "/v1/executions/{execution}/events" Read (NONE, Reads::Nothing) => Events,
         Waits(|desk, asked| Box::pin(events::of_execution(desk, asked))), "Its events as they happen, as server-sent events. `Last-Event-ID` goes on behind the one with that `id`. A stream ends with the execution, or after ten minutes; 204: there is no more to come.";
     followExecutions Get of Nothing "/v1/executions:events" Read (NONE, Reads::Nothing) => Events,
@@ -424,8 +423,8 @@ operations! {
 
     listLedger Get of Listed "/v1/ledger" Read
         (&[may("status", Is::OneOf(LEDGER), "with this status"), may("stuck", Is::Flag, "pending for long, and nobody tries it"),
-          may("execution", Is::Text, "all of this execution, completed ones included"), may("key", Is::Text, "in either form"), LIMIT], Reads::Nothing)
-        => A(&ROWS), Verb(ledger), "What was sent under which key.";
+          may("execution", Is::Text, "all of this execution, completed ones included"), may("key", Is::Text, "in either form"), LIMIT, CURSOR], Reads::Nothing)
+        => PageOf(&ENTRY), Verb(ledger), "What was sent under which key, the oldest first.";
     resolveCall Post[AtMostOnce] of Call "/v1/ledger/resolve" Operate (NONE, Reads::Members(&RESOLVE)) => A(&TAKEN),
         Verb(resolve), "A person says how a call in doubt went: exactly one of `completed`, `failed`, `again`.";
     traceKey Get of Traced "/v1/trace/{key}" Read (NONE, Reads::Nothing) => A(&TRACED),
@@ -496,6 +495,7 @@ fn ledger(asked: &Asked) -> Result<Request, Problem> {
         stuck: asked.flag("stuck"),
         execution: asked.query("execution").map(str::to_owned),
         key: asked.query("key").map(str::to_owned),
+        after: asked.cursor()?,
         most: asked.limit(USUAL)?,
     }))
 }

@@ -126,13 +126,14 @@ impl Outgoing {
             Request::Turns { execution, from } => page(execution, "/turns", *from),
             Request::Left { execution, from } => page(execution, "/left", *from),
             Request::Trace { key } => Self::get(format!("/v1/trace/{}", encode(key))),
-            Request::Ledger(LedgerQuestion { status, stuck, execution, key, most }) => {
+            Request::Ledger(LedgerQuestion { status, stuck, execution, key, after, most }) => {
                 Self::get("/v1/ledger").asking(&[
                     ("status", status.map(|status| ledger_word(status).to_owned())),
                     ("stuck", stuck.then(|| "true".to_owned())),
                     ("execution", execution.clone()),
                     ("key", key.clone()),
                     ("limit", Some(most.to_string())),
+                    ("cursor", after.as_ref().map(|place| cursor(&plain(place)))),
                 ])
             }
             Request::Resolve(Resolving { key, completed, failed, again, reason }) => {
@@ -296,7 +297,7 @@ pub fn heard(
     };
     let inner = match (tag, inner) {
         ("activities" | "connections" | "tokens", mut list) => list["items"].take(),
-        (_, mut page) if page.get("items").is_some() && tag != "ledger" => {
+        (_, mut page) if page.get("items").is_some() => {
             page["next"] = page.get("cursor").map(place).transpose()?.unwrap_or_default();
             page
         }

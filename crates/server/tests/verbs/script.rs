@@ -32,6 +32,7 @@
 
 use crate::folder;
 use crate::stage::{Mode, Stage, With, tokio};
+use perdura_engine::asl::timestamp::parse_ms;
 use perdura_server::Refusal;
 use perdura_server::control::Request;
 use perdura_server::sfn::ApiError;
@@ -384,6 +385,12 @@ impl Playing<'_> {
                     Err(format!("{found} is not {wanted}"))
                 }
             }
+            // An instant, as the two doors write it.
+            (Value::Number(seconds), Value::String(written))
+                if milliseconds(seconds) == parse_ms(written) =>
+            {
+                Ok(())
+            }
             (Value::Number(wanted), Value::Number(found)) if wanted.as_f64() == found.as_f64() => Ok(()),
             (wanted, found) if wanted == found => Ok(()),
             (wanted, found) => Err(format!("{found} is not {wanted}")),
@@ -441,6 +448,10 @@ fn repeated(text: &str) -> Option<(&str, &str, usize, &str)> {
         let (what, many) = inside.split_once('*')?;
         Some((&text[..at], what, many.parse().ok()?, after))
     })
+}
+
+fn milliseconds(seconds: &serde_json::Number) -> Option<i64> {
+    seconds.as_f64().map(|seconds| (seconds * 1_000.0).round() as i64)
 }
 
 fn is_now(seconds: f64) -> bool {

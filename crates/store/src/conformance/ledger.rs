@@ -88,6 +88,9 @@ pub fn the_ledger_is_filtered_and_oldest_first(make: Make<'_>) {
     assert_eq!(times(LedgerFilter { status: pending, ..any() }, 10), [10, 20]);
     assert_eq!(times(LedgerFilter { execution: Some(only(1)), ..any() }, 10), [20, 30]);
     assert_eq!(times(LedgerFilter { started_before: Some(at(30)), ..any() }, 10), [10, 20]);
+    let after = |row: usize| Some((rows[row].started_at, rows[row].key.clone()));
+    assert_eq!(times(LedgerFilter { after: after(3), ..any() }, 1), [30]);
+    assert_eq!(times(LedgerFilter { after: after(1), status: pending, ..any() }, 10), [20]);
     let wire_key = Some(rows[2].wire_key);
     assert_eq!(times(LedgerFilter { wire_key, ..any() }, 10), [30]);
     assert_eq!(times(LedgerFilter { wire_key: Some(uuid::Uuid::nil()), ..any() }, 10), Vec::<i64>::new());

@@ -346,6 +346,7 @@ impl Reader for MemoryReader {
                 && filter.execution.is_none_or(|execution| row.execution == execution)
                 && filter.wire_key.is_none_or(|wire_key| row.wire_key == wire_key)
                 && filter.started_before.is_none_or(|before| row.started_at < before)
+                && filter.after.as_ref().is_none_or(|(at, key)| (row.started_at, &row.key) > (*at, key))
         };
         let mut rows: Vec<&LedgerRow> = memory.ledger.values().map(|(row, _)| row).filter(wanted).collect();
         rows.sort_by(|a, b| (a.started_at, &a.key).cmp(&(b.started_at, &b.key)));

@@ -48,6 +48,8 @@ pub struct LedgerFilter {
     pub wire_key: Option<Uuid>,
     /// Sent before this.
     pub started_before: Option<Timestamp>,
+    /// Behind the row with this time and key.
+    pub after: Option<(Timestamp, Arc<str>)>,
 }
 
 /// How much there is.

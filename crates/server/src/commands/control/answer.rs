@@ -23,12 +23,13 @@ pub enum Answer {
     Started(Starting),
     Executions(Page<Listed, Cursor>),
     Execution(Box<Shown>),
-    /// Events, as `GetExecutionHistory` gives them. The next page begins with this Turn.
+    /// Events, as `GetExecutionHistory` gives them, but for their times. The next page begins with this Turn.
     History(Page<Payload, u64>),
     /// The next page begins with this Turn.
     Turns(Page<Turn, u64>),
     Trace(Box<Traced>),
-    Ledger(LedgerRows),
+    /// The oldest first.
+    Ledger(Page<LedgerEntry, LedgerPlace>),
     Activities(Vec<ActivityListed>),
     /// `None`: no task came in time.
     Task(Option<Box<Task>>),
@@ -158,13 +159,13 @@ pub struct Swept {
     pub more: bool,
 }
 
-/// Rows of the ledger.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// Where a page of the ledger ended; the next one begins after it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LedgerRows {
-    pub items: Vec<LedgerEntry>,
-    /// There are more than were asked for.
-    pub more: bool,
+pub struct LedgerPlace {
+    #[serde(with = "iso")]
+    pub at: Timestamp,
+    pub key: Arc<str>,
 }
 
 /// An execution that was started.

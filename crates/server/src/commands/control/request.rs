@@ -1,6 +1,6 @@
 //! The requests of the command line.
 
-use super::answer::Cursor;
+use super::answer::{Cursor, LedgerPlace};
 use crate::who::Role;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
@@ -204,6 +204,7 @@ pub struct LedgerQuestion {
     pub execution: Option<String>,
     /// A readable key or a wire key.
     pub key: Option<String>,
+    pub after: Option<LedgerPlace>,
     pub most: u32,
 }
 
