@@ -122,6 +122,7 @@ fn apply_event(table: &mut Draft<'_>, event: &Event) {
                 lost: None,
                 secret: scheduled.secret,
                 credentials: scheduled.credentials.clone(),
+                submitted: doubted.is_some_and(|sent| sent.submitted),
                 failed: None,
                 doubt: doubted.is_some(),
                 said_done: doubted.is_some_and(|sent| sent.said_done),
@@ -185,7 +186,9 @@ fn mark_failed(step: &mut Step, certainty: Certainty) {
     if certainty != Certainty::NotSent {
         step.has_gone_out();
     }
+    let submitted = step.standing.is_submitted();
     if let Some(sent) = &mut step.sent {
+        sent.submitted |= submitted;
         sent.failed = Some(certainty);
         // Where somebody has said that it was done, another one's refusal does not undo it.
         sent.doubt &= certainty != Certainty::Refused || sent.said_done;
@@ -205,25 +208,9 @@ fn step_under<'d>(table: &'d mut Draft<'_>, id: StrandId, key: &EffectKey) -> Op
 /// A key that had failed is in doubt after all, and its step may be in a later round.
 fn contradict(table: &mut Draft<'_>, id: StrandId, key: &EffectKey) {
     let has_ended = table.core().status.is_ended();
-    let Some(step) = step_under(table, id, key) else { return };
+    let Some(step) = step_under(table, id, key) else { return kept::contradict(table, key) };
     let Some(sent) = &mut step.sent else { return };
-    // Nothing was begun under a later key, and nothing will be.
-    if let Some(aside) = step.aside.as_deref_mut()
-        && has_ended
-        && aside.round == key.round()
-        && !sent.is_in_doubt()
-    {
-        std::mem::swap(sent, aside);
-    }
-    if sent.round > key.round() {
-        sent.contradicted = true;
-    } else {
-        sent.doubt = true;
-    }
-    let all = [Some(&mut *sent), step.aside.as_deref_mut()].into_iter().flatten();
-    for meant in all.filter(|sent| sent.round == key.round()) {
-        (meant.doubt, meant.said_done) = (true, true);
-    }
+    sent.contradict(step.aside.as_deref_mut(), key.round(), has_ended);
     // Nothing is to go out under another key.
     step.round = sent.round;
 }

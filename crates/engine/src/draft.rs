@@ -109,6 +109,12 @@ impl<'e> Draft<'e> {
         self.changes.kept.get(&self.base.kept, keeper, place)
     }
 
+    /// The same, whichever strand keeps it.
+    pub(crate) fn kept_anywhere(&self, place: &Arc<str>) -> Option<(StrandId, &Kept)> {
+        let keepers = self.base.kept.keys().chain(self.changes.kept.0.keys());
+        keepers.copied().find_map(|keeper| Some((keeper, self.kept(keeper, place)?)))
+    }
+
     /// Whether a strand keeps anything of its branches' steps.
     pub(crate) fn keeps(&self, keeper: StrandId) -> bool {
         self.base.kept.contains_key(&keeper) || self.changes.kept.0.contains_key(&keeper)

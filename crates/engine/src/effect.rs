@@ -69,6 +69,8 @@ pub struct Call {
     pub timeout_seconds: Option<u64>,
     /// How long it may be silent.
     pub heartbeat_seconds: Option<u64>,
+    /// An earlier attempt under the key is known to have begun a child or a job.
+    pub submitted: bool,
 }
 
 impl Call {

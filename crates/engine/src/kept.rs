@@ -7,7 +7,7 @@
 //! the same bytes once more, they go out under that key; otherwise a person decides.
 
 use crate::draft::Draft;
-use crate::id::{Round, StrandId};
+use crate::id::{EffectKey, Round, StrandId};
 use crate::input::Certainty;
 use crate::strand::{MapRunId, Sent, Step};
 use perdura_asl::json::Payload;
@@ -20,6 +20,9 @@ use std::sync::Arc;
 pub enum Kept {
     /// Its next call is made in this round, and is the first there.
     Round(Round),
+    /// Refused: the next call is made in the round after. The step goes back to this one if somebody says that it was
+    /// performed after all.
+    Refused(Box<Sent>),
     /// Perhaps performed, or never sent, or performed with bytes that are lost: the same goes out again under the same key.
     Again(Box<Sent>),
     /// Performed, with this result. The same goes out again under the same key, and where that may not be, the result
@@ -27,22 +30,42 @@ pub enum Kept {
     Done(Box<Sent>, Payload),
     /// A Map Run of this round: it is taken up again, with the children that it has.
     MapRun(Round, MapRunId),
+    /// The first, and what was sent in another round, to which the step may yet return.
+    Beside(Box<Kept>, Box<Sent>),
 }
 
 impl Kept {
     /// What is to be known of a step when it is taken again.
     fn of(step: &Step) -> Option<Self> {
-        let Some(sent) = step.sent.as_ref().filter(|sent| sent.round == step.round) else {
-            return (step.round > Round::FIRST).then_some(Self::Round(step.round));
+        let kept = Self::of_sent(step)?;
+        Some(match (&kept, step.aside.clone()) {
+            (Self::Refused(_) | Self::Again(_), Some(aside)) => Self::Beside(Box::new(kept), aside),
+            _ => kept,
+        })
+    }
+
+    fn of_sent(step: &Step) -> Option<Self> {
+        let sent = match &step.sent {
+            Some(sent) if sent.round == step.round => sent,
+            Some(refused) if refused.round.next() == step.round => {
+                return Some(Self::refused(refused.clone()));
+            }
+            Some(_) | None => return (step.round > Round::FIRST).then_some(Self::Round(step.round)),
         };
         Some(match step.result.as_ref().or(step.done.as_ref()) {
             Some(result) => Self::done(sent.clone(), result.clone()),
-            None if sent.is_refused() => Self::Round(step.round.next()),
+            None if sent.is_refused() => Self::refused(sent.clone()),
             None => {
                 let failed = sent.failed.unwrap_or_else(|| step.standing.unanswered());
-                Self::Again(Box::new(Sent { failed: Some(failed), ..sent.clone() }))
+                let submitted = sent.submitted || step.standing.is_submitted();
+                Self::Again(Box::new(Sent { failed: Some(failed), submitted, ..sent.clone() }))
             }
         })
+    }
+
+    /// It was not performed in this round, as far as anybody knows.
+    pub(crate) fn refused(sent: Sent) -> Self {
+        Self::Refused(Box::new(sent))
     }
 
     /// It was performed, and must not be under another key.
@@ -53,7 +76,44 @@ impl Kept {
     fn bytes(&self) -> usize {
         match self {
             Self::Round(_) | Self::Again(_) | Self::MapRun(..) => 0,
-            Self::Done(sent, result) => sent.input.len() + result.len(),
+            Self::Refused(sent) => sent.bytes(),
+            Self::Done(sent, result) => sent.bytes() + result.len(),
+            Self::Beside(kept, aside) => kept.bytes() + aside.bytes(),
+        }
+    }
+
+    /// The same with fewer bytes, where they are too many.
+    fn smaller(self) -> Self {
+        match self {
+            Self::Done(sent, _) => Self::Again(Box::new(sent.without_bytes())),
+            Self::Refused(sent) => Self::Refused(Box::new(sent.without_bytes())),
+            Self::Beside(kept, aside) => {
+                Self::Beside(Box::new(kept.smaller()), Box::new(aside.without_bytes()))
+            }
+            Self::Round(_) | Self::Again(_) | Self::MapRun(..) => self,
+        }
+    }
+
+    /// Somebody says that it was performed in a round that had failed.
+    fn contradicted(self, round: Round) -> Self {
+        let (kept, mut aside) = match self {
+            Self::Beside(kept, aside) => (*kept, Some(aside)),
+            kept => (kept, None),
+        };
+        let kept = match kept {
+            Self::Refused(mut sent) | Self::Again(mut sent) => {
+                sent.contradict(aside.as_deref_mut(), round, true);
+                Self::Again(sent)
+            }
+            Self::Done(mut sent, result) => {
+                sent.contradict(None, round, false);
+                Self::Done(sent, result)
+            }
+            kept @ (Self::Round(_) | Self::MapRun(..) | Self::Beside(..)) => kept,
+        };
+        match aside {
+            Some(aside) => Self::Beside(Box::new(kept), aside),
+            None => kept,
         }
     }
 
@@ -65,6 +125,10 @@ impl Kept {
                 step.round = round;
                 step.map_run = Some(run);
             }
+            Self::Refused(sent) => {
+                step.round = sent.round.next();
+                step.sent = Some(*sent);
+            }
             Self::Again(sent) => {
                 step.round = sent.round;
                 step.sent = Some(*sent);
@@ -73,6 +137,10 @@ impl Kept {
                 step.round = sent.round;
                 step.sent = Some(*sent);
                 step.done = Some(result);
+            }
+            Self::Beside(kept, aside) => {
+                kept.resume(step);
+                step.aside = Some(aside);
             }
         }
     }
@@ -138,13 +206,8 @@ pub(crate) fn put(table: &mut Draft<'_>, strand: StrandId, kept: Kept) {
     let Some(place) = place(table, strand) else { return };
     let bytes = kept.bytes();
     let is_too_much = table.core().kept_bytes + bytes > table.base.identity.limits.kept_bytes_max;
-    let kept = match kept {
-        Kept::Done(sent, _) if is_too_much => Kept::Again(Box::new(sent.without_bytes())),
-        kept => {
-            table.core().kept_bytes += bytes;
-            kept
-        }
-    };
+    let kept = if is_too_much { kept.smaller() } else { kept };
+    table.core().kept_bytes += kept.bytes();
     let before = table.put_kept(keeper, place, kept);
     table.core().kept_bytes -= before.map_or(0, |before| before.bytes());
 }
@@ -157,6 +220,18 @@ pub(crate) fn take_up(table: &mut Draft<'_>, strand: StrandId) {
     if let Some(step) = table.strand(strand).and_then(|strand| strand.step.as_mut()) {
         kept.resume(step);
     }
+}
+
+/// A key that had failed is in doubt after all, while its step is between two runs of what is around it: the next run sends
+/// what was sent under that key or, if a later one went out since, under the later one.
+pub(crate) fn contradict(table: &mut Draft<'_>, key: &EffectKey) {
+    let place: Arc<str> = key.step().into();
+    let Some((keeper, kept)) = table.kept_anywhere(&place) else { return };
+    let before = kept.bytes();
+    let kept = kept.clone().contradicted(key.round());
+    table.core().kept_bytes += kept.bytes();
+    table.core().kept_bytes -= before;
+    table.put_kept(keeper, place, kept);
 }
 
 /// The Parallel or Map of this strand is left, and is not run again.

@@ -134,6 +134,10 @@ pub struct Sent {
     /// `Credentials`, evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub credentials: Option<Payload>,
+    /// An attempt that was given up had begun a child or a job. If the child is not there any more, it has ended and was
+    /// swept, and must not begin anew.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub submitted: bool,
     /// How it ended, if it failed.
     pub failed: Option<Certainty>,
     /// An earlier attempt of the round may have been performed. Only a success, a refusal by the receiver under the
@@ -159,6 +163,11 @@ impl Sent {
         Self { input: Value::Null.into(), lost, ..self }
     }
 
+    /// How many bytes are kept of it.
+    pub(crate) fn bytes(&self) -> usize {
+        if self.lost.is_some() { 0 } else { self.input.len() }
+    }
+
     /// Whether the effect may have been performed in this round, by this attempt or an earlier one, and nobody knows.
     pub fn is_in_doubt(&self) -> bool {
         self.doubt
@@ -166,6 +175,26 @@ impl Sent {
                 None | Some(Certainty::Ambiguous) => true,
                 Some(Certainty::Refused | Certainty::NotSent) => false,
             }
+    }
+
+    /// Somebody says that a round of the step was performed which had failed: this one, the one aside, or an earlier one.
+    /// `returns`: where nothing was begun under a later key, nothing will be.
+    pub(crate) fn contradict(&mut self, mut aside: Option<&mut Self>, round: Round, returns: bool) {
+        if let Some(aside) = aside.as_deref_mut()
+            && returns
+            && aside.round == round
+            && !self.is_in_doubt()
+        {
+            std::mem::swap(self, aside);
+        }
+        if self.round > round {
+            self.contradicted = true;
+        } else {
+            self.doubt = true;
+        }
+        for meant in [Some(self), aside].into_iter().flatten().filter(|sent| sent.round == round) {
+            (meant.doubt, meant.said_done) = (true, true);
+        }
     }
 
     /// Whether the receiver has said no to this round for good. Only then may the next attempt have another key.
@@ -226,6 +255,11 @@ pub enum Standing {
 }
 
 impl Standing {
+    /// Its call has begun a child or a job, whose end it waits for.
+    pub(crate) fn is_submitted(&self) -> bool {
+        matches!(self, Self::Calling { submitted: true, .. })
+    }
+
     /// What is known of an attempt that nobody answers: a task that no worker has taken was certainly not performed.
     pub(crate) fn unanswered(&self) -> Certainty {
         match self {

@@ -219,6 +219,7 @@ stories! {
     a_late_success_under_a_failed_key_leaves_doubt: "late_success_after_a_refusal";
     a_late_success_counts_before_another_key_goes_out: "late_success_before_the_next_key";
     a_late_success_counts_until_the_next_key_is_taken: "late_success_before_the_next_key_is_taken";
+    what_was_done_between_two_runs_of_a_parallel_keeps_its_key: "late_success_between_two_runs";
     a_late_success_leaves_the_next_key_to_who_took_it: "late_success_after_the_next_key_is_taken";
     a_late_success_after_the_end_brings_its_key_back: "late_success_after_the_end_before_the_next_key_is_taken";
     a_late_success_after_a_stop_is_not_undone_by_a_refusal: "late_success_after_a_stop";

@@ -126,6 +126,24 @@ fn a_child_that_was_about_to_be_redriven_does_not_outlive_its_map_run() {
     }
 }
 
+/// The Parallel around the step had failed and was to be run again.
+#[test]
+fn a_late_success_between_two_runs_of_a_parallel_keeps_its_key() {
+    for seed in [6_915, 13_218] {
+        let verdict = judge(seed, Setting::default());
+        assert!(verdict.is_good(), "{}", verdict.report(Setting::default()));
+    }
+}
+
+/// Its step was given up with its Parallel, and asked for it once more in the next run.
+#[test]
+fn a_child_that_was_swept_does_not_begin_anew_under_its_id() {
+    for seed in [12_985, 19_359] {
+        let verdict = judge(seed, Setting::default());
+        assert!(verdict.is_good(), "{}", verdict.report(Setting::default()));
+    }
+}
+
 #[test]
 fn the_journal_is_freed_of_those_who_wait_long() {
     // In the first heavy seed, 179, each waits for so little that nobody has to be taken down.

@@ -191,7 +191,7 @@ impl Turning<'_> {
             Some(Outcome::Succeeded { output }) => {
                 (Some(LedgerStatus::Completed), Kept::done(sent, output.clone()))
             }
-            Some(_) => (Some(LedgerStatus::Failed), Kept::Round(sent.round.next())),
+            Some(_) => (Some(LedgerStatus::Failed), Kept::refused(sent)),
             None => {
                 let sent = Sent { failed: Some(Certainty::Ambiguous), doubt: true, again: true, ..sent };
                 (None, Kept::Again(Box::new(sent)))

@@ -100,6 +100,7 @@ impl Turning<'_> {
             credentials: sent.credentials.clone(),
             timeout_seconds: timeout.map(|clock| clock.seconds),
             heartbeat_seconds: heartbeat.map(|clock| clock.seconds),
+            submitted: sent.submitted,
         };
         Some((call, *submitted))
     }

@@ -165,7 +165,9 @@ impl Turning<'_> {
         self.note(Note::Ledger { strand, key: key.clone(), status: LedgerStatus::Pending });
         let token = secret.map(|secret| TaskToken { execution: self.draft.base.identity.id, strand, secret });
         self.called.insert(strand);
-        let attempt = self.step(strand).sent.as_ref().map_or(Attempt::FIRST, |sent| sent.attempt);
+        let record = self.step(strand).sent.as_ref();
+        let attempt = record.map_or(Attempt::FIRST, |sent| sent.attempt);
+        let submitted = record.is_some_and(|sent| sent.submitted);
         self.effects.push(Effect::CallTask(Call {
             strand,
             key,
@@ -176,6 +178,7 @@ impl Turning<'_> {
             credentials,
             timeout_seconds: timeout,
             heartbeat_seconds: heartbeat,
+            submitted,
         }));
         Ok(())
     }

@@ -304,8 +304,8 @@ pub(crate) fn ledger_marks_are_complete(turn: &Turn, said_done: &BTreeSet<Effect
             (_, Some(Record::Note(Note::Settled { strand: settled, kept }))) if settled == strand => {
                 match kept {
                     Kept::Done(..) => Some(LedgerStatus::Completed),
-                    Kept::Round(_) => Some(LedgerStatus::Failed),
-                    Kept::Again(_) | Kept::MapRun(..) => None,
+                    Kept::Round(_) | Kept::Refused(_) => Some(LedgerStatus::Failed),
+                    Kept::Again(_) | Kept::MapRun(..) | Kept::Beside(..) => None,
                 }
             }
             (Some(Record::Event(event)), _) if event.strand == *strand => match &event.kind {

@@ -194,10 +194,14 @@ fn note_line(note: &Note) -> String {
         Note::Settled { strand, kept } => {
             let kept = match kept {
                 Kept::Round(round) => format!("round {}", round.0),
+                Kept::Refused(sent) => format!("refused in round {}", sent.round.0),
                 Kept::Again(sent) => {
                     format!("again after attempt {} of round {}", sent.attempt.0, sent.round.0)
                 }
                 Kept::MapRun(round, _) => format!("its Map Run of round {}", round.0),
+                Kept::Beside(..) => {
+                    unreachable!("what a person or a receiver has settled has no other round")
+                }
                 Kept::Done(sent, result) => format!("done in round {} with {result}", sent.round.0),
             };
             format!("settled{}: {kept}", on(*strand))
@@ -252,10 +256,12 @@ fn call_line(call: &Call) -> String {
         credentials: _,
         timeout_seconds: _,
         heartbeat_seconds: _,
+        submitted,
     } = call;
     let token = if token.is_some() { " with token" } else { "" };
     let attempt = if *attempt == Attempt::FIRST { String::new() } else { format!(" attempt {}", attempt.0) };
-    format!("call{} {}{attempt} {} {input}{token}", on(*strand), step_of(key), target(resource))
+    let begun = if *submitted { " begun before" } else { "" };
+    format!("call{} {}{attempt} {} {input}{token}{begun}", on(*strand), step_of(key), target(resource))
 }
 
 fn target(resource: &Resource) -> String {

@@ -57,6 +57,8 @@ pub(super) struct ChildOrder {
     pub(super) asked: Result<Asked, Fault>,
     /// How many of its line were let in without a place, down to its parent.
     pub(super) depth: u32,
+    /// An earlier attempt of the step began it.
+    began: bool,
     /// What it begins with, once it was read that it is not there.
     pub(super) chosen: Option<Box<Chosen>>,
 }
@@ -70,6 +72,7 @@ impl ChildOrder {
             step,
             asked: Asked::read(call.input.value(), identity),
             depth: parent.depth(),
+            began: call.submitted,
             chosen: None,
         })
     }
@@ -203,6 +206,9 @@ impl Node {
                 return self.name_is_taken(order, &holder, &arn);
             }
             id = holder.id;
+        }
+        if order.began {
+            return self.errands.push_back(order.step.answer(swept_child()));
         }
         // Somebody reserved the name and never began: it begins under that id, which may be of another Shard. So it is one
         // that the step shares, as if that one had begun it.
@@ -449,6 +455,12 @@ impl Node {
         }
         self.make_ready(child);
     }
+}
+
+/// It had begun and is not there: it has ended, and was swept before its step heard how.
+fn swept_child() -> Outcome {
+    let cause = "The child execution has ended and was swept: nobody knows how it ended.";
+    Outcome::Failed { fault: Fault::new(TASK_FAILED, cause), certainty: Certainty::Ambiguous }
 }
 
 /// Whether it runs, nobody here can tell.

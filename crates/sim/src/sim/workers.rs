@@ -120,6 +120,7 @@ impl Sim {
             credentials: None,
             timeout_seconds: None,
             heartbeat_seconds: None,
+            submitted: false,
         };
         if self.is_rough() && self.plan.has(Trouble::Overlaps) && self.dice.in_thousand(400) {
             return self.overlap(&task, &call);
