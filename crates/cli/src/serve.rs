@@ -77,7 +77,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     let tasks = config.tasks(strict, connections.clone(), tokio.handle().clone())?;
     let mut world = RealWorld::new(Steps::default(), Box::new(tasks.clone()), tokio.handle().clone());
     let spans = ended.as_ref().map(|ended| ended.counts().clone()).unwrap_or_default();
-    let (to_log, mut log_writer) = execution_logs::writer(&tasks).unzip();
+    let (to_log, mut log_writer) = execution_logs::writer(&tasks, settings.execution_logs()).unzip();
     if ended.is_some() || to_log.is_some() {
         world = world.telling(move |execution, _| {
             if let Some(ended) = &ended {
@@ -223,7 +223,7 @@ async fn export(exporter: Option<&mut Exporter>, served: &Served) {
     }
 }
 
-/// Writes what machines want logged, where CloudWatch Logs has an address.
+/// Writes what machines want logged, if there is a place for it.
 async fn log(writer: Option<&mut execution_logs::Writer>, api: &Api) {
     match writer {
         Some(writer) => writer.run(api).await,

@@ -11,8 +11,8 @@ mod table;
 
 pub(crate) use file::{File, check_names};
 pub(crate) use table::{
-    ACCESS_KEY_FILE, ACCOUNT, CONFIG, CONNECTION_KEY_FILE, DATA, ENDPOINT, GRACE, Kind, LAMBDA_ENDPOINT,
-    LISTEN, LOG, LOG_FORMAT, REGION, STRICT, Setting, TABLE,
+    ACCESS_KEY_FILE, ACCOUNT, CONFIG, CONNECTION_KEY_FILE, DATA, ENDPOINT, EXECUTION_LOGS, GRACE, Kind,
+    LAMBDA_ENDPOINT, LISTEN, LOG, LOG_FORMAT, REGION, STRICT, Setting, TABLE,
 };
 
 use crate::arguments::LogFormat;
@@ -148,6 +148,11 @@ impl Settings {
     /// How it is logged.
     pub(crate) fn log_format(&self) -> Result<LogFormat> {
         self.parsed(&LOG_FORMAT, |text| LogFormat::from_str(text, true).map_err(|_| anyhow!("text or json")))
+    }
+
+    /// Where logs of executions are written, if CloudWatch Logs has no address.
+    pub(crate) fn execution_logs(&self) -> Option<PathBuf> {
+        self.decide(&EXECUTION_LOGS).value.map(PathBuf::from)
     }
 
     /// Who is asked for functions that are not configured otherwise.

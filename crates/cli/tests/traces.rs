@@ -1,10 +1,10 @@
-//! Traces reach a collector, joined with the calls by their keys.
+//! Traces reach a collector, joined with the calls by their keys, and logs of executions their files.
 
 mod common;
 
 use common::Scene;
-use common::server::Server;
-use serde_json::Value;
+use common::server::{Server, machine_arn, wait_until};
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -140,4 +140,36 @@ fn a_collector_that_refuses_is_not_asked_again_and_what_is_dropped_is_counted() 
     assert_eq!(numbers("perdura_traces_dropped_total"), "perdura_traces_dropped_total 1");
     child.kill().expect("it can be ended");
     child.wait().expect("it ends");
+}
+
+#[test]
+fn what_a_machine_wants_logged_is_in_its_file_where_cloudwatch_logs_has_no_address() {
+    let scene =
+        Scene::new("execution-logs").file("perdura.toml", "[serve]\nexecution_logs = 'execution-logs'\n");
+    let server = Server::start(&scene, &[]);
+    let group = "arn:aws:logs:us-east-1:123456789012:log-group:g:*";
+    let made = |name: &str, level: &str| {
+        server.api(
+            "CreateStateMachine",
+            &json!({"name": name, "definition": PASS, "roleArn": "arn:aws:iam::123456789012:role/any",
+                "loggingConfiguration": {"level": level, "includeExecutionData": false,
+                    "destinations": [{"cloudWatchLogsLogGroup": {"logGroupArn": group}}]}}),
+        )
+    };
+    made("all", "ALL");
+    made("bad-ends", "FATAL");
+    for machine in ["all", "bad-ends"] {
+        let input = json!({"stateMachineArn": machine_arn(machine), "name": "n", "input": r#"{"secret": 1}"#});
+        server.api("StartExecution", &input);
+    }
+    let logged = || scene.lines("execution-logs/all.jsonl");
+    wait_until("its end is logged", || logged().iter().any(|line| line.contains("ExecutionSucceeded")));
+    let records: Vec<Value> =
+        logged().iter().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect();
+    let types: Vec<&str> = records.iter().filter_map(|record| record["type"].as_str()).collect();
+    assert_eq!(types, ["ExecutionStarted", "PassStateEntered", "PassStateExited", "ExecutionSucceeded"]);
+    assert_eq!(records[1]["previous_event_id"], "0");
+    assert!(!logged().concat().contains("secret"), "data is not included");
+    server.end("-TERM");
+    assert_eq!(scene.lines("execution-logs/bad-ends.jsonl"), Vec::<String>::new(), "it ended well");
 }

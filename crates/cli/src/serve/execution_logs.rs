@@ -1,7 +1,10 @@
-//! Writes what machines want logged to CloudWatch Logs, or to whatever speaks like it at the configured address.
+//! Writes what machines want logged: to CloudWatch Logs, or to whatever speaks like it at the configured address; without an
+//! address to files, where a folder is configured.
 //!
 //! Executions that have ended wait in a bounded queue. One that does not fit, or whose records are not taken after some
 //! tries, is missing in the log and told of in ours: an execution waits for no log.
+
+mod folder;
 
 use perdura_engine::asl::json::{Payload, Value};
 use perdura_engine::asl::object;
@@ -10,6 +13,7 @@ use perdura_engine::{Attempt, Call, EffectKey, ExecutionId, Outcome, StrandId};
 use perdura_runtime::Seldom;
 use perdura_server::sfn::{Api, LogPage, LogRecord};
 use perdura_tasks::Tasks;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -40,16 +44,21 @@ impl Ended {
 
 pub(super) struct Writer {
     queue: mpsc::Receiver<ExecutionId>,
-    tasks: Tasks,
+    place: Place,
 }
 
-/// A queue and its writer, where CloudWatch Logs has an address.
-pub(super) fn writer(tasks: &Tasks) -> Option<(Ended, Writer)> {
-    if !tasks.performs(&resource("putLogEvents")) {
-        return None;
-    }
+/// Where logs are written.
+enum Place {
+    CloudWatch(Tasks),
+    Folder(PathBuf),
+}
+
+/// A queue and its writer, if there is a place for logs.
+pub(super) fn writer(tasks: &Tasks, folder: Option<PathBuf>) -> Option<(Ended, Writer)> {
+    let is_there = tasks.performs(&resource("putLogEvents"));
+    let place = if is_there { Place::CloudWatch(tasks.clone()) } else { Place::Folder(folder?) };
     let (sender, queue) = mpsc::channel(QUEUE_MAX);
-    Some((Ended(sender), Writer { queue, tasks: tasks.clone() }))
+    Some((Ended(sender), Writer { queue, place }))
 }
 
 impl Writer {
@@ -74,52 +83,74 @@ impl Writer {
                 Ok(None) => return,
                 Err(error) => return missing(execution, &error.message),
             };
-            for (action, input) in requests(&page) {
-                calls += 1;
-                if let Err(why) = self.call(execution, calls, action, input).await {
-                    return missing(execution, &why);
-                }
+            let next = page.next;
+            let written = match &self.place {
+                Place::CloudWatch(tasks) => send(tasks, execution, &page, &mut calls).await,
+                Place::Folder(folder) => keep(folder.clone(), page).await,
+            };
+            if let Err(why) = written {
+                return missing(execution, &why);
             }
-            match page.next {
+            match next {
                 Some(next) => place = Some(next),
                 None => return,
             }
         }
     }
+}
 
-    async fn call(
-        &self,
-        execution: ExecutionId,
-        number: u32,
-        action: &str,
-        input: Value,
-    ) -> Result<(), String> {
-        let key = format!("{execution}:perdura.log#{number}:1");
-        let call = Call {
-            strand: StrandId::TOP,
-            key: EffectKey::try_from(Arc::from(key)).expect("it has an execution, a step and a round"),
-            attempt: Attempt::FIRST,
-            resource: resource(action),
-            input: Payload::from(input),
-            token: None,
-            credentials: None,
-            timeout_seconds: None,
-            heartbeat_seconds: None,
-        };
-        let mut why = String::new();
-        for tried in 1..=TRIES {
-            match self.tasks.outcome(execution, &call).await {
-                Outcome::Failed { fault, .. } if !fault.error.as_deref().is_some_and(is_there_already) => {
-                    why = fault.cause.map(|cause| cause.to_string()).unwrap_or_default();
-                }
-                _ => return Ok(()),
-            }
-            if tried < TRIES {
-                tokio::time::sleep(PAUSE).await;
-            }
-        }
-        Err(why)
+/// Sends a page to CloudWatch Logs.
+async fn send(tasks: &Tasks, execution: ExecutionId, page: &LogPage, calls: &mut u32) -> Result<(), String> {
+    for (action, input) in requests(page) {
+        *calls += 1;
+        call(tasks, execution, *calls, action, input).await?;
     }
+    Ok(())
+}
+
+/// Adds a page to the file of its machine.
+async fn keep(folder: PathBuf, page: LogPage) -> Result<(), String> {
+    let write = move || {
+        let LogPage { machine, records, .. } = page;
+        let written = folder::append(&folder, &machine, &records, folder::FILE_BYTES_MAX);
+        written.map_err(|error| format!("{}: {error}", folder.display()))
+    };
+    tokio::task::spawn_blocking(write).await.unwrap_or_else(|_| Err("the writing thread is gone".into()))
+}
+
+async fn call(
+    tasks: &Tasks,
+    execution: ExecutionId,
+    number: u32,
+    action: &str,
+    input: Value,
+) -> Result<(), String> {
+    let key = format!("{execution}:perdura.log#{number}:1");
+    let call = Call {
+        strand: StrandId::TOP,
+        key: EffectKey::try_from(Arc::from(key)).expect("it has an execution, a step and a round"),
+        attempt: Attempt::FIRST,
+        resource: resource(action),
+        input: Payload::from(input),
+        token: None,
+        credentials: None,
+        timeout_seconds: None,
+        heartbeat_seconds: None,
+        submitted: false,
+    };
+    let mut why = String::new();
+    for tried in 1..=TRIES {
+        match tasks.outcome(execution, &call).await {
+            Outcome::Failed { fault, .. } if !fault.error.as_deref().is_some_and(is_there_already) => {
+                why = fault.cause.map(|cause| cause.to_string()).unwrap_or_default();
+            }
+            _ => return Ok(()),
+        }
+        if tried < TRIES {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+    Err(why)
 }
 
 fn is_there_already(error: &str) -> bool {
@@ -193,7 +224,8 @@ mod tests {
 
     #[test]
     fn a_page_without_records_makes_no_stream() {
-        let page = LogPage { group: "g".into(), stream: "s".into(), records: Vec::new(), next: None };
+        let (machine, group, stream) = ("m".into(), "g".into(), "s".into());
+        let page = LogPage { machine, group, stream, records: Vec::new(), next: None };
         assert_eq!(requests(&page), []);
         let page = LogPage { records: vec![record(5, 1)], ..page };
         let actions: Vec<&str> = requests(&page).iter().map(|(action, _)| *action).collect();

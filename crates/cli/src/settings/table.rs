@@ -235,6 +235,14 @@ pub(crate) static LOG_FORMAT: Setting = Setting {
     ..USUAL
 };
 
+pub(crate) static EXECUTION_LOGS: Setting = Setting {
+    name: "serve.execution_logs",
+    variable: "PERDURA_EXECUTION_LOGS",
+    kind: Kind::Path,
+    help: "a folder for what machines want logged of their executions, where CloudWatch Logs has no address",
+    ..USUAL
+};
+
 pub(crate) static RETENTION_ENDED: Setting = Setting {
     name: "retention.ended_days",
     variable: "PERDURA_RETENTION_ENDED_DAYS",
@@ -323,6 +331,7 @@ pub(crate) static TABLE: &[&Setting] = &[
     &GRACE,
     &LOG,
     &LOG_FORMAT,
+    &EXECUTION_LOGS,
     &RETENTION_ENDED,
     &RETENTION_LEDGER,
     &RETENTION_BYTES,

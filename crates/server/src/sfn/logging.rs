@@ -17,6 +17,8 @@ const PAGE: usize = 1_000;
 /// Some of what is to be written of one execution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogPage {
+    /// The name of the machine.
+    pub machine: String,
     /// The name of the group.
     pub group: String,
     pub stream: String,
@@ -116,7 +118,8 @@ impl Api {
         }
         let stream = format!("states/{}/{id}", record.name);
         let next = next.map(|cursor| LogPlace { cursor, redrives });
-        Ok(Some(LogPage { group: wanted.group, stream, records, next }))
+        let machine = record.name.to_string();
+        Ok(Some(LogPage { machine, group: wanted.group, stream, records, next }))
     }
 }
 
