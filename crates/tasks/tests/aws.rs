@@ -39,6 +39,7 @@ fn call(resource: &str, input: &str, timeout_seconds: Option<u64>) -> Call {
         credentials: None,
         timeout_seconds,
         heartbeat_seconds: None,
+        submitted: false,
     }
 }
 

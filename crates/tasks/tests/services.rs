@@ -50,6 +50,7 @@ impl Stage {
             credentials: None,
             timeout_seconds: Some(60),
             heartbeat_seconds: None,
+            submitted: false,
         };
         self.tasks.outcome(execution, &call).await
     }

@@ -198,6 +198,7 @@ mod tests {
             credentials: None,
             timeout_seconds,
             heartbeat_seconds: None,
+            submitted: false,
         }
     }
 

@@ -33,6 +33,7 @@ fn call(arn: &str, input: &str) -> Call {
         credentials: None,
         timeout_seconds: None,
         heartbeat_seconds: None,
+        submitted: false,
     }
 }
 

@@ -48,6 +48,7 @@ impl Setting {
             credentials: None,
             timeout_seconds: self.timeout_seconds,
             heartbeat_seconds: None,
+            submitted: false,
         };
         let http_call = HttpCall {
             call: &call,
