@@ -1,5 +1,5 @@
-//! Clients that do not know us: boto3, the `aws` command, the JavaScript SDK, schemathesis and
-//! a client that was generated from our own document, against the real binary.
+//! Clients that do not know us: boto3, the `aws` command, the JavaScript SDK, CDK, schemathesis and a client that was
+//! generated from our own document, against the real binary.
 //!
 //! The programs are in `clients/`, each a story with assertions of its own; here they get a server each. One that
 //! wants its server ended and started again, or a further one, says so on a line and reads the new address.
@@ -162,4 +162,26 @@ fn the_javascript_sdk_tells_a_story() {
     let mut command = Command::new("node");
     command.arg(program("story.cjs")).env("NODE_PATH", installed("node/node_modules"));
     tell("javascript", command, NAMED, &[]);
+}
+
+#[test]
+fn a_stack_that_cdk_synthesises_is_deployed_and_runs() {
+    let scene = Scene::new("client-cdk").file("perdura.toml", "[functions.charge]\ncommand = ['cat']\n");
+    let synthesised = Command::new("node")
+        .arg(program("cdk.cjs"))
+        .arg(&scene.folder)
+        .env("NODE_PATH", installed("node/node_modules"))
+        .output()
+        .expect("node runs");
+    let told = String::from_utf8_lossy(&synthesised.stdout).trim().to_owned();
+    assert!(synthesised.status.success(), "{}", String::from_utf8_lossy(&synthesised.stderr));
+    let _server = Server::start(&scene, &[]);
+    let deployed = scene.on_data(&["deploy", &told]);
+    assert_eq!(deployed.code, Some(0), "{deployed:?}");
+    let input = r#"{"total": 17, "items": ["a", "b"]}"#;
+    scene.one(&["start", "orders", "--name", "first", "--input", input]);
+    let shown = scene.until_status("first", "SUCCEEDED");
+    let shipped = r#""charged":{"total":17},"shipped":[{"shipped":"a"},{"shipped":"b"}]}"#;
+    assert_eq!(shown["output"], format!(r#"{{"total":17,"items":["a","b"],{shipped}"#));
+    assert_eq!(scene.json(&["activity", "list"])[0]["name"], "pack");
 }

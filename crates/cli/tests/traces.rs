@@ -159,7 +159,8 @@ fn what_a_machine_wants_logged_is_in_its_file_where_cloudwatch_logs_has_no_addre
     made("all", "ALL");
     made("bad-ends", "FATAL");
     for machine in ["all", "bad-ends"] {
-        let input = json!({"stateMachineArn": machine_arn(machine), "name": "n", "input": r#"{"secret": 1}"#});
+        let input =
+            json!({"stateMachineArn": machine_arn(machine), "name": "n", "input": r#"{"secret": 1}"#});
         server.api("StartExecution", &input);
     }
     let logged = || scene.lines("execution-logs/all.jsonl");
