@@ -32,12 +32,10 @@ pub(crate) fn history(arguments: &HistoryArguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// When it happened: as our API has it, or in seconds as AWS has it.
+/// When it happened.
 pub(crate) fn at(event: &Value) -> Timestamp {
-    let at = event.get("timestamp");
-    let written = at.and_then(Value::as_str).and_then(parse_ms);
-    let seconds = at.and_then(Value::as_f64).unwrap_or_default();
-    Timestamp(written.unwrap_or((seconds * 1000.0).round() as i64))
+    let written = event.get("timestamp").and_then(Value::as_str);
+    Timestamp(written.and_then(parse_ms).unwrap_or_default())
 }
 
 fn row(event: &Payload) -> Vec<String> {

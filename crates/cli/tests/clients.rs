@@ -8,7 +8,8 @@
 mod common;
 
 use common::Scene;
-use common::server::Server;
+use common::server::{Server, call, wait_until};
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -184,4 +185,76 @@ fn a_stack_that_cdk_synthesises_is_deployed_and_runs() {
     let shipped = r#""charged":{"total":17},"shipped":[{"shipped":"a"},{"shipped":"b"}]}"#;
     assert_eq!(shown["output"], format!(r#"{{"total":17,"items":["a","b"],{shipped}"#));
     assert_eq!(scene.json(&["activity", "list"])[0]["name"], "pack");
+}
+
+/// What each SDK sends beside the protocol's own headers: signed, with the number of the attempt, and asking for compression or
+/// not. A request's members are those that were set, in the order of the model in Java and Rust, by name in Go.
+const SDKS: [(&str, &[(&str, &str)]); 3] = [
+    (
+        "go",
+        &[
+            (
+                "User-Agent",
+                "aws-sdk-go-v2/1.41.0 ua/2.1 os/linux lang/go#1.25.4 md/GOOS#linux md/GOARCH#amd64 api/sfn#1.40.0",
+            ),
+            ("Accept-Encoding", "gzip"),
+            ("Amz-Sdk-Invocation-Id", "6f1c9d4e-41b1-4b4c-8e0b-1b2b3c4d5e6f"),
+            ("Amz-Sdk-Request", "attempt=1; max=3"),
+            ("X-Amz-Date", "20261119T060000Z"),
+        ],
+    ),
+    (
+        "java",
+        &[
+            (
+                "User-Agent",
+                "aws-sdk-java/2.40.0 md/io#sync md/http#Apache ua/2.1 os/Linux#6.1 lang/java#21.0.5 md/OpenJDK_64-Bit_Server_VM",
+            ),
+            ("amz-sdk-invocation-id", "6f1c9d4e-41b1-4b4c-8e0b-1b2b3c4d5e6f"),
+            ("amz-sdk-request", "attempt=1; max=4"),
+            ("X-Amz-Date", "20261119T060000Z"),
+            ("X-Amz-Security-Token", "session"),
+            ("Connection", "close"),
+        ],
+    ),
+    (
+        "rust",
+        &[
+            ("user-agent", "aws-sdk-rust/1.3.9 os/linux lang/rust/1.95.0"),
+            ("x-amz-user-agent", "aws-sdk-rust/1.3.9 ua/2.1 api/sfn/1.125.0 os/linux lang/rust/1.95.0 m/E"),
+            ("amz-sdk-invocation-id", "6f1c9d4e-41b1-4b4c-8e0b-1b2b3c4d5e6f"),
+            ("amz-sdk-request", "attempt=1; max=3"),
+            ("x-amz-date", "20261119T060000Z"),
+        ],
+    ),
+];
+
+#[test]
+fn requests_in_the_forms_of_other_sdks_are_answered() {
+    let scene = Scene::new("client-forms");
+    let server = Server::start(&scene, &[]);
+    for (sdk, headers) in SDKS {
+        let mut headers = headers.to_vec();
+        headers.push(("Authorization", "AWS4-HMAC-SHA256 Credential=any/20261119/us-east-1/states/aws4_request, SignedHeaders=content-length;content-type;host;x-amz-date;x-amz-target, Signature=00"));
+        let ask = |action: &str, body: serde_json::Value| {
+            let told = server.told(&call(action, &headers, body.to_string().as_bytes()));
+            let (head, answer) = told.split_once("\r\n\r\n").unwrap_or((&told, ""));
+            assert!(head.starts_with("HTTP/1.1 200 "), "{sdk}, {action}: {told}");
+            assert!(head.to_ascii_lowercase().contains("content-type: application/x-amz-json-1.0"), "{head}");
+            assert!(head.to_ascii_lowercase().contains("x-amzn-requestid: "), "{head}");
+            serde_json::from_str::<serde_json::Value>(answer).expect("an answer is JSON")
+        };
+        let definition = r#"{"StartAt": "P", "States": {"P": {"Type": "Pass", "End": true}}}"#;
+        let role = "arn:aws:iam::123456789012:role/any";
+        let made = ask("CreateStateMachine", json!({"definition": definition, "name": sdk, "roleArn": role}));
+        let start =
+            json!({"stateMachineArn": made["stateMachineArn"], "name": "once", "input": r#"{"n":1}"#});
+        let started = ask("StartExecution", start);
+        assert!(started["startDate"].is_number(), "{started}");
+        let execution = json!({"executionArn": started["executionArn"]});
+        wait_until("it has ended", || ask("DescribeExecution", execution.clone())["status"] == "SUCCEEDED");
+        let history = json!({"executionArn": started["executionArn"], "maxResults": 2, "reverseOrder": true});
+        assert_eq!(ask("GetExecutionHistory", history)["events"][0]["type"], "ExecutionSucceeded");
+        assert_eq!(ask("DeleteStateMachine", json!({"stateMachineArn": made["stateMachineArn"]})), json!({}));
+    }
 }

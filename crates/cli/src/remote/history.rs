@@ -37,7 +37,7 @@ impl<A: Api> Remote<A> {
             }
         }
         let next = items.last().map(|last| number(last) + 1);
-        let items = items.into_iter().map(Payload::from).collect();
+        let items = items.into_iter().map(|event| Ok(with_its_time(event)?.into())).collect::<Result<_>>()?;
         Ok(Page { items, next })
     }
 
@@ -73,6 +73,16 @@ impl<A: Api> Remote<A> {
         let (events, next) = read::page(&answer, "events")?;
         Ok((events.to_vec(), next))
     }
+}
+
+/// The event with its time as our own API writes times.
+fn with_its_time(event: Value) -> Result<Value> {
+    let at = read::instant(&event, "timestamp")?;
+    let mut event = event.as_object().cloned().unwrap_or_else(Map::new);
+    if let Some(time) = event.get_mut("timestamp") {
+        *time = at.to_string().into();
+    }
+    Ok(event.into())
 }
 
 fn number(event: &Value) -> u64 {

@@ -171,7 +171,10 @@ fn executions_of_all_machines_are_one_list_and_pages_are_read_as_far_as_needed()
 #[test]
 fn a_history_is_read_on_by_token_and_later_from_its_end() {
     let events = |ids: &[u32], next: &str| -> &'static str {
-        let events = ids.iter().map(|id| format!(r#"{{"id": {id}, "type": "X"}}"#)).collect::<Vec<_>>();
+        let events = ids
+            .iter()
+            .map(|id| format!(r#"{{"id": {id}, "type": "X", "timestamp": 1.5}}"#))
+            .collect::<Vec<_>>();
         format!(r#"{{"events": [{}], "nextToken": {next}}}"#, events.join(",")).leak()
     };
     let first = r#"{"executionArn": "$A1", "maxResults": 1000}"#;
@@ -194,6 +197,8 @@ fn a_history_is_read_on_by_token_and_later_from_its_end() {
         let found: Vec<i64> =
             page.items.iter().filter_map(|event| event.value().get("id").and_then(Value::as_i64)).collect();
         assert_eq!((&found[..], page.next), (ids, next), "from {from}");
+        let time = page.items.first().map(|event| event.value().get("timestamp").cloned());
+        assert!(time.is_none_or(|time| time == Some("1970-01-01T00:00:01.500Z".into())), "from {from}");
     }
 }
 

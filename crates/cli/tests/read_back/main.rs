@@ -140,20 +140,9 @@ fn receiver(texts: Vec<(String, Fate)>) -> String {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut reader = BufReader::new(stream.expect("somebody calls"));
-            let mut length = 0;
-            for line in reader.by_ref().lines() {
-                let line = line.expect("headers are text").to_ascii_lowercase();
-                length = line
-                    .strip_prefix("content-length: ")
-                    .map_or(length, |text| text.parse().expect("a length"));
-                if line.is_empty() {
-                    break;
-                }
-            }
-            let mut body = vec![0; length];
-            reader.read_exact(&mut body).expect("the body comes");
-            let asked: Value = serde_json::from_slice(&body).expect("JSON");
-            let text = &texts[asked["n"].as_u64().expect("a number") as usize].0;
+            // A server that is killed while it asks has asked for nothing.
+            let Some(number) = asked(&mut reader) else { continue };
+            let text = &texts[number].0;
             let head =
                 format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", text.len());
             // A caller that goes away has what it wanted.
@@ -161,6 +150,21 @@ fn receiver(texts: Vec<(String, Fate)>) -> String {
         }
     });
     address
+}
+
+/// The number in a request; `None`: its caller went away before it had sent it.
+fn asked(reader: &mut BufReader<TcpStream>) -> Option<usize> {
+    let mut length = 0;
+    for line in reader.by_ref().lines() {
+        let line = line.ok()?.to_ascii_lowercase();
+        length = line.strip_prefix("content-length: ").map_or(length, |text| text.parse().expect("a length"));
+        if line.is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    serde_json::from_slice::<Value>(&body).ok()?["n"].as_u64().map(|number| number as usize)
 }
 
 /// How an execution must end.
