@@ -7,6 +7,7 @@
 mod activities;
 mod anchor;
 mod asked;
+mod calls;
 mod children;
 mod deleted;
 mod errands;
@@ -221,7 +222,7 @@ impl Node {
         if let Some(slot) = self.slots.get_mut(&execution)
             && slot.parked.is_some()
         {
-            slot.answered(&by);
+            slot.calls.answered(&by);
         }
         self.queue(execution, Input::TaskOutcome { by, outcome }, ReplyTo::Nobody, moment);
     }
@@ -240,11 +241,11 @@ impl Node {
         let stops = matches!(input, Input::Stop { .. });
         slot.queue(Queued { input, reply });
         // It has its place from now on: others may be redriven before this is decided.
-        if slot.is_redriven() && !std::mem::replace(&mut slot.is_counted, true) {
+        if slot.is_redriven() && !std::mem::replace(&mut slot.weight.is_counted, true) {
             self.room.running += 1;
         }
         // It stands in line already: it leaves that place empty.
-        if stops && slot.is_ready {
+        if stops && slot.line.is_ready {
             self.ready.push_urgent(id);
         }
         self.make_ready(id);
@@ -252,13 +253,13 @@ impl Node {
 
     fn make_ready(&mut self, id: ExecutionId) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
-        let may_go_on = slot.parked.is_none() && !slot.awaits_run && !slot.awaits_parent;
-        if !slot.is_ready && slot.running.is_some() && may_go_on && !slot.inbox.is_empty() {
-            slot.is_ready = true;
+        let may_go_on = slot.parked.is_none() && slot.gate.is_open();
+        if !slot.line.is_ready && slot.running().is_some() && may_go_on && !slot.inbox.is_empty() {
+            slot.line.is_ready = true;
             if slot.is_stopping() {
                 self.ready.push_urgent(id);
             } else {
-                self.ready.push(slot.machine, id, slot.place);
+                self.ready.push(slot.machine, id, slot.line.place);
             }
         }
     }
@@ -310,7 +311,7 @@ impl Node {
         let begins = self.performs && !self.ends;
         let is_unseen = |slot: &Slot| {
             let unseen = |running: &Running| running.is_unseen(moment.now);
-            slot.running.as_deref().is_some_and(unseen) || slot.is_at_rest(moment, begins)
+            slot.running().is_some_and(unseen) || slot.is_at_rest(moment, begins)
         };
         let mut unseen: Vec<ExecutionId> =
             self.slots.iter().filter(|(_, slot)| is_unseen(slot)).map(|(id, _)| *id).collect();
@@ -325,7 +326,7 @@ impl Node {
         let begins = self.performs && !self.ends;
         let Some(slot) = self.slots.get_mut(&id) else { return };
         let is_idle = slot.is_at_rest(moment, begins);
-        let Some(running) = slot.running.take() else { return };
+        let Some(running) = slot.take() else { return };
         self.gathered.push(Item { is_idle, is_stale, ..Item::as_it_is(running, moment) });
     }
 
@@ -334,7 +335,7 @@ impl Node {
     fn rest(&mut self, id: ExecutionId, moment: &Moment) {
         let begins = self.performs && !self.ends;
         let Some(slot) = self.slots.get(&id).filter(|slot| slot.is_at_rest(moment, begins)) else { return };
-        match slot.running.as_ref().map(|running| (running.rests_on_row(), running.execution.is_ended())) {
+        match slot.running().map(|running| (running.rests_on_row(), running.execution.is_ended())) {
             Some((true, true)) => self.leave(id),
             Some((false, _)) => self.gather_as_it_is(id, moment, false),
             // Signs of life may have moved its deadlines: its row follows with the others.
@@ -451,7 +452,7 @@ impl Node {
 
     /// How many calls this process has under way.
     pub fn live_calls(&self) -> usize {
-        self.slots.values().map(|slot| slot.live.len()).sum()
+        self.slots.values().map(|slot| slot.calls.live().len()).sum()
     }
 
     /// How many tasks wait for a worker, and how many workers for a task.

@@ -17,6 +17,8 @@ pub(crate) const SEEN_AFTER_MS: i64 = 1_000;
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) execution: Execution,
+    /// What is written with its first Turn, until that is decided.
+    pub(crate) begun: Option<Box<Begun>>,
     pub(crate) machine: MachineId,
     pub(crate) revision: RevisionId,
     /// Its name was given; otherwise it is its id.
@@ -71,6 +73,7 @@ impl Running {
     pub(crate) fn new(begun: &Begun, execution: Execution, now: Timestamp) -> Self {
         Self {
             execution,
+            begun: None,
             machine: begun.machine,
             revision: begun.revision,
             named: begun.named,

@@ -5,6 +5,7 @@
 //! somebody else has started the same under it, that one is the child.
 
 use super::errands::{Absent, Hearing};
+use super::slot::Body;
 use super::start::{Holder, NewExecution};
 use super::{Errand, Node, ReplyTo, Slot, Watcher};
 use crate::librarian::{Ask, Child, ChildAsk, Chosen, Refusal, Subject, Told};
@@ -104,13 +105,17 @@ impl Node {
         let id = order.id();
         if let Some(slot) = self.slots.get_mut(&id) {
             // Where its first Turn is on its way, that commit answers; any other commit does not.
-            let is_beginning = slot.begun.is_some() || matches!(slot.told, Some(ReplyTo::Parent(_)));
-            match &slot.running {
+            let is_beginning = match &slot.body {
+                Body::Here(child) => child.begun.is_some(),
+                Body::Away(away) => matches!(away.told, Some(ReplyTo::Parent(_))),
+                Body::Unreadable => false,
+            };
+            match slot.begun() {
                 _ if let Some(reason) = &slot.parked => {
                     let error = InputError::Parked(reason.clone());
                     self.errands.push_back(order.step.answer(unreachable_child(&error)));
                 }
-                Some(child) if child.turns > 0 => {
+                Some(child) => {
                     let (child, began) = (child.execution.identity().clone(), child.execution.started_at());
                     self.found_child(order.step, &child, began);
                 }
@@ -159,7 +164,7 @@ impl Node {
     pub(super) fn wants_child(&self, step: &ParentStep) -> bool {
         self.slots.get(&step.execution).is_some_and(|slot| {
             let is_ending = slot.stops || slot.child.is_some_and(|child| self.map_runs.is_ending(child));
-            !is_ending && slot.starting.contains(&(step.strand, step.key.clone()))
+            !is_ending && slot.calls.begins_child(step.strand, &step.key)
         })
     }
 
@@ -241,7 +246,7 @@ impl Node {
         let Ok(asked) = &order.asked else { return };
         let other = match (self.slots.get_mut(&holder.id), holder.stored) {
             (Some(slot), _) if slot.parked.is_some() => None,
-            (Some(slot), _) => match slot.running.as_ref().filter(|running| running.turns > 0) {
+            (Some(slot), _) => match slot.begun() {
                 Some(running) => Some(&running.execution),
                 // What it is can be told after its commit.
                 None => return slot.then.push(Errand::Child(order)),
@@ -347,7 +352,7 @@ impl Node {
         }
         let slot = self.slots.get_mut(&parent).expect("it is awake");
         let waits = |execution: &Execution| execution.calls().any(|(_, key, _)| key == step.key);
-        match &slot.running {
+        match slot.running() {
             // What is being committed may be that answer.
             None if slot.parked.is_none() => slot.then.push(Errand::Ended { step, outcome }),
             Some(running) if waits(&running.execution) && !slot.has_answer(&step.key) => {
@@ -433,7 +438,7 @@ impl Node {
     /// Stops a child of an earlier process if its step does not wait for it.
     pub(super) fn ask_for_parent(&mut self, child: ExecutionId, key: EffectKey, hearing: &Hearing) {
         let Some(parent) = key.execution() else { return };
-        if let Some(slot @ Slot { running: None, parked: None, .. }) = self.slots.get_mut(&parent) {
+        if let Some(slot @ Slot { body: Body::Away(_), parked: None, .. }) = self.slots.get_mut(&parent) {
             return slot.then.push(Errand::Parent { child, key });
         }
         match self.known(parent, hearing) {
@@ -451,7 +456,7 @@ impl Node {
         }
         // A stop goes before all that waits for it.
         if let Some(slot) = self.slots.get_mut(&child) {
-            slot.awaits_parent = false;
+            slot.gate.awaits_parent = false;
         }
         self.make_ready(child);
     }

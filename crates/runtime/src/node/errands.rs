@@ -255,8 +255,7 @@ impl Node {
             if let Some(reason) = &slot.parked {
                 return Err(Absent::Not(InputError::Parked(reason.clone())));
             }
-            let running = slot.running.as_ref().filter(|running| running.turns > 0);
-            return Ok(running.map(|running| running.execution.clone()));
+            return Ok(slot.begun().map(|running| running.execution.clone()));
         }
         match hearing.as_ref().and_then(|heard| heard.stored(id)) {
             Some(Ok(running)) => Ok(Some(running.execution.clone())),
@@ -273,7 +272,7 @@ impl Node {
         hearing: &Hearing,
     ) {
         if let Some(slot) = self.slots.get(&id) {
-            let ending = slot.running.as_ref().and_then(|running| Ending::of(&running.execution));
+            let ending = slot.running().and_then(|running| Ending::of(&running.execution));
             match (&slot.parked, ending) {
                 (Some(reason), _) => reply.send(Err(InputError::Parked(reason.clone()))),
                 (None, Some(ending)) => reply.send(Ok(ending)),

@@ -1,6 +1,7 @@
 //! Waking up what sleeps, and setting aside what is broken.
 
 use super::errands::{Absent, Errand, Heard, Hearing};
+use super::slot::{Gate, Weight};
 use super::{Node, Queued, ReplyTo, Slot, Wish};
 use crate::librarian::{Ask, Awaited, Missing, Told};
 use crate::message::{InputError, Reply, Slice, Unavailable, View};
@@ -51,7 +52,7 @@ impl Node {
         self.resuming.is_done(id);
         self.install(running, moment);
         if let Some(slot) = self.slots.get_mut(&id) {
-            slot.awaits_parent = parent.is_some();
+            slot.gate.awaits_parent = parent.is_some();
         }
         self.errands.extend(parent);
         if let Some(child) = awaited {
@@ -202,16 +203,15 @@ impl Node {
         }
         let wake = running.execution.next_wake();
         self.set_timer(id, Wake::default(), wake);
-        let (machine, child) = (Some(running.machine), running.child);
         // One that sleeps is among those that run.
         let is_counted = !running.execution.is_ended();
         self.room.nest(id, running.nesting.filter(|_| is_counted));
         let is_anothers = !self.destinations.performs_for(id);
-        let slot =
-            Slot { running: Some(running), machine, child, wake, is_counted, is_anothers, ..Slot::default() };
-        self.slots.insert(id, slot);
+        let gate = Gate { is_anothers, ..Gate::default() };
+        let weight = Weight { is_counted, ..Weight::default() };
+        self.slots.insert(id, Slot { gate, wake, weight, ..Slot::here(running) });
         self.weigh(id);
-        self.room.read(self.slots.get(&id).map_or(0, |slot| slot.bytes));
+        self.room.read(self.slots.get(&id).map_or(0, |slot| slot.weight.bytes));
     }
 
     /// Sets one execution aside; the others go on.
@@ -257,7 +257,7 @@ impl Node {
             return reply.send(Ok(false));
         };
         // One that a mistake of ours has stopped is first taken down to its row.
-        if slot.machine.is_some() && slot.running.as_ref().is_none_or(|running| running.base.is_some()) {
+        if slot.machine.is_some() && slot.running().is_none_or(|running| running.base.is_some()) {
             let why = Unavailable::Store("its row is being written: ask again".into());
             return reply.send(Err(InputError::Unavailable(why)));
         }
@@ -274,19 +274,19 @@ impl Node {
     pub(super) fn forget(&mut self, id: ExecutionId) {
         let Some(slot) = self.slots.remove(&id) else { return };
         self.parked -= usize::from(slot.parked.is_some());
-        self.room.bytes -= slot.bytes;
-        if slot.is_counted {
+        self.room.bytes -= slot.weight.bytes;
+        if slot.weight.is_counted {
             self.room.ended(id);
         }
         self.stale.retain(|stale| *stale != id);
-        if let Some(running) = slot.running.filter(|running| running.named) {
+        if let Some(running) = slot.into_running().filter(|running| running.named) {
             self.names.remove(&(running.machine, running.execution.identity().name.clone()));
         }
     }
 
     /// What is stored of it cannot be read.
     pub(super) fn park_unreadable(&mut self, id: ExecutionId, what: Arc<str>) {
-        self.slots.insert(id, Slot::default());
+        self.slots.insert(id, Slot::unreadable());
         self.park(id, what);
     }
 
@@ -306,11 +306,11 @@ impl Node {
 impl Slot {
     /// As it was last committed; `None` while a commit is under way.
     pub(super) fn view(&self) -> Option<View> {
-        let running = self.running.as_ref()?;
+        let running = self.running()?;
         Some(View {
             execution: running.execution.clone(),
             turns: running.turns,
-            live: self.live.iter().map(|(_, key, _)| key.clone()).collect(),
+            live: self.calls.live().iter().map(|(_, key, _)| key.clone()).collect(),
             wake: self.wake,
             parked: self.parked.clone(),
             young: running.young(),

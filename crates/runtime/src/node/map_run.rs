@@ -9,7 +9,7 @@ mod moves;
 
 pub(super) use moves::Redrive;
 
-use super::{Deed, Node};
+use super::{Deed, Node, Slot};
 use crate::committer::MapRunNews;
 use crate::fetch::{Fetch, FetchKind, Fetched, Ticket};
 use crate::items::{Fed, Source};
@@ -149,7 +149,7 @@ impl MapRuns {
 impl Node {
     /// An execution asks for a Map Run, or asks again.
     pub(super) fn start_map_run(&mut self, execution: ExecutionId, order: Box<MapRunOrder>) {
-        let Some(running) = self.slots.get(&execution).and_then(|slot| slot.running.as_ref()) else { return };
+        let Some(running) = self.slots.get(&execution).and_then(Slot::running) else { return };
         if !self.performs {
             return;
         }

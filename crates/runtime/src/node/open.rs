@@ -3,14 +3,16 @@
 use super::activities::Activities;
 use super::anchor::Anchor;
 use super::asked::Questions;
+use super::calls::Calls;
 use super::deleted::Deleted;
 use super::map_run::MapRuns;
 use super::ready::Ready;
 use super::resuming::Resuming;
 use super::room::{Bounds, Room};
 use super::shared::Mail;
+use super::slot::{Away, Body};
 use super::watchers::Watchers;
-use super::{ById, Node, Queued, ReplyTo, SHOW_EVERY_MS};
+use super::{ById, Node, Queued, ReplyTo, SHOW_EVERY_MS, Slot};
 use crate::committer::{Committer, Item, base_of};
 use crate::fold::Unreadable;
 use crate::librarian::Librarian;
@@ -193,7 +195,7 @@ impl Node {
             let left = node.recover(stored, (&mut librarian, &mut committer), (&mut live, &moment))?;
             unreadable.extend(base.filter(|_| !left.is_empty()));
             aside.extend(left);
-            let running = node.slots.get(&id).and_then(|slot| slot.running.as_ref());
+            let running = node.slots.get(&id).and_then(Slot::running);
             // Histories are told by the wall, which may have been wrong.
             let last_at = running.map(|running| running.execution.last_at());
             let is_plausible = |at: &Timestamp| newest_max.is_none_or(|most| *at <= most);
@@ -246,11 +248,11 @@ impl Node {
                 let parent = self.parent_of(&running);
                 self.install(Box::new(running), moment);
                 let slot = self.slots.get_mut(&id).expect("it was just installed");
-                slot.awaits_parent = parent.is_some();
+                slot.gate.awaits_parent = parent.is_some();
                 self.errands.extend(parent);
-                slot.live = live.calls.remove(&id).into_iter().flatten().collect();
+                slot.calls = Calls::of(live.calls.remove(&id).unwrap_or_default());
                 match slot.child {
-                    _ if is_ended || !self.performs || slot.is_anothers => {}
+                    _ if is_ended || !self.performs || slot.gate.is_anothers => {}
                     Some(child) => self.await_run(id, child),
                     None => slot.inbox.push_back(Queued { input: Input::Resume, reply: ReplyTo::Nobody }),
                 }
@@ -285,26 +287,30 @@ impl Node {
     pub fn abandon(self, why: &Unavailable) -> Live {
         let mut live = Live::default();
         for (id, mut slot) in self.slots {
-            let mut answers: Vec<(By, Outcome)> = slot.answer.take().into_iter().collect();
+            let (told, answer) = match slot.body {
+                Body::Away(Away { told, answer }) => (told, answer),
+                Body::Here(_) | Body::Unreadable => (None, None),
+            };
+            let mut answers: Vec<(By, Outcome)> = answer.into_iter().collect();
             for queued in std::mem::take(&mut slot.inbox) {
                 match queued.input {
-                    Input::TaskOutcome { by, outcome } if slot.is_live(&by) => answers.push((by, outcome)),
+                    Input::TaskOutcome { by, outcome } if slot.calls.is_live(&by) => {
+                        answers.push((by, outcome));
+                    }
                     _ => queued.reply.refuse(InputError::Unavailable(why.clone())),
                 }
             }
             for (by, _) in &answers {
-                if let By::Key { strand, key, attempt: Some(attempt) } = by {
-                    slot.live.insert((*strand, key.clone(), *attempt));
-                }
+                slot.calls.keep(by);
             }
-            if let Some(reply) = slot.told {
+            if let Some(reply) = told {
                 reply.refuse(InputError::Unavailable(why.clone()));
             }
             for reply in slot.shows {
                 reply.send(None);
             }
-            if !slot.live.is_empty() {
-                live.calls.insert(id, slot.live.into_iter().collect());
+            if !slot.calls.live().is_empty() {
+                live.calls.insert(id, slot.calls.into_live());
             }
             if !answers.is_empty() {
                 live.answers.insert(id, answers);

@@ -9,7 +9,7 @@
 use super::children::ChildOrder;
 use super::errands::Errand;
 use super::start::Starting;
-use super::{Node, ReplyTo, WAKE_AT_ONCE};
+use super::{Node, ReplyTo, Slot, WAKE_AT_ONCE};
 use crate::message::{InputError, StartError, Unavailable};
 use perdura_engine::{ExecutionId, Input, Moment, Timestamp};
 use perdura_store::Nesting;
@@ -138,18 +138,19 @@ impl Node {
     /// What an execution weighs now, and whether it runs.
     pub(super) fn weigh(&mut self, id: ExecutionId) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
-        let Some(running) = &slot.running else { return };
-        let before = std::mem::replace(&mut slot.bytes, running.weight());
-        self.room.bytes = self.room.bytes - before + slot.bytes;
-        match (slot.is_counted, running.execution.is_ended()) {
+        let Some(running) = slot.running() else { return };
+        let (bytes, is_ended) = (running.weight(), running.execution.is_ended());
+        let before = std::mem::replace(&mut slot.weight.bytes, bytes);
+        self.room.bytes = self.room.bytes - before + bytes;
+        match (slot.weight.is_counted, is_ended) {
             (true, true) if slot.is_redriven() => {}
             (true, true) => {
-                slot.is_counted = false;
+                slot.weight.is_counted = false;
                 self.room.ended(id);
                 self.anchor.forget(id);
             }
             (false, false) => {
-                slot.is_counted = true;
+                slot.weight.is_counted = true;
                 self.room.running += 1;
             }
             (true, false) | (false, true) => {}
@@ -176,8 +177,8 @@ impl Node {
     /// Whether one that is in memory may run again, if it is to be redriven: that takes a place, as a start does. One that
     /// changes nothing takes none.
     pub(super) fn may_be_redriven(&self, id: ExecutionId, input: &Input) -> Result<(), InputError> {
-        let slot = self.slots.get(&id).filter(|slot| !slot.is_counted);
-        let Some(running) = slot.and_then(|slot| slot.running.as_ref()) else { return Ok(()) };
+        let slot = self.slots.get(&id).filter(|slot| !slot.weight.is_counted);
+        let Some(running) = slot.and_then(Slot::running) else { return Ok(()) };
         let execution = &running.execution;
         let is_said_again =
             matches!(input, Input::RedriveOnce { token } if execution.redriven_under(token).is_some());
@@ -289,7 +290,7 @@ impl Node {
         }
         let Self { slots, room, .. } = self;
         room.beyond.retain(|id| slots.contains_key(id));
-        let bytes: u64 = room.beyond.iter().map(|id| slots[id].bytes).sum();
+        let bytes: u64 = room.beyond.iter().map(|id| slots[id].weight.bytes).sum();
         room.beyond.is_empty() || bytes < room.bounds.bytes_max / SPARE_SHARE
     }
 

@@ -1,5 +1,6 @@
 //! After the commit: who is told, what is done, who leaves memory.
 
+use super::slot::Body;
 use super::{ChildOrder, Deed, Errand, Node, Queued, ReplyTo, Slot, Watcher};
 use crate::committer::{Committed, Done};
 use crate::message::{Ending, Started, Taken};
@@ -26,8 +27,11 @@ impl Node {
             remark(id, note);
         }
         let slot = self.slots.get_mut(&id).expect("what is being committed has its place");
-        slot.answer = None;
-        match slot.told.take() {
+        let told = match &mut slot.body {
+            Body::Away(away) => away.told.take(),
+            Body::Here(_) | Body::Unreadable => None,
+        };
+        match told {
             None | Some(ReplyTo::Nobody) => {}
             Some(ReplyTo::Taken(reply)) => {
                 let (status, ended_at) = (running.execution.status(), running.execution.ended_at());
@@ -50,7 +54,7 @@ impl Node {
         let has_ended = running.execution.is_ended() && !slot.is_redriven();
         let ended = slot.child.filter(|_| has_ended);
         let status = running.execution.status();
-        slot.running = Some(running);
+        slot.put_back(running);
         self.weigh(id);
         self.follow(id, effects, deeds);
         self.may_start_again(id);
@@ -81,7 +85,7 @@ impl Node {
                 Effect::CallTask(call) | Effect::AwaitTask(call)
                     if stands_in(&*self.destinations, slot, &call) =>
                 {
-                    if slot.live.insert((call.strand, call.key.clone(), call.attempt)) {
+                    if slot.calls.begin(&call) {
                         deeds.push(Deed::StandIn { execution: id, call });
                     }
                 }
@@ -90,20 +94,17 @@ impl Node {
                 }
                 Effect::AwaitTask(call) => self.await_task(id, &call),
                 Effect::CallTask(call) => {
-                    let parent = slot.running.as_deref();
-                    if let Some(order) = parent.and_then(|parent| ChildOrder::of(parent, &call)) {
-                        slot.starting.insert((call.strand, call.key));
+                    if let Some(order) = slot.running().and_then(|parent| ChildOrder::of(parent, &call)) {
+                        slot.calls.begin_child(call.strand, call.key);
                         self.errands.push_back(Errand::Child(Box::new(order)));
                         continue;
                     }
-                    let live = (call.strand, call.key.clone(), call.attempt);
-                    // If this process makes that call already, its answer is on the way.
-                    if slot.live.insert(live) {
+                    if slot.calls.begin(&call) {
                         deeds.push(Deed::Perform { execution: id, call });
                     }
                 }
                 Effect::CancelTask { strand, key, stops_job } => {
-                    slot.answered(&By::Key { strand, key: key.clone(), attempt: None });
+                    slot.calls.answered(&By::Key { strand, key: key.clone(), attempt: None });
                     if self.activities.remove((id, strand), Some(&key)) {
                         continue;
                     }
@@ -123,7 +124,7 @@ impl Node {
                 }
                 Effect::Publish { .. } => {}
                 // The next process goes on: what it is ready for may be a call.
-                Effect::Continue if self.ends || slot.is_anothers => {}
+                Effect::Continue if self.ends || slot.gate.is_anothers => {}
                 Effect::Continue => {
                     slot.inbox.push_back(Queued { input: Input::Continue, reply: ReplyTo::Nobody });
                 }
@@ -134,7 +135,7 @@ impl Node {
     /// If it has ended, those who wait for that are told. Also after a Turn that did not end it: one who came while it
     /// was being committed could not be told at once.
     fn tell_watchers(&mut self, id: ExecutionId) {
-        let running = self.slots.get(&id).and_then(|slot| slot.running.as_ref());
+        let running = self.slots.get(&id).and_then(Slot::running);
         let Some(running) = running.filter(|running| running.execution.is_ended()) else { return };
         if !self.watchers.has(id) {
             return;
@@ -152,21 +153,21 @@ impl Node {
     /// It ended or fell asleep; its row is enough.
     pub(super) fn leave(&mut self, id: ExecutionId) {
         let Some(slot) = self.slots.remove(&id) else { return };
-        self.room.bytes -= slot.bytes;
+        self.room.bytes -= slot.weight.bytes;
         self.room.has_changed = true;
-        let Some(running) = slot.running else { return };
+        let wake = slot.wake;
+        let Some(running) = slot.into_running() else { return };
         if running.named {
             self.names.remove(&(running.machine, running.execution.identity().name.clone()));
         }
         self.resuming.fell_asleep(id);
-        self.timers.fell_asleep(id, Shard::of(id, self.shard_count), slot.wake);
+        self.timers.fell_asleep(id, Shard::of(id, self.shard_count), wake);
     }
 }
 
 /// Whether somebody outside answers a call, also one that the node would see to.
 fn stands_in(destinations: &dyn Destinations, slot: &Slot, call: &Call) -> bool {
-    let running = slot.running.as_deref();
-    running.is_some_and(|running| destinations.stands_in(running.execution.identity(), call))
+    slot.running().is_some_and(|running| destinations.stands_in(running.execution.identity(), call))
 }
 
 /// What a person may want to hear of.

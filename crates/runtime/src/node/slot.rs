@@ -1,67 +1,165 @@
 //! The place of one execution in memory, what waits there for its Turn, and who is told.
 
-use super::LiveCall;
 use super::activities::Handing;
+use super::calls::Calls;
 use super::children::ParentStep;
 use super::errands::Errand;
 use crate::committer::rests;
 use crate::message::{InputError, Reply, StartError, Started, Taken, Unavailable, View};
 use crate::running::Running;
-use perdura_engine::{Attempt, By, EffectKey, Input, Moment, Outcome, StrandId, Wake};
-use perdura_store::record::Begun;
+use perdura_engine::{By, EffectKey, Input, Moment, Outcome, Wake};
 use perdura_store::{ChildOf, MachineId};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// An execution's place in memory.
-#[derive(Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is true or not whatever the others are")]
 pub(super) struct Slot {
-    /// `None` while it is being committed.
-    pub(super) running: Option<Box<Running>>,
-    pub(super) begun: Option<Box<Begun>>,
+    pub(super) body: Body,
+    /// It was set aside: it does not move until a person has decided.
+    pub(super) parked: Option<Arc<str>>,
     pub(super) inbox: VecDeque<Queued>,
+    pub(super) calls: Calls,
+    /// What waits until its next commit is done.
+    pub(super) then: Vec<Errand>,
+    /// Who is shown it then.
+    pub(super) shows: Vec<Reply<Option<Box<View>>>>,
     /// Of which machine it is; `None`: it cannot be read.
     pub(super) machine: Option<MachineId>,
     /// Whose child it is, if it is one.
     pub(super) child: Option<ChildOf>,
+    pub(super) gate: Gate,
+    /// A stop of it is on its way: it starts no more children.
+    pub(super) stops: bool,
+    pub(super) wake: Wake,
+    pub(super) line: Line,
+    pub(super) weight: Weight,
+}
+
+/// Where the execution itself is.
+pub(super) enum Body {
+    Here(Box<Running>),
+    /// With the committer.
+    Away(Away),
+    /// What is stored of it cannot be read.
+    Unreadable,
+}
+
+/// What is to be known of a Turn while it is being committed.
+#[derive(Default)]
+pub(super) struct Away {
+    /// Who is told when it is done; `None`: nothing was decided.
+    pub(super) told: Option<ReplyTo>,
+    /// The answer to a call of this process that was decided upon.
+    pub(super) answer: Option<(By, Outcome)>,
+}
+
+/// Why it may not move yet, or not far.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Gate {
     /// Its Map Run is not here yet: until then it does not move, and must not be thought to rest.
     pub(super) awaits_run: bool,
     /// Whether its step still waits for it is being read: until then it does not move either.
     pub(super) awaits_parent: bool,
-    /// Who is told when the commit under way is done.
-    pub(super) told: Option<ReplyTo>,
-    pub(super) shows: Vec<Reply<Option<Box<View>>>>,
-    /// What waits until the commit under way is done.
-    pub(super) then: Vec<Errand>,
-    /// Calls that this process makes, until their answer is decided upon: a Turn before that must not repeat them.
-    pub(super) live: BTreeSet<LiveCall>,
-    /// The answer to such a call whose Turn is being committed.
-    pub(super) answer: Option<(By, Outcome)>,
-    /// Children that are being started, until that is decided upon.
-    pub(super) starting: BTreeSet<(StrandId, EffectKey)>,
-    /// A stop of it is on its way: it starts no more children.
-    pub(super) stops: bool,
-    pub(super) wake: Wake,
+    /// Its calls are for another process to make: here it does not go further than up to the next.
+    pub(super) is_anothers: bool,
+}
+
+/// Its place among those that are ready.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Line {
     pub(super) is_ready: bool,
     /// Where its last Turn ended in the line of its machine.
     pub(super) place: Option<u64>,
-    /// What it weighs.
+}
+
+/// What it takes of the node's room.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Weight {
     pub(super) bytes: u64,
     /// It is among those that run.
     pub(super) is_counted: bool,
-    /// Its calls are for another process to make: here it does not go further than up to the next.
-    pub(super) is_anothers: bool,
-    pub(super) parked: Option<Arc<str>>,
+}
+
+impl Gate {
+    pub(super) fn is_open(self) -> bool {
+        !self.awaits_run && !self.awaits_parent
+    }
 }
 
 impl Slot {
+    pub(super) fn here(running: Box<Running>) -> Self {
+        let (machine, child) = (Some(running.machine), running.child);
+        Self { machine, child, ..Self::with(Body::Here(running)) }
+    }
+
+    /// One of which nothing can be read.
+    pub(super) fn unreadable() -> Self {
+        Self::with(Body::Unreadable)
+    }
+
+    fn with(body: Body) -> Self {
+        Self {
+            body,
+            parked: None,
+            inbox: VecDeque::new(),
+            calls: Calls::default(),
+            then: Vec::new(),
+            shows: Vec::new(),
+            machine: None,
+            child: None,
+            gate: Gate::default(),
+            stops: false,
+            wake: Wake::default(),
+            line: Line::default(),
+            weight: Weight::default(),
+        }
+    }
+
+    /// The execution, unless it is being committed.
+    pub(super) fn running(&self) -> Option<&Running> {
+        match &self.body {
+            Body::Here(running) => Some(running),
+            Body::Away(_) | Body::Unreadable => None,
+        }
+    }
+
+    /// The same, if its first Turn is on disk.
+    pub(super) fn begun(&self) -> Option<&Running> {
+        self.running().filter(|running| running.turns > 0)
+    }
+
+    /// The same, for good.
+    pub(super) fn into_running(self) -> Option<Box<Running>> {
+        match self.body {
+            Body::Here(running) => Some(running),
+            Body::Away(_) | Body::Unreadable => None,
+        }
+    }
+
+    /// Takes the execution out, to be committed.
+    pub(super) fn take(&mut self) -> Option<Box<Running>> {
+        match std::mem::replace(&mut self.body, Body::Away(Away::default())) {
+            Body::Here(running) => Some(running),
+            other => {
+                self.body = other;
+                None
+            }
+        }
+    }
+
+    /// It is back, or was not decided upon after all.
+    pub(super) fn put_back(&mut self, running: Box<Running>) -> Away {
+        match std::mem::replace(&mut self.body, Body::Here(running)) {
+            Body::Away(away) => away,
+            Body::Here(_) | Body::Unreadable => Away::default(),
+        }
+    }
+
     /// Nothing waits for it here, and no call of it is under way, or would be if this process performed.
     pub(super) fn is_idle(&self, running: &Running, performs: bool) -> bool {
-        let has_no_call = performs && !self.is_anothers || running.execution.calls().next().is_none();
-        let nothing_leaves = self.live.is_empty() && self.starting.is_empty();
-        let may_rest = self.parked.is_none() && !self.awaits_run && !self.awaits_parent;
-        self.inbox.is_empty() && nothing_leaves && may_rest && has_no_call
+        let has_no_call = performs && !self.gate.is_anothers || running.execution.calls().next().is_none();
+        let may_rest = self.parked.is_none() && self.gate.is_open();
+        self.inbox.is_empty() && self.calls.is_empty() && may_rest && has_no_call
     }
 
     /// A stop overtakes all that waits, but not what an execution begins with.
@@ -105,42 +203,13 @@ impl Slot {
         self.inbox.len() < before
     }
 
-    /// Whether this process makes the call that this answers.
-    pub(super) fn is_live(&self, by: &By) -> bool {
-        match by {
-            By::Key { strand, key, attempt: Some(attempt) } => {
-                self.live.contains(&(*strand, key.clone(), *attempt))
-            }
-            _ => false,
-        }
-    }
-
-    /// A call is not under way any more.
-    pub(super) fn answered(&mut self, by: &By) {
-        let By::Key { strand, key, attempt } = by else { return };
-        // Not all of them are looked at: a Map may have tens of thousands.
-        if let Some(attempt) = attempt {
-            self.live.remove(&(*strand, key.clone(), *attempt));
-        } else {
-            let first = (*strand, key.clone(), Attempt(0));
-            let is_its = |(of, under, _): &&LiveCall| (of, under) == (strand, key);
-            let its: Vec<LiveCall> = self.live.range(first..).take_while(is_its).cloned().collect();
-            for call in &its {
-                self.live.remove(call);
-            }
-        }
-        if !self.starting.is_empty() {
-            self.starting.remove(&(*strand, key.clone()));
-        }
-    }
-
     pub(super) fn is_ended(&self) -> bool {
-        self.running.as_ref().is_some_and(|running| running.execution.is_ended())
+        self.running().is_some_and(|running| running.execution.is_ended())
     }
 
     /// It only waits, and for long: it need not be in memory.
     pub(super) fn is_at_rest(&self, moment: &Moment, performs: bool) -> bool {
-        let Some(running) = &self.running else { return false };
+        let Some(running) = self.running() else { return false };
         let execution = &running.execution;
         running.turns > 0
             && self.is_idle(running, performs)

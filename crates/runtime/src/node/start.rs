@@ -1,6 +1,7 @@
 //! A new execution, or the one that has its name already.
 
 use super::errands::{Errand, Hearing};
+use super::slot::Weight;
 use super::{Node, Queued, ReplyTo, Slot, Watcher};
 use crate::librarian::{Ask, Missing, Stored, Told};
 use crate::library::Definition;
@@ -159,14 +160,9 @@ impl Node {
             Begun { machine, revision, named, parent, awaited, nesting, identity: identity.clone(), child };
         let execution = Execution::new(definition, identity).with_destinations(self.destinations.clone());
         let running = Running::new(&begun, execution, moment.now);
-        let mut slot = Slot {
-            running: Some(Box::new(running)),
-            begun: Some(Box::new(begun)),
-            machine: Some(machine),
-            child,
-            is_counted: true,
-            ..Slot::default()
-        };
+        let running = Box::new(Running { begun: Some(Box::new(begun)), ..running });
+        let weight = Weight { is_counted: true, ..Weight::default() };
+        let mut slot = Slot { weight, ..Slot::here(running) };
         self.room.running += 1;
         self.room.nest(id, nesting);
         slot.inbox.push_back(Queued { input: Input::Start, reply });
@@ -232,7 +228,7 @@ impl Node {
             slot.child.map(|child| child.run) == filter.map_run && (is_of_machine || filter.map_run.is_some())
         };
         for (id, slot) in self.slots.iter().filter(|(_, slot)| is_meant(slot)) {
-            match &slot.running {
+            match slot.running() {
                 Some(running) => young.seen.extend(running.young()),
                 None => young.busy.push(*id),
             }
@@ -246,7 +242,7 @@ impl Node {
 
     /// How many have no row yet. Of one that is being committed nobody knows before that is done.
     pub(super) fn unlisted(&self) -> u64 {
-        let running = self.slots.values().filter_map(|slot| slot.running.as_ref());
+        let running = self.slots.values().filter_map(Slot::running);
         running.filter(|running| running.is_unlisted()).count() as u64
     }
 

@@ -1,5 +1,6 @@
 //! Turns: the next execution that is ready is decided, up to the commit.
 
+use super::slot::{Away, Body};
 use super::{Node, Queued, ReplyTo};
 use crate::committer::{Item, panic_text};
 use crate::message::{InputError, Taken};
@@ -49,7 +50,7 @@ impl Node {
         let work = self.turn(id, moment);
         let place = self.ready.charge(work);
         if let Some(slot) = self.slots.get_mut(&id) {
-            slot.place = place.or(slot.place);
+            slot.line.place = place.or(slot.line.place);
         }
     }
 
@@ -57,23 +58,24 @@ impl Node {
     fn turn(&mut self, id: ExecutionId, moment: &Moment) -> u64 {
         let Some(slot) = self.slots.get_mut(&id) else { return 0 };
         // It had its Turn already, out of line.
-        if !std::mem::take(&mut slot.is_ready) {
+        if !std::mem::take(&mut slot.line.is_ready) {
             return 0;
         }
-        let Some(mut running) = slot.running.take() else { return 0 };
+        let Some(mut running) = slot.take() else { return 0 };
         let Some(Queued { input, reply }) = slot.inbox.pop_front() else {
-            slot.running = Some(running);
+            slot.put_back(running);
             return 0;
         };
+        let mut answer = None;
         if let Input::TaskOutcome { by, outcome } = &input {
-            slot.answer = slot.is_live(by).then(|| (by.clone(), outcome.clone()));
-            slot.answered(by);
+            answer = slot.calls.is_live(by).then(|| (by.clone(), outcome.clone()));
+            slot.calls.answered(by);
         }
         let waits_for = running.execution.next_wake();
         let moment = &self.anchor.moment_of(id, waits_for, moment);
-        let (execution, live) = (&running.execution, &slot.live);
+        let (execution, live) = (&running.execution, slot.calls.live());
         let decided = catch_unwind(AssertUnwindSafe(|| match &input {
-            input if self.ends || slot.is_anothers => decide_before_calls(execution, input, moment),
+            input if self.ends || slot.gate.is_anothers => decide_before_calls(execution, input, moment),
             Input::Resume => resume_beside(execution, live, moment),
             input => decide(execution, input, moment),
         }));
@@ -82,7 +84,7 @@ impl Node {
             Err(panic) => {
                 let reason = panic_text(&*panic);
                 let has_begun = running.turns > 0;
-                slot.running = Some(running);
+                slot.put_back(running);
                 reply.refuse(InputError::Parked(reason.clone()));
                 self.park(id, reason);
                 if !has_begun {
@@ -107,8 +109,7 @@ impl Node {
                 Input::RedriveOnce { token } => running.execution.redriven_under(token),
                 _ => running.execution.redriven_at(),
             };
-            slot.running = Some(running);
-            slot.answer = None;
+            slot.put_back(running);
             match reply {
                 ReplyTo::Taken(reply) => {
                     reply.send(Ok(Taken { ignored, late: None, status, ended_at, redriven_at }));
@@ -127,13 +128,13 @@ impl Node {
             self.rest(id, moment);
             return work;
         }
-        slot.told = Some(reply);
+        slot.body = Body::Away(Away { told: Some(reply), answer });
         let is_taken = decision.effects.iter().any(|effect| match effect {
             Effect::CallTask(call) => self.activities.has_poller(call),
             _ => false,
         });
         let is_idle = !is_taken && slot.is_idle(&running, self.performs && !self.ends);
-        let begun = slot.begun.take();
+        let begun = running.begun.take();
         self.gathered.push(Item {
             running,
             decision: Some(decision),

@@ -5,6 +5,7 @@
 //! memory when the answer arrives counts more than what was read. A run that is ended by its row reads that row once more
 //! before it says so.
 
+use super::super::slot::Body;
 use super::super::{Node, Queued, ReplyTo, Slot};
 use super::Run;
 use crate::fetch::{Fetch, FetchKind, Look, Looked, Ticket, Waits, Which, figures};
@@ -67,7 +68,7 @@ impl Node {
     pub(in super::super) fn await_run(&mut self, execution: ExecutionId, child: ChildOf) {
         self.map_runs.left.unjoined.insert(execution, child);
         if let Some(slot) = self.slots.get_mut(&execution) {
-            slot.awaits_run = true;
+            slot.gate.awaits_run = true;
         }
     }
 
@@ -75,7 +76,7 @@ impl Node {
     pub(super) fn join(&mut self, execution: ExecutionId, input: Input) {
         self.map_runs.left.unjoined.remove(&execution);
         let Some(slot) = self.slots.get_mut(&execution) else { return };
-        slot.awaits_run = false;
+        slot.gate.awaits_run = false;
         if slot.parked.is_none() {
             let queued = Queued { input, reply: ReplyTo::Nobody };
             match queued.input {
@@ -176,7 +177,7 @@ impl Node {
         }
         match self.slots.get(&row.execution) {
             Some(Slot { parked: Some(_), .. }) => Wanted::Elsewhere,
-            Some(Slot { running: Some(parent), .. }) if !parent.execution.waits_for_map_run(&row.arn) => {
+            Some(Slot { body: Body::Here(parent), .. }) if !parent.execution.waits_for_map_run(&row.arn) => {
                 Wanted::No
             }
             Some(_) => Wanted::Perhaps,

@@ -137,7 +137,7 @@ impl Node {
         }
         match self.awake(child, hearing, moment) {
             Ok(()) => {
-                let running = self.slots.get(&child).and_then(|slot| slot.running.as_ref());
+                let running = self.slots.get(&child).and_then(Slot::running);
                 let ended = running.and_then(|running| Some((running.execution.ended_at()?, running)));
                 if let Some((at, running)) = ended
                     && since.is_some_and(|since| at >= since)
