@@ -30,7 +30,7 @@ pub(crate) fn activity(arguments: &ActivityArguments) -> Result<ExitCode> {
 }
 
 fn list(arguments: &ActivityListArguments) -> Result<ExitCode> {
-    let Answer::Activities(listed) = Data::reach(&arguments.data.folder()?)?.ask(Request::Activities)? else {
+    let Answer::Activities(listed) = arguments.data.reach()?.ask(Request::Activities)? else {
         bail!("the answer is none to this question");
     };
     if arguments.data.json {
@@ -45,7 +45,7 @@ fn list(arguments: &ActivityListArguments) -> Result<ExitCode> {
 
 fn poll(arguments: &PollArguments) -> Result<ExitCode> {
     let request = Request::Poll { activity: arguments.activity.clone(), worker: arguments.worker.clone() };
-    let Answer::Task(task) = Data::reach(&arguments.data.folder()?)?.ask(request)? else {
+    let Answer::Task(task) = arguments.data.reach()?.ask(request)? else {
         bail!("the answer is none to this question");
     };
     match task {
@@ -70,7 +70,7 @@ fn poll(arguments: &PollArguments) -> Result<ExitCode> {
 fn succeed(arguments: &SucceedArguments) -> Result<ExitCode> {
     let output = input::read(&arguments.output, Limits::GENEROUS.payload_bytes_max)?;
     let request = Request::Succeed { token: arguments.token.clone(), output };
-    done(Data::reach(&arguments.data.folder()?)?, request, arguments.data.json)
+    done(arguments.data.reach()?, request, arguments.data.json)
 }
 
 fn fail(arguments: &FailArguments) -> Result<ExitCode> {
@@ -80,12 +80,12 @@ fn fail(arguments: &FailArguments) -> Result<ExitCode> {
         cause: arguments.cause.clone(),
         certainty: if arguments.refused { Certainty::Refused } else { Certainty::Ambiguous },
     };
-    done(Data::reach(&arguments.data.folder()?)?, request, arguments.data.json)
+    done(arguments.data.reach()?, request, arguments.data.json)
 }
 
 fn heartbeat(arguments: &HeartbeatArguments) -> Result<ExitCode> {
     let request = Request::Heartbeat { token: arguments.token.clone() };
-    done(Data::reach(&arguments.data.folder()?)?, request, arguments.data.json)
+    done(arguments.data.reach()?, request, arguments.data.json)
 }
 
 fn done(mut data: Data, request: Request, json: bool) -> Result<ExitCode> {

@@ -1,7 +1,6 @@
 //! `perdura cleanup`: what is too old goes, a slice at a time.
 
 use crate::arguments::CleanupArguments;
-use crate::data::Data;
 use crate::definition::plural;
 use crate::{table, terminal};
 use anyhow::{Result, bail};
@@ -11,7 +10,7 @@ use std::process::ExitCode;
 
 /// Takes away what is too old.
 pub(crate) fn cleanup(arguments: &CleanupArguments) -> Result<ExitCode> {
-    let mut data = Data::reach(&arguments.data.folder()?)?;
+    let mut data = arguments.data.reach()?;
     let ledger_for =
         arguments.ledger_older_than.unwrap_or_else(|| Keep::default().ledger_for.min(arguments.older_than));
     let (mut executions, mut ledger) = (0, 0);

@@ -1,7 +1,6 @@
 //! `perdura compact`: free room goes back to the disk.
 
 use crate::arguments::CompactArguments;
-use crate::data::Data;
 use crate::{table, terminal};
 use anyhow::{Result, bail};
 use perdura_server::control::{Answer, FreeRoom, Request};
@@ -9,7 +8,7 @@ use std::process::ExitCode;
 
 /// Gives free room back, until there is none.
 pub(crate) fn compact(arguments: &CompactArguments) -> Result<ExitCode> {
-    let mut data = Data::reach(&arguments.data.folder()?)?;
+    let mut data = arguments.data.reach()?;
     let room = loop {
         let Answer::Room(room) = data.ask(Request::Compact)? else {
             bail!("the answer is none to this question");

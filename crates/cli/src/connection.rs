@@ -55,7 +55,7 @@ fn put(arguments: &ConnectionPutArguments) -> Result<ExitCode> {
         Connection::from_json(&source.text).with_context(|| format!("{} is no connection", source.name))?;
     let sealed = seal(&key, &arguments.name, &connection);
     let request = Request::PutConnection { name: arguments.name.clone(), sealed };
-    let Answer::Done = Data::reach(&arguments.data.folder()?)?.ask(request)? else {
+    let Answer::Done = arguments.data.reach()?.ask(request)? else {
         bail!("the answer is none to this question");
     };
     told(&arguments.name, "is kept", arguments.data.json)
@@ -63,7 +63,7 @@ fn put(arguments: &ConnectionPutArguments) -> Result<ExitCode> {
 
 fn delete(arguments: &ConnectionDeleteArguments) -> Result<ExitCode> {
     let request = Request::DeleteConnection { name: arguments.name.clone() };
-    let Answer::Done = Data::reach(&arguments.data.folder()?)?.ask(request)? else {
+    let Answer::Done = arguments.data.reach()?.ask(request)? else {
         bail!("the answer is none to this question");
     };
     told(&arguments.name, "is forgotten", arguments.data.json)
@@ -89,8 +89,8 @@ struct Shown {
     description: Option<Description>,
 }
 
-fn kept(folder: &std::path::Path) -> Result<Vec<SealedConnection>> {
-    match Data::reach(folder)?.ask(Request::Connections)? {
+fn kept(mut data: Data) -> Result<Vec<SealedConnection>> {
+    match data.ask(Request::Connections)? {
         Answer::Connections(kept) => Ok(kept),
         _ => bail!("the answer is none to this question"),
     }
@@ -99,7 +99,7 @@ fn kept(folder: &std::path::Path) -> Result<Vec<SealedConnection>> {
 fn list(arguments: &ConnectionListArguments) -> Result<ExitCode> {
     let key = key(&arguments.key)?;
     let mut shown = Vec::new();
-    for one in kept(&arguments.data.folder()?)? {
+    for one in kept(arguments.data.reach()?)? {
         let description = match &key {
             None => None,
             Some(key) => match open(key, &one.name, &one.sealed) {
@@ -129,7 +129,7 @@ fn list(arguments: &ConnectionListArguments) -> Result<ExitCode> {
 
 fn show(arguments: &ConnectionShowArguments) -> Result<ExitCode> {
     let key = needed_key(&arguments.key)?;
-    let kept = kept(&arguments.data.folder()?)?;
+    let kept = kept(arguments.data.reach()?)?;
     let Some(one) = kept.into_iter().find(|one| *one.name == *arguments.name) else {
         let refusal = Refusal::not_found(format!("there is no connection {:?}", arguments.name));
         return Err(refusal.but("`perdura connection list` lists them").into());

@@ -1,5 +1,6 @@
 //! Whoever answers a command: the server that holds a data directory, the directory itself, or a server elsewhere.
 
+use crate::far::{Address, Far};
 use crate::remote::{Endpoint, Http, Remote};
 use crate::{settings, terminal};
 use anyhow::{Context, Result, bail};
@@ -62,6 +63,15 @@ fn is_passing_hold(failure: &Failure, folder: &Path) -> bool {
     failure.kind == FailureKind::Held && !matches!(connect(folder), Ok(Some(_)))
 }
 
+/// Who is to answer a command.
+#[derive(Clone, Debug)]
+pub(crate) enum Whom {
+    /// Whoever has the data in this folder.
+    Folder(PathBuf),
+    /// A server elsewhere.
+    Server(Address),
+}
+
 /// Who answers.
 pub(crate) struct Data {
     folder: PathBuf,
@@ -74,10 +84,20 @@ enum Way {
     Nobody,
     Looking(Box<Beside>),
     Holding(Box<Deposit>),
+    Far(Box<Far>),
     Elsewhere(Box<Remote<Http>>),
 }
 
 impl Data {
+    pub(crate) fn of(whom: &Whom) -> Result<Self> {
+        match whom {
+            Whom::Folder(folder) => Self::reach(folder),
+            Whom::Server(address) => {
+                Ok(Self { folder: PathBuf::new(), way: Way::Far(Box::new(Far::new(address)?)) })
+            }
+        }
+    }
+
     /// Whoever has the data in this folder.
     pub(crate) fn reach(folder: &Path) -> Result<Self> {
         let line = server(folder)?;
@@ -92,9 +112,14 @@ impl Data {
         Ok(Self { folder: PathBuf::new(), way })
     }
 
-    /// Whether a server elsewhere answers, which knows of events, but not of Turns.
+    /// Whether a server with the Step Functions API answers, which knows of events, but not of Turns.
     pub(crate) fn is_elsewhere(&self) -> bool {
         matches!(self.way, Way::Elsewhere(_))
+    }
+
+    /// Whether it is asked over a network, and so asked less and less often for what is new.
+    pub(crate) fn is_far(&self) -> bool {
+        matches!(self.way, Way::Elsewhere(_) | Way::Far(_))
     }
 
     /// Whose the ARNs are that are used there.
@@ -110,14 +135,16 @@ impl Data {
                 }
                 known.map_or_else(|| remote.arns(), Ok)
             }
-            Way::Server(_) | Way::Nobody | Way::Looking(_) | Way::Holding(_) => settings::arns(),
+            Way::Server(_) | Way::Far(_) | Way::Nobody | Way::Looking(_) | Way::Holding(_) => {
+                settings::arns()
+            }
         }
     }
 
     /// How long to wait before the next look, when so many have brought nothing. A server elsewhere counts questions,
     /// so it is asked less and less often.
     pub(crate) fn pause(&self, usual: Duration, idle: u32) -> Duration {
-        if self.is_elsewhere() { far(idle).max(usual) } else { usual }
+        if self.is_far() { far(idle).max(usual) } else { usual }
     }
 
     /// Waits for news of an execution from this Turn on, or of all: until there may be some, which is `true`, or for so long.
@@ -148,13 +175,13 @@ impl Data {
 
     /// Whether a server answers, so that executions move on.
     pub(crate) fn is_served(&self) -> bool {
-        matches!(self.way, Way::Server(_) | Way::Elsewhere(_))
+        matches!(self.way, Way::Server(_) | Way::Far(_) | Way::Elsewhere(_))
     }
 
     /// Asks something that only looks. A server that has gone away meanwhile is looked for again, and where there is
     /// none any more the data itself is read.
     pub(crate) fn look(&mut self, request: &Request) -> Result<Answer> {
-        if self.is_elsewhere() {
+        if self.is_far() {
             return self.look_elsewhere(request);
         }
         match self.ask(request.clone()) {
@@ -189,6 +216,7 @@ impl Data {
                     return Ok(handle(&mut **data, request)?);
                 }
                 Way::Holding(data) => return Ok(handle(&mut **data, request)?),
+                Way::Far(far) => return far.ask(&request),
                 Way::Elsewhere(remote) => return remote.ask(request),
                 Way::Nobody | Way::Looking(_) => self.way = self.open(&request)?,
             }

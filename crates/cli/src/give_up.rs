@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 /// Saves what is left of an execution, if that is wanted, and takes it away.
 pub(crate) fn give_up(arguments: &GiveUpArguments) -> Result<ExitCode> {
-    let mut data = Data::reach(&arguments.data.folder()?)?;
+    let mut data = arguments.data.reach()?;
     let which = &arguments.execution;
     let saved = arguments.save.as_ref().map(|file| save(&mut data, which, file)).transpose()?;
     data.ask(Request::GiveUp { execution: which.clone() })?;

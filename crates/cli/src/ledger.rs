@@ -1,7 +1,6 @@
 //! `perdura ledger`: what was sent under which key, and how a person says what became of it.
 
 use crate::arguments::{LedgerArguments, LedgerCommand, ResolveArguments};
-use crate::data::Data;
 use crate::run::input;
 use crate::stop::tell_taken;
 use crate::{table, terminal};
@@ -28,7 +27,7 @@ pub(crate) fn ledger(arguments: &LedgerArguments) -> Result<ExitCode> {
         after: None,
         most: arguments.limit,
     };
-    let answer = Data::reach(&arguments.data.folder()?)?.ask(Request::Ledger(question))?;
+    let answer = arguments.data.reach()?.ask(Request::Ledger(question))?;
     let Answer::Ledger(page) = answer else { bail!("the answer is none to this question") };
     print(&page.items, arguments.data.json)?;
     if page.next.is_some() {
@@ -64,6 +63,6 @@ fn resolve(arguments: &ResolveArguments) -> Result<ExitCode> {
         again: arguments.again,
         reason: arguments.reason.clone(),
     });
-    let answer = Data::reach(&arguments.data.folder()?)?.ask(request)?;
+    let answer = arguments.data.reach()?.ask(request)?;
     tell_taken(&answer, "resolved", arguments.data.json)
 }

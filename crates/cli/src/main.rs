@@ -13,6 +13,7 @@ mod definition;
 mod deploy;
 mod document;
 mod duration;
+mod far;
 mod give_up;
 mod history;
 mod ledger;
@@ -32,6 +33,7 @@ mod template;
 mod terminal;
 mod token;
 mod trace;
+mod unique;
 mod validate;
 mod watch;
 

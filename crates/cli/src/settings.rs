@@ -12,11 +12,12 @@ mod table;
 pub(crate) use file::{File, check_names};
 pub(crate) use table::{
     ACCESS_KEY_FILE, ACCOUNT, CONFIG, CONNECTION_KEY_FILE, DATA, ENDPOINT, EXECUTION_LOGS, GRACE, Kind,
-    LAMBDA_ENDPOINT, LISTEN, LOG, LOG_FORMAT, REGION, STRICT, Setting, TABLE,
+    LAMBDA_ENDPOINT, LISTEN, LOG, LOG_FORMAT, REGION, SERVER, STRICT, Setting, TABLE, TOKEN_FILE,
 };
 
 use crate::arguments::LogFormat;
 use crate::duration;
+use crate::far::Address;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use perdura_engine::Arns;
@@ -169,6 +170,15 @@ impl Settings {
             return Ok(None);
         }
         self.parsed(&ENDPOINT, |text| endpoint_url(text).map_err(|error| anyhow!("{error}"))).map(Some)
+    }
+
+    /// The perdura server that answers commands in the place of a data directory.
+    pub(crate) fn server(&self) -> Result<Option<Address>> {
+        if self.decide(&SERVER).value.is_none() {
+            return Ok(None);
+        }
+        let url = self.parsed(&SERVER, |text| endpoint_url(text).map_err(|error| anyhow!("{error}")))?;
+        Address::new(url, self.decide(&TOKEN_FILE).value.map(PathBuf::from)).map(Some)
     }
 
     /// Whether AWS's limits and rules hold.
@@ -325,6 +335,21 @@ pub(crate) fn endpoint(flag: Option<&Url>, has_data: bool) -> Result<Option<Url>
         None if has_data => Ok(None),
         None => Settings { flags: Vec::new(), environment: Box::new(environment), file: None }.endpoint(),
     }
+}
+
+/// The same for perdura's own API.
+pub(crate) fn server(
+    flag: Option<&Url>,
+    token_file: Option<&Path>,
+    has_data: bool,
+) -> Result<Option<Address>> {
+    if flag.is_none() && has_data {
+        return Ok(None);
+    }
+    let server = flag.map(|url| (&SERVER, url.to_string()));
+    let token_file = token_file.map(|file| (&TOKEN_FILE, file.display().to_string()));
+    let flags = server.into_iter().chain(token_file).collect();
+    Settings { flags, environment: Box::new(environment), file: None }.server()
 }
 
 /// Whose the ARNs are, for a command without a configuration file of its own.

@@ -1,7 +1,6 @@
 //! `perdura stats`: how much there is.
 
 use crate::arguments::StatsArguments;
-use crate::data::Data;
 use crate::{table, terminal};
 use anyhow::{Result, bail};
 use perdura_server::control::{Answer, Request};
@@ -10,7 +9,7 @@ use std::process::ExitCode;
 
 /// Shows how much there is.
 pub(crate) fn stats(arguments: &StatsArguments) -> Result<ExitCode> {
-    let Answer::Stats(stats) = Data::reach(&arguments.data.folder()?)?.ask(Request::Stats)? else {
+    let Answer::Stats(stats) = arguments.data.reach()?.ask(Request::Stats)? else {
         bail!("the answer is none to this question");
     };
     if arguments.data.json {

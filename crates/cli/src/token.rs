@@ -6,7 +6,6 @@
 use crate::arguments::{
     TokenArguments, TokenCommand, TokenCreateArguments, TokenListArguments, TokenRevokeArguments,
 };
-use crate::data::Data;
 use crate::{table, terminal};
 use anyhow::{Context, Result, anyhow, bail};
 use perdura_server::control::{Answer, NewToken, Request};
@@ -39,7 +38,7 @@ fn create(arguments: &TokenCreateArguments) -> Result<ExitCode> {
         machines: arguments.machines.clone(),
         ends_in_ms: arguments.ends.map(retention::ms),
     });
-    let token = told(Data::reach(&arguments.data.folder()?)?.ask(request)?)?;
+    let token = told(arguments.data.reach()?.ask(request)?)?;
     if arguments.data.json {
         let mut shown = shown(&token);
         shown["token"] = made.text.reveal().into();
@@ -52,7 +51,7 @@ fn create(arguments: &TokenCreateArguments) -> Result<ExitCode> {
 }
 
 fn list(arguments: &TokenListArguments) -> Result<ExitCode> {
-    let Answer::Tokens(tokens) = Data::reach(&arguments.data.folder()?)?.ask(Request::Tokens)? else {
+    let Answer::Tokens(tokens) = arguments.data.reach()?.ask(Request::Tokens)? else {
         bail!("the answer is none to this question");
     };
     if arguments.data.json {
@@ -83,7 +82,7 @@ fn list(arguments: &TokenListArguments) -> Result<ExitCode> {
 
 fn revoke(arguments: &TokenRevokeArguments) -> Result<ExitCode> {
     let request = Request::RevokeToken { id: arguments.id.clone() };
-    let token = told(Data::reach(&arguments.data.folder()?)?.ask(request)?)?;
+    let token = told(arguments.data.reach()?.ask(request)?)?;
     if arguments.data.json {
         table::print_json(&shown(&token))?;
     } else {

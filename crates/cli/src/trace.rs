@@ -1,7 +1,6 @@
 //! `perdura trace`: the whole story of a key.
 
 use crate::arguments::TraceArguments;
-use crate::data::Data;
 use crate::{duration, table, terminal};
 use anyhow::{Result, bail};
 use perdura_engine::Fault;
@@ -11,7 +10,7 @@ use std::process::ExitCode;
 /// Tells the story.
 pub(crate) fn trace(arguments: &TraceArguments) -> Result<ExitCode> {
     let request = Request::Trace { key: arguments.key.clone() };
-    let Answer::Trace(traced) = Data::reach(&arguments.data.folder()?)?.ask(request)? else {
+    let Answer::Trace(traced) = arguments.data.reach()?.ask(request)? else {
         bail!("the answer is none to this question");
     };
     if arguments.data.json {

@@ -89,7 +89,7 @@ fn follow(data: &mut Data, id: &str, mut line: impl FnMut(&Payload) -> Option<St
         match page.next {
             Some(after) => (next, idle) = (after, 0),
             None if has_ended => return Ok(true),
-            None if data.is_elsewhere() => {
+            None if data.is_far() => {
                 thread::sleep(data.pause(EVERY, idle));
                 idle += 1;
             }

@@ -4,7 +4,7 @@
 //! taken or refused, and the same answer twice is one.
 
 use crate::arguments::WorkArguments;
-use crate::data::Data;
+use crate::data::{Data, Whom};
 use crate::duration;
 use crate::{table, terminal};
 use anyhow::{Context, Result, bail};
@@ -16,7 +16,6 @@ use perdura_server::{Refusal, RefusalKind};
 use perdura_tasks::functions::{self, Environment, Group, Program, Work};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -55,7 +54,7 @@ impl Verdict {
 
 /// What all its threads share.
 struct Worker {
-    folder: PathBuf,
+    whom: Whom,
     arguments: Arguments,
     /// No more tasks are taken.
     stops: AtomicBool,
@@ -76,8 +75,8 @@ struct Arguments {
 
 /// Works until a signal comes, or until it has done enough.
 pub(super) fn work(arguments: &WorkArguments) -> Result<ExitCode> {
-    let folder = arguments.data.folder()?;
-    if !Data::reach(&folder)?.is_served() {
+    let whom = arguments.data.whom()?;
+    if !Data::of(&whom)?.is_served() {
         let why = "no server holds this data, and only a server hands out tasks";
         let refusal = Refusal::new(RefusalKind::Unavailable, why);
         return Err(refusal.but("start one with `perdura serve`").into());
@@ -90,7 +89,7 @@ pub(super) fn work(arguments: &WorkArguments) -> Result<ExitCode> {
         environment: Environment::of_shell(),
     };
     let worker = Arc::new(Worker {
-        folder,
+        whom,
         arguments: Arguments {
             activity: arguments.activity.clone(),
             worker: arguments.worker.clone(),
@@ -199,7 +198,7 @@ impl Worker {
     }
 
     fn reach(&self) -> Result<Data> {
-        let data = Data::reach(&self.folder)?;
+        let data = Data::of(&self.whom)?;
         if data.is_served() { Ok(data) } else { bail!("the server is away") }
     }
 
@@ -209,7 +208,7 @@ impl Worker {
         let Arguments { activity, program, heartbeat, .. } = &self.arguments;
         let work = Work { activity, key: &task.wire_key, token: &task.token, input: task.input.text() };
         let outcome = {
-            let _pulse = Pulse::start(&self.folder, task, *heartbeat, group.clone())?;
+            let _pulse = Pulse::start(&self.whom, task, *heartbeat, group.clone())?;
             functions::work(program, work, Limits::GENEROUS.payload_bytes_max, &group)
         };
         let verdict = Verdict::of(outcome);
@@ -277,14 +276,14 @@ struct Pulse {
 }
 
 impl Pulse {
-    fn start(folder: &Path, task: &Task, every: Duration, group: Group) -> Result<Self> {
+    fn start(whom: &Whom, task: &Task, every: Duration, group: Group) -> Result<Self> {
         let (ends, ended) = mpsc::channel::<()>();
-        let (folder, token) = (folder.to_owned(), task.token.clone());
+        let (whom, token) = (whom.clone(), task.token.clone());
         thread::Builder::new()
             .name("heartbeat".into())
             .spawn(move || {
                 while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-                    let beat = Data::reach(&folder)
+                    let beat = Data::of(&whom)
                         .and_then(|mut data| data.ask(Request::Heartbeat { token: token.clone() }));
                     // A server that is away may come back; a task that is gone does not.
                     if beat.is_err_and(|error| is_lost(&error)) && ended.try_recv().is_err() {

@@ -1,6 +1,8 @@
 //! The commands that work on a data directory.
 
+use super::reach::ServerArguments;
 use super::{CallArguments, ReachArguments, ReadingArguments, SettingArguments, TemplateArguments};
+use crate::data::{Data, Whom};
 use crate::{duration, settings};
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
@@ -9,9 +11,33 @@ use perdura_engine::asl::timestamp::parse_ms;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where the data is, and how answers are printed.
+/// Who answers, and how answers are printed.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DataArguments {
+    /// The data directory [default: ./perdura-data].
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(crate) data: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) server: ServerArguments,
+    /// Print JSON, one document on a line, for programs.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl DataArguments {
+    /// Who is meant: by flag, environment, file or default.
+    pub(crate) fn whom(&self) -> Result<Whom> {
+        self.server.whom(self.data.as_deref())
+    }
+
+    pub(crate) fn reach(&self) -> Result<Data> {
+        Data::of(&self.whom()?)
+    }
+}
+
+/// Where the files are, and how answers are printed.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct FolderArguments {
     /// The data directory [default: ./perdura-data].
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) data: Option<PathBuf>,
@@ -20,7 +46,7 @@ pub(crate) struct DataArguments {
     pub(crate) json: bool,
 }
 
-impl DataArguments {
+impl FolderArguments {
     /// The data directory that is meant: by flag, environment, file or default.
     pub(crate) fn folder(&self) -> Result<PathBuf> {
         settings::data_folder(self.data.as_deref())
@@ -495,7 +521,7 @@ pub(crate) struct BackupArguments {
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     #[command(flatten)]
-    pub(crate) data: DataArguments,
+    pub(crate) data: FolderArguments,
 }
 
 /// Make a data directory from a backup. What was under way in it is held, and listed.
@@ -517,7 +543,7 @@ pub(crate) struct RestoreArguments {
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     #[command(flatten)]
-    pub(crate) data: DataArguments,
+    pub(crate) data: FolderArguments,
 }
 
 /// Read everything, and say what does not fit together: journal, rows and histories.
@@ -533,5 +559,5 @@ Exit codes:
   2  the command line is wrong, or the data cannot be reached")]
 pub(crate) struct CheckArguments {
     #[command(flatten)]
-    pub(crate) data: DataArguments,
+    pub(crate) data: FolderArguments,
 }

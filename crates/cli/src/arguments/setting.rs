@@ -77,8 +77,13 @@ impl SettingArguments {
 impl ConfigArguments {
     /// What was given.
     pub(crate) fn flags(&self) -> Flags {
-        let endpoint = self.endpoint.clone().map(|endpoint| (&settings::ENDPOINT, endpoint));
-        self.settings.flags().into_iter().chain(endpoint).collect()
+        let all = [
+            (&settings::ENDPOINT, &self.endpoint),
+            (&settings::SERVER, &self.server),
+            (&settings::TOKEN_FILE, &self.token_file),
+        ];
+        let given = all.into_iter().filter_map(|(setting, value)| Some((setting, value.clone()?)));
+        self.settings.flags().into_iter().chain(given).collect()
     }
 }
 
@@ -102,6 +107,12 @@ pub(crate) struct ConfigArguments {
     /// Who answers commands in the place of a data directory.
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
     pub(crate) endpoint: Option<String>,
+    /// A perdura server that answers commands in the place of a data directory.
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    pub(crate) server: Option<String>,
+    /// The file with the token for that server.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) token_file: Option<String>,
     /// Print a list of JSON objects on one line.
     #[arg(long)]
     pub(crate) json: bool,

@@ -4,6 +4,7 @@
 //! [`super::Remote`] may be repeated, as starts have a name and redrives a token.
 
 use super::{Api, fault, read, strange};
+use crate::unique;
 use anyhow::{Context, Result, bail};
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode};
@@ -167,13 +168,8 @@ impl Api for Http {
     }
 
     fn unique(&mut self) -> Result<String> {
-        let mut bits = [0; 16];
-        getrandom::fill(&mut bits).context("this system gives no random numbers")?;
-        // As Step Functions names what nobody named: a UUID of version 4.
-        bits[6] = bits[6] & 0x0f | 0x40;
-        bits[8] = bits[8] & 0x3f | 0x80;
-        let hex = format!("{:032x}", u128::from_be_bytes(bits));
-        Ok([&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-"))
+        // As Step Functions names what nobody named.
+        Ok(unique::uuid()?.to_string())
     }
 
     fn region(&self) -> &str {

@@ -56,6 +56,25 @@ pub(crate) static ENDPOINT: Setting = Setting {
     ..USUAL
 };
 
+pub(crate) static SERVER: Setting = Setting {
+    name: "server",
+    in_file: false,
+    flag: Some("--server"),
+    variable: "PERDURA_SERVER",
+    help: "a perdura server that commands ask in the place of a data directory",
+    ..USUAL
+};
+
+pub(crate) static TOKEN_FILE: Setting = Setting {
+    name: "token_file",
+    in_file: false,
+    flag: Some("--token-file"),
+    variable: "PERDURA_TOKEN_FILE",
+    kind: Kind::Path,
+    help: "a file with the token for that server",
+    ..USUAL
+};
+
 pub(crate) static STRICT: Setting = Setting {
     name: "strict",
     flag: Some("--strict"),
@@ -319,6 +338,8 @@ pub(crate) static TABLE: &[&Setting] = &[
     &CONFIG,
     &DATA,
     &ENDPOINT,
+    &SERVER,
+    &TOKEN_FILE,
     &STRICT,
     &LAMBDA_ENDPOINT,
     &LISTEN,

@@ -76,7 +76,7 @@ pub(super) fn watch(data: &mut Data, machine: Option<&str>, json: bool) -> Resul
         // However much happens, it is looked at only so often.
         thread::sleep(data.pause(EVERY, idle));
         idle = if news.is_empty() { idle + 1 } else { 0 };
-        while !data.is_elsewhere() && !data.wait(&mut bell, None, EVERY) {
+        while !data.is_far() && !data.wait(&mut bell, None, EVERY) {
             if !view.show(&[], &before, clock.moment().now)? {
                 return Ok(ExitCode::SUCCESS);
             }
