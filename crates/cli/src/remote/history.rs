@@ -37,7 +37,7 @@ impl<A: Api> Remote<A> {
             }
         }
         let next = items.last().map(|last| number(last) + 1);
-        let items = items.into_iter().map(|event| Ok(with_its_time(event)?.into())).collect::<Result<_>>()?;
+        let items = items.iter().map(|event| Ok(with_its_time(event)?.into())).collect::<Result<_>>()?;
         Ok(Page { items, next })
     }
 
@@ -76,8 +76,8 @@ impl<A: Api> Remote<A> {
 }
 
 /// The event with its time as our own API writes times.
-fn with_its_time(event: Value) -> Result<Value> {
-    let at = read::instant(&event, "timestamp")?;
+fn with_its_time(event: &Value) -> Result<Value> {
+    let at = read::instant(event, "timestamp")?;
     let mut event = event.as_object().cloned().unwrap_or_else(Map::new);
     if let Some(time) = event.get_mut("timestamp") {
         *time = at.to_string().into();
