@@ -1,6 +1,7 @@
 //! Turns: the next execution that is ready is decided, up to the commit.
 
 use super::{Node, Queued, ReplyTo};
+use crate::audit::Asking;
 use crate::committer::{Item, panic_text};
 use crate::message::{InputError, Taken};
 use perdura_engine::{Effect, ExecutionId, Input, Moment, decide, decide_before_calls, resume_beside};
@@ -111,7 +112,8 @@ impl Node {
             slot.answer = None;
             match reply {
                 ReplyTo::Taken(reply) => {
-                    reply.send(Ok(Taken { ignored, late: None, status, ended_at, redriven_at }));
+                    let (late, turn) = (None, None);
+                    reply.send(Ok(Taken { ignored, late, turn, status, ended_at, redriven_at }));
                 }
                 // The execution has ended, and its task with it.
                 ReplyTo::Worker(handing) => self.not_handed_over(*handing),
@@ -127,6 +129,7 @@ impl Node {
             self.rest(id, moment);
             return work;
         }
+        let asking = Asking::of(&input, reply.origin());
         slot.told = Some(reply);
         let is_taken = decision.effects.iter().any(|effect| match effect {
             Effect::CallTask(call) => self.activities.has_poller(call),
@@ -142,6 +145,7 @@ impl Node {
             is_stale: false,
             is_put_off: false,
             moment: *moment,
+            asking,
         });
         work
     }
