@@ -347,13 +347,11 @@ impl Committer {
         for item in items {
             self.add(item);
         }
-        match self.hand_over() {
-            Some(prepared) => prepared.write(store),
-            None => {
-                let (done, told, witnessed, stale) = Default::default();
-                Ok(Committed { done, told, witnessed, stale })
-            }
+        if let Some(prepared) = self.hand_over() {
+            return prepared.write(store);
         }
+        let (done, told, witnessed, stale) = Default::default();
+        Ok(Committed { done, told, witnessed, stale })
     }
 }
 

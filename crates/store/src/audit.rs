@@ -683,6 +683,7 @@ mod instant {
     use perdura_engine::asl::timestamp::parse_ms;
     use serde::{Deserialize, Deserializer, Serializer, de};
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
     pub(super) fn serialize<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&format_ms(at.0))
     }
