@@ -160,6 +160,7 @@ impl SimStore {
             Sabotage::JournalDropped => spoiled.keep_from = spoiled.position.unwrap_or(spoiled.keep_from),
             Sabotage::RowsForgotten => spoiled.rows.retain(|row| row.ended_at.is_some()),
             Sabotage::LedgerForgotten => spoiled.ledger.clear(),
+            Sabotage::AuditForgotten => spoiled.audit.clear(),
             Sabotage::CountsForgotten => {
                 for run in &mut spoiled.map_runs {
                     run.counts = MapRunCounts::default();

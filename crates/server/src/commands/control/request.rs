@@ -212,7 +212,7 @@ pub struct LedgerQuestion {
 
 /// Which entries of the audit to show.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AuditQuestion {
     #[serde(with = "super::iso::maybe", skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
