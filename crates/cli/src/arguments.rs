@@ -1,6 +1,7 @@
 //! The command line.
 
 mod activity;
+mod audit;
 mod connection;
 mod data;
 mod follow;
@@ -14,6 +15,7 @@ pub(crate) use activity::{
     ActivityArguments, ActivityCommand, ActivityListArguments, FailArguments, HeartbeatArguments,
     PollArguments, SucceedArguments, WorkArguments,
 };
+pub(crate) use audit::AuditArguments;
 pub(crate) use connection::{
     ConnectionArguments, ConnectionCommand, ConnectionDeleteArguments, ConnectionListArguments,
     ConnectionPutArguments, ConnectionShowArguments, KeyArguments,
@@ -82,6 +84,7 @@ pub(crate) enum Command {
     Backup(BackupArguments),
     Restore(RestoreArguments),
     Check(CheckArguments),
+    Audit(AuditArguments),
     Activity(ActivityArguments),
     Connection(ConnectionArguments),
     Proxy(ProxyArguments),

@@ -5,12 +5,16 @@ use crate::remote::{Endpoint, Http, Remote};
 use crate::{settings, terminal};
 use anyhow::{Context, Result, bail};
 use perdura_engine::Arns;
+use perdura_runtime::RealClock;
 use perdura_server::control::{Answer, Bell, Connection, Kind, Rang, Request, connect};
 use perdura_server::data::{Beside, Deposit};
+use perdura_server::who::Caller;
 use perdura_server::{Refusal, RefusalKind, handle};
+use perdura_store::audit::DoorKind;
 use perdura_store::sqlite::Tightened;
 use perdura_store::{Failure, FailureKind, SqliteOptions, SqliteReader, SqliteStore};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use url::Url;
@@ -238,7 +242,8 @@ impl Data {
         let store = open_store(&self.folder).map_err(Refusal::from)?;
         let deposit = Deposit::new(Box::new(store)).map_err(Refusal::from)?;
         let (arns, quotas) = settings::arns_and_quotas()?;
-        Ok(Way::Holding(Box::new(deposit.with_arns(arns).with_quotas(quotas))))
+        let by = Caller::owner().origin(DoorKind::Command, request.name(), RealClock::default().moment().now);
+        Ok(Way::Holding(Box::new(deposit.with_arns(arns).with_quotas(quotas).by(Arc::new(by)))))
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod activity;
 mod arguments;
+mod audit;
 mod backup;
 mod check;
 mod cleanup;
@@ -69,6 +70,7 @@ fn main() -> ExitCode {
         Command::Backup(arguments) => backup::backup(&arguments),
         Command::Restore(arguments) => backup::restore(&arguments),
         Command::Check(arguments) => check::check(&arguments),
+        Command::Audit(arguments) => audit::audit(&arguments),
         Command::Activity(arguments) => activity::activity(&arguments),
         Command::Connection(arguments) => connection::connection(&arguments),
         Command::Proxy(arguments) => proxy::proxy(&arguments),

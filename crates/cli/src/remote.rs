@@ -134,6 +134,7 @@ impl<A: Api> Remote<A> {
             | Request::Turns { .. }
             | Request::Trace { .. }
             | Request::Ledger(_)
+            | Request::Audit(_)
             | Request::Resolve(_)
             | Request::Activities
             | Request::Poll { .. }

@@ -96,7 +96,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     let (tell_of_api, api_told) = watch::channel(None);
     answer_own_calls(&tasks, api_told);
     let bounds = Bounds { executions_max: quotas.executions, bytes_max: settings.memory()? };
-    let options = Options { bounds, ..Options::default() };
+    let options = Options { bounds, audits_reads: settings.audits_reads()?, ..Options::default() };
     let runtime = Runtime::open(opener(&folder, store), Arc::new(world), &options).map_err(Refusal::from)?;
     let door = runtime.door().clone();
     let keys = config.keys.clone();

@@ -29,8 +29,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use table::{
-    CONNECTION_KEY, MEMORY_BYTES, RETENTION_BYTES, RETENTION_ENDED, RETENTION_LEDGER, TELEMETRY_ENDPOINT,
-    TELEMETRY_HEADERS, TELEMETRY_SERVICE,
+    CONNECTION_KEY, MEMORY_BYTES, RETENTION_AUDIT, RETENTION_BYTES, RETENTION_ENDED, RETENTION_LEDGER,
+    TELEMETRY_ENDPOINT, TELEMETRY_HEADERS, TELEMETRY_SERVICE,
 };
 use url::Url;
 
@@ -208,6 +208,7 @@ impl Settings {
             ended_for: time(&RETENTION_ENDED, 86_400.0)?,
             ledger_for: time(&RETENTION_LEDGER, 3_600.0)?,
             bytes_max,
+            audit_for: time(&RETENTION_AUDIT, 86_400.0)?,
         })
     }
 
@@ -269,6 +270,7 @@ impl Settings {
         self.access_keys()?;
         self.hosts()?;
         self.reveals_secrets()?;
+        self.audits_reads()?;
         self.lambda_endpoint()?;
         self.endpoint()?;
         self.telemetry().map(drop)

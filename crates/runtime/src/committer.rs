@@ -7,20 +7,29 @@ mod journal;
 mod ledger;
 mod rows;
 
+use crate::audit::{self, Asking, Witnessed};
 use crate::message::{AdjustError, Reply, Unavailable};
 use crate::running::{Running, SEEN_AFTER_MS, Told};
 pub(crate) use journal::base_of;
 use journal::{Finished, Journal};
 use ledger::{Heard, Ledger, count_ends};
 use perdura_engine::asl::resource::Doer;
-use perdura_engine::{Decision, Effect, ExecutionId, Lateness, Moment, Note, Timestamp, Turn, Wake};
+use perdura_engine::{
+    Decision, Effect, ExecutionId, Lateness, MapRunBounds, Moment, Note, Timestamp, Turn, Wake,
+};
+use perdura_store::audit::{Entries, Entry};
 use perdura_store::record::{self, Begun, JournalWriter};
-use perdura_store::{ChildOf, CommitError, Group, Lease, MapRunRow, Position, Recovery, Store, Totals};
+use perdura_store::{
+    ChildOf, CommitError, Group, Lease, MapRunRow, Position, Recovery, Shard, Store, Totals,
+};
 use rows::Rows;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// An execution that only waits, for longer than this, leaves memory.
 const SLEEPS_FOR_MS: i64 = 1_000;
+/// Why an outcome changed nothing.
+const TOO_LATE: &str = "nobody waits for it any more";
 
 /// An execution on its way to disk.
 #[derive(Debug)]
@@ -37,13 +46,16 @@ pub struct Item {
     /// There is no room for it: it sleeps as it is, whatever it waits for, until somebody resumes it.
     pub(crate) is_put_off: bool,
     pub(crate) moment: Moment,
+    /// Who asked for what was decided.
+    pub(crate) asking: Option<Asking>,
 }
 
 impl Item {
     /// One of which nothing was decided.
     pub(crate) fn as_it_is(running: Box<Running>, moment: &Moment) -> Self {
         let (is_idle, is_stale, is_put_off) = (false, false, false);
-        Self { running, decision: None, begun: None, is_idle, is_stale, is_put_off, moment: *moment }
+        let (decision, begun, asking) = (None, None, None);
+        Self { running, decision, begun, is_idle, is_stale, is_put_off, moment: *moment, asking }
     }
 }
 
@@ -77,8 +89,16 @@ pub struct Prepared {
 #[derive(Debug)]
 pub struct MapRunNews {
     pub(crate) row: MapRunRow,
-    /// Who is told once it is on disk.
-    pub(crate) told: Vec<Reply<Result<(), AdjustError>>>,
+    /// Who changed its bounds, and is told once that is on disk.
+    pub(crate) told: Vec<Adjusting>,
+}
+
+/// A change of the bounds of a Map Run.
+#[derive(Debug)]
+pub(crate) struct Adjusting {
+    /// As they were.
+    pub(crate) before: MapRunBounds,
+    pub(crate) reply: Reply<Result<(), AdjustError>>,
 }
 
 impl From<MapRunRow> for MapRunNews {
@@ -94,6 +114,8 @@ pub struct Committed {
     pub(crate) done: Vec<Done>,
     /// Who waits for what it says of Map Runs.
     pub(crate) told: Vec<Reply<Result<(), AdjustError>>>,
+    /// Who waits for an entry of the audit.
+    pub(crate) witnessed: Vec<Reply<Result<(), Unavailable>>>,
     /// Executions that pin old journal rows.
     pub(crate) stale: Vec<ExecutionId>,
 }
@@ -133,6 +155,7 @@ impl Committed {
 #[derive(Debug)]
 pub struct Committer {
     lease: Lease,
+    shards: u16,
     totals: Totals,
     journal: Journal,
     /// The next group, beside its row of the journal.
@@ -152,13 +175,16 @@ struct Draft {
     done: Vec<Done>,
     /// Who waits for the Map Runs in it.
     told: Vec<Reply<Result<(), AdjustError>>>,
+    audit: BTreeMap<Shard, Entries>,
+    /// Who waits for entries that stand for themselves.
+    witnessed: Vec<Reply<Result<(), Unavailable>>>,
 }
 
 impl Committer {
-    /// For who goes on after what was recovered.
-    pub(crate) fn new(lease: Lease, recovery: &Recovery) -> Self {
+    /// For who goes on after what was recovered, on data of so many Shards.
+    pub(crate) fn new(lease: Lease, shards: u16, recovery: &Recovery) -> Self {
         let journal = Journal::after(recovery);
-        Self { lease, totals: recovery.totals, journal, draft: Draft::default(), keeps_turns: false }
+        Self { lease, shards, totals: recovery.totals, journal, draft: Draft::default(), keeps_turns: false }
     }
 
     /// These need the journal no more: what it has of them is kept elsewhere.
@@ -199,7 +225,7 @@ impl Committer {
 
     /// Applies a decision and encodes it, for the next group.
     pub fn add(&mut self, item: Item) {
-        let Item { mut running, decision, begun, is_idle, is_stale, is_put_off, moment } = item;
+        let Item { mut running, decision, begun, is_idle, is_stale, is_put_off, moment, asking } = item;
         let (mut effects, mut kept, mut heard) = (Vec::new(), None, Heard::default());
         if let Some(mut decision) = decision {
             let turn = std::mem::take(&mut decision.turn);
@@ -207,7 +233,13 @@ impl Committer {
             self.draft.rows.cut(&mut running);
             self.draft.ledger.follow(&turn, &mut running, &mut self.totals);
             heard = Heard::of(&turn, &mut self.totals);
+            let before = begun.is_none().then(|| running.execution.status());
             effects = running.execution.commit(decision);
+            if let Some(asking) = asking {
+                let late = || heard.late.map(|_| TOO_LATE.into());
+                let unchanged = heard.ignored.clone().or_else(late);
+                self.tell(&asking.entry(before, &running, unchanged));
+            }
             self.totals.turns += 1;
             self.totals.started += u64::from(begun.is_some());
             count_ends(&effects, &mut self.totals);
@@ -248,19 +280,41 @@ impl Committer {
     /// Writes Map Runs with the next group.
     pub fn add_map_runs(&mut self, news: Vec<MapRunNews>) {
         for MapRunNews { row, told } in news {
-            self.draft.told.extend(told);
+            for Adjusting { before, reply } in told {
+                if let Some(by) = reply.origin() {
+                    self.tell(&audit::of_bounds(by, &before, &row));
+                }
+                self.draft.told.push(reply);
+            }
             self.draft.map_runs.push(row);
         }
     }
 
-    /// How many executions and Map Runs the next group has so far.
+    /// Writes entries of the audit that stand for themselves with the next group.
+    pub(crate) fn witness(&mut self, witnessed: Vec<Witnessed>) {
+        for Witnessed { entry, reply } in witnessed {
+            self.tell(&entry);
+            self.draft.witnessed.push(reply);
+        }
+    }
+
+    /// An entry of the next group. One that is about nothing on a Shard goes to the first Shard that is held.
+    fn tell(&mut self, entry: &Entry) {
+        let own = entry.subject.of_shard().map(|execution| Shard::of(execution, self.shards));
+        let held = self.lease.shards();
+        let shard = own.filter(|shard| held.contains(shard)).or(held.first().copied());
+        self.draft.audit.entry(shard.unwrap_or(Shard(0))).or_default().push(entry);
+    }
+
+    /// How many executions, Map Runs and entries of their own the next group has so far.
     pub fn gathered(&self) -> usize {
-        self.draft.done.len() + self.draft.map_runs.len()
+        self.draft.done.len() + self.draft.map_runs.len() + self.draft.witnessed.len()
     }
 
     /// How large the next group is so far, before it is compressed.
     pub fn gathered_bytes(&self) -> u64 {
-        self.journal.bytes() + self.draft.rows.bytes
+        let audit: u64 = self.draft.audit.values().map(Entries::bytes).sum();
+        self.journal.bytes() + self.draft.rows.bytes + audit
     }
 
     /// The next group, if there is one.
@@ -268,8 +322,11 @@ impl Committer {
         if self.gathered() == 0 {
             return None;
         }
-        let Draft { rows, ledger, map_runs, publishes, done, told } = std::mem::take(&mut self.draft);
-        let Finished { position, writer, keep_from } = self.journal.finish(&self.totals);
+        let Draft { rows, ledger, map_runs, publishes, done, told, audit, witnessed } =
+            std::mem::take(&mut self.draft);
+        // The row tells whether the group is there: an entry must not be written twice.
+        let needs_row = !audit.is_empty();
+        let Finished { position, writer, keep_from } = self.journal.finish(&self.totals, needs_row);
         let group = Group {
             position,
             keep_from,
@@ -278,9 +335,10 @@ impl Committer {
             ledger: ledger.changes,
             map_runs,
             totals: publishes.then_some(self.totals),
+            audit,
             ..Group::under(self.lease.clone())
         };
-        let committed = Committed { done, told, stale: self.journal.stale() };
+        let committed = Committed { done, told, witnessed, stale: self.journal.stale() };
         Some(Box::new(Prepared { group, journal: writer, committed }))
     }
 
@@ -289,10 +347,11 @@ impl Committer {
         for item in items {
             self.add(item);
         }
-        match self.hand_over() {
-            Some(prepared) => prepared.write(store),
-            None => Ok(Committed { done: Vec::new(), told: Vec::new(), stale: Vec::new() }),
+        if let Some(prepared) = self.hand_over() {
+            return prepared.write(store);
         }
+        let (done, told, witnessed, stale) = Default::default();
+        Ok(Committed { done, told, witnessed, stale })
     }
 }
 
@@ -325,8 +384,11 @@ impl Prepared {
         match offer(store, group) {
             Ok(()) => Ok(self.committed),
             Err(error) => {
-                let why = AdjustError::Unavailable(Unavailable::Store(error.to_string().into()));
-                self.committed.told.into_iter().for_each(|reply| reply.send(Err(why.clone())));
+                let why = Unavailable::Store(error.to_string().into());
+                for reply in self.committed.told {
+                    reply.send(Err(AdjustError::Unavailable(why.clone())));
+                }
+                self.committed.witnessed.into_iter().for_each(|reply| reply.send(Err(why.clone())));
                 Err(error)
             }
         }

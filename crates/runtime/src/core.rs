@@ -4,6 +4,7 @@
 //! came of it: threads on a real machine, a simulation, or a command that holds the data for a moment. What the driver
 //! does not say has not happened, so a crash is nothing but the loss of this value.
 
+use crate::audit::Witnessed;
 use crate::committer::{Committed, Committer, Prepared};
 use crate::librarian::{Finding, Question};
 use crate::message::{AdjustError, InputError, Message, Reply, Slice, StartError, Unavailable};
@@ -96,12 +97,13 @@ impl Chore {
                 Err(error @ (CommitError::Fenced { .. } | CommitError::Lost(_))) => Err(error),
             }),
             Self::Sweep(Slice { going, ledger_before, ledger_most }, reply) => {
-                let swept = store.sweep(&going, ledger_before, ledger_most);
+                let swept = store.sweep(&going, ledger_before, ledger_most, reply.origin());
                 reply.send(swept.map_err(|error| Unavailable::Store(error.to_string().into())));
                 Done::Swept
             }
             Self::GiveUp(lease, execution, reply) => {
-                Done::GivenUp(execution, store.give_up(&lease, execution), reply)
+                let given_up = store.give_up(&lease, execution, reply.origin());
+                Done::GivenUp(execution, given_up, reply)
             }
         }
     }
@@ -493,6 +495,7 @@ impl Open {
             }
         }
         self.committer.add_map_runs(self.node.map_run_rows());
+        self.committer.witness(self.node.witnessed());
     }
 
     /// What goes to the store now, if nothing else is on its way there.
@@ -555,6 +558,7 @@ pub(crate) fn refuse(message: Message, why: &Unavailable) {
         Message::Input { reply, .. } => reply.send(Err(InputError::Unavailable(why.clone()))),
         Message::Watch { reply, .. } => reply.send(Err(InputError::Unavailable(why.clone()))),
         Message::Poll { reply, .. } => reply.send(Err(why.clone())),
+        Message::Witness(Witnessed { reply, .. }) => reply.send(Err(why.clone())),
         Message::Passed { request, reply } => reply.send(request.refusal(why.clone())),
         Message::Show { reply, .. } => reply.send(None),
         Message::Adjust { reply, .. } => reply.send(Err(AdjustError::Unavailable(why.clone()))),

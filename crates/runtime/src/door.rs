@@ -1,5 +1,6 @@
 //! The way in: the verbs that a server, a command or a program calls. Each is answered after its commit.
 
+use crate::audit::{self, Asking, Witnessed};
 use crate::core::Event;
 use crate::follow::Follower;
 use crate::message::{
@@ -10,7 +11,8 @@ use crate::naming::Start;
 use crate::runtime::Shared;
 use crate::watch::Reading;
 use perdura_engine::asl::machine::Machine;
-use perdura_engine::{Answered, By, ExecutionId, Input, Outcome, TaskToken};
+use perdura_engine::{Answered, By, ExecutionId, Input, Outcome, TaskToken, Timestamp};
+use perdura_store::audit::{Entry, Origin, Subject, Verb};
 use perdura_store::record::TurnBody;
 use perdura_store::{
     After, Catalog, CommitError, Failure, FailureKind, Filter, Listing, MachineChange, MachineId,
@@ -42,6 +44,8 @@ pub struct Door {
     /// Workers wait for long, and nobody waits for them.
     polls: Arc<Semaphore>,
     readers: Arc<Mutex<Vec<Box<dyn Reader>>>>,
+    /// Who asks; `None`: nobody whom the audit tells of.
+    by: Option<Arc<Origin>>,
 }
 
 impl Door {
@@ -55,12 +59,53 @@ impl Door {
         let readers = Arc::new(Mutex::new(vec![reader]));
         let room = || Arc::new(Semaphore::new(arrivals_max));
         let polls = Arc::new(Semaphore::new(POLLS_MAX));
-        Self { events, shared, starts: room(), others: room(), polls, readers }
+        Self { events, shared, starts: room(), others: room(), polls, readers, by: None }
+    }
+
+    /// The same door for one who asks: what is changed through it is on the audit.
+    #[must_use]
+    pub fn by(&self, origin: Arc<Origin>) -> Self {
+        Self { by: Some(origin), ..self.clone() }
+    }
+
+    /// Who asks.
+    pub fn origin(&self) -> Option<&Arc<Origin>> {
+        self.by.as_ref()
+    }
+
+    /// Puts an entry on the audit by itself. It is on disk when this returns.
+    pub async fn witness(&self, entry: Entry) -> Result<(), Unavailable> {
+        let entry = Box::new(entry);
+        self.ask(&self.others, |reply| Message::Witness(Witnessed { entry, reply }))
+            .await
+            .unwrap_or(Err(Unavailable::Closing))
+    }
+
+    /// What is stored of this execution is about to be given out to whoever asks.
+    pub async fn gives_out(&self, subject: Subject) -> Result<(), Unavailable> {
+        match &self.by {
+            Some(by) if self.shared.audits_reads => self.witness(Entry::done(by, Verb::Read, subject)).await,
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// What came to no Turn is on the audit before whoever asked is told.
+    async fn told(&self, entry: Option<Entry>) -> Result<(), Unavailable> {
+        match entry {
+            Some(entry) => self.witness(entry).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn told_of_start(&self, told: Result<Started, StartError>) -> Result<Started, StartError> {
+        let entry = self.by.as_ref().and_then(|by| audit::of_start(by, &told));
+        self.told(entry).await.map_err(StartError::Unavailable)?;
+        told
     }
 
     /// Keeps a definition that was read already. It waits for the disk: not for an async thread.
     pub fn deploy(&self, new: &NewMachine, machine: Arc<Machine>) -> Result<MachineRecord, CommitError> {
-        let record = self.changing(|store| store.deploy(new))?;
+        let record = self.changing(|store| store.deploy(new, self.by.as_ref()))?;
         self.send(Message::Deployed { record: record.clone(), machine });
         Ok(record)
     }
@@ -72,7 +117,7 @@ impl Door {
         change: &MachineChange<'_>,
         machine: Option<Arc<Machine>>,
     ) -> Result<Revised, CommitError> {
-        let revised = self.changing(|store| store.revise(change))?;
+        let revised = self.changing(|store| store.revise(change, self.by.as_ref()))?;
         if let (Revised::Stands(head), Some(machine), Some(new)) = (&revised, machine, &change.revision) {
             self.send(Message::Deployed { record: new.record(head), machine });
         }
@@ -83,7 +128,8 @@ impl Door {
     pub async fn start(&self, start: Start) -> Result<Started, StartError> {
         let closing = || Err(StartError::Unavailable(Unavailable::Closing));
         let message = |reply| Message::Start { start: Box::new(start), reply, ending: None };
-        self.ask(&self.starts, message).await.unwrap_or_else(closing)
+        let told = self.ask(&self.starts, message).await.unwrap_or_else(closing);
+        self.told_of_start(told).await
     }
 
     /// Starts an execution and waits for its end.
@@ -102,7 +148,8 @@ impl Door {
         let wanted = Arc::new(());
         let ending = Some(Reply::while_wanted(&wanted, move |ending| drop(sender.send(ending))));
         let message = |reply| Message::Start { start: Box::new(start), reply, ending };
-        let started = self.ask(&self.starts, message).await.unwrap_or_else(closing)?;
+        let told = self.ask(&self.starts, message).await.unwrap_or_else(closing);
+        let started = self.told_of_start(told).await?;
         let ending = async move {
             let closed = Err(InputError::Unavailable(Unavailable::Closing));
             let ending = ended.await.unwrap_or(closed);
@@ -115,9 +162,11 @@ impl Door {
     /// Gives an execution something: a stop, a redrive, a callback's answer, a resolution.
     pub async fn input(&self, execution: ExecutionId, input: Input) -> Result<Taken, InputError> {
         let closing = || Err(InputError::Unavailable(Unavailable::Closing));
-        self.ask(&self.others, |reply| Message::Input { execution, input, reply })
-            .await
-            .unwrap_or_else(closing)
+        let asking = Asking::of(&input, self.by.as_ref());
+        let message = |reply| Message::Input { execution, input, reply };
+        let told = self.ask(&self.others, message).await.unwrap_or_else(closing);
+        self.told(audit::of_input(asking, execution, &told)).await.map_err(InputError::Unavailable)?;
+        told
     }
 
     /// Waits for a task of an activity, for as long as it is polled.
@@ -212,12 +261,12 @@ impl Door {
 
     /// Keeps something by name. It waits for the disk: not for an async thread.
     pub fn register(&self, entry: &Registered) -> Result<(), CommitError> {
-        self.with_store(|store| store.register(entry))
+        self.with_store(|store| store.register(entry, self.by.as_ref()))
     }
 
     /// Forgets it; `false`: there was nothing of that name. It waits for the disk.
     pub fn unregister(&self, kind: Registry, name: &str) -> Result<bool, CommitError> {
-        self.with_store(|store| store.unregister(kind, name))
+        self.with_store(|store| store.unregister(kind, name, self.by.as_ref()))
     }
 
     /// Waits for an execution's end.
@@ -330,9 +379,11 @@ impl Door {
     /// Changes the bounds of a Map Run that is under way. It counts at once, and also after a restart.
     pub async fn adjust_map_run(&self, run: Uuid, change: MapRunChange) -> Result<(), AdjustError> {
         let unknown = || Unavailable::Store("nobody can say whether it was written: ask again".into());
-        self.ask(&self.others, |reply| Message::Adjust { run, change, reply })
-            .await
-            .unwrap_or_else(|| Err(AdjustError::Unavailable(unknown())))
+        let told = self.ask(&self.others, |reply| Message::Adjust { run, change, reply }).await;
+        let told = told.unwrap_or_else(|| Err(AdjustError::Unavailable(unknown())));
+        let entry = self.by.as_ref().and_then(|by| audit::of_adjusting(by, run, &told));
+        self.told(entry).await.map_err(AdjustError::Unavailable)?;
+        told
     }
 
     /// Reads from the store, beside everything else. It waits for the disk: not for an async thread.
@@ -378,6 +429,11 @@ impl Door {
         let swept = swept.unwrap_or(Err(Unavailable::Closing)).map_err(|why| failed(why.to_string()))?;
         *place = found.next;
         Ok(Swept { more: swept.more || found.next.is_some(), ..swept })
+    }
+
+    /// Takes away the oldest rows of the audit, at most so many, that have nothing as new as this. It waits for the disk.
+    pub fn cut_audit(&self, before: Timestamp, most: u32, by: &Arc<Origin>) -> Result<u64, CommitError> {
+        self.with_store(|store| store.cut_audit(before, most, by))
     }
 
     /// Gives a slice of free room back to the disk. It waits for the disk.
@@ -439,10 +495,11 @@ impl Door {
     ) -> Option<T> {
         let permit: OwnedSemaphorePermit = room.clone().acquire_owned().await.ok()?;
         let (sender, answer) = oneshot::channel();
-        let reply = Reply::new(move |value| {
+        let tell = move |value| {
             drop(permit);
             drop(sender.send(value));
-        });
+        };
+        let reply = Reply::new(tell).by(self.by.clone());
         self.send(message(reply));
         answer.await.ok()
     }

@@ -1,5 +1,6 @@
 //! Turns on Shards: what arrives is decided, committed in groups, and performed after that.
 
+pub mod audit;
 pub mod card;
 mod clock;
 mod committer;

@@ -157,7 +157,7 @@ mod tests {
             let (name, definition) = (name.into(), PASS.into());
             let kind = MachineType::Standard;
             let new = NewMachine { name, kind, definition, role_arn: None, settings: None, at: Timestamp(0) };
-            store.deploy(&new).unwrap()
+            store.deploy(&new, None).unwrap()
         };
         let records = ["a", "b", "c", "d"].map(&mut deploy);
         let [a, b, c, d] = records.each_ref().map(|record| record.revision);

@@ -1,5 +1,6 @@
 //! What reaches a node, and what it answers.
 
+use crate::audit::Witnessed;
 use crate::fetch::{Fetched, Ticket};
 use crate::naming::Start;
 use crate::peers::{Request, Response};
@@ -10,6 +11,7 @@ use perdura_engine::{
     By, EffectKey, Execution, ExecutionId, Fault, Input, Lateness, Outcome, Status, TaskToken, Timestamp,
     Wake,
 };
+use perdura_store::audit::Origin;
 use perdura_store::{After, Filter, MachineId, MachineRecord, MapRunRow, Shard, Summary, Swept};
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -20,17 +22,30 @@ pub struct Reply<T> {
     tell: Box<dyn FnOnce(T) + Send>,
     /// Gone when nobody waits any more.
     wanted: Option<Weak<()>>,
+    /// Who asked, where somebody did: the audit tells it.
+    by: Option<Arc<Origin>>,
 }
 
 impl<T> Reply<T> {
     /// Calls this with the answer.
     pub fn new(tell: impl FnOnce(T) + Send + 'static) -> Self {
-        Self { tell: Box::new(tell), wanted: None }
+        Self { tell: Box::new(tell), wanted: None, by: None }
     }
 
     /// The same, for as long as somebody holds on to what is wanted.
     pub fn while_wanted(wanted: &Arc<()>, tell: impl FnOnce(T) + Send + 'static) -> Self {
-        Self { tell: Box::new(tell), wanted: Some(Arc::downgrade(wanted)) }
+        Self { tell: Box::new(tell), wanted: Some(Arc::downgrade(wanted)), by: None }
+    }
+
+    /// What it answers was asked for by this one.
+    #[must_use]
+    pub fn by(self, by: Option<Arc<Origin>>) -> Self {
+        Self { by, ..self }
+    }
+
+    /// Who asked for what it answers.
+    pub fn origin(&self) -> Option<&Arc<Origin>> {
+        self.by.as_ref()
     }
 
     /// Whether somebody still waits for it.
@@ -43,8 +58,8 @@ impl<T> Reply<T> {
     where
         T: 'static,
     {
-        let Self { tell, wanted } = self;
-        Reply { tell: Box::new(move |told| tell(answer(told))), wanted }
+        let Self { tell, wanted, by } = self;
+        Reply { tell: Box::new(move |told| tell(answer(told))), wanted, by }
     }
 
     /// Answers.
@@ -164,6 +179,8 @@ pub enum Message {
         /// Told what went.
         reply: Reply<Result<Swept, Unavailable>>,
     },
+    /// Something is to be on the audit by itself.
+    Witness(Witnessed),
     /// What another node asks for, because the Shard is held here, or was.
     Passed {
         request: Request,
@@ -242,6 +259,8 @@ pub struct Taken {
     pub ignored: Option<Arc<str>>,
     /// It was an outcome that nobody waited for.
     pub late: Option<Lateness>,
+    /// The Turn that it is on record in; `None`: it left nothing to remember.
+    pub turn: Option<u64>,
     /// The execution's status after it.
     pub status: Status,
     /// When it ended, if it has.

@@ -25,6 +25,7 @@ mod start;
 mod turning;
 mod watchers;
 
+use crate::audit::Witnessed;
 use crate::committer::Item;
 use crate::fetch::Fetch;
 use crate::librarian::Question;
@@ -125,6 +126,8 @@ pub struct Node {
     ready: Ready,
     gathered: Vec<Item>,
     wishes: Vec<Wish>,
+    /// Entries of the audit that stand for themselves.
+    witnessed: Vec<Witnessed>,
     timers: Timers,
     anchor: Anchor,
     stale: Vec<ExecutionId>,
@@ -214,6 +217,7 @@ impl Node {
             }
             Message::GiveUp { execution, reply } => self.give_up(execution, reply, &mut None),
             Message::Sweep { slice, reply } => self.sweep(slice, reply, &None),
+            Message::Witness(witnessed) => self.witnessed.push(witnessed),
             Message::Fetched { ticket, fetched } => self.fetched(ticket, *fetched),
         }
     }
@@ -346,6 +350,11 @@ impl Node {
     /// What is to be written although nothing was decided.
     pub(crate) fn gathered(&mut self) -> Vec<Item> {
         std::mem::take(&mut self.gathered)
+    }
+
+    /// What is to be on the audit by itself.
+    pub(crate) fn witnessed(&mut self) -> Vec<Witnessed> {
+        std::mem::take(&mut self.witnessed)
     }
 
     /// What is to be read for it.

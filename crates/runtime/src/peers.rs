@@ -13,6 +13,7 @@ use crate::message::{Ending, InputError, Message, Reply, StartError, Started, Ta
 use crate::naming::Start;
 use perdura_engine::{ExecutionId, Input, Moment, Timestamp};
 use perdura_store::Shard;
+use perdura_store::audit::Origin;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -30,9 +31,9 @@ const LOOKS_EVERY_MS: i64 = 200;
 #[derive(Clone, Debug)]
 pub enum Request {
     /// Begin this execution, unless it has begun: its name is reserved for it.
-    Start { execution: ExecutionId, start: Box<Start> },
+    Start { execution: ExecutionId, start: Box<Start>, by: Option<Arc<Origin>> },
     /// Something for an execution.
-    Input { execution: ExecutionId, input: Input },
+    Input { execution: ExecutionId, input: Input, by: Option<Arc<Origin>> },
     /// Tell its end, when it has ended.
     Watch { execution: ExecutionId },
 }
@@ -140,8 +141,12 @@ impl Stray {
     fn request(&self) -> Request {
         let execution = self.execution;
         match &self.asked {
-            Asked::Start { start, .. } => Request::Start { execution, start: start.clone() },
-            Asked::Input { input, .. } => Request::Input { execution, input: input.clone() },
+            Asked::Start { start, reply, .. } => {
+                Request::Start { execution, start: start.clone(), by: reply.origin().cloned() }
+            }
+            Asked::Input { input, reply } => {
+                Request::Input { execution, input: input.clone(), by: reply.origin().cloned() }
+            }
             Asked::Watch { .. } => Request::Watch { execution },
         }
     }

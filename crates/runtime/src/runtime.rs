@@ -34,11 +34,19 @@ pub struct Options {
     pub arrivals_max: usize,
     /// How much may be in memory and run at once.
     pub bounds: Bounds,
+    /// Whether what is given out of stored results is on the audit, too.
+    pub audits_reads: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { holder: "local".into(), lease_for_ms: 60_000, arrivals_max: 4_096, bounds: Bounds::default() }
+        Self {
+            holder: "local".into(),
+            lease_for_ms: 60_000,
+            arrivals_max: 4_096,
+            bounds: Bounds::default(),
+            audits_reads: true,
+        }
     }
 }
 
@@ -56,6 +64,7 @@ pub(crate) struct Shared {
     /// Why nothing can be written at the moment.
     pub(crate) trouble: Mutex<Option<Arc<str>>>,
     pub(crate) followed: Arc<Followed>,
+    pub(crate) audits_reads: bool,
 }
 
 impl Shared {
@@ -129,6 +138,7 @@ impl Runtime {
             making: Mutex::default(),
             trouble: Mutex::new(None),
             followed: Arc::default(),
+            audits_reads: options.audits_reads,
         });
         let mut decider = Decider {
             core: Core::new(options.lease_for_ms, Live::default()),

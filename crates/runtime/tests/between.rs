@@ -89,7 +89,7 @@ impl Scene {
             settings: None,
             at: Timestamp(0),
         };
-        self.store.deploy(&new).unwrap().revision
+        self.store.deploy(&new, None).unwrap().revision
     }
 
     fn take(&mut self, message: Message) {
@@ -342,7 +342,7 @@ fn a_child_that_has_ended_is_not_swept_before_its_parent_knows() {
         scene.take(Message::Sweep { slice, reply: Reply::new(drop) });
         let [Wish::Sweep(slice, _)] = &scene.node().wishes()[..] else { panic!("it is not swept") };
         let slice = scene.node().sweepable(slice.clone());
-        scene.store.sweep(&slice.going, slice.ledger_before, slice.ledger_most).unwrap();
+        scene.store.sweep(&slice.going, slice.ledger_before, slice.ledger_most, None).unwrap();
         scene.store.reader().unwrap().row(child).unwrap().is_none()
     };
     assert!(!sweep(&mut scene), "its parent has still to be told");

@@ -99,7 +99,7 @@ fn deploy_as(name: &str, store: &mut MemoryStore, definition: &str) -> RevisionI
         settings: None,
         at: Timestamp(0),
     };
-    store.deploy(&new).unwrap().revision
+    store.deploy(&new, None).unwrap().revision
 }
 
 /// The next group, not written yet.

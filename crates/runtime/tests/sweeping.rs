@@ -64,7 +64,7 @@ impl Stage {
             settings: None,
             at: Timestamp(0),
         };
-        let revision = stage.store.deploy(&new).unwrap().revision;
+        let revision = stage.store.deploy(&new, None).unwrap().revision;
         let mut failed = || {
             let start = Start::new(revision, Payload::from_text("1").unwrap());
             let (sender, started) = mpsc::channel();
@@ -131,7 +131,7 @@ impl Stage {
 
     fn sweep(&mut self, slice: &Slice) -> u64 {
         let Slice { going, ledger_before, ledger_most } = self.node.sweepable(slice.clone());
-        self.store.sweep(&going, ledger_before, ledger_most).unwrap().executions
+        self.store.sweep(&going, ledger_before, ledger_most, None).unwrap().executions
     }
 
     fn row(&self, execution: ExecutionId) -> Row {

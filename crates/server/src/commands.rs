@@ -5,6 +5,7 @@
 //! command stands in a file named after its noun, and does the same whichever process has the data.
 
 pub(crate) mod activities;
+mod audit;
 pub mod control;
 pub mod data;
 pub(crate) mod executions;
@@ -36,6 +37,15 @@ macro_rules! commands {
             pub fn kind(&self) -> Kind {
                 match self {
                     $(Self::$name { .. } => Kind::$kind,)*
+                }
+            }
+        }
+
+        impl Request {
+            /// Its name, as the audit tells it of a command without a server.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$name { .. } => stringify!($name),)*
                 }
             }
         }
@@ -79,6 +89,7 @@ commands! { data:
     Keeps CreateToken(new) => tokens::create(data, new);
     Looks Tokens => tokens::list(data);
     Changes RevokeToken { id } => tokens::revoke(data, &id);
+    Looks Audit(question) => audit::audit(data, &question);
     Looks Stats => upkeep::stats(data);
     Changes Stop { execution, error, cause } => executions::stop(data, &execution, error, cause);
     Changes Redrive { execution } => executions::redrive(data, &execution);

@@ -172,7 +172,7 @@ impl Desk {
             return self.states.refuse(&ApiError::new(Code::MissingAuthenticationTokenException, why));
         }
         if is_of_api {
-            return self.states.answer(&self.keys, request).await;
+            return self.states.answer(&self.keys, request, peer).await;
         }
         if v1::is_ours(request.uri().path()) {
             return self.own(request, peer).await.unwrap_or_else(Problem::into_response);
@@ -201,6 +201,7 @@ impl Desk {
             request.extensions_mut().insert(Room::of(room));
         }
         request.extensions_mut().insert(self.tokens.clone());
+        request.extensions_mut().insert(ConnectInfo(peer));
         Ok(self.v1.answer(request, caller).await)
     }
 

@@ -35,16 +35,17 @@ pub use test_state::{Tester, Trying};
 
 use crate::data::Doubts;
 use crate::places::Place;
-use crate::who::Role;
+use crate::who::{Caller, Role};
 use axum::body::Bytes;
 use calls::Calls;
 use catalog::Catalog;
 use perdura_engine::asl::json::{Map, Number, Value, parse, without_mark};
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::asl::object;
-use perdura_engine::{Arns, Limits, Moment, Timestamp};
+use perdura_engine::{Arns, ExecutionId, Limits, Moment, Timestamp};
 use perdura_runtime::{Door, RealClock};
 use perdura_store::Failure;
+use perdura_store::audit::{DoorKind, Entry, Origin, Subject, Verb};
 use pools::Pools;
 use requested::{Asked, Requested};
 use std::collections::{BTreeSet, HashMap};
@@ -97,12 +98,11 @@ impl Default for Quotas {
     }
 }
 
-/// The API. Cloning shares.
+/// The API, and the door that it goes through: the one of whoever asks. Cloning shares.
 #[derive(Clone)]
-pub struct Api(Arc<Shared>);
+pub struct Api(Arc<Shared>, Door);
 
 struct Shared {
-    door: Door,
     clock: RealClock,
     arns: Arns,
     is_strict: bool,
@@ -126,8 +126,7 @@ impl Api {
     pub fn new(setup: Setup) -> Result<Self, Failure> {
         let Setup { door, arns, is_strict, quotas, keys, doubts, tester, reveals_secrets } = setup;
         let secret = door.read(|reader| reader.secret())?;
-        Ok(Self(Arc::new(Shared {
-            door,
+        let shared = Shared {
             clock: RealClock::default(),
             arns,
             is_strict,
@@ -142,7 +141,29 @@ impl Api {
             tokens: Tokens::new(secret),
             ending: Mutex::default(),
             pollers: Mutex::default(),
-        })))
+        };
+        Ok(Self(Arc::new(shared), door))
+    }
+
+    /// The same for one who asks: what is changed through it is on the audit.
+    pub(crate) fn by(&self, origin: Origin) -> Self {
+        Self(self.0.clone(), self.1.by(Arc::new(origin)))
+    }
+
+    fn door(&self) -> &Door {
+        &self.1
+    }
+
+    /// Whoever asks may not: that is on the audit before they are told.
+    pub(crate) async fn refused(&self, why: &str) -> Result<(), ApiError> {
+        let Some(by) = self.door().origin() else { return Ok(()) };
+        let entry = Entry::refused(by, Verb::Try, Subject::Installation, why);
+        self.door().witness(entry).await.map_err(ApiError::unavailable)
+    }
+
+    /// What is stored of this execution is about to be told.
+    async fn gives_out(&self, execution: ExecutionId) -> Result<(), ApiError> {
+        self.door().gives_out(Subject::execution(execution)).await.map_err(ApiError::unavailable)
     }
 
     /// Carries out an action for a program in this process, with the body of the HTTP request.
@@ -179,6 +200,13 @@ impl Api {
     /// Carries out an action for a Task, which makes the same call again under the same key after a crash. A
     /// start without a name is named by the key, so that the second call finds the first execution.
     pub async fn call_under(&self, key: Uuid, action: &str, input: &Value) -> Result<Value, ApiError> {
+        let origin = Caller::server().origin(DoorKind::Task, action, self.now());
+        self.by(Origin { key: Some(key.to_string().into()), ..origin })
+            .call_for_task(key, action, input)
+            .await
+    }
+
+    async fn call_for_task(&self, key: Uuid, action: &str, input: &Value) -> Result<Value, ApiError> {
         let is_unnamed = action == "StartExecution" && input.get("name").is_none_or(Value::is_null);
         let (true, Value::Object(members)) = (is_unnamed, input) else {
             return self.call_own(action, input.clone()).await;

@@ -28,18 +28,22 @@ pub use wire::{Outgoing, heard};
 use crate::control::{Kind, Request as Verb};
 use crate::data::Served;
 use crate::handle;
+use crate::names::root_key;
 use crate::places::Pool;
 use crate::sfn::{Api, is_large};
 use crate::who::Caller;
 use asked::Asked;
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::Request;
+use axum::extract::{ConnectInfo, Request};
 use axum::http::{HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
-use perdura_idempotency::{IdempotencyLayer, IdempotencyService, StartError};
+use perdura_idempotency::{IDEMPOTENCY_KEY, IdempotencyLayer, IdempotencyService, StartError};
+use perdura_runtime::InputError;
+use perdura_store::audit::{self, DoorKind, Entry, Origin, Subject};
 use rule::{Handler, OnSocket};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use table::{Answers, Does, Method, Mode, OPERATIONS, Operation, Reads};
@@ -79,6 +83,36 @@ impl Default for Threads {
 }
 
 impl Desk {
+    /// The same for one who asks: what is changed through it is on the audit.
+    fn by(&self, origin: Origin) -> Self {
+        let data = self.data.by(Arc::new(origin.clone()));
+        Self { data, api: self.api.by(origin), threads: self.threads.clone() }
+    }
+
+    /// What the audit says of a request.
+    fn origin(&self, operation: &Operation, request: &Request) -> Result<Origin, Problem> {
+        let extensions = request.extensions();
+        let caller = extensions.get::<Caller>().ok_or_else(nobody)?;
+        let door = if extensions.get::<OnSocket>().is_some() { DoorKind::Socket } else { DoorKind::V1 };
+        let peer = extensions.get::<ConnectInfo<SocketAddr>>();
+        let key = request.headers().get(IDEMPOTENCY_KEY).and_then(|key| key.to_str().ok());
+        Ok(Origin {
+            from: peer.map(|ConnectInfo(peer)| peer.to_string().into()),
+            key: key.map(|key| root_key(key).unwrap_or_else(|_| key.into())),
+            ..caller.origin(door, operation.name, self.api.moment().now)
+        })
+    }
+
+    /// Whoever asks may not: that is on the audit before they are told.
+    async fn refused(&self, origin: Origin, problem: Problem) -> Problem {
+        let why = problem.detail.clone();
+        let entry = Entry::refused(&Arc::new(origin), audit::Verb::Try, Subject::Installation, why);
+        match self.data.door().witness(entry).await {
+            Ok(()) => problem,
+            Err(unavailable) => crate::Refusal::from(InputError::Unavailable(unavailable)).into(),
+        }
+    }
+
     async fn reads<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Served) -> Result<T, crate::Refusal> + Send + 'static,
@@ -107,6 +141,7 @@ impl Desk {
     }
 
     async fn answer(&self, operation: &'static Operation, request: Request) -> Result<Response, Problem> {
+        let origin = self.origin(operation, &request)?;
         let (mut head, body) = request.into_parts();
         let body = to_bytes(body, BODY_MAX).await;
         let body = body.map_err(|_| Problem::new(Code::TooLarge, "the body is too large, or was cut off"))?;
@@ -115,11 +150,12 @@ impl Desk {
             .under(head.extensions.remove())
             .holding(head.extensions.remove())
             .admitted_by(head.extensions.remove());
+        let desk = self.by(origin);
         let told = match operation.does {
-            Does::Waits(waits) | Does::Starts(waits) => waits(self, asked).await?,
+            Does::Waits(waits) | Does::Starts(waits) => waits(&desk, asked).await?,
             Does::Verb(read) => {
-                let request = self.parsed(asked.body.len(), move || read(&asked)).await?;
-                Told::new(wire::told(&self.verb(request).await?))
+                let request = desk.parsed(asked.body.len(), move || read(&asked)).await?;
+                Told::new(wire::told(&desk.verb(request).await?))
             }
         };
         Ok(told.into_response(operation))
@@ -129,12 +165,16 @@ impl Desk {
 /// Refuses a caller whose role is too small. That is asked before each stored answer too.
 fn admit(operation: &Operation, request: &Request) -> Result<Caller, Problem> {
     let caller = request.extensions().get::<Caller>().cloned();
-    let caller = caller.ok_or_else(|| Problem::new(Code::NotAuthenticated, "nobody says who asks"))?;
+    let caller = caller.ok_or_else(nobody)?;
     if caller.has(operation.role) {
         return Ok(caller);
     }
     let (has, needs) = (caller.role.name(), operation.role.name());
     Err(Problem::new(Code::Forbidden, format!("this needs the role {needs}, and the caller has {has}")))
+}
+
+fn nobody() -> Problem {
+    Problem::new(Code::NotAuthenticated, "nobody says who asks")
 }
 
 /// A body is JSON, and is there only where it is read.
@@ -318,10 +358,17 @@ async fn answer(
     bare: Handler,
     guarded: IdempotencyService<Handler>,
 ) -> Result<Response, Problem> {
-    let caller = admit(operation, &request)?;
     let desk = bare.desk.clone();
+    let origin = desk.origin(operation, &request)?;
+    let caller = match admit(operation, &request) {
+        Ok(caller) => caller,
+        Err(problem) => return Err(desk.refused(origin, problem).await),
+    };
     let request = match caller.machines {
-        Some(_) => theirs::admit(&desk, operation, &caller, request).await?,
+        Some(_) => match theirs::admit(&desk, operation, &caller, request).await {
+            Ok(request) => request,
+            Err(problem) => return Err(desk.refused(origin, problem).await),
+        },
         None => request,
     };
     let wait = asked::wait(request.headers());
@@ -341,7 +388,7 @@ async fn answer(
     match (operation.does, wait) {
         // A repetition waits for the end as the first request does, so what is remembered is the start alone.
         (Does::Starts(_), Some(wait)) if response.status() == StatusCode::CREATED => {
-            executions::ended(&desk, response, wait).await
+            executions::ended(&desk.by(origin), response, wait).await
         }
         (Does::Starts(_) | Does::Waits(_) | Does::Verb(_), _) => Ok(response),
     }

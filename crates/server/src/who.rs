@@ -8,6 +8,8 @@ pub mod token;
 
 use crate::commands::tokens;
 use crate::data::Served;
+use perdura_engine::Timestamp;
+use perdura_store::audit::{DoorKind, Origin};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use token::Known;
@@ -60,6 +62,26 @@ impl Caller {
     pub fn owner() -> Self {
         Self { tenant: "default".into(), principal: "owner".into(), role: Role::Admin, machines: None }
     }
+
+    /// The server, by itself.
+    pub(crate) fn server() -> Self {
+        Self { principal: "perdura".into(), ..Self::owner() }
+    }
+
+    /// What the audit says of a request of this caller.
+    pub fn origin(&self, door: DoorKind, operation: &str, at: Timestamp) -> Origin {
+        Origin {
+            at,
+            principal: self.principal.as_str().into(),
+            tenant: self.tenant.as_str().into(),
+            role: self.role.name().into(),
+            door,
+            from: None,
+            operation: operation.into(),
+            key: None,
+        }
+    }
+
     /// Whether the caller may do what needs this role.
     pub fn has(&self, role: Role) -> bool {
         self.role >= role

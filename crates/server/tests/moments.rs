@@ -167,7 +167,7 @@ fn an_execution_that_was_started_while_its_machine_was_deleted_is_stopped() {
         let head = other.reader().expect("memory opens").head("m").expect("memory can be read");
         let seen = head.map(|head| head.changed);
         let change = MachineChange { name: "m".into(), seen, revision: None, card: &|_| None };
-        assert_eq!(other.revise(&change).expect("memory takes it"), Revised::Gone);
+        assert_eq!(other.revise(&change, None).expect("memory takes it"), Revised::Gone);
     }));
     let refused = handle(&mut data, start()).expect_err("its machine is gone");
     assert_eq!(refused.what, "the machine m is being deleted");

@@ -1,6 +1,7 @@
 //! What must hold after any run. Each promise is a function from what happened to complaints, so that it can be shown
 //! a run with a safeguard missing and be seen to object.
 
+mod audit;
 mod doubt;
 mod durable;
 mod held;
@@ -19,6 +20,7 @@ use perdura_runtime::StartError;
 use perdura_store::{LedgerFilter, LedgerRow, Stats};
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use audit::told_on_the_audit;
 pub use doubt::doubt_is_sticky;
 pub use durable::acknowledged_is_durable;
 pub use held::held_is_not_repeated;
@@ -50,6 +52,8 @@ pub enum Promise {
     Timers,
     /// When all is calm, whichever node is asked answers.
     AnsweredAnywhere,
+    /// Each change that a client was told of is on the audit once, and its chains hold.
+    ToldOnTheAudit,
     /// What is deterministic came out as without faults.
     SameAsWithoutFaults,
 }

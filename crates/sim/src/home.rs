@@ -63,7 +63,10 @@ impl Home {
             settings: None,
             at: Timestamp(0),
         };
-        self.handle().deploy(&new).expect("a definition can be stored before anything goes wrong").revision
+        self.handle()
+            .deploy(&new, None)
+            .expect("a definition can be stored before anything goes wrong")
+            .revision
     }
 }
 

@@ -73,11 +73,13 @@ pub enum Sabotage {
     JumpsBelieved,
     /// What may not be repeated is repeated under its key.
     HoldIgnored,
+    /// Commits are written without their entries of the audit.
+    AuditForgotten,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 35] = [
+    pub const ALL: [Self; 36] = [
         Self::NoFence,
         Self::EffectsFirst,
         Self::RepliesFirst,
@@ -113,6 +115,7 @@ impl Sabotage {
         Self::RedrivesLeaveMapRuns,
         Self::JumpsBelieved,
         Self::HoldIgnored,
+        Self::AuditForgotten,
     ];
 }
 

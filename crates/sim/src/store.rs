@@ -7,6 +7,7 @@ use crate::dice::Dice;
 use crate::observed::{Life, Observed};
 use crate::sabotage::Sabotage;
 use perdura_engine::{ExecutionId, MapRunCounts, Timestamp};
+use perdura_store::audit::{AuditPage, AuditRow, Broken, Chain, Hash, Origin, Verified};
 use perdura_store::{
     After, Aside, Catalog, ChildStatus, Claim, Clock, CommitError, Due, Failure, FailureKind, Filter, Group,
     Head, Incarnation, Lease, LedgerFilter, LedgerRow, Left, Listing, MachineChange, MachineId,
@@ -159,6 +160,7 @@ impl SimStore {
             Sabotage::JournalDropped => spoiled.keep_from = spoiled.position.unwrap_or(spoiled.keep_from),
             Sabotage::RowsForgotten => spoiled.rows.retain(|row| row.ended_at.is_some()),
             Sabotage::LedgerForgotten => spoiled.ledger.clear(),
+            Sabotage::AuditForgotten => spoiled.audit.clear(),
             Sabotage::CountsForgotten => {
                 for run in &mut spoiled.map_runs {
                     run.counts = MapRunCounts::default();
@@ -310,26 +312,44 @@ impl Store for SimStore {
         self.inner.set_aside(lease, aside)
     }
 
-    fn give_up(&mut self, lease: &Lease, execution: ExecutionId) -> Result<bool, CommitError> {
-        self.inner.give_up(lease, execution)
+    fn give_up(
+        &mut self,
+        lease: &Lease,
+        execution: ExecutionId,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<bool, CommitError> {
+        self.inner.give_up(lease, execution, by)
     }
 }
 
 impl Catalog for SimStore {
-    fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError> {
-        self.inner.deploy(machine)
+    fn deploy(
+        &mut self,
+        machine: &NewMachine,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<MachineRecord, CommitError> {
+        self.inner.deploy(machine, by)
     }
 
-    fn revise(&mut self, change: &MachineChange<'_>) -> Result<Revised, CommitError> {
-        self.inner.revise(change)
+    fn revise(
+        &mut self,
+        change: &MachineChange<'_>,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<Revised, CommitError> {
+        self.inner.revise(change, by)
     }
 
-    fn register(&mut self, entry: &Registered) -> Result<(), CommitError> {
-        self.inner.register(entry)
+    fn register(&mut self, entry: &Registered, by: Option<&Arc<Origin>>) -> Result<(), CommitError> {
+        self.inner.register(entry, by)
     }
 
-    fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, CommitError> {
-        self.inner.unregister(kind, name)
+    fn unregister(
+        &mut self,
+        kind: Registry,
+        name: &str,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<bool, CommitError> {
+        self.inner.unregister(kind, name, by)
     }
 
     fn sweep(
@@ -337,8 +357,13 @@ impl Catalog for SimStore {
         going: &[(ExecutionId, Timestamp)],
         ledger_before: Timestamp,
         ledger_most: u32,
+        by: Option<&Arc<Origin>>,
     ) -> Result<Swept, CommitError> {
-        self.inner.sweep(going, ledger_before, ledger_most)
+        self.inner.sweep(going, ledger_before, ledger_most, by)
+    }
+
+    fn cut_audit(&mut self, before: Timestamp, most: u32, by: &Arc<Origin>) -> Result<u64, CommitError> {
+        self.inner.cut_audit(before, most, by)
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, Failure> {
@@ -363,6 +388,18 @@ impl SimReader {
 }
 
 impl Reader for SimReader {
+    fn audit(&mut self, page: &AuditPage) -> Result<Vec<AuditRow>, Failure> {
+        self.inner.audit(page)
+    }
+
+    fn verify_audit(
+        &mut self,
+        noted: &[(Chain, Hash)],
+        told: &mut dyn FnMut(u64),
+    ) -> Result<Result<Vec<Verified>, Broken>, Failure> {
+        self.inner.verify_audit(noted, told)
+    }
+
     fn revision(&mut self, revision: RevisionId) -> Result<Option<MachineRecord>, Failure> {
         self.inner.revision(revision)
     }

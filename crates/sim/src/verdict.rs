@@ -35,6 +35,7 @@ pub fn judge(seed: u64, setting: Setting) -> Verdict {
     add(Promise::MapRunsEnd, check::map_runs_end(&evidence));
     add(Promise::Timers, check::timers(&evidence));
     add(Promise::AnsweredAnywhere, check::answered_anywhere(&evidence));
+    add(Promise::ToldOnTheAudit, check::told_on_the_audit(&evidence));
     if sim.plan.steadfast {
         let mut calm =
             Sim::from_seed(seed, Setting { without_faults: true, sabotage: None, traces: false, ..setting });

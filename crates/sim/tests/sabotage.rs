@@ -47,6 +47,11 @@ fn says(sabotage: Sabotage, trouble: impl Into<Option<Trouble>>, sentences: &[&s
 }
 
 #[test]
+fn a_commit_without_its_entries_is_not_what_was_told() {
+    check(Sabotage::AuditForgotten, Promise::ToldOnTheAudit);
+}
+
+#[test]
 fn a_store_without_a_fence_makes_histories_illegal() {
     check(Sabotage::NoFence, Promise::HistoriesLegal);
 }

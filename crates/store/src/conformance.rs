@@ -4,6 +4,7 @@
 //! for one kind of store; it is the only list of them. A store under test needs a [`Home`]: data that several
 //! handles can be opened on, and that outlives them.
 
+pub mod audit;
 pub mod journal;
 pub mod leases;
 pub mod ledger;
@@ -96,6 +97,10 @@ macro_rules! store_conformance {
                 a_dry_run_counts_and_takes_nothing, too_much_data_sends_the_first_to_end_away,
                 what_the_journal_would_bring_back_stays, what_the_journal_goes_on_with_stays_whatever_its_row_says,
                 what_was_redriven_after_it_was_seen_stays, a_swept_name_is_free_again;
+            audit: an_entry_is_written_with_its_change_or_neither_is, a_chain_goes_on_in_the_next_life,
+                who_has_ended_adds_nothing, pages_of_the_audit_meet_from_either_end,
+                the_audit_is_cut_at_its_old_end_alone,
+                a_hash_that_was_noted_is_found_as_long_as_its_row_is_kept;
         }
     };
     (@each $make:expr; $($module:ident: $($promise:ident),+ $(,)?;)+) => {
@@ -277,7 +282,7 @@ impl Node {
     /// Takes a slice of what may go.
     pub(crate) fn sweep(&mut self, retention: &Retention, most: u32) -> Swept {
         let found = self.reader().sweepable(retention, None, most).unwrap();
-        let swept = self.store.sweep(&found.going, retention.ledger_before, most).unwrap();
+        let swept = self.store.sweep(&found.going, retention.ledger_before, most, None).unwrap();
         Swept { more: swept.more || found.next.is_some(), ..swept }
     }
 

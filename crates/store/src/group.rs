@@ -4,11 +4,13 @@
 //! ends, when it falls asleep, when it has run for so long that the journal should not keep its beginning, and,
 //! for readers of the tables, when it has run for a second.
 
-use crate::lease::{Lease, Position};
+use crate::audit::Entries;
+use crate::lease::{Lease, Position, Shard};
 use perdura_engine::{
     EffectKey, ExecutionId, Labels, LedgerStatus, MapRunBounds, MapRunCounts, Status, Timestamp, Wake,
 };
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -42,6 +44,8 @@ pub struct Group {
     pub map_runs: Vec<MapRunRow>,
     /// The totals of this incarnation, if the table for readers is to follow them now.
     pub totals: Option<Totals>,
+    /// Who asked for what, by the Shard whose chain it goes to.
+    pub audit: BTreeMap<Shard, Entries>,
 }
 
 impl Group {
@@ -57,6 +61,7 @@ impl Group {
             ledger: Vec::new(),
             map_runs: Vec::new(),
             totals: None,
+            audit: BTreeMap::new(),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! ended or fell asleep in it. It knows nothing of why a Turn was decided. A node may write on the Shards that it
 //! holds a [`Lease`] for, and a commit under an [`Incarnation`] that somebody ended is refused.
 
+pub mod audit;
 pub mod conformance;
 mod gather;
 mod group;

@@ -3,10 +3,12 @@
 //! It refuses what SQLite refuses, so that a program that works on it works on disk. Everything is in order and
 //! nothing depends on chance, its secret aside: the same calls give the same answers.
 
+mod audit;
 mod keep;
 mod machines;
 mod view;
 
+use crate::audit::{Chain, Entries, Entry, Origin, Subject, Verb};
 use crate::gather::{self, Held, Journal, Standing};
 use crate::group::{Group, LedgerRow, MachineId, MapRunRow, RevisionId, Row, Segment, Totals};
 use crate::lease::{Claim, Incarnation, Lease, Position, Renewal, Shard};
@@ -50,6 +52,7 @@ struct Memory {
     registry: BTreeMap<(Registry, Arc<str>), Registered>,
     /// What is kept of executions that cannot be read; without Turns: it was given up.
     aside: BTreeMap<(Position, Option<ExecutionId>), Option<Vec<u8>>>,
+    audit: audit::Audit,
     secret: Secret,
 }
 
@@ -283,29 +286,66 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn give_up(&mut self, lease: &Lease, execution: ExecutionId) -> Result<bool, CommitError> {
+    fn give_up(
+        &mut self,
+        lease: &Lease,
+        execution: ExecutionId,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<bool, CommitError> {
         let mut memory = self.lock();
         memory.fence(lease)?;
-        Ok(memory.give_up(lease.incarnation, execution))
+        let is_gone = memory.give_up(lease.incarnation, execution);
+        if let Some(by) = by.filter(|_| is_gone) {
+            let entry = Entry::done(by, Verb::GiveUp, Subject::execution(execution));
+            let chain = Chain::Shard(Shard::of(execution, memory.shard_count()));
+            memory.audit.append(chain, &Entries::from(&entry));
+        }
+        Ok(is_gone)
     }
 }
 
 impl Catalog for MemoryStore {
-    fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError> {
-        Ok(self.lock().deploy(machine))
+    fn deploy(
+        &mut self,
+        machine: &NewMachine,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<MachineRecord, CommitError> {
+        let mut memory = self.lock();
+        let before = memory.machines.get(&machine.name).and_then(|known| memory.counting(known)).cloned();
+        let record = memory.deploy(machine);
+        memory.audit.note(by, |by| Entry::deployed(by, before.as_ref(), &record));
+        Ok(record)
     }
 
-    fn revise(&mut self, change: &MachineChange<'_>) -> Result<Revised, CommitError> {
-        Ok(self.lock().revise(change))
+    fn revise(
+        &mut self,
+        change: &MachineChange<'_>,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<Revised, CommitError> {
+        let mut memory = self.lock();
+        let before = memory.head_of(&change.name);
+        let revised = memory.revise(change);
+        memory.audit.note(by, |by| Entry::revised(by, &change.name, before.as_ref(), &revised));
+        Ok(revised)
     }
 
-    fn register(&mut self, entry: &Registered) -> Result<(), CommitError> {
-        self.lock().registry.insert((entry.kind, entry.name.clone()), entry.clone());
+    fn register(&mut self, entry: &Registered, by: Option<&Arc<Origin>>) -> Result<(), CommitError> {
+        let mut memory = self.lock();
+        let before = memory.registry.insert((entry.kind, entry.name.clone()), entry.clone());
+        memory.audit.note(by, |by| Entry::registered(by, entry.kind, &entry.name, before.is_some()));
         Ok(())
     }
 
-    fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, CommitError> {
-        Ok(self.lock().registry.remove(&(kind, Arc::from(name))).is_some())
+    fn unregister(
+        &mut self,
+        kind: Registry,
+        name: &str,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<bool, CommitError> {
+        let mut memory = self.lock();
+        let was_there = memory.registry.remove(&(kind, Arc::from(name))).is_some();
+        memory.audit.note(by, |by| Entry::unregistered(by, kind, name, was_there));
+        Ok(was_there)
     }
 
     fn sweep(
@@ -313,8 +353,18 @@ impl Catalog for MemoryStore {
         going: &[(ExecutionId, Timestamp)],
         ledger_before: Timestamp,
         ledger_most: u32,
+        by: Option<&Arc<Origin>>,
     ) -> Result<Swept, CommitError> {
-        Ok(self.lock().sweep(going, ledger_before, ledger_most as usize))
+        let mut memory = self.lock();
+        let (swept, gone) = memory.sweep(going, ledger_before, ledger_most as usize);
+        if swept.executions + swept.ledger > 0 {
+            memory.audit.note(by, |by| Entry::swept(by, gone, swept.ledger));
+        }
+        Ok(swept)
+    }
+
+    fn cut_audit(&mut self, before: Timestamp, most: u32, by: &Arc<Origin>) -> Result<u64, CommitError> {
+        Ok(self.lock().audit.cut(before, most as usize, by))
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, Failure> {

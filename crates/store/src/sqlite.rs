@@ -6,6 +6,7 @@
 //! open the file again and to read what is there.
 
 mod aside;
+mod audit;
 mod backup;
 mod check;
 mod checkpoint;
@@ -32,8 +33,9 @@ pub use mode::Tightened;
 pub use read::SqliteReader;
 pub use restore::{Restored, restore};
 
+use crate::audit::{Chain, Entries, Entry, Origin, Subject, Verb};
 use crate::group::Group;
-use crate::lease::{Claim, Lease, Position, Renewal};
+use crate::lease::{Claim, Lease, Position, Renewal, Shard};
 use crate::machine::{MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
 use crate::store::{Aside, Catalog, CommitError, Failure, FailureKind, Reader, Recovery, Room, Store, Swept};
 use checkpoint::Checkpointer;
@@ -249,6 +251,15 @@ impl<T: Into<Trouble>> From<T> for Refused {
     }
 }
 
+/// What was done is on the audit, where somebody asked for it.
+fn note(
+    connection: &Connection,
+    by: Option<&Arc<Origin>>,
+    entry: impl FnOnce(&Arc<Origin>) -> Entry,
+) -> Result<(), Refused> {
+    by.map_or(Ok(()), |by| audit::note(connection, &entry(by)))
+}
+
 fn run(connection: &Connection, sql: &str) -> Result<(), Trouble> {
     Ok(connection.prepare_cached(sql)?.execute([]).map(|_| ())?)
 }
@@ -301,20 +312,51 @@ fn sync_folder(folder: &Path) -> Result<(), Failure> {
 }
 
 impl Catalog for SqliteStore {
-    fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError> {
-        self.transact("writing to", |connection| machines::deploy(connection, machine))
+    fn deploy(
+        &mut self,
+        machine: &NewMachine,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<MachineRecord, CommitError> {
+        self.transact("writing to", |connection| {
+            let before = machines::machine(connection, &machine.name)?;
+            let record = machines::deploy(connection, machine)?;
+            note(connection, by, |by| Entry::deployed(by, before.as_ref(), &record))?;
+            Ok(record)
+        })
     }
 
-    fn revise(&mut self, change: &MachineChange<'_>) -> Result<Revised, CommitError> {
-        self.transact("writing to", |connection| machines::revise(connection, change))
+    fn revise(
+        &mut self,
+        change: &MachineChange<'_>,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<Revised, CommitError> {
+        self.transact("writing to", |connection| {
+            let before = machines::head(connection, &change.name)?;
+            let revised = machines::revise(connection, change)?;
+            note(connection, by, |by| Entry::revised(by, &change.name, before.as_ref(), &revised))?;
+            Ok(revised)
+        })
     }
 
-    fn register(&mut self, entry: &Registered) -> Result<(), CommitError> {
-        self.transact("writing to", |connection| registry::register(connection, entry))
+    fn register(&mut self, entry: &Registered, by: Option<&Arc<Origin>>) -> Result<(), CommitError> {
+        self.transact("writing to", |connection| {
+            let was_there = registry::one(connection, entry.kind, &entry.name)?.is_some();
+            registry::register(connection, entry)?;
+            note(connection, by, |by| Entry::registered(by, entry.kind, &entry.name, was_there))
+        })
     }
 
-    fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, CommitError> {
-        self.transact("writing to", |connection| registry::unregister(connection, kind, name))
+    fn unregister(
+        &mut self,
+        kind: Registry,
+        name: &str,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<bool, CommitError> {
+        self.transact("writing to", |connection| {
+            let was_there = registry::unregister(connection, kind, name)?;
+            note(connection, by, |by| Entry::unregistered(by, kind, name, was_there))?;
+            Ok(was_there)
+        })
     }
 
     fn sweep(
@@ -322,10 +364,19 @@ impl Catalog for SqliteStore {
         going: &[(ExecutionId, Timestamp)],
         ledger_before: Timestamp,
         ledger_most: u32,
+        by: Option<&Arc<Origin>>,
     ) -> Result<Swept, CommitError> {
         self.transact("sweeping", |connection| {
-            Ok(sweep::sweep(connection, going, ledger_before, ledger_most)?)
+            let (swept, gone) = sweep::sweep(connection, going, ledger_before, ledger_most)?;
+            if swept.executions + swept.ledger > 0 {
+                note(connection, by, |by| Entry::swept(by, gone, swept.ledger))?;
+            }
+            Ok(swept)
         })
+    }
+
+    fn cut_audit(&mut self, before: Timestamp, most: u32, by: &Arc<Origin>) -> Result<u64, CommitError> {
+        self.transact("cutting the audit in", |connection| audit::cut(connection, before, most, by))
     }
 
     fn give_back(&mut self, pages: u32, reserves: bool) -> Result<Room, CommitError> {
@@ -416,10 +467,21 @@ impl Store for SqliteStore {
         })
     }
 
-    fn give_up(&mut self, lease: &Lease, execution: ExecutionId) -> Result<bool, CommitError> {
+    fn give_up(
+        &mut self,
+        lease: &Lease,
+        execution: ExecutionId,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<bool, CommitError> {
+        let chain = Chain::Shard(Shard::of(execution, self.shards));
         let is_gone = self.transact("giving up in", |connection| {
             commit::fence(connection, lease)?;
-            aside::give_up(connection, lease.incarnation, execution)
+            let is_gone = aside::give_up(connection, lease.incarnation, execution)?;
+            if let Some(by) = by.filter(|_| is_gone) {
+                let entry = Entry::done(by, Verb::GiveUp, Subject::execution(execution));
+                audit::append(connection, chain, &Entries::from(&entry))?;
+            }
+            Ok(is_gone)
         })?;
         self.shared.names.given_up(execution);
         Ok(is_gone)

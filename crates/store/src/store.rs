@@ -6,6 +6,7 @@
 mod list;
 mod reader;
 
+use crate::audit::Origin;
 use crate::group::{Group, Row, Totals};
 use crate::lease::{Claim, Incarnation, Lease, Position, Renewal};
 use crate::machine::{MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
@@ -16,6 +17,7 @@ pub use list::{
 use perdura_engine::{ExecutionId, Status, Timestamp};
 pub use reader::{ChildStatus, Clock, Due, LedgerFilter, Reader, Room, Stats};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// Why a commit did not happen.
@@ -193,20 +195,33 @@ pub struct Swept {
 }
 
 /// What everybody may ask for at any time, whoever holds which Shard: machines, what is registered, lists,
-/// sweeping, giving room back.
+/// sweeping, giving room back. Where a verb is told who asked, what it did is on the audit with it, or neither is.
 pub trait Catalog: Send {
     /// Keeps a definition, which counts from now on; a machine that is not there is made. What is the same as the one
     /// that counts changes nothing.
-    fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError>;
+    fn deploy(
+        &mut self,
+        machine: &NewMachine,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<MachineRecord, CommitError>;
 
     /// Changes a machine as a whole, if it stands as it was seen.
-    fn revise(&mut self, change: &MachineChange<'_>) -> Result<Revised, CommitError>;
+    fn revise(
+        &mut self,
+        change: &MachineChange<'_>,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<Revised, CommitError>;
 
     /// Keeps something by its name, in the place of what had it.
-    fn register(&mut self, entry: &Registered) -> Result<(), CommitError>;
+    fn register(&mut self, entry: &Registered, by: Option<&Arc<Origin>>) -> Result<(), CommitError>;
 
     /// Forgets it; `false`: there was nothing of that name.
-    fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, CommitError>;
+    fn unregister(
+        &mut self,
+        kind: Registry,
+        name: &str,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<bool, CommitError>;
 
     /// Takes those away of which what was seen still holds: they have ended, nobody has them in memory by their rows,
     /// and the journal has nothing of them. Whoever holds their Shards knows that they are in no memory. With them goes
@@ -216,7 +231,12 @@ pub trait Catalog: Send {
         going: &[(ExecutionId, Timestamp)],
         ledger_before: Timestamp,
         ledger_most: u32,
+        by: Option<&Arc<Origin>>,
     ) -> Result<Swept, CommitError>;
+
+    /// Takes away rows of the audit at the old end of its chains, at most so many, that have nothing as new as this. How
+    /// many; that they went is an entry.
+    fn cut_audit(&mut self, before: Timestamp, most: u32, by: &Arc<Origin>) -> Result<u64, CommitError>;
 
     /// Gives a slice of free room back to the disk, at most so many pages, in one short transaction. With `reserves`, what
     /// will soon be used stays.
@@ -262,7 +282,12 @@ pub trait Store: Catalog {
 
     /// Gives an execution up for good: its row, its history, what was set aside of it, and what the journal has of it. To
     /// be called for one that nobody has in memory. `false`: there is nothing of it.
-    fn give_up(&mut self, lease: &Lease, execution: ExecutionId) -> Result<bool, CommitError>;
+    fn give_up(
+        &mut self,
+        lease: &Lease,
+        execution: ExecutionId,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<bool, CommitError>;
 
     /// Writes a group: all of it is on disk, or nothing of it ever was.
     fn commit(&mut self, group: &Group) -> Result<(), CommitError>;

@@ -302,6 +302,7 @@ fn files_of_earlier_versions_open() {
         include_str!("schemas/0002.sql"),
         include_str!("schemas/0003.sql"),
         include_str!("schemas/0008.sql"),
+        include_str!("schemas/0009.sql"),
     ];
     for (index, text) in schemas.iter().enumerate() {
         let folder = TempFolder::new();

@@ -140,7 +140,7 @@ fn a_swept_executions_labels_go_with_it() {
     let keep_from = stage.next;
     stage.commit(&Group { keep_from, ..group });
     let ended_at = stage.ended(1).ended_at.unwrap();
-    let swept = stage.store.sweep(&[(who(1), ended_at)], Timestamp(0), 9).unwrap();
+    let swept = stage.store.sweep(&[(who(1), ended_at)], Timestamp(0), 9, None).unwrap();
     assert_eq!((swept.executions, count(stage.folder.path())), (1, 0));
 }
 

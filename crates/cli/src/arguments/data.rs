@@ -174,7 +174,7 @@ fn key(text: &str) -> Result<String, String> {
 }
 
 /// An instant, or how long ago it was.
-fn instant(text: &str) -> Result<Timestamp, String> {
+pub(super) fn instant(text: &str) -> Result<Timestamp, String> {
     if let Some(at) = parse_ms(text) {
         return Ok(Timestamp(at));
     }

@@ -16,6 +16,8 @@ use perdura_runtime::{
 };
 use perdura_server::Refusal;
 use perdura_server::fold::fold;
+use perdura_server::who::Caller;
+use perdura_store::audit::{DoorKind, Origin};
 use perdura_store::{
     Claim, Failure, FailureKind, Filter, MachineId, MachineRecord, NewMachine, Reader, Store, complete_list,
     complete_name,
@@ -133,10 +135,17 @@ impl Driver {
         Ok(&mut *self.store.as_mut().context(CLOSED)?.0)
     }
 
+    /// Who asks, for the audit.
+    fn origin(&self) -> Arc<Origin> {
+        Arc::new(Caller::owner().origin(DoorKind::Command, "run", self.clock.moment().now))
+    }
+
     /// Keeps a definition, before the node is opened.
     pub(super) fn deploy(&mut self, new: NewMachine, machine: Arc<Machine>) -> Result<MachineRecord> {
         let moment = self.clock.moment();
-        let record = self.store()?.deploy(&NewMachine { at: moment.now, ..new }).map_err(Refusal::from)?;
+        let by = self.origin();
+        let new = NewMachine { at: moment.now, ..new };
+        let record = self.store()?.deploy(&new, Some(&by)).map_err(Refusal::from)?;
         self.deployed.push(Message::Deployed { record: record.clone(), machine });
         Ok(record)
     }
@@ -195,7 +204,7 @@ impl Driver {
     ) -> Result<ExecutionId> {
         let (name, input) = (start.name.clone(), start.input.clone());
         let (sender, started) = mpsc::channel();
-        let reply = Reply::new(move |started| drop(sender.send(started)));
+        let reply = Reply::new(move |started| drop(sender.send(started))).by(Some(self.origin()));
         let message = Message::Start { start: Box::new(start), reply, ending };
         self.core.take(Event::Message(message), &self.clock.moment());
         let started = loop {

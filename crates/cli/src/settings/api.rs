@@ -1,7 +1,7 @@
 //! Settings of the Step Functions API: whose ARNs, how many of what, and who may ask.
 
 use super::table::{
-    ACCESS_KEY_FILE, ACCESS_KEYS, ACCOUNT, HOSTS, PARTITION, QUOTA_ACTIVITIES, QUOTA_ALIASES,
+    ACCESS_KEY_FILE, ACCESS_KEYS, ACCOUNT, AUDIT_READS, HOSTS, PARTITION, QUOTA_ACTIVITIES, QUOTA_ALIASES,
     QUOTA_EXECUTIONS, QUOTA_MACHINES, QUOTA_POLLERS, QUOTA_VERSIONS, REGION, REVEAL_SECRETS,
     TLS_CERTIFICATE_FILE, TLS_KEY_FILE,
 };
@@ -86,6 +86,11 @@ impl Settings {
     /// Whether secrets are shown to whoever tries a state out.
     pub(crate) fn reveals_secrets(&self) -> Result<bool> {
         self.parsed(&REVEAL_SECRETS, |text| text.parse().map_err(|_| anyhow!("true or false")))
+    }
+
+    /// Whether what is given out of stored results is on the audit.
+    pub(crate) fn audits_reads(&self) -> Result<bool> {
+        self.parsed(&AUDIT_READS, |text| text.parse().map_err(|_| anyhow!("true or false")))
     }
 
     fn count<T: FromStr>(&self, setting: &'static Setting) -> Result<T> {

@@ -285,6 +285,22 @@ pub(crate) static RETENTION_BYTES: Setting = Setting {
     ..USUAL
 };
 
+pub(crate) static RETENTION_AUDIT: Setting = Setting {
+    name: "retention.audit_days",
+    variable: "PERDURA_RETENTION_AUDIT_DAYS",
+    default: Some("400"),
+    help: "for how many days entries of the audit are kept",
+    ..USUAL
+};
+
+pub(crate) static AUDIT_READS: Setting = Setting {
+    name: "audit.reads",
+    variable: "PERDURA_AUDIT_READS",
+    default: Some("true"),
+    help: "whether the audit also says who was given stored inputs, results and histories",
+    ..USUAL
+};
+
 pub(crate) static MEMORY_BYTES: Setting = Setting {
     name: "memory.bytes_max",
     variable: "PERDURA_MEMORY_BYTES_MAX",
@@ -356,6 +372,8 @@ pub(crate) static TABLE: &[&Setting] = &[
     &RETENTION_ENDED,
     &RETENTION_LEDGER,
     &RETENTION_BYTES,
+    &RETENTION_AUDIT,
+    &AUDIT_READS,
     &MEMORY_BYTES,
     &CONNECTION_KEY_FILE,
     &CONNECTION_KEY,

@@ -35,12 +35,13 @@ fn a_path_in_the_file_belongs_to_its_folder() {
 
 #[test]
 fn retention_has_its_units() {
-    let text = "[retention]\nended_days = 7\nledger_hours = 0.5\nbytes_max = 1000";
+    let text = "[retention]\nended_days = 7\nledger_hours = 0.5\nbytes_max = 1000\naudit_days = 800";
     let keep = settings(Vec::new(), &[], text).keep().unwrap();
     let expected = Keep {
         ended_for: Duration::from_hours(7 * 24),
         ledger_for: Duration::from_mins(30),
         bytes_max: Some(1000),
+        audit_for: Duration::from_hours(800 * 24),
     };
     assert_eq!(keep, expected);
     assert_eq!(settings(Vec::new(), &[], "").keep().unwrap(), Keep::default());

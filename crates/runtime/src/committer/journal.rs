@@ -124,13 +124,13 @@ impl Journal {
         }
     }
 
-    /// The row is complete; the next one begins.
-    pub(super) fn finish(&mut self, totals: &Totals) -> Finished {
+    /// The row is complete; the next one begins. One without Turns is written only where it is needed.
+    pub(super) fn finish(&mut self, totals: &Totals, needs_row: bool) -> Finished {
         // The next one's Turns will hardly be larger.
         let writer = JournalWriter::with_room(self.row.bytes.min(ROOM_MAX) as usize);
         let next = JournalRow { writer, ..JournalRow::default() };
         let JournalRow { mut writer, turns, bytes } = std::mem::replace(&mut self.row, next);
-        let position = (turns > 0).then_some(self.next);
+        let position = (turns > 0 || needs_row).then_some(self.next);
         if let Some(position) = position {
             writer.set_totals(totals);
             self.next = position.next();

@@ -10,10 +10,10 @@ mod moves;
 pub(super) use moves::Redrive;
 
 use super::{Deed, Node, Slot};
-use crate::committer::MapRunNews;
+use crate::committer::{Adjusting, MapRunNews};
 use crate::fetch::{Fetch, FetchKind, Fetched, Ticket};
 use crate::items::{Fed, Source};
-use crate::message::{AdjustError, Reply};
+use crate::message::AdjustError;
 use asking::Asked;
 use left::Left;
 use perdura_engine::{
@@ -61,7 +61,7 @@ struct Run {
     room: Arc<Semaphore>,
     is_eager: bool,
     /// Who has changed its bounds, and is told when that is on disk.
-    changes: Vec<Reply<Result<(), AdjustError>>>,
+    changes: Vec<Adjusting>,
     /// As it was last asked for while it ended.
     asked_for: Option<Asking>,
 }
@@ -239,7 +239,9 @@ impl Node {
                     rows.push(MapRunNews { row, told });
                 }
                 MapRunCommand::RefuseChanges => {
-                    run.changes.drain(..).for_each(|reply| reply.send(Err(AdjustError::Ended)));
+                    for Adjusting { reply, .. } in run.changes.drain(..) {
+                        reply.send(Err(AdjustError::Ended));
+                    }
                 }
                 MapRunCommand::Join => self.join_run(id),
                 MapRunCommand::StopBelow(children) => self.stop_below(children),

@@ -153,6 +153,7 @@ impl Node {
             ready: Ready::default(),
             gathered: Vec::new(),
             wishes: Vec::new(),
+            witnessed: Vec::new(),
             anchor: Anchor::default(),
             stale: Vec::new(),
             late: VecDeque::new(),
@@ -183,7 +184,7 @@ impl Node {
         }
         let (mut aside, mut unreadable) = (Vec::new(), Vec::new());
         node.room.running += recovery.totals.running();
-        let mut committer = Committer::new(lease.clone(), &recovery);
+        let mut committer = Committer::new(lease.clone(), node.shard_count, &recovery);
         for (execution, what) in &recovery.damaged {
             tracing::error!(execution = execution.map(tracing::field::display), what, "damaged");
             if let Some(execution) = execution {

@@ -39,13 +39,13 @@ impl Node {
             return reply.send(request.refusal(why));
         }
         match request {
-            Request::Start { execution, start } => {
-                let (reply, under) = (reply.of(Response::Started), Some(execution));
+            Request::Start { execution, start, by } => {
+                let (reply, under) = (reply.of(Response::Started).by(by), Some(execution));
                 let starting = Starting { start, reply, ending: None, under, patience: None };
                 self.start(Box::new(starting), &None, moment);
             }
-            Request::Input { execution, input } => {
-                self.queue(execution, input, ReplyTo::Taken(reply.of(Response::Taken)), moment);
+            Request::Input { execution, input, by } => {
+                self.queue(execution, input, ReplyTo::Taken(reply.of(Response::Taken).by(by)), moment);
             }
             Request::Watch { execution } => self.watch(execution, reply.of(Response::Ended), &None),
         }

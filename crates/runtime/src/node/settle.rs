@@ -13,6 +13,7 @@ impl Node {
     pub fn settle(&mut self, committed: Committed) -> Vec<Deed> {
         let mut deeds = Vec::new();
         committed.told.into_iter().for_each(|reply| reply.send(Ok(())));
+        committed.witnessed.into_iter().for_each(|reply| reply.send(Ok(())));
         for done in committed.done {
             self.settle_one(done, &mut deeds);
         }
@@ -36,7 +37,8 @@ impl Node {
             Some(ReplyTo::Taken(reply)) => {
                 let (status, ended_at) = (running.execution.status(), running.execution.ended_at());
                 let redriven_at = running.execution.redriven_at();
-                reply.send(Ok(Taken { ignored, late, status, ended_at, redriven_at }));
+                let turn = Some(running.turns);
+                reply.send(Ok(Taken { ignored, late, turn, status, ended_at, redriven_at }));
             }
             Some(ReplyTo::Started(reply)) => {
                 let arn = running.execution.identity().arn.clone();

@@ -8,6 +8,7 @@ use crate::committer::rests;
 use crate::message::{InputError, Reply, StartError, Started, Taken, Unavailable, View};
 use crate::running::Running;
 use perdura_engine::{By, EffectKey, Input, Moment, Outcome, Wake};
+use perdura_store::audit::Origin;
 use perdura_store::{ChildOf, MachineId};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -236,6 +237,15 @@ pub(super) enum ReplyTo {
 }
 
 impl ReplyTo {
+    /// Who asked, where somebody did.
+    pub(super) fn origin(&self) -> Option<&Arc<Origin>> {
+        match self {
+            Self::Taken(reply) => reply.origin(),
+            Self::Started(reply) => reply.origin(),
+            Self::Nobody | Self::Parent(_) | Self::Worker(_) => None,
+        }
+    }
+
     pub(super) fn refuse(self, error: InputError) {
         match self {
             // A step makes its call again when it is resumed.

@@ -2,6 +2,7 @@
 
 use super::slot::{Away, Body};
 use super::{Node, Queued, ReplyTo};
+use crate::audit::Asking;
 use crate::committer::{Item, panic_text};
 use crate::message::{InputError, Taken};
 use perdura_engine::{Effect, ExecutionId, Input, Moment, decide, decide_before_calls, resume_beside};
@@ -112,7 +113,8 @@ impl Node {
             slot.put_back(running);
             match reply {
                 ReplyTo::Taken(reply) => {
-                    reply.send(Ok(Taken { ignored, late: None, status, ended_at, redriven_at }));
+                    let (late, turn) = (None, None);
+                    reply.send(Ok(Taken { ignored, late, turn, status, ended_at, redriven_at }));
                 }
                 // The execution has ended, and its task with it.
                 ReplyTo::Worker(handing) => self.not_handed_over(*handing),
@@ -128,6 +130,7 @@ impl Node {
             self.rest(id, moment);
             return work;
         }
+        let asking = Asking::of(&input, reply.origin());
         slot.body = Body::Away(Away { told: Some(reply), answer });
         let is_taken = decision.effects.iter().any(|effect| match effect {
             Effect::CallTask(call) => self.activities.has_poller(call),
@@ -143,6 +146,7 @@ impl Node {
             is_stale: false,
             is_put_off: false,
             moment: *moment,
+            asking,
         });
         work
     }

@@ -121,7 +121,7 @@ impl Rig {
             settings: None,
             at: Timestamp(0),
         };
-        let revision: RevisionId = self.store.deploy(&new).unwrap().revision;
+        let revision: RevisionId = self.store.deploy(&new, None).unwrap().revision;
         let start = Start {
             revision,
             name: None,

@@ -94,7 +94,7 @@ impl Scene {
             settings: None,
             at: Timestamp(0),
         };
-        self.store.deploy(&new).unwrap().revision
+        self.store.deploy(&new, None).unwrap().revision
     }
 
     pub(crate) fn take(&mut self, message: Message) {

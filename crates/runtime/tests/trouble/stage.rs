@@ -6,6 +6,7 @@ use perdura_engine::asl::read::{ReadOptions, read};
 use perdura_engine::asl::source::Source;
 use perdura_engine::{ExecutionId, Timestamp};
 use perdura_runtime::{Nowhere, Options, RealWorld, Runtime, Start, Steps};
+use perdura_store::audit::{AuditPage, AuditRow, Broken, Chain, Hash, Origin, Verified};
 use perdura_store::{
     After, Aside, Catalog, ChildStatus, Claim, Clock, CommitError, Due, Failure, FailureKind, Filter, Group,
     Head, Lease, LedgerFilter, LedgerRow, Left, Listing, MachineChange, MachineId, MachineRecord, MapRunRow,
@@ -89,26 +90,44 @@ impl Store for Faulty {
         self.inner.set_aside(lease, aside)
     }
 
-    fn give_up(&mut self, lease: &Lease, execution: ExecutionId) -> Result<bool, CommitError> {
-        self.inner.give_up(lease, execution)
+    fn give_up(
+        &mut self,
+        lease: &Lease,
+        execution: ExecutionId,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<bool, CommitError> {
+        self.inner.give_up(lease, execution, by)
     }
 }
 
 impl Catalog for Faulty {
-    fn deploy(&mut self, machine: &NewMachine) -> Result<MachineRecord, CommitError> {
-        self.inner.deploy(machine)
+    fn deploy(
+        &mut self,
+        machine: &NewMachine,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<MachineRecord, CommitError> {
+        self.inner.deploy(machine, by)
     }
 
-    fn revise(&mut self, change: &MachineChange<'_>) -> Result<Revised, CommitError> {
-        self.inner.revise(change)
+    fn revise(
+        &mut self,
+        change: &MachineChange<'_>,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<Revised, CommitError> {
+        self.inner.revise(change, by)
     }
 
-    fn register(&mut self, entry: &Registered) -> Result<(), CommitError> {
-        self.inner.register(entry)
+    fn register(&mut self, entry: &Registered, by: Option<&Arc<Origin>>) -> Result<(), CommitError> {
+        self.inner.register(entry, by)
     }
 
-    fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, CommitError> {
-        self.inner.unregister(kind, name)
+    fn unregister(
+        &mut self,
+        kind: Registry,
+        name: &str,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<bool, CommitError> {
+        self.inner.unregister(kind, name, by)
     }
 
     fn sweep(
@@ -116,9 +135,14 @@ impl Catalog for Faulty {
         going: &[(ExecutionId, Timestamp)],
         ledger_before: Timestamp,
         ledger_most: u32,
+        by: Option<&Arc<Origin>>,
     ) -> Result<Swept, CommitError> {
         assert!(!self.faults.sweeps_panic.load(Ordering::SeqCst), "the test's mistake");
-        self.inner.sweep(going, ledger_before, ledger_most)
+        self.inner.sweep(going, ledger_before, ledger_most, by)
+    }
+
+    fn cut_audit(&mut self, before: Timestamp, most: u32, by: &Arc<Origin>) -> Result<u64, CommitError> {
+        self.inner.cut_audit(before, most, by)
     }
 
     fn reader(&self) -> Result<Box<dyn Reader>, Failure> {
@@ -133,6 +157,18 @@ pub(super) struct FaultyReader {
 }
 
 impl Reader for FaultyReader {
+    fn audit(&mut self, page: &AuditPage) -> Result<Vec<AuditRow>, Failure> {
+        self.inner.audit(page)
+    }
+
+    fn verify_audit(
+        &mut self,
+        noted: &[(Chain, Hash)],
+        told: &mut dyn FnMut(u64),
+    ) -> Result<Result<Vec<Verified>, Broken>, Failure> {
+        self.inner.verify_audit(noted, told)
+    }
+
     fn revision(&mut self, revision: RevisionId) -> Result<Option<MachineRecord>, Failure> {
         fails(&self.faults.definitions)?;
         self.inner.revision(revision)

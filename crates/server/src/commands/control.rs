@@ -10,12 +10,13 @@ mod traced;
 
 pub use crate::v1::{Bell, Connection, Rang, connect};
 pub use answer::{
-    ActivityListed, Answer, Cursor, Deployed, Doubt, FreeRoom, LedgerEntry, LedgerPlace, LeftTurn, Listed,
-    Page, SealedConnection, Shown, Standing, Starting, StatsAnswer, Swept, Table, Taken, Task,
+    ActivityListed, Answer, AuditEntry, AuditPlace, Cursor, Deployed, Doubt, FreeRoom, LedgerEntry,
+    LedgerPlace, LeftTurn, Listed, Page, SealedConnection, Shown, Standing, Starting, StatsAnswer, Swept,
+    Table, Taken, Task,
 };
 pub use listen::{Listener, SOCKET};
 pub use perdura_store::Order;
-pub use request::{Kind, LedgerQuestion, ListQuestion, NewToken, Request, Resolving};
+pub use request::{AuditQuestion, Kind, LedgerQuestion, ListQuestion, NewToken, Request, Resolving};
 pub use traced::{TraceBy, Traced, TracedEvent, TracedExecution, TracedStart, TracedStep};
 
 use perdura_engine::LedgerStatus;

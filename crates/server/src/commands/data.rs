@@ -17,6 +17,7 @@ use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken};
 use perdura_runtime::{Start, Started, Taken, View};
+use perdura_store::audit::Subject;
 use perdura_store::{
     After, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered, Registry, Retention,
     Revised, Room, SweepPlace, Swept,
@@ -72,6 +73,11 @@ pub trait Data {
 
     /// Deletes an execution that cannot be read; `false`: it can be read, and stays.
     fn give_up(&mut self, execution: ExecutionId) -> Result<bool, Refusal>;
+
+    /// What is stored of this is about to be told to whoever asks. Without a server nobody is there to write that down.
+    fn gives_out(&mut self, _subject: Subject) -> Result<(), Refusal> {
+        Ok(())
+    }
 
     /// Gives free pages back to the disk: some of them, or all where no server runs.
     fn give_back(&mut self, pages: u32, reserves: bool) -> Result<Room, Refusal>;

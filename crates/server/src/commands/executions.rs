@@ -10,6 +10,7 @@ use perdura_engine::asl::json::Payload;
 use perdura_engine::{Execution, ExecutionId, Fault, Input, Labels, Limits, Status};
 use perdura_runtime::card::{Card, Unstartable, is_gone};
 use perdura_runtime::{Start, Started, Via, View};
+use perdura_store::audit::Subject;
 use perdura_store::{Head, RevisionId};
 use std::sync::Arc;
 
@@ -185,6 +186,7 @@ pub(super) fn machine<D: Data>(data: &mut D, name: &str) -> Result<Head, Refusal
 
 pub(super) fn show<D: Data>(data: &mut D, which: &str) -> Result<Answer, Refusal> {
     let id = find(data, which)?;
+    data.gives_out(Subject::execution(id))?;
     if let Some(view) = data.view(id) {
         let View { execution, turns, live, parked, .. } = *view;
         let mut shown = shown(&execution, turns);
@@ -291,6 +293,7 @@ const LEFT_BYTES: usize = 1 << 20;
 
 pub(super) fn left<D: Data>(data: &mut D, which: &str, from: u64) -> Result<Answer, Refusal> {
     let execution = find(data, which)?;
+    data.gives_out(Subject::execution(execution))?;
     let left = data.read(|reader| reader.left(execution))?;
     if left.status.is_none() && left.turns.is_empty() {
         return Err(no_such(execution));

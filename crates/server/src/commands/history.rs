@@ -9,16 +9,24 @@ use crate::fold::{PAGE_BYTES, begun, broken};
 use perdura_engine::ExecutionId;
 use perdura_engine::asl::json::Payload;
 use perdura_store::Reader;
+use perdura_store::audit::Subject;
 use perdura_store::record::{Begun, Damage, TurnBody};
 
 pub(crate) fn history<D: Data>(data: &mut D, which: &str, from: u64) -> Result<Answer, Refusal> {
     let id = find(data, which)?;
+    data.gives_out(Subject::execution(id))?;
+    events(data, id, from)
+}
+
+/// A page for one of whom the audit tells already.
+pub(crate) fn events<D: Data>(data: &mut D, id: ExecutionId, from: u64) -> Result<Answer, Refusal> {
     data.read(|reader| Ok(page(reader, id, from)))?
 }
 
 /// The same as Turns, which also have Notes.
 pub(super) fn turns<D: Data>(data: &mut D, which: &str, from: u64) -> Result<Answer, Refusal> {
     let id = find(data, which)?;
+    data.gives_out(Subject::execution(id))?;
     let turns = data.read(|reader| reader.turns(id, from, PAGE_BYTES))?;
     let items = turns.iter().map(|turn| Ok(TurnBody::read(&turn.body)?.turn));
     let items = items.collect::<Result<Vec<_>, Damage>>().map_err(|damage| broken(id, &damage))?;

@@ -7,6 +7,7 @@ use crate::data::Data;
 use crate::fold::{begun, each_turn, fold};
 use crate::{Refusal, stuck};
 use perdura_engine::{By, ExecutionId, Fault, Input, LedgerStatus, Mark, Resolution, Timestamp, Turn};
+use perdura_store::audit::Subject;
 use perdura_store::{LedgerFilter, Reader};
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -18,6 +19,11 @@ const ROWS_MAX: u32 = 10_000;
 
 pub(crate) fn ledger<D: Data>(data: &mut D, question: &LedgerQuestion) -> Result<Answer, Refusal> {
     let most = question.most.clamp(1, ROWS_MAX) as usize;
+    let subject = match &question.key {
+        Some(key) => Subject::Key { key: key.as_str().into() },
+        None => Subject::Installation,
+    };
+    data.gives_out(subject)?;
     let mut items = match (&question.key, &question.execution) {
         (Some(key), _) => by_key(data, key)?,
         (None, Some(which)) => {

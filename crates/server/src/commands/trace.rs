@@ -20,6 +20,7 @@ use perdura_engine::{
     EffectKey, Event, EventKind, ExecutionId, Fault, Lateness, Note, Record, Resolved, Secret, StrandId,
     TaskFamily, TaskToken, Timestamp, Turn,
 };
+use perdura_store::audit::Subject;
 use perdura_store::record::TurnBody;
 use perdura_store::{Filter, LedgerFilter, Listing, Reader, Summary};
 use std::collections::BTreeMap;
@@ -98,6 +99,7 @@ pub(super) fn trace<D: Data>(data: &mut D, text: &str) -> Result<Answer, Refusal
             }
         }
     };
+    data.gives_out(Subject::execution(id))?;
     let (execution, mut steps) = data.read(|reader| Ok(whole(reader, id)))??;
     let step = steps
         .iter()

@@ -4,7 +4,7 @@
 //! the whole signature is checked then.
 
 use crate::sfn::{ApiError, Code};
-use crate::who::Role;
+use crate::who::{Caller, Role};
 use axum::http::{HeaderMap, header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -67,10 +67,10 @@ impl Keyring {
         }
     }
 
-    /// Refuses a request that is not signed with one of the keys, and tells the role of that key.
-    pub(super) fn check(&self, shown: &Shown) -> Result<Role, ApiError> {
+    /// Refuses a request that is not signed with one of the keys, and tells whose key that is.
+    pub(super) fn check(&self, shown: &Shown) -> Result<Caller, ApiError> {
         if !self.asks() {
-            return Ok(Role::Admin);
+            return Ok(Caller::owner());
         }
         let presented = Presented {
             method: shown.method,
@@ -81,7 +81,10 @@ impl Keyring {
         };
         let find = |id: &str| self.secret(id);
         match verify(&presented, self.scope(), shown.now, SKEW_SECONDS, find) {
-            Ok(principal) => Ok(self.keys.0.get(&principal.access_key_id).map_or(Role::Read, |key| key.role)),
+            Ok(principal) => {
+                let role = self.keys.0.get(&principal.access_key_id).map_or(Role::Read, |key| key.role);
+                Ok(Caller { principal: principal.access_key_id, role, ..Caller::owner() })
+            }
             Err(refusal) => Err(refused(&refusal)),
         }
     }

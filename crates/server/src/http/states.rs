@@ -4,7 +4,7 @@ use super::access::{Keyring, Shown};
 use super::bodies::{BODY_MAX, Bodies, STRICT_BODY_MAX, too_large};
 use crate::places::{Place, Places};
 use crate::sfn::{Api, ApiError, Code, is_large, needs, only_asks};
-use crate::who::Role;
+use crate::who::Caller;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, Request, StatusCode, header};
 use axum::response::Response;
@@ -12,7 +12,9 @@ use http_body_util::Full;
 use hyper::body::{Frame, Incoming, SizeHint};
 use perdura_engine::asl::json::Value;
 use perdura_sigv4::sha256;
+use perdura_store::audit::{DoorKind, Origin};
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use uuid::Uuid;
@@ -43,9 +45,14 @@ impl States {
     }
 
     /// Answers a request in the service's format, whatever it is.
-    pub(super) async fn answer(&self, keys: &Keyring, request: Request<Incoming>) -> Response {
+    pub(super) async fn answer(
+        &self,
+        keys: &Keyring,
+        request: Request<Incoming>,
+        peer: SocketAddr,
+    ) -> Response {
         let is_question = action(request.headers()).is_some_and(only_asks);
-        let told = match self.carry_out(keys, request).await {
+        let told = match self.carry_out(keys, request, peer).await {
             Ok(answer) => self.print(answer, is_question).await,
             Err(error) => Err(error),
         };
@@ -76,7 +83,12 @@ impl States {
         self.bodies.read(body, declared, most).await
     }
 
-    async fn carry_out(&self, keys: &Keyring, request: Request<Incoming>) -> Result<Value, ApiError> {
+    async fn carry_out(
+        &self,
+        keys: &Keyring,
+        request: Request<Incoming>,
+        peer: SocketAddr,
+    ) -> Result<Value, ApiError> {
         let (head, body) = request.into_parts();
         let headers = &head.headers;
         if !keys.asks() && headers.contains_key(header::ORIGIN) {
@@ -94,11 +106,11 @@ impl States {
         };
         keys.admit(&shown([0; 32]))?;
         let (body, room) = self.body(headers, body).await?;
-        let mut role = Role::Admin;
+        let mut caller = Caller::owner();
         if keys.asks() {
             let hashed = body.clone();
             let hash = self.api.computing(body.len(), move || Ok(sha256(&hashed))).await?;
-            role = keys.check(&shown(hash))?;
+            caller = keys.check(&shown(hash))?;
         }
         let unknown = |what: String| ApiError::new(Code::UnknownOperationException, what);
         let kind = text(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
@@ -111,12 +123,15 @@ impl States {
             return Err(unknown(format!("X-Amz-Target is {target:?}, and is to be {TARGET_PREFIX}ACTION")));
         };
         let needs = needs(action);
-        if role < needs {
-            let (has, needs) = (role.name(), needs.name());
+        let origin = caller.origin(DoorKind::Aws, action, self.api.moment().now);
+        let api = self.api.by(Origin { from: Some(peer.to_string().into()), ..origin });
+        if !caller.has(needs) {
+            let (has, needs) = (caller.role.name(), needs.name());
             let what = format!("{action} needs the role {needs}, and this access key has {has}");
+            api.refused(&what).await?;
             return Err(ApiError::new(Code::AccessDeniedException, what));
         }
-        self.api.call(action, body, room).await
+        api.call(action, body, room).await
     }
 
     /// The body of an answer. A large one is printed on another thread, and holds its room until its client

@@ -74,7 +74,7 @@ pub(super) async fn create(api: &Api, request: Requested<'_>) -> Result<Value, A
     let (now, quota) = (api.now(), api.0.quotas.activities);
     let created_at = api
         .changing(move |api| {
-            let mut activities = api.0.door.activities();
+            let mut activities = api.door().activities();
             if let Some(known) = activities.find(&name)? {
                 if Activity::read(&known)?.encryption == activity.encryption {
                     return Ok(known.created_at);
@@ -95,7 +95,7 @@ pub(super) async fn create(api: &Api, request: Requested<'_>) -> Result<Value, A
 pub(super) async fn delete(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
     let name = name_of(api, request.required("activityArn"))?;
     api.changing(move |api| {
-        api.0.door.activities().remove(&name)?;
+        api.door().activities().remove(&name)?;
         Ok(())
     })
     .await?;
@@ -142,7 +142,7 @@ pub(super) async fn get_task(api: &Api, asked: Asked) -> Result<Value, ApiError>
     let _poller = Poller::take(api, &name)?;
     let worker = request.text("workerName").map(Arc::from);
     drop(asked);
-    let polling = api.0.door.poll(name, worker);
+    let polling = api.door().poll(name, worker);
     match tokio::time::timeout(POLL_FOR, polling).await {
         Ok(task) => {
             let task = task?;
@@ -206,12 +206,12 @@ pub(super) async fn fail(api: &Api, request: Requested<'_>) -> Result<Value, Api
 }
 
 async fn answer(api: &Api, token: TaskToken, outcome: Outcome) -> Result<Value, ApiError> {
-    api.0.door.answer(token, outcome).await.map_err(not_taken)?;
+    api.door().answer(token, outcome).await.map_err(not_taken)?;
     Ok(Value::empty_object())
 }
 
 pub(super) async fn heartbeat(api: &Api, request: Requested<'_>) -> Result<Value, ApiError> {
-    api.0.door.heartbeat(token(request)?).await.map_err(not_taken)?;
+    api.door().heartbeat(token(request)?).await.map_err(not_taken)?;
     Ok(Value::empty_object())
 }
 
@@ -244,7 +244,7 @@ impl Api {
     /// An activity, and when it was created.
     pub(super) async fn activity(&self, name: String) -> Result<Option<(Timestamp, Activity)>, ApiError> {
         self.reading(move |api| {
-            let found = api.0.door.read(|reader| reader.registered_one(Registry::Activity, &name))?;
+            let found = api.door().read(|reader| reader.registered_one(Registry::Activity, &name))?;
             found.map(|entry| Ok((entry.created_at, Activity::read(&entry)?))).transpose()
         })
         .await
@@ -256,7 +256,7 @@ impl Api {
         name: &str,
         change: impl FnOnce(&mut Activity) -> Result<(), ApiError>,
     ) -> Result<bool, ApiError> {
-        let mut activities = self.0.door.activities();
+        let mut activities = self.door().activities();
         let Some(entry) = activities.find(name)? else { return Ok(false) };
         let mut activity = Activity::read(&entry)?;
         change(&mut activity)?;

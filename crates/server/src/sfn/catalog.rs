@@ -110,7 +110,7 @@ impl Api {
     /// A machine, from the cache or from the store.
     pub(super) async fn machine(&self, name: &str) -> Result<Option<Arc<Entry>>, ApiError> {
         // Read the counter first: a change during the read makes this entry out of date.
-        let changes = self.0.door.machine_changes();
+        let changes = self.door().machine_changes();
         if let Some(entry) = self.0.catalog.get(name, changes) {
             return Ok(Some(entry));
         }
@@ -125,7 +125,7 @@ impl Api {
 
     /// A machine from the store. Blocks on the disk.
     pub(super) fn look(&self, name: &str) -> Result<Option<Entry>, ApiError> {
-        let found = self.0.door.read(|reader| {
+        let found = self.door().read(|reader| {
             let Some(head) = reader.head(name)? else { return Ok(None) };
             let record = reader.revision(head.revision)?;
             Ok(record.map(|record| (head, record)))
@@ -154,7 +154,7 @@ impl Api {
                 revision,
                 card: &write,
             };
-            match self.0.door.revise(&change, machine)? {
+            match self.door().revise(&change, machine)? {
                 Revised::Stands(head) => {
                     let new = change.revision.map(|new| new.record(&head));
                     let record = new.or(seen.map(|entry| entry.record));

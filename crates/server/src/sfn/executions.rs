@@ -21,21 +21,21 @@ const BILLED_MEMORY_MB: u64 = 64;
 const BILLED_MS: i64 = 100;
 
 pub(super) async fn start(api: &Api, asked: Asked) -> Result<Value, ApiError> {
-    let changes = api.0.door.machine_changes();
+    let changes = api.door().machine_changes();
     let (start, entry, arn) = prepare(api, asked.requested(), None).await?;
     let machine = asked.requested().required("stateMachineArn").to_owned();
     // A large input counts as the request's until the node has taken it.
     let room = asked.into_room();
-    let started = api.0.door.start(start).await.map_err(|error| not_started(error, &arn))?;
+    let started = api.door().start(start).await.map_err(|error| not_started(error, &arn))?;
     drop(room);
     if started.fresh {
         tracing::debug!(execution = %started.execution, "started");
     }
-    if api.0.door.machine_changes() != changes
+    if api.door().machine_changes() != changes
         && is_gone(api.machine(&entry.head.name).await?.as_ref().map(|now| &now.head), &entry.head)
     {
         // The machine was deleted before this execution was listed: it is stopped like the others.
-        api.0.door.input(started.execution, Input::Stop { fault: Fault::default() }).await?;
+        api.door().input(started.execution, Input::Stop { fault: Fault::default() }).await?;
         return Err(deleting(&machine));
     }
     Ok(object! {"executionArn" => started.arn, "startDate" => seconds(started.at)})
@@ -49,7 +49,7 @@ pub(super) async fn start_sync(api: &Api, asked: Asked) -> Result<Value, ApiErro
     let trace_header = request.text("traceHeader").map(str::to_owned);
     let input = start.input.clone();
     let room = asked.into_room();
-    let begun = api.0.door.begin(start).await.map_err(|error| not_started(error, &arn))?;
+    let begun = api.door().begin(start).await.map_err(|error| not_started(error, &arn))?;
     // From here on this only waits for the execution: a client that hangs up leaves nothing else behind.
     drop(room);
     let (Started { execution, arn, .. }, ending) = begun;
@@ -167,6 +167,7 @@ pub(super) async fn describe(api: &Api, request: Requested<'_>) -> Result<Value,
     let arn = request.required("executionArn");
     let execution = api.standard_seen(arn).await?;
     let identity = execution.identity();
+    api.gives_out(identity.id).await?;
     let run = if identity.is_child_of_map_run() { api.run_of_child(identity.id).await? } else { None };
     if request.wants_data() {
         let machine = execution.identity().machine_name.clone();
@@ -260,7 +261,7 @@ pub(super) async fn stop(api: &Api, request: Requested<'_>) -> Result<Value, Api
     let id = api.standard(arn).await?;
     let text = |name: &str| request.text(name).map(Arc::from);
     let fault = Fault { error: text("error"), cause: text("cause") };
-    let taken = api.0.door.input(id, Input::Stop { fault }).await?;
+    let taken = api.door().input(id, Input::Stop { fault }).await?;
     let ended_at = taken.ended_at.unwrap_or_else(|| api.now());
     Ok(object! {"stopDate" => seconds(ended_at)})
 }
@@ -276,7 +277,7 @@ pub(super) async fn redrive(api: &Api, request: Requested<'_>) -> Result<Value, 
     if before.identity().is_child_of_map_run() {
         return Err(refused("Execution is a child of a Map Run and is redriven with it"));
     }
-    let taken = api.0.door.input(id, input).await?;
+    let taken = api.door().input(id, input).await?;
     let execution = api.seen(id, arn).await?;
     if let Some(redriven_at) = token.and_then(|token| execution.redriven_under(&token)) {
         return Ok(object! {"redriveDate" => seconds(redriven_at)});

@@ -42,6 +42,7 @@ pub(super) async fn get(api: &Api, request: Requested<'_>) -> Result<Value, ApiE
         is_reverse: request.flag("reverseOrder").unwrap_or(false),
         with_data: request.flag("includeExecutionData").unwrap_or(true),
     };
+    api.gives_out(reading.id).await?;
     let (events, next) = api.reading(move |api| reading.page(api, place)).await?;
     Ok(pages.answer("events", events, next.map(|place| format!("{}:{}", place.turn, place.skipped))))
 }
@@ -97,7 +98,7 @@ impl Reading {
     /// Turns from a cursor on, in reading order.
     fn turns(&self, api: &Api, from: Option<Cursor>) -> Result<Vec<StoredTurn>, ApiError> {
         let id = self.id;
-        Ok(api.0.door.read(|reader| match (self.is_reverse, from) {
+        Ok(api.door().read(|reader| match (self.is_reverse, from) {
             (false, from) => reader.turns(id, from.map_or(1, |place| place.turn), PAGE_BYTES),
             (true, from) => reader.turns_before(id, from.map(|place| place.turn + 1), PAGE_BYTES),
         })?)

@@ -113,7 +113,7 @@ pub(super) async fn executions(api: &Api, request: Requested<'_>) -> Result<Valu
     if request.text("statusFilter") == Some("PENDING_REDRIVE") {
         return Ok(pages.answer("executions", Vec::new(), None));
     }
-    let found = api.0.door.list(&filter, after, pages.most() + 1).await?.rows;
+    let found = api.door().list(&filter, after, pages.most() + 1).await?.rows;
     let (found, next) = pages.cut(found, |summary| match summary.child {
         Some(child) => child.to_string(),
         None => format!("{}:{}", summary.started_at.0, summary.execution),

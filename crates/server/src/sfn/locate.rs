@@ -178,7 +178,7 @@ impl Api {
             return Ok(found);
         }
         let id = self.read(move |reader| reader.machine_id(&machine)).await?.ok_or_else(unknown)?;
-        let named = self.0.door.named(id, name.into()).await?;
+        let named = self.door().named(id, name.into()).await?;
         named.map(Found::Named).ok_or_else(unknown)
     }
 
@@ -191,7 +191,7 @@ impl Api {
     /// How an execution began, as its first Turn says.
     pub(super) async fn begun(&self, id: ExecutionId) -> Result<Option<Begun>, ApiError> {
         self.reading(move |api| {
-            api.0.door.read(|reader| Ok(begun(reader, id)))?.map_err(ApiError::unavailable)
+            api.door().read(|reader| Ok(begun(reader, id)))?.map_err(ApiError::unavailable)
         })
         .await
     }
@@ -208,19 +208,19 @@ impl Api {
 
     /// An execution, from memory or from the store.
     async fn look_at(&self, id: ExecutionId) -> Result<Option<Execution>, ApiError> {
-        if let Some(view) = self.0.door.view(id).await {
+        if let Some(view) = self.door().view(id).await {
             return Ok(Some(view.execution));
         }
         let folded = self
             .reading(move |api| {
-                api.0.door.read(|reader| Ok(fold_at_rest(reader, id)))?.map_err(ApiError::unavailable)
+                api.door().read(|reader| Ok(fold_at_rest(reader, id)))?.map_err(ApiError::unavailable)
             })
             .await?;
         Ok(folded.map(|folded| folded.execution))
     }
 
     pub(super) async fn map_run(&self, run: Uuid, arn: &str) -> Result<MapRunRow, ApiError> {
-        let found = self.0.door.map_run(run).await?;
+        let found = self.door().map_run(run).await?;
         found.filter(|found| *found.arn == *arn).ok_or_else(|| ApiError::no_resource(arn))
     }
 }

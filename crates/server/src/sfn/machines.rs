@@ -43,12 +43,12 @@ pub(super) async fn create(api: &Api, request: Requested<'_>) -> Result<Value, A
     let arn = api.0.arns.machine(&name);
     let entry = api
         .changing(move |api| {
-            let _alone = api.0.door.making();
+            let _alone = api.door().making();
             api.change(&name, |seen| {
                 if let Some(entry) = seen {
                     return again(entry, &arn, &definition, kind, &settings).map(|()| None);
                 }
-                if api.0.door.read(|reader| reader.machine_count())? >= quota {
+                if api.door().read(|reader| reader.machine_count())? >= quota {
                     let message = format!("The maximum number of state machines is {quota}");
                     return Err(ApiError::new(Code::StateMachineLimitExceeded, message));
                 }

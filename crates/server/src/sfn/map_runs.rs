@@ -68,7 +68,7 @@ pub(super) async fn list(api: &Api, request: Requested<'_>) -> Result<Value, Api
     let after = pages.after(|place| place.parse::<usize>().ok())?.unwrap_or(0);
     let id = api.standard(arn).await?;
     // An execution has few Map Runs: a Map state starts one each time it is entered.
-    let runs = api.0.door.map_runs(id).await?;
+    let runs = api.door().map_runs(id).await?;
     let most = pages.most() as usize;
     let next = (runs.len() > after + most).then(|| (after + most).to_string());
     let shown = runs.into_iter().skip(after).take(most).map(|run| {
@@ -104,7 +104,7 @@ pub(super) async fn update(api: &Api, request: Requested<'_>) -> Result<Value, A
         .with("reason", "MISSING_REQUIRED_PARAMETER"));
     }
     api.map_run(run, arn).await?;
-    match api.0.door.adjust_map_run(run, change).await {
+    match api.door().adjust_map_run(run, change).await {
         Ok(()) => Ok(Value::empty_object()),
         Err(AdjustError::Unknown) => Err(ApiError::no_resource(arn)),
         Err(AdjustError::Ended) => {

@@ -93,7 +93,7 @@ impl Api {
         &self,
         ask: impl FnOnce(&mut dyn Reader) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, ApiError> {
-        self.reading(move |api| Ok(api.0.door.read(ask)?)).await
+        self.reading(move |api| Ok(api.door().read(ask)?)).await
     }
 
     /// Writes to the store beside executions.

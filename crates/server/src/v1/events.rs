@@ -11,12 +11,13 @@ use super::{Desk, Threads, Told};
 use crate::Refusal;
 use crate::commands::{find, history};
 use crate::control::Answer;
-use crate::data::Served;
+use crate::data::{Data, Served};
 use axum::body::{Body, Bytes};
 use axum::http::HeaderName;
 use perdura_engine::ExecutionId;
 use perdura_engine::asl::json::Value;
 use perdura_runtime::Follower;
+use perdura_store::audit::Subject;
 use std::convert::Infallible;
 use std::fmt::Write;
 use std::pin::Pin;
@@ -63,7 +64,7 @@ impl Place {
 
     /// The next page as parts of the stream; `None`: there are no more Turns by now.
     fn next(&mut self, data: &mut Served, execution: ExecutionId) -> Result<Option<Vec<String>>, Refusal> {
-        let Answer::History(page) = history::history(data, &execution.to_string(), self.from)? else {
+        let Answer::History(page) = history::events(data, execution, self.from)? else {
             unreachable!("a question about a history is answered with one")
         };
         let Some(next) = page.next else { return Ok(None) };
@@ -96,6 +97,7 @@ pub(super) async fn of_execution(desk: &Desk, asked: Asked) -> Result<Told, Prob
     let mut place = Place::read(asked.header(&LAST))?;
     let which = asked.first();
     let execution = desk.reads(move |data| find(data, &which)).await?;
+    desk.reads(move |data| data.gives_out(Subject::execution(execution))).await?;
     let follower = desk.data.door().follow(execution);
     // The first page tells whether there is such an execution, and whether there will be more of it.
     let (first, place) = desk

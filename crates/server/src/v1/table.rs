@@ -5,11 +5,12 @@ use super::problem::Problem;
 use super::shape::{Field, Is, Shape, may, need};
 use super::wire::CERTAINTIES;
 use super::{events, executions, machines};
-use crate::control::{LedgerQuestion, ListQuestion, NewToken, Order, Request, Resolving};
+use crate::control::{AuditQuestion, LedgerQuestion, ListQuestion, NewToken, Order, Request, Resolving};
 use crate::who::Role;
 use perdura_engine::asl::hex;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::{Certainty, LedgerStatus};
+use perdura_store::audit;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
@@ -259,6 +260,19 @@ shapes! {
         need "status" Is::OneOf(LEDGER), "what is known"; need "startedAt" Is::Instant, "when it was first sent";
         may "completedAt" Is::Instant, "when it was settled"; may "result" Is::Text, "JSON"; may "error" Is::Text, "error and cause";
     }
+    AUDITED "AuditEntry" {
+        need "chain" Is::Text, "`shard-0`, or `catalog`"; need "number" Is::Whole, "in its chain, from 1";
+        need "at" Is::Instant, "when it was asked for"; need "principal" Is::Text, "a token's name, an access key's id, `owner`, or `perdura` for the server itself";
+        need "tenant" Is::Text, "the token's"; need "role" Is::Text, "that the caller has";
+        need "door" Is::OneOf(&["aws", "v1", "socket", "command", "task", "chore", "program"]), "by which way it came in";
+        may "from" Is::Text, "the address of the peer"; need "operation" Is::Text, "as the door calls it";
+        may "key" Is::Text, "the client's key of the request"; need "verb" Is::OneOf(AUDIT_VERBS), "what was done";
+        need "what" Is::OneOf(&["execution", "executions", "map-run", "machine", "registered", "key", "audit", "installation"]), "to what; the members that follow name it";
+        may "execution" Is::Text, "its id"; may "executions" Is::Texts, "their ids"; may "mapRun" Is::Text, "its id"; may "machine" Is::Text, "its name";
+        may "kind" Is::Text, "`connection`, `activity`, `token`"; may "name" Is::Text, "of what is registered";
+        may "before" Is::Document, "how it stood"; may "after" Is::Document, "how it stands"; may "turn" Is::Whole, "the execution's Turn that did it";
+        need "result" Is::OneOf(&["done", "unchanged", "refused"]), "what came of it"; may "why" Is::Text, "if it was not done";
+    }
     RESOLVE "Resolve" {
         need "key" Is::Text, "as people read it"; may "completed" Is::Document, "it was performed, with this result";
         may "failed" Is::A(&FAULT), "it was certainly not performed"; may "again" Is::Flag, "it is to be called again";
@@ -310,6 +324,13 @@ const TYPES: &[&str] = &["STANDARD", "EXPRESS"];
 const SORTS: &[&str] = &["start", "end"];
 const LEDGER: &[&str] = &["pending", "completed", "failed", "uncertain"];
 
+/// The word for the old end of the audit.
+pub(super) const OLDEST: &str = "oldest";
+/// The words of [`perdura_store::audit::Verb`].
+const AUDIT_VERBS: &[&str] = &[
+    "start", "stop", "redrive", "resolve", "answer", "adjust", "give-up", "change", "put", "delete", "sweep",
+    "cut", "read", "try",
+];
 const CURSOR: Field = may("cursor", Is::Text, "of the page before");
 const LIMIT: Field = may("limit", Is::Whole, "the most items");
 const TYPE: Field = may("type", Is::OneOf(TYPES), "STANDARD without it");
@@ -429,6 +450,12 @@ operations! {
         Verb(resolve), "A person says how a call in doubt went: exactly one of `completed`, `failed`, `again`.";
     traceKey Get of Traced "/v1/trace/{key}" Read (NONE, Reads::Nothing) => A(&TRACED),
         Verb(|asked| Ok(Request::Trace { key: asked.first() })), "The story of a key in any form: the `Idempotency-Key` of a request, readable key, wire key, task token, `traceparent`, execution.";
+    listAudit Get of All "/v1/audit" Admin
+        (&[may("since", Is::Instant, "at or after this"), may("until", Is::Instant, "at or before this"),
+          may("who", Is::Text, "the principal"), may("verb", Is::OneOf(AUDIT_VERBS), "what was done"),
+          may("execution", Is::Text, "to this execution"), may("machine", Is::Text, "to this machine, and to its executions where the entry names it"),
+          may("key", Is::Text, "the key of the request"), may("order", Is::OneOf(&[OLDEST, "newest"]), "which comes first; the newest, if it is not said"), LIMIT, CURSOR], Reads::Nothing)
+        => PageOf(&AUDITED), Verb(listed_audit), "Who did what: see audit.md. A page may be empty and have a cursor: there is more to look through.";
     readStats Get "/v1/stats" Read (NONE, Reads::Nothing) => A(&STATS), Verb(|_| Ok(Request::Stats)), "Counts and sizes.";
 
     listConnections Get "/v1/connections" Admin (NONE, Reads::Nothing) => PageOf(&CONNECTION),
@@ -495,6 +522,23 @@ fn ledger(asked: &Asked) -> Result<Request, Problem> {
         stuck: asked.flag("stuck"),
         execution: asked.query("execution").map(str::to_owned),
         key: asked.query("key").map(str::to_owned),
+        after: asked.cursor()?,
+        most: asked.limit(USUAL)?,
+    }))
+}
+
+fn listed_audit(asked: &Asked) -> Result<Request, Problem> {
+    let text = |name: &str| asked.query(name).map(str::to_owned);
+    let verb = |word| audit::Verb::ALL.into_iter().find(|verb| verb.name() == word);
+    Ok(Request::Audit(AuditQuestion {
+        since: asked.instant("since"),
+        until: asked.instant("until"),
+        who: text("who"),
+        verb: asked.query("verb").and_then(verb),
+        execution: text("execution"),
+        machine: text("machine"),
+        key: text("key"),
+        oldest_first: asked.query("order") == Some(OLDEST),
         after: asked.cursor()?,
         most: asked.limit(USUAL)?,
     }))

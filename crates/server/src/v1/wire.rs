@@ -5,8 +5,11 @@
 use super::asked::{cursor, encode};
 use super::problem::Problem;
 use super::raw;
+use super::table::OLDEST;
 use crate::Refusal;
-use crate::control::{Answer, LedgerQuestion, ListQuestion, Order, Request, Resolving, ledger_word};
+use crate::control::{
+    Answer, AuditQuestion, LedgerQuestion, ListQuestion, Order, Request, Resolving, ledger_word,
+};
 use axum::http::Method;
 use perdura_engine::Certainty;
 use perdura_engine::asl::hex;
@@ -136,6 +139,22 @@ impl Outgoing {
                     ("cursor", after.as_ref().map(|place| cursor(&plain(place)))),
                 ])
             }
+            Request::Audit(question) => {
+                let AuditQuestion { since, until, who, verb, execution, machine, key, .. } = question;
+                let AuditQuestion { oldest_first, after, most, .. } = question;
+                Self::get("/v1/audit").asking(&[
+                    ("since", since.map(|since| since.to_string())),
+                    ("until", until.map(|until| until.to_string())),
+                    ("who", who.clone()),
+                    ("verb", verb.map(|verb| verb.name().to_owned())),
+                    ("execution", execution.clone()),
+                    ("machine", machine.clone()),
+                    ("key", key.clone()),
+                    ("order", oldest_first.then(|| OLDEST.to_owned())),
+                    ("limit", Some(most.to_string())),
+                    ("cursor", after.map(|place| cursor(&plain(&place)))),
+                ])
+            }
             Request::Resolve(Resolving { key, completed, failed, again, reason }) => {
                 let failed = failed.as_ref().map(|(error, cause)| {
                     none().text("error", Some(error)).text("cause", cause.as_deref()).object()
@@ -220,6 +239,7 @@ fn tag(request: &Request) -> &'static str {
         Request::Left { .. } => "left",
         Request::Trace { .. } => "trace",
         Request::Ledger(_) => "ledger",
+        Request::Audit(_) => "audit",
         Request::Resolve(_) | Request::Stop { .. } | Request::Redrive { .. } => "taken",
         Request::Activities => "activities",
         Request::Poll { .. } => "task",

@@ -4,12 +4,14 @@
 use axum::body::{Body, to_bytes};
 use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::{Arns, Certainty, Fault, Outcome, Policy, Uncertain};
-use perdura_runtime::{Bounds, Nowhere, Options, RealWorld, Runtime, StepCall, StepError, Steps};
+use perdura_runtime::{Bounds, Nowhere, Options, RealClock, RealWorld, Runtime, StepCall, StepError, Steps};
 use perdura_server::control::{Answer, Request};
 use perdura_server::data::{Beside, Deposit, Doubts, Served};
 use perdura_server::sfn::{Api, ApiError, KeyState, Keys, Quotas, Setup, Tester, Trying};
 use perdura_server::v1::{Memory, Outgoing, V1, heard};
+use perdura_server::who::Caller;
 use perdura_server::{Refusal, handle};
+use perdura_store::audit::DoorKind;
 use perdura_store::{Catalog, MachineChange, MemoryStore, Revised, Store};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -99,7 +101,9 @@ impl Stage {
             Mode::Served => self.serve(),
             Mode::Alone => {
                 let deposit = Deposit::new(Box::new(self.store.clone())).expect("memory opens");
-                Holder::Alone(Box::new(deposit.with_quotas(self.with.quotas)))
+                let now = RealClock::default().moment().now;
+                let by = Caller::owner().origin(DoorKind::Command, "alone", now);
+                Holder::Alone(Box::new(deposit.with_quotas(self.with.quotas).by(Arc::new(by))))
             }
             Mode::Beside => Holder::Beside(Beside::new(self.store.reader().expect("memory opens"))),
         };
@@ -116,7 +120,7 @@ impl Stage {
         let card = |_| Some(card.to_string().into());
         let change =
             MachineChange { name: name.into(), seen: Some(head.changed), revision: None, card: &card };
-        let revised = self.store.revise(&change).expect("memory takes it");
+        let revised = self.store.revise(&change, None).expect("memory takes it");
         assert!(matches!(revised, Revised::Stands(_)), "{revised:?}");
         self.go(mode);
     }

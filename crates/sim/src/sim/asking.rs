@@ -9,9 +9,12 @@ use crate::sabotage::Sabotage;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::resource::Pattern;
 use perdura_engine::{
-    Arns, By, Certainty, EffectKey, ExecutionId, Fault, Input, Limits, Outcome, Resolution, Status, Turn,
+    Arns, By, Certainty, EffectKey, ExecutionId, Fault, Input, Limits, Outcome, Resolution, Status,
+    Timestamp, Turn,
 };
 use perdura_runtime::{Message, Start, Via};
+use perdura_store::audit::{DoorKind, Origin};
+use std::sync::Arc;
 
 /// Whether a connection was never made: then nobody heard of the call.
 fn is_never_made(answered: Option<&Answered>) -> bool {
@@ -66,17 +69,32 @@ impl Sim {
         let message = match wish {
             Wish::Start(planned) => Message::Start {
                 start: Box::new(self.start_of(planned)),
-                reply: self.ears.reply(number, Told::Started),
+                reply: self.ears.reply(number, Told::Started).by(self.origin(number)),
                 ending: None,
             },
             Wish::Input(execution, input) => {
-                Message::Input { execution, input, reply: self.ears.reply(number, Told::Taken) }
+                let reply = self.ears.reply(number, Told::Taken).by(self.origin(number));
+                Message::Input { execution, input, reply }
             }
             Wish::Watch(execution) => {
                 Message::Watch { execution, reply: self.ears.reply(number, Told::Ended) }
             }
         };
         self.post(life, message);
+    }
+
+    /// Who asks, as the audit is to tell it.
+    fn origin(&self, number: RequestId) -> Option<Arc<Origin>> {
+        Some(Arc::new(Origin {
+            at: Timestamp(self.clock.now()),
+            principal: "client".into(),
+            tenant: "default".into(),
+            role: "admin".into(),
+            door: DoorKind::V1,
+            from: None,
+            operation: "ask".into(),
+            key: Some(format!("request-{number}").into()),
+        }))
     }
 
     /// For sabotage: the failure of an old attempt is told of the one that runs.

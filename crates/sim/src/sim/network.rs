@@ -132,7 +132,7 @@ impl Sim {
     /// For sabotage: whoever gets a request again does not know it again.
     fn forget_who(&mut self, request: &mut Request) {
         match request {
-            Request::Start { execution, start } => {
+            Request::Start { execution, start, .. } => {
                 let shard = Shard::of(*execution, self.plan.shards);
                 *execution = ExecutionId::beginning(self.clock.wall(), shard, self.dice.bits());
                 if let Some(name) = &start.name {

@@ -70,7 +70,7 @@ impl Sim {
         let before = self.look_at(&slice);
         let State::Up(up) = &mut self.processes[life.process].state else { return };
         if let Some(store) = &mut up.store {
-            let _ = store.sweep(&slice.going, slice.ledger_before, slice.ledger_most);
+            let _ = store.sweep(&slice.going, slice.ledger_before, slice.ledger_most, None);
         }
         self.look_again(before);
     }

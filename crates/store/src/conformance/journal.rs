@@ -293,11 +293,11 @@ pub fn what_was_given_up_is_gone(make: Make<'_>) {
     let mut home = make(1);
     let mut node = Node::on(&mut *home);
     set_aside(&mut node);
-    assert!(node.store.give_up(&node.lease, only(1)).unwrap());
+    assert!(node.store.give_up(&node.lease, only(1), None).unwrap());
     let recovery = node.recover();
     assert_eq!((recovery.damaged, recovery.executions.len()), (vec![], 0), "the journal still has its Turns");
     node.move_on();
     assert!(node.recover().damaged.is_empty());
     assert!(node.reader().left(only(1)).unwrap().turns.is_empty());
-    assert!(!node.store.give_up(&node.lease, only(9)).unwrap(), "there is no such execution");
+    assert!(!node.store.give_up(&node.lease, only(9), None).unwrap(), "there is no such execution");
 }

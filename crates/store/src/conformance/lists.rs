@@ -155,6 +155,6 @@ pub fn labels_stay_with_their_execution_and_go_with_it(make: Make<'_>) {
     );
     let row = reader.row(only(1)).unwrap().unwrap().0;
     assert_eq!(row.labels, labels(&[("order", "A-1")]));
-    node.store.sweep(&[(only(1), at(1_009)), (only(2), at(1_009))], at(0), 9).unwrap();
+    node.store.sweep(&[(only(1), at(1_009)), (only(2), at(1_009))], at(0), 9, None).unwrap();
     assert_eq!(all(&mut *node.reader(), &label("order", "A-1"), 9), []);
 }

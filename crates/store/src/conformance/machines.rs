@@ -23,7 +23,7 @@ fn new(name: &str, definition: &str, when: i64) -> NewMachine {
 }
 
 fn deploy(store: &mut dyn Store, name: &str, definition: &str, when: i64) -> MachineRecord {
-    store.deploy(&new(name, definition, when)).unwrap()
+    store.deploy(&new(name, definition, when), None).unwrap()
 }
 
 fn head(store: &dyn Store, name: &str) -> Option<Head> {
@@ -40,7 +40,7 @@ fn revise(
 ) -> Revised {
     let revision = definition.map(|(definition, when)| new(name, definition, when).revision());
     let card = |_| card.map(Arc::from);
-    store.revise(&MachineChange { name: name.into(), seen, revision, card: &card }).unwrap()
+    store.revise(&MachineChange { name: name.into(), seen, revision, card: &card }, None).unwrap()
 }
 
 pub fn the_same_definition_again_is_one_revision(make: Make<'_>) {
@@ -63,7 +63,7 @@ pub fn a_changed_definition_is_a_new_revision(make: Make<'_>) {
     assert_eq!(second.machine, first.machine);
     assert!(second.revision > first.revision);
     let express = NewMachine { kind: MachineType::Express, ..new("m", "{ }", 7) };
-    let third = store.deploy(&express).unwrap();
+    let third = store.deploy(&express, None).unwrap();
     assert!(third.machine == first.machine && third.revision > second.revision, "the kind counts too");
     let mut reader = store.reader().unwrap();
     assert_eq!(reader.machine("m").unwrap(), Some(third));
@@ -87,7 +87,7 @@ pub fn role_and_settings_belong_to_a_definition(make: Make<'_>) {
     let plain = deploy(&mut *store, "m", "{}", 5);
     let role = NewMachine { role_arn: Some("r".into()), ..new("m", "{}", 6) };
     let set = NewMachine { settings: Some(r#"{"tracing":true}"#.into()), ..role.clone() };
-    let (role, set) = (store.deploy(&role).unwrap(), store.deploy(&set).unwrap());
+    let (role, set) = (store.deploy(&role, None).unwrap(), store.deploy(&set, None).unwrap());
     assert!(plain.revision < role.revision && role.revision < set.revision, "each is another definition");
     drop(store);
     home.restart();
@@ -162,7 +162,9 @@ pub fn a_card_is_written_for_the_definition_that_counts_then(make: Make<'_>) {
     for revision in [None, Some(new("m", "1", 6).revision())] {
         let seen = head(&*store, "m").map(|head| head.changed);
         let change = MachineChange { seen, ..change(revision) };
-        let Revised::Stands(head) = store.revise(&change).unwrap() else { panic!("it was as it was seen") };
+        let Revised::Stands(head) = store.revise(&change, None).unwrap() else {
+            panic!("it was as it was seen")
+        };
         assert_eq!(*head.card, *head.revision.0.to_string());
     }
     let counts = head(&*store, "m").unwrap();
@@ -238,10 +240,10 @@ pub fn what_is_registered_is_kept_by_kind_and_name(make: Make<'_>) {
         &entry(Registry::DeletedActivity, "bank", "gone"),
         &entry(Registry::Token, "bank", "hash"),
     ] {
-        store.register(one).unwrap();
+        store.register(one, None).unwrap();
     }
     let again = Registered { created_at: at(9), body: b"second".to_vec(), ..bank };
-    store.register(&again).unwrap();
+    store.register(&again, None).unwrap();
     drop(store);
     home.restart();
     let mut reader = home.handle().reader().unwrap();
@@ -270,7 +272,7 @@ pub fn what_is_registered_is_read_by_page(make: Make<'_>) {
         (Registry::Activity, "a"),
         (Registry::Activity, "c"),
     ] {
-        store.register(&entry(kind, name, "")).unwrap();
+        store.register(&entry(kind, name, ""), None).unwrap();
     }
     let mut reader = store.reader().unwrap();
     let mut page = |kind, after, most| {
@@ -284,9 +286,9 @@ pub fn what_is_registered_is_read_by_page(make: Make<'_>) {
 pub fn what_is_unregistered_is_gone(make: Make<'_>) {
     let mut home = make(1);
     let mut store = home.handle();
-    store.register(&entry(Registry::Connection, "bank", "")).unwrap();
-    assert!(!store.unregister(Registry::Activity, "bank").unwrap(), "the kind counts");
-    assert!(store.unregister(Registry::Connection, "bank").unwrap());
-    assert!(!store.unregister(Registry::Connection, "bank").unwrap());
+    store.register(&entry(Registry::Connection, "bank", ""), None).unwrap();
+    assert!(!store.unregister(Registry::Activity, "bank", None).unwrap(), "the kind counts");
+    assert!(store.unregister(Registry::Connection, "bank", None).unwrap());
+    assert!(!store.unregister(Registry::Connection, "bank", None).unwrap());
     assert_eq!(store.reader().unwrap().registered(Registry::Connection, None, 9).unwrap(), []);
 }

@@ -166,6 +166,6 @@ pub fn a_name_goes_with_what_was_given_up(make: Make<'_>) {
     reserve(&mut *reader, "n", 1);
     let group = node.turns(&[(only(1), 1)]);
     node.commit(&group);
-    node.store.give_up(&node.lease, only(1)).unwrap();
+    node.store.give_up(&node.lease, only(1), None).unwrap();
     assert_eq!(reserve(&mut *reader, "n", 2), only(2));
 }

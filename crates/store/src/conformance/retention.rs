@@ -170,7 +170,7 @@ pub fn what_was_redriven_after_it_was_seen_stays(make: Make<'_>) {
     let group = node.turns(&[(only(1), 2), (only(2), 2)]);
     node.commit(&Group { rows: vec![row(only(1)), ended(only(2), 2, 90)], ..group });
     node.move_on();
-    assert_eq!(node.store.sweep(&seen.going, NEVER, 10).unwrap().executions, 1);
+    assert_eq!(node.store.sweep(&seen.going, NEVER, 10, None).unwrap().executions, 1);
     assert_eq!(left(&node), super::sorted([only(1), only(2)]));
 }
 

@@ -1,6 +1,7 @@
 //! Writing: each change is checked as a whole before its first part is made.
 
 use super::{Kept, Memory, refuse};
+use crate::audit::Chain;
 use crate::group::{Group, LedgerChange, Row};
 use crate::lease::{Incarnation, Position};
 use crate::record;
@@ -50,6 +51,9 @@ impl Memory {
         }
         if let (Some(totals), Some(life)) = (group.totals, self.lives.get_mut(&group.lease.incarnation)) {
             life.totals = totals;
+        }
+        for (shard, entries) in &group.audit {
+            self.audit.append(Chain::Shard(*shard), entries);
         }
     }
 
@@ -218,13 +222,14 @@ impl Memory {
         going: &[(ExecutionId, Timestamp)],
         ledger_before: Timestamp,
         ledger_most: usize,
-    ) -> Swept {
-        let mut swept = Swept::default();
+    ) -> (Swept, Vec<ExecutionId>) {
+        let (mut swept, mut gone) = (Swept::default(), Vec::new());
         let before = self.ledger.len();
         for (execution, ended_at) in going {
             let kept = self.rows.get(execution).filter(|kept| kept.row.ended_at == Some(*ended_at));
             if kept.is_some_and(|kept| self.may_go(kept)) {
                 swept.executions += 1;
+                gone.push(*execution);
                 self.ledger.retain(|_, (row, _)| row.execution != *execution);
                 swept.more |= self.forget(*execution);
             }
@@ -242,7 +247,7 @@ impl Memory {
             self.ledger.remove(&key);
         }
         swept.ledger = (before - self.ledger.len()) as u64;
-        swept
+        (swept, gone)
     }
 
     pub(super) fn give_up(&mut self, by: Incarnation, execution: ExecutionId) -> bool {

@@ -38,7 +38,7 @@ impl Memory {
         })
     }
 
-    fn head_of(&self, name: &str) -> Option<Head> {
+    pub(super) fn head_of(&self, name: &str) -> Option<Head> {
         self.machines.get_key_value(name).and_then(|(name, known)| self.head(name, known))
     }
 

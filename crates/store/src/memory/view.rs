@@ -1,6 +1,7 @@
 //! Reading.
 
 use super::{Kept, Memory, Owned, lock};
+use crate::audit::{AuditPage, AuditRow, Broken, Chain, Hash, Verified};
 use crate::gather::{self, Retreat, Stretch};
 use crate::group::{LedgerRow, MachineId, MapRunRow, RevisionId, Row};
 use crate::lease::{Position, Shard};
@@ -364,6 +365,18 @@ impl Reader for MemoryReader {
 
     fn old_ledger(&mut self, before: Timestamp) -> Result<u64, Failure> {
         Ok(self.lock().old_ledger(before).len() as u64)
+    }
+
+    fn audit(&mut self, page: &AuditPage) -> Result<Vec<AuditRow>, Failure> {
+        Ok(self.lock().audit.page(page))
+    }
+
+    fn verify_audit(
+        &mut self,
+        noted: &[(Chain, Hash)],
+        _: &mut dyn FnMut(u64),
+    ) -> Result<Result<Vec<Verified>, Broken>, Failure> {
+        Ok(self.lock().audit.verify(noted))
     }
 
     fn stats(&mut self) -> Result<Stats, Failure> {

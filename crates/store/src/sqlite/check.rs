@@ -82,6 +82,7 @@ pub fn check(folder: &Path, tell: &mut dyn FnMut(News)) -> Result<Checked, Failu
     let beside = check.journal();
     check.executions(beside);
     check.ledger(&ledger);
+    check.audit();
     Ok(check.checked)
 }
 
@@ -118,6 +119,14 @@ impl Check<'_> {
             if line != "ok" {
                 self.found("file", None, line);
             }
+        }
+    }
+
+    /// Every chain of the audit holds, from its first row to its last.
+    fn audit(&mut self) {
+        let verified = super::audit::verify(&self.connection, &[], &mut |_| {});
+        if let Some(Err(broken)) = self.spared("audit", None, verified) {
+            self.found("audit", None, broken.to_string());
         }
     }
 

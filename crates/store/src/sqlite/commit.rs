@@ -2,8 +2,9 @@
 
 use super::Refused;
 use super::fault::Trouble;
-use super::labels;
 use super::rows::{NUMBER_BITS, id_of, journal_id, journal_range, position_of};
+use super::{audit, labels};
+use crate::audit::Chain;
 use crate::gather;
 use crate::group::{Group, LedgerChange, LedgerRow, Row, Segment, Totals};
 use crate::lease::{Claim, Incarnation, Lease, Position, Renewal, Shard};
@@ -120,6 +121,9 @@ pub(super) fn commit(connection: &Connection, group: &Group, shards: u16) -> Res
     }
     if let Some(totals) = &group.totals {
         write_totals(connection, incarnation, totals)?;
+    }
+    for (shard, entries) in &group.audit {
+        audit::append(connection, Chain::Shard(*shard), entries)?;
     }
     Ok(())
 }

@@ -7,7 +7,8 @@ pub(super) mod list;
 use super::fault::{Files, Trouble};
 use super::names::{self, Names};
 use super::rows::{self, execution_of, id_of, ledger_row, row_of, unsegmented_from};
-use super::{aside, commit, machines, map_runs, registry, schema, sweep};
+use super::{aside, audit, commit, machines, map_runs, registry, schema, sweep};
+use crate::audit::{AuditPage, AuditRow, Broken, Chain, Hash, Verified};
 use crate::gather;
 use crate::group::{LedgerRow, MachineId, MapRunRow, RevisionId, Row};
 use crate::lease::{Incarnation, Shard};
@@ -28,8 +29,18 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// The tables that are counted.
-const TABLES: [&str; 9] =
-    ["execution", "history", "journal", "label", "ledger", "machine", "map_run", "revision", "counter"];
+const TABLES: [&str; 10] = [
+    "audit",
+    "execution",
+    "history",
+    "journal",
+    "label",
+    "ledger",
+    "machine",
+    "map_run",
+    "revision",
+    "counter",
+];
 
 /// Reads the data in a folder, whether or not somebody writes there.
 #[derive(Debug)]
@@ -485,6 +496,18 @@ impl Reader for SqliteReader {
 
     fn old_ledger(&mut self, before: Timestamp) -> Result<u64, Failure> {
         self.ask(|connection, _| sweep::old_ledger(connection, before))
+    }
+
+    fn audit(&mut self, page: &AuditPage) -> Result<Vec<AuditRow>, Failure> {
+        self.ask(|connection, _| audit::page(connection, page))
+    }
+
+    fn verify_audit(
+        &mut self,
+        noted: &[(Chain, Hash)],
+        told: &mut dyn FnMut(u64),
+    ) -> Result<Result<Vec<Verified>, Broken>, Failure> {
+        self.ask(|connection, _| audit::verify(connection, noted, told))
     }
 
     fn stats(&mut self) -> Result<Stats, Failure> {

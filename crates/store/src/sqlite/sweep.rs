@@ -108,18 +108,19 @@ fn orphans(
     Ok(going)
 }
 
-/// Takes them away, in one transaction.
+/// Takes them away, in one transaction; which of them went.
 pub(super) fn sweep(
     connection: &Connection,
     going: &[(ExecutionId, Timestamp)],
     ledger_before: Timestamp,
     ledger_most: u32,
-) -> Result<Swept, Trouble> {
-    let mut swept = Swept::default();
+) -> Result<(Swept, Vec<ExecutionId>), Trouble> {
+    let (mut swept, mut gone) = (Swept::default(), Vec::new());
     aside::forget(connection, oldest_of(connection)?)?;
     for (execution, ended_at) in going {
         if let Some(row) = may_go(connection, *execution, *ended_at)? {
             swept.executions += 1;
+            gone.push(*execution);
             swept.ledger += take(connection, row, *execution)?;
             swept.more |= map_runs::orphan(connection, *execution)?;
         }
@@ -135,7 +136,7 @@ pub(super) fn sweep(
         .execute(params![ledger_before.0, ledger_most])?;
     swept.ledger += old as u64;
     swept.more |= old == ledger_most as usize;
-    Ok(swept)
+    Ok((swept, gone))
 }
 
 /// The row of an execution that is still as it was seen, and that the journal has nothing of.

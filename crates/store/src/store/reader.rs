@@ -2,6 +2,7 @@
 
 use super::list::{After, Filter, Listing, Unlisted};
 use super::{Failure, Left, Recovered, Retention, StoredTurn, SweepPlace, Sweepable};
+use crate::audit::{AuditPage, AuditRow, Broken, Chain, Hash, Verified};
 use crate::group::{LedgerRow, MachineId, MapRunRow, RevisionId, Row, Totals};
 use crate::lease::Shard;
 use crate::machine::{Head, MachineRecord, Registered, Registry};
@@ -222,6 +223,17 @@ pub trait Reader: Send {
 
     /// How many rows of the ledger are too old by themselves.
     fn old_ledger(&mut self, before: Timestamp) -> Result<u64, Failure>;
+
+    /// A page of the audit, from its old end or its new end.
+    fn audit(&mut self, page: &AuditPage) -> Result<Vec<AuditRow>, Failure>;
+
+    /// Follows every chain of the audit from its first row to its last, at one moment, and looks whether these hashes are
+    /// in them. `told` hears how many rows were followed, now and then.
+    fn verify_audit(
+        &mut self,
+        noted: &[(Chain, Hash)],
+        told: &mut dyn FnMut(u64),
+    ) -> Result<Result<Vec<Verified>, Broken>, Failure>;
 
     /// How much there is.
     fn stats(&mut self) -> Result<Stats, Failure>;

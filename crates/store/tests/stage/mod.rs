@@ -45,7 +45,7 @@ impl Stage {
             settings: None,
             at: Timestamp(1),
         };
-        let machine = store.deploy(&machine).unwrap();
+        let machine = store.deploy(&machine, None).unwrap();
         let next = Position::before(lease.incarnation()).next();
         Self { store, lease, machine, next, folder }
     }

@@ -5,6 +5,7 @@
 
 use super::super::Node;
 use super::Run;
+use crate::committer::Adjusting;
 use crate::fetch::{Fetch, FetchKind, Ticket};
 use crate::message::{AdjustError, MapRunChange, Reply, Unavailable};
 use perdura_engine::{ExecutionId, MapRunEvent, Status};
@@ -43,7 +44,8 @@ impl Node {
         let Some(run) = self.map_runs.runs.get_mut(&id) else {
             return self.ask_for_row(id, Asked::Adjust(change, reply));
         };
-        run.changes.push(reply);
+        let before = run.row().bounds;
+        run.changes.push(Adjusting { before, reply });
         self.tell_run(id, MapRunEvent::Adjusted(change));
     }
 

@@ -7,6 +7,7 @@ use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::{ExecutionId, Fault, Labels, LedgerStatus, Status, Timestamp, Turn};
 use perdura_store::LedgerRow;
+use perdura_store::audit::{Chain, Entry};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub enum Answer {
     Trace(Box<Traced>),
     /// The oldest first.
     Ledger(Page<LedgerEntry, LedgerPlace>),
+    Audit(Page<AuditEntry, AuditPlace>),
     Activities(Vec<ActivityListed>),
     /// `None`: no task came in time.
     Task(Option<Box<Task>>),
@@ -166,6 +168,23 @@ pub struct LedgerPlace {
     #[serde(with = "iso")]
     pub at: Timestamp,
     pub key: Arc<str>,
+}
+
+/// An entry of the audit, and where it stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AuditEntry {
+    pub chain: Chain,
+    /// In its chain, from 1.
+    pub number: u64,
+    #[serde(flatten)]
+    pub entry: Entry,
+}
+
+/// The place of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditPlace {
+    pub row: i64,
+    pub number: u64,
 }
 
 /// An execution that was started.

@@ -1,11 +1,12 @@
 //! The requests of the command line.
 
-use super::answer::{Cursor, LedgerPlace};
+use super::answer::{AuditPlace, Cursor, LedgerPlace};
 use crate::who::Role;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::MachineType;
 use perdura_engine::{Certainty, Labels, LedgerStatus, Status, Timestamp};
 use perdura_store::Order;
+use perdura_store::audit::Verb;
 use serde::{Deserialize, Serialize};
 
 /// A request. An execution is named by its id, its ARN, `machine/name`, or a name that only one execution has.
@@ -103,6 +104,7 @@ pub enum Request {
     RevokeToken {
         id: String,
     },
+    Audit(AuditQuestion),
     Stats,
     Stop {
         execution: String,
@@ -205,6 +207,27 @@ pub struct LedgerQuestion {
     /// A readable key or a wire key.
     pub key: Option<String>,
     pub after: Option<LedgerPlace>,
+    pub most: u32,
+}
+
+/// Which entries of the audit to show.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct AuditQuestion {
+    #[serde(with = "super::iso::maybe", skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// At or before this.
+    #[serde(with = "super::iso::maybe", skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// The principal.
+    pub who: Option<String>,
+    pub verb: Option<Verb>,
+    pub execution: Option<String>,
+    pub machine: Option<String>,
+    /// The key of the request.
+    pub key: Option<String>,
+    pub oldest_first: bool,
+    pub after: Option<AuditPlace>,
     pub most: u32,
 }
 

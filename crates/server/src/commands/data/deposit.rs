@@ -12,10 +12,12 @@ use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::asl::resource::Resource;
 use perdura_engine::{Arns, By, Destinations, ExecutionId, Input, Moment, Outcome, Policy, TaskToken};
+use perdura_runtime::audit::{self, Asking, Witnessed};
 use perdura_runtime::{
     Bounds, Core, Event, InputError, Librarian, Live, Message, Next, Node, Opened, Opening, RealClock, Reply,
     Slice, Start, Started, Taken, TokenError, Unavailable, View,
 };
+use perdura_store::audit::{Entry, Origin};
 use perdura_store::{
     After, CommitError, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered, Registry,
     Retention, Revised, Room, Store, SweepPlace, Swept, complete_list,
@@ -43,6 +45,8 @@ pub struct Deposit {
     clock: RealClock,
     arns: Arns,
     quotas: Quotas,
+    /// Who asks.
+    by: Option<Arc<Origin>>,
 }
 
 impl Deposit {
@@ -56,7 +60,15 @@ impl Deposit {
             clock: RealClock::default(),
             arns: Arns::default(),
             quotas: Quotas::default(),
+            by: None,
         })
+    }
+
+    /// For one who asks: what is changed is on the audit.
+    #[must_use]
+    pub fn by(mut self, origin: Arc<Origin>) -> Self {
+        self.by = Some(origin);
+        self
     }
 
     /// With ARNs of this partition, region and account.
@@ -80,7 +92,8 @@ impl Deposit {
             self.go_on()?;
         }
         let (sender, answer) = mpsc::channel();
-        let message = message(Reply::new(move |value| drop(sender.send(value))));
+        let reply = Reply::new(move |value| drop(sender.send(value))).by(self.by.clone());
+        let message = message(reply);
         self.core.take(Event::Message(message), &self.clock.moment());
         let mut goes_on = true;
         let told = loop {
@@ -107,6 +120,13 @@ impl Deposit {
             self.core.take(Event::Committed(Ok(committed)), &self.clock.moment());
         }
         Ok(told)
+    }
+
+    /// What came to no Turn is on the audit before whoever asked is told.
+    fn witness(&mut self, entry: Option<Entry>) -> Result<(), Refusal> {
+        let Some(entry) = entry.map(Box::new) else { return Ok(()) };
+        let told = self.ask(|reply| Message::Witness(Witnessed { entry, reply }))?;
+        Ok(told.map_err(InputError::Unavailable)?)
     }
 
     /// Takes one step of the loop, and performs nothing. `false`: there is nothing to do now.
@@ -201,15 +221,21 @@ impl Data for Deposit {
 
     fn revise(&mut self, change: &MachineChange<'_>, _: Arc<Machine>) -> Result<Revised, Refusal> {
         check_machines(&mut *self.reader, &change.name, &self.quotas)?;
-        Ok(self.store.revise(change)?)
+        Ok(self.store.revise(change, self.by.as_ref())?)
     }
 
     fn start(&mut self, start: Start) -> Result<Started, Refusal> {
-        Ok(self.ask(|reply| Message::Start { start: Box::new(start), reply, ending: None })??)
+        let told = self.ask(|reply| Message::Start { start: Box::new(start), reply, ending: None })?;
+        let entry = self.by.as_ref().and_then(|by| audit::of_start(by, &told));
+        self.witness(entry)?;
+        Ok(told?)
     }
 
     fn input(&mut self, execution: ExecutionId, input: Input) -> Result<Taken, Refusal> {
-        Ok(self.ask(|reply| Message::Input { execution, input, reply })??)
+        let asking = Asking::of(&input, self.by.as_ref());
+        let told = self.ask(|reply| Message::Input { execution, input, reply })?;
+        self.witness(audit::of_input(asking, execution, &told))?;
+        Ok(told?)
     }
 
     fn answer(&mut self, token: TaskToken, outcome: Outcome) -> Result<(), Refusal> {
@@ -232,11 +258,11 @@ impl Data for Deposit {
         {
             return Err(too_many_activities(&self.quotas));
         }
-        Ok(self.store.register(entry)?)
+        Ok(self.store.register(entry, self.by.as_ref())?)
     }
 
     fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, Refusal> {
-        Ok(self.store.unregister(kind, name)?)
+        Ok(self.store.unregister(kind, name, self.by.as_ref())?)
     }
 
     fn give_up(&mut self, execution: ExecutionId) -> Result<bool, Refusal> {
@@ -265,7 +291,7 @@ impl Data for Deposit {
             self.ask(|reply| Message::Sweep { slice, reply })?.map_err(InputError::Unavailable)?
         } else {
             // No execution is in memory: this process holds the data, and has not opened the node.
-            self.store.sweep(&slice.going, slice.ledger_before, slice.ledger_most)?
+            self.store.sweep(&slice.going, slice.ledger_before, slice.ledger_most, self.by.as_ref())?
         };
         *place = found.next;
         Ok(Swept { more: swept.more || found.next.is_some(), ..swept })

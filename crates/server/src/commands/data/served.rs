@@ -6,7 +6,8 @@ use crate::sfn::Quotas;
 use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken};
-use perdura_runtime::{Door, RealClock, Start, Started, Taken, View};
+use perdura_runtime::{Door, InputError, RealClock, Start, Started, Taken, View};
+use perdura_store::audit::{Origin, Subject};
 use perdura_store::{
     After, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered, Registry, Retention,
     Revised, Room, SweepPlace, Swept,
@@ -65,6 +66,12 @@ impl Served {
     #[must_use]
     pub fn with_doubts(self, doubts: Doubts) -> Self {
         Self { doubts: Some(doubts), ..self }
+    }
+
+    /// The same for one who asks: what is changed through it is on the audit.
+    #[must_use]
+    pub fn by(&self, origin: Arc<Origin>) -> Self {
+        Self { door: self.door.by(origin), ..self.clone() }
     }
 
     pub fn door(&self) -> &Door {
@@ -154,6 +161,11 @@ impl Data for Served {
 
     fn give_up(&mut self, execution: ExecutionId) -> Result<bool, Refusal> {
         Ok(self.handle.block_on(self.door.give_up(execution))?)
+    }
+
+    fn gives_out(&mut self, subject: Subject) -> Result<(), Refusal> {
+        let told = self.handle.block_on(self.door.gives_out(subject));
+        Ok(told.map_err(InputError::Unavailable)?)
     }
 
     fn give_back(&mut self, pages: u32, reserves: bool) -> Result<Room, Refusal> {

@@ -135,7 +135,7 @@ impl Api {
     ) -> Result<usize, ApiError> {
         let mut stopped = 0;
         let filter = Filter { machine: Some(machine), status: Some(Status::Running), ..Filter::default() };
-        let mut found = self.0.door.young(&filter, None, YOUNG_MAX).await?;
+        let mut found = self.door().young(&filter, None, YOUNG_MAX).await?;
         let mut after = None;
         loop {
             let filter = filter.clone();
@@ -146,7 +146,7 @@ impl Api {
             let mut stopping = JoinSet::new();
             for execution in found.drain(..).map(|summary| summary.execution) {
                 if !stuck.contains(&execution) {
-                    let door = self.0.door.clone();
+                    let door = self.door().clone();
                     let stop = Input::Stop { fault: Fault::default() };
                     stopping.spawn(async move { (execution, door.input(execution, stop).await) });
                 }
