@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// Stands for the name of an error that is not reserved.
 const ERROR: &str = "Perdura.Erased";
 /// Stands for what was said in words.
-const TEXT: &str = "erased";
+pub const TEXT: &str = "erased";
 
 /// Stands for every payload.
 fn marker() -> Payload {

@@ -4,6 +4,7 @@
 //! for one kind of store; it is the only list of them. A store under test needs a [`Home`]: data that several
 //! handles can be opened on, and that outlives them.
 
+pub mod erasing;
 pub mod journal;
 pub mod leases;
 pub mod ledger;
@@ -96,6 +97,8 @@ macro_rules! store_conformance {
                 a_dry_run_counts_and_takes_nothing, too_much_data_sends_the_first_to_end_away,
                 what_the_journal_would_bring_back_stays, what_the_journal_goes_on_with_stays_whatever_its_row_says,
                 what_was_redriven_after_it_was_seen_stays, a_swept_name_is_free_again;
+            erasing: what_is_erased_stands_nowhere, erasing_again_changes_nothing, all_are_erased_or_none,
+                who_has_ended_erases_nothing;
         }
     };
     (@each $make:expr; $($module:ident: $($promise:ident),+ $(,)?;)+) => {

@@ -3,6 +3,7 @@
 //! It refuses what SQLite refuses, so that a program that works on it works on disk. Everything is in order and
 //! nothing depends on chance, its secret aside: the same calls give the same answers.
 
+mod erase;
 mod keep;
 mod machines;
 mod view;
@@ -12,7 +13,9 @@ use crate::group::{Group, LedgerRow, MachineId, MapRunRow, RevisionId, Row, Segm
 use crate::lease::{Claim, Incarnation, Lease, Position, Renewal, Shard};
 use crate::machine::{MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
 use crate::record;
-use crate::store::{Aside, Catalog, CommitError, Failure, FailureKind, Reader, Recovery, Store, Swept};
+use crate::store::{
+    Aside, Catalog, CommitError, Erased, Failure, FailureKind, Reader, Recovery, Store, Swept,
+};
 use perdura_engine::{ExecutionId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -98,6 +101,7 @@ struct Kept {
     row: Row,
     /// The newest journal row when its content was written: no Turn that it covers stands in a later one.
     covered_at: Position,
+    erased_at: Option<Timestamp>,
 }
 
 impl MemoryStore {
@@ -281,6 +285,17 @@ impl Store for MemoryStore {
             memory.aside.entry((*position, *execution)).or_insert_with(|| Some(turns.clone()));
         }
         Ok(())
+    }
+
+    fn erase(
+        &mut self,
+        lease: &Lease,
+        ended: &[(ExecutionId, Timestamp)],
+        at: Timestamp,
+    ) -> Result<Erased, CommitError> {
+        let mut memory = self.lock();
+        memory.fence(lease)?;
+        memory.erase(ended, at).map_err(|damage| refuse("erasing in", damage.0))
     }
 
     fn give_up(&mut self, lease: &Lease, execution: ExecutionId) -> Result<bool, CommitError> {

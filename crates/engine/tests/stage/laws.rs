@@ -112,7 +112,9 @@ pub(crate) fn an_erased_execution_reads_on(execution: &Execution, turns: &[Turn]
     erased.push(erase::mark(at));
     let machine = execution.machine().clone();
     let mut folded = Execution::new(machine.clone(), identity);
-    erased.iter().for_each(|turn| folded.apply(turn));
+    for turn in &erased {
+        folded.apply(turn);
+    }
     let mut read = restored(machine, &state, &Policies::default());
     read.apply(&erase::mark(at));
     for again in [&folded, &read] {
