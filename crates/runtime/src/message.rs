@@ -10,7 +10,7 @@ use perdura_engine::{
     By, EffectKey, Execution, ExecutionId, Fault, Input, Lateness, Outcome, Status, TaskToken, Timestamp,
     Wake,
 };
-use perdura_store::{After, Filter, MachineId, MachineRecord, MapRunRow, Shard, Summary, Swept};
+use perdura_store::{After, Erased, Filter, MachineId, MachineRecord, MapRunRow, Shard, Summary, Swept};
 use std::fmt;
 use std::sync::{Arc, Weak};
 use uuid::Uuid;
@@ -156,6 +156,13 @@ pub enum Message {
         execution: ExecutionId,
         /// Told once nothing of it is left; `false`: it is not set aside, and stays.
         reply: Reply<Result<bool, InputError>>,
+    },
+    /// Executions that were seen to have ended are to lose their data, unless one of them is in memory here.
+    Erase {
+        /// Each with the end that was seen of it.
+        ended: Vec<(ExecutionId, Timestamp)>,
+        /// Told once nothing of it is stored.
+        reply: Reply<Result<Erased, InputError>>,
     },
     /// What was seen to be old is to be taken away, unless it is in memory here.
     Sweep {
