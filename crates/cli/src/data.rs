@@ -1,6 +1,7 @@
 //! Whoever answers a command: the server that holds a data directory, the directory itself, or a server elsewhere.
 
 use crate::remote::{Endpoint, Http, Remote};
+use crate::serve::requests;
 use crate::{settings, terminal};
 use anyhow::{Context, Result, bail};
 use perdura_engine::Arns;
@@ -8,7 +9,7 @@ use perdura_server::control::{Answer, Bell, Connection, Kind, Rang, Request, con
 use perdura_server::data::{Beside, Deposit};
 use perdura_server::{Refusal, RefusalKind, handle};
 use perdura_store::sqlite::Tightened;
-use perdura_store::{Failure, FailureKind, SqliteOptions, SqliteReader, SqliteStore};
+use perdura_store::{Catalog, Failure, FailureKind, SqliteOptions, SqliteReader, SqliteStore};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -208,9 +209,11 @@ impl Data {
             );
         }
         let store = open_store(&self.folder).map_err(Refusal::from)?;
+        let secret = store.reader().and_then(|mut reader| reader.secret()).map_err(Refusal::from)?;
         let deposit = Deposit::new(Box::new(store)).map_err(Refusal::from)?;
         let (arns, quotas) = settings::arns_and_quotas()?;
-        Ok(Way::Holding(Box::new(deposit.with_arns(arns).with_quotas(quotas))))
+        let answers = requests::erasing(&self.folder, secret);
+        Ok(Way::Holding(Box::new(deposit.with_arns(arns).with_quotas(quotas).with_answers(answers))))
     }
 }
 

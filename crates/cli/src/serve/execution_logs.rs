@@ -105,6 +105,7 @@ impl Writer {
             credentials: None,
             timeout_seconds: None,
             heartbeat_seconds: None,
+            submitted: false,
         };
         let mut why = String::new();
         for tried in 1..=TRIES {

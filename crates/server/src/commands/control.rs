@@ -10,8 +10,8 @@ mod traced;
 
 pub use crate::v1::{Bell, Connection, Rang, connect};
 pub use answer::{
-    ActivityListed, Answer, Cursor, Deployed, Doubt, FreeRoom, LedgerEntry, LedgerPlace, LeftTurn, Listed,
-    Page, SealedConnection, Shown, Standing, Starting, StatsAnswer, Swept, Table, Taken, Task,
+    ActivityListed, Answer, Cursor, Deployed, Doubt, Erased, FreeRoom, LedgerEntry, LedgerPlace, LeftTurn,
+    Listed, Page, SealedConnection, Shown, Standing, Starting, StatsAnswer, Swept, Table, Taken, Task,
 };
 pub use listen::{Listener, SOCKET};
 pub use perdura_store::Order;

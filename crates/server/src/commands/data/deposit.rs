@@ -11,14 +11,17 @@ use crate::sfn::Quotas;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::asl::resource::Resource;
-use perdura_engine::{Arns, By, Destinations, ExecutionId, Input, Moment, Outcome, Policy, TaskToken};
+use perdura_engine::{
+    Arns, By, Destinations, ExecutionId, Input, Moment, Outcome, Policy, TaskToken, Timestamp,
+};
+use perdura_idempotency::Scope;
 use perdura_runtime::{
     Bounds, Core, Event, InputError, Librarian, Live, Message, Next, Node, Opened, Opening, RealClock, Reply,
     Slice, Start, Started, Taken, TokenError, Unavailable, View,
 };
 use perdura_store::{
-    After, CommitError, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered, Registry,
-    Retention, Revised, Room, Store, SweepPlace, Swept, complete_list,
+    After, CommitError, Erased, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered,
+    Registry, Retention, Revised, Room, Store, SweepPlace, Swept, complete_list,
 };
 use std::sync::{Arc, mpsc};
 
@@ -43,7 +46,11 @@ pub struct Deposit {
     clock: RealClock,
     arns: Arns,
     quotas: Quotas,
+    erase_answers: Option<EraseAnswers>,
 }
+
+/// Erases the stored answers to requests that these callers sent with this key; how many there were.
+pub type EraseAnswers = Box<dyn Fn(&[Scope], &str) -> Result<u64, Refusal> + Send>;
 
 impl Deposit {
     pub fn new(store: Box<dyn Store>) -> Result<Self, Failure> {
@@ -56,6 +63,7 @@ impl Deposit {
             clock: RealClock::default(),
             arns: Arns::default(),
             quotas: Quotas::default(),
+            erase_answers: None,
         })
     }
 
@@ -70,6 +78,13 @@ impl Deposit {
     #[must_use]
     pub fn with_quotas(mut self, quotas: Quotas) -> Self {
         self.quotas = quotas;
+        self
+    }
+
+    /// With the stored answers to requests that came with a key.
+    #[must_use]
+    pub fn with_answers(mut self, erase: EraseAnswers) -> Self {
+        self.erase_answers = Some(erase);
         self
     }
 
@@ -247,6 +262,21 @@ impl Data for Deposit {
             }
             error => error.into(),
         })
+    }
+
+    fn erase(&mut self, ended: Vec<(ExecutionId, Timestamp)>) -> Result<Erased, Refusal> {
+        Ok(self.ask(|reply| Message::Erase { ended, reply })??)
+    }
+
+    fn erase_answers(&mut self, scopes: &[Scope], key: &str) -> Result<u64, Refusal> {
+        match &self.erase_answers {
+            Some(erase) => erase(scopes, key),
+            None => Ok(0),
+        }
+    }
+
+    fn scrub(&mut self) -> Result<bool, Refusal> {
+        Ok(self.store.scrub()?)
     }
 
     fn give_back(&mut self, _: u32, _: bool) -> Result<Room, Refusal> {

@@ -3,13 +3,15 @@
 use super::{Data, check_machines, too_many_activities};
 use crate::Refusal;
 use crate::sfn::Quotas;
+use crate::v1::StoredAnswers;
 use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::machine::Machine;
-use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken};
+use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken, Timestamp};
+use perdura_idempotency::Scope;
 use perdura_runtime::{Door, RealClock, Start, Started, Taken, View};
 use perdura_store::{
-    After, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered, Registry, Retention,
-    Revised, Room, SweepPlace, Swept,
+    After, Erased, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered, Registry,
+    Retention, Revised, Room, SweepPlace, Swept,
 };
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -24,6 +26,7 @@ pub struct Served {
     quotas: Quotas,
     changed: Arc<dyn Fn(Registry) + Send + Sync>,
     doubts: Option<Doubts>,
+    answers: Option<StoredAnswers>,
 }
 
 /// Lists what of a machine this server cannot run.
@@ -40,6 +43,7 @@ impl Served {
             quotas: Quotas::default(),
             changed: Arc::new(|_| {}),
             doubts: None,
+            answers: None,
         }
     }
 
@@ -65,6 +69,12 @@ impl Served {
     #[must_use]
     pub fn with_doubts(self, doubts: Doubts) -> Self {
         Self { doubts: Some(doubts), ..self }
+    }
+
+    /// With the stored answers to requests that came with a key.
+    #[must_use]
+    pub(crate) fn with_answers(self, answers: StoredAnswers) -> Self {
+        Self { answers: Some(answers), ..self }
     }
 
     pub fn door(&self) -> &Door {
@@ -154,6 +164,19 @@ impl Data for Served {
 
     fn give_up(&mut self, execution: ExecutionId) -> Result<bool, Refusal> {
         Ok(self.handle.block_on(self.door.give_up(execution))?)
+    }
+
+    fn erase(&mut self, ended: Vec<(ExecutionId, Timestamp)>) -> Result<Erased, Refusal> {
+        Ok(self.handle.block_on(self.door.erase(ended))?)
+    }
+
+    fn erase_answers(&mut self, scopes: &[Scope], key: &str) -> Result<u64, Refusal> {
+        let Some(answers) = &self.answers else { return Ok(0) };
+        self.handle.block_on(answers.erase(scopes, key))
+    }
+
+    fn scrub(&mut self) -> Result<bool, Refusal> {
+        Ok(self.door.scrub()?)
     }
 
     fn give_back(&mut self, pages: u32, reserves: bool) -> Result<Room, Refusal> {
