@@ -223,7 +223,7 @@ impl Desk {
         match self.connection.query_row(empty, [], |row| row.get::<_, bool>(0)) {
             Ok(false) => {}
             Ok(true) => {
-                tracing::warn!("a program reads for long: what was erased is in the log until it is emptied")
+                tracing::warn!("a program reads for long: what was erased is in the log until it is emptied");
             }
             Err(error) => tracing::warn!(%error, "the log could not be emptied of what was erased"),
         }
