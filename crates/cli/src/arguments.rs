@@ -21,10 +21,10 @@ pub(crate) use connection::{
     ConnectionPutArguments, ConnectionShowArguments, KeyArguments,
 };
 pub(crate) use data::{
-    BackupArguments, CheckArguments, CleanupArguments, CompactArguments, DeployArguments, GiveUpArguments,
-    HistoryArguments, LedgerArguments, LedgerCommand, LogFormat, PsArguments, RedriveArguments,
-    ResolveArguments, RestoreArguments, ServeArguments, ShowArguments, SortArgument, StartArguments,
-    StatsArguments, StatusArgument, StopArguments,
+    BackupArguments, CheckArguments, CleanupArguments, CompactArguments, DeployArguments, EraseArguments,
+    GiveUpArguments, HistoryArguments, LedgerArguments, LedgerCommand, LogFormat, PsArguments,
+    RedriveArguments, ResolveArguments, RestoreArguments, ServeArguments, ShowArguments, SortArgument,
+    StartArguments, StatsArguments, StatusArgument, StopArguments,
 };
 
 pub(crate) use follow::{TraceArguments, WatchArguments};
@@ -78,6 +78,7 @@ pub(crate) enum Command {
     Stats(StatsArguments),
     Stop(StopArguments),
     Redrive(RedriveArguments),
+    Erase(EraseArguments),
     GiveUp(GiveUpArguments),
     Cleanup(CleanupArguments),
     Compact(CompactArguments),

@@ -2,6 +2,7 @@
 
 use crate::far::{Address, Far};
 use crate::remote::{Endpoint, Http, Remote};
+use crate::serve::requests;
 use crate::{settings, terminal};
 use anyhow::{Context, Result, bail};
 use perdura_engine::Arns;
@@ -12,7 +13,7 @@ use perdura_server::who::Caller;
 use perdura_server::{Refusal, RefusalKind, handle};
 use perdura_store::audit::DoorKind;
 use perdura_store::sqlite::Tightened;
-use perdura_store::{Failure, FailureKind, SqliteOptions, SqliteReader, SqliteStore};
+use perdura_store::{Catalog, Failure, FailureKind, SqliteOptions, SqliteReader, SqliteStore};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -240,10 +241,13 @@ impl Data {
             );
         }
         let store = open_store(&self.folder).map_err(Refusal::from)?;
+        let secret = store.reader().and_then(|mut reader| reader.secret()).map_err(Refusal::from)?;
         let deposit = Deposit::new(Box::new(store)).map_err(Refusal::from)?;
         let (arns, quotas) = settings::arns_and_quotas()?;
         let by = Caller::owner().origin(DoorKind::Command, request.name(), RealClock::default().moment().now);
-        Ok(Way::Holding(Box::new(deposit.with_arns(arns).with_quotas(quotas).by(Arc::new(by)))))
+        let answers = requests::erasing(&self.folder, secret);
+        let deposit = deposit.with_arns(arns).with_quotas(quotas).with_answers(answers);
+        Ok(Way::Holding(Box::new(deposit.by(Arc::new(by)))))
     }
 }
 

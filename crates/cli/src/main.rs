@@ -14,6 +14,7 @@ mod definition;
 mod deploy;
 mod document;
 mod duration;
+mod erase;
 mod far;
 mod give_up;
 mod history;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         Command::Stats(arguments) => stats::stats(&arguments),
         Command::Stop(arguments) => stop::stop(&arguments),
         Command::Redrive(arguments) => stop::redrive(&arguments),
+        Command::Erase(arguments) => erase::erase(&arguments),
         Command::GiveUp(arguments) => give_up::give_up(&arguments),
         Command::Compact(arguments) => compact::compact(&arguments),
         Command::Cleanup(arguments) => cleanup::cleanup(&arguments),

@@ -71,5 +71,7 @@ fn row(listed: &Listed) -> Vec<String> {
     let took = listed.ended_at.map_or_else(|| "-".to_owned(), |at| duration::say(at.0 - listed.started_at.0));
     let machine = listed.machine.to_string();
     let labels = table::labels(&listed.labels);
-    vec![id, machine, name, listed.status.name().to_owned(), listed.started_at.to_string(), took, labels]
+    let erased = if listed.erased_at.is_some() { ", erased" } else { "" };
+    let status = format!("{}{erased}", listed.status.name());
+    vec![id, machine, name, status, listed.started_at.to_string(), took, labels]
 }

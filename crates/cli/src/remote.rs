@@ -150,6 +150,8 @@ impl<A: Api> Remote<A> {
             | Request::Stats
             | Request::Left { .. }
             | Request::GiveUp { .. }
+            | Request::Erase { .. }
+            | Request::EraseKey { .. }
             | Request::Compact
             | Request::Cleanup { .. } => {
                 Err(Refusal::invalid("the Step Functions API has no words for this").into())

@@ -40,6 +40,7 @@ fn pairs(shown: &Shown) -> Vec<(&'static str, String)> {
         pairs
             .push(("ended", format!("{ended_at}, after {}", duration::say(ended_at.0 - shown.started_at.0))));
     }
+    pairs.extend(shown.erased_at.iter().map(|at| ("erased", at.to_string())));
     if shown.redrives > 0 {
         pairs.push(("redrives", shown.redrives.to_string()));
     }

@@ -97,6 +97,11 @@ pub(crate) fn tell(text: &str) {
     let _ = writeln!(io::stderr(), "{}", harmless(text));
 }
 
+/// Asks a person something, on the line on which the answer is written.
+pub(crate) fn ask(text: &str) {
+    let _ = write!(io::stderr(), "{}", harmless(text));
+}
+
 /// Tells what went wrong.
 pub(crate) fn complain(text: &str) {
     let _ = writeln!(io::stderr(), "{} {}", stderr_paint().bold_red("error:"), harmless(text));

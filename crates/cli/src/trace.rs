@@ -82,6 +82,7 @@ fn whose(traced: &Traced) -> Vec<(&'static str, String)> {
     if !of.labels.is_empty() {
         pairs.push(("labels", table::labels(&of.labels)));
     }
+    pairs.extend(of.erased_at.iter().map(|at| ("erased", at.to_string())));
     pairs.extend(of.root_key.iter().map(|key| ("root key", key.to_string())));
     pairs.extend(Some(("why", why(&of.fault))).filter(|(_, why)| !why.is_empty()));
     pairs

@@ -459,6 +459,7 @@ fn apply_note(table: &mut Draft<'_>, note: &Note) {
                 sent.said_done = false;
             }
         }
+        Note::Erased { at } => table.core().erased_at = Some(*at),
         Note::Resolved { .. } | Note::LateOutcome { .. } | Note::Ignored { .. } => {}
     }
 }

@@ -66,6 +66,8 @@ pub enum NotRedrivable {
     Succeeded,
     /// Express executions are not.
     Express,
+    /// Nothing is left that it could go on with.
+    Erased,
 }
 
 impl NotRedrivable {
@@ -76,6 +78,7 @@ impl NotRedrivable {
             Self::Running => "the execution is running",
             Self::Succeeded => "the execution succeeded",
             Self::Express => "an Express execution is not redriven",
+            Self::Erased => "the execution was erased",
         }
     }
 }
@@ -120,6 +123,9 @@ pub(crate) struct Core {
     /// Keys of which the Ledger says that nothing was done under them, the last ones: a success may come late.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) failed: Vec<FailedKey>,
+    /// When its data was erased.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) erased_at: Option<Timestamp>,
 }
 
 /// A key of which the Ledger says that nothing was done under it, and the secret of the last token that went out with it.
@@ -181,14 +187,14 @@ pub struct Execution {
 
 /// What of an execution is stored; the machine is stored once for all its executions.
 #[derive(Serialize, Deserialize)]
-struct Snapshot {
-    identity: Arc<Identity>,
-    core: Core,
-    strands: BTreeMap<StrandId, Strand>,
-    results: PerStrand<u32, Payload>,
-    visits: PerStrand<StateIx, u32>,
+pub(crate) struct Snapshot {
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) core: Core,
+    pub(crate) strands: BTreeMap<StrandId, Strand>,
+    pub(crate) results: PerStrand<u32, Payload>,
+    pub(crate) visits: PerStrand<StateIx, u32>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    kept: PerStrand<Arc<str>, Kept>,
+    pub(crate) kept: PerStrand<Arc<str>, Kept>,
 }
 
 impl Execution {
@@ -235,10 +241,11 @@ impl Execution {
     }
 
     /// Whether an outcome that comes after the end is recorded: a person should know of a success, once, and nobody can
-    /// make an ended execution grow by saying it again.
+    /// make an ended execution grow by saying it again. One that was erased takes nothing more.
     pub(crate) fn tells_of_late(&self, by: &By, outcome: &Outcome) -> bool {
         let is_new = !self.core.late.contains(&by.strand()) && self.core.late.len() < LATE_MAX;
-        (is_new || self.core.failed_key(by).is_some()) && matches!(outcome, Outcome::Succeeded { .. })
+        let is_wanted = is_new || self.core.failed_key(by).is_some();
+        is_wanted && self.core.erased_at.is_none() && matches!(outcome, Outcome::Succeeded { .. })
     }
 
     /// Whether it goes on by itself, without waiting for anything.
@@ -266,6 +273,11 @@ impl Execution {
         self.core.ended_at
     }
 
+    /// When its data was erased.
+    pub fn erased_at(&self) -> Option<Timestamp> {
+        self.core.erased_at
+    }
+
     /// How often it was redriven.
     pub fn redrives(&self) -> u32 {
         self.core.redrives
@@ -287,6 +299,7 @@ impl Execution {
         match self.core.status {
             Status::Created => Err(NotRedrivable::NotBegun),
             Status::Running => Err(NotRedrivable::Running),
+            _ if self.core.erased_at.is_some() => Err(NotRedrivable::Erased),
             Status::Succeeded => Err(NotRedrivable::Succeeded),
             Status::Failed | Status::Aborted | Status::TimedOut => match self.identity.kind {
                 MachineType::Express if !self.identity.is_child_of_map_run() => Err(NotRedrivable::Express),

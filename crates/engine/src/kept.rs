@@ -73,7 +73,7 @@ impl Kept {
         Self::Done(Box::new(Sent { failed: Some(Certainty::Ambiguous), doubt: true, ..sent }), result)
     }
 
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Round(_) | Self::Again(_) | Self::MapRun(..) => 0,
             Self::Refused(sent) => sent.bytes(),

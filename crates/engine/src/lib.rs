@@ -13,6 +13,7 @@ mod decide;
 mod destination;
 mod draft;
 mod effect;
+pub mod erase;
 mod event;
 mod execution;
 mod history;

@@ -185,6 +185,8 @@ pub enum Note {
     },
     /// An input that changed nothing.
     Ignored { reason: Arc<str> },
+    /// Its data was erased: what the records before this one were given and gave is gone.
+    Erased { at: Timestamp },
 }
 
 /// What is mostly not so is not written.

@@ -48,7 +48,7 @@ variants! {
     }
     Note {
         Resting, Woken, Repeated, Held, Resolved, FanStarted, StrandStarted, StrandEnded, StrandFailed, StrandsDropped, FanWaits, Settled, Ledger,
-        LateOutcome, Ignored,
+        LateOutcome, Ignored, Erased,
     }
     Record { Event, Note }
     Input {
@@ -350,6 +350,7 @@ fn notes() -> Vec<Note> {
         Note::Ledger { strand: StrandId::TOP, key: key(), status: LedgerStatus::Uncertain },
         Note::LateOutcome { strand, key: Some(key()), succeeded: true, lateness: Lateness::Unknown },
         Note::Ignored { reason: "the execution has ended".into() },
+        Note::Erased { at: Timestamp(1_767_225_605_000) },
     ]
 }
 

@@ -21,7 +21,7 @@ use crate::scope::Scope;
 use crate::store::StoreError;
 use crate::vault::{SealError, Sealing};
 use bytes::Bytes;
-use http::{HeaderMap, Response};
+use http::{HeaderMap, Method, Response};
 use jiff::Timestamp;
 use std::sync::Arc;
 use std::time::Duration;
@@ -147,6 +147,11 @@ impl IdempotencyLayer {
 impl Operations {
     fn door(&self) -> &Arc<Door> {
         &self.layer.door
+    }
+
+    /// The operation that a key names for a caller, on a route as it was told to the layer.
+    pub fn named(&self, scope: &Scope, method: &Method, route: &str, key: Uuid) -> OperationId {
+        self.door().vault.operation(scope, method, route, key)
     }
 
     /// Where an operation stands. `None`: there is none, or it is no longer kept.

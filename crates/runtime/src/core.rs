@@ -8,10 +8,10 @@ use crate::audit::Witnessed;
 use crate::committer::{Committed, Committer, Prepared};
 use crate::librarian::{Finding, Question};
 use crate::message::{AdjustError, InputError, Message, Reply, Slice, StartError, Unavailable};
-use crate::node::{Anchor, Deed, Live, Node, Wish};
+use crate::node::{Anchor, Deed, Erasing, Live, Node, Wish};
 use crate::peers::{Pass, PassNumber, Patience, Peers, Response, Step};
 use perdura_engine::{ExecutionId, Moment, Timestamp, Wake};
-use perdura_store::{CommitError, Failure, Lease, Renewal, Store, Swept};
+use perdura_store::{CommitError, Erased, Failure, Lease, Renewal, Store, Swept};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -74,6 +74,8 @@ pub enum Chore {
     Sweep(Slice, Reply<Result<Swept, Unavailable>>),
     /// Forget one that cannot be read.
     GiveUp(Lease, ExecutionId, Reply<Result<bool, InputError>>),
+    /// Erase the data of what has ended.
+    Erase(Lease, Erasing),
 }
 
 /// What came of a chore.
@@ -83,6 +85,8 @@ pub enum Done {
     Renewed(Result<Lease, CommitError>),
     /// Whoever asked was told.
     Swept,
+    /// Whoever asked was told.
+    Erased,
     /// Nothing is left of it, or it could not be done; who asked is told when memory follows.
     GivenUp(ExecutionId, Result<bool, CommitError>, Reply<Result<bool, InputError>>),
 }
@@ -104,6 +108,12 @@ impl Chore {
             Self::GiveUp(lease, execution, reply) => {
                 let given_up = store.give_up(&lease, execution, reply.origin());
                 Done::GivenUp(execution, given_up, reply)
+            }
+            Self::Erase(lease, Erasing { ended, at, reply }) => {
+                let erased = store.erase(&lease, &ended, at, reply.origin());
+                let unavailable = |error: CommitError| Unavailable::Store(error.to_string().into());
+                reply.send(erased.map_err(|error| InputError::Unavailable(unavailable(error))));
+                Done::Erased
             }
         }
     }
@@ -320,7 +330,7 @@ impl Core {
         match done {
             Done::Renewed(Ok(lease)) => open.committer.renewed(lease),
             Done::Renewed(Err(error)) => self.fail(&error.to_string(), moment),
-            Done::Swept => {}
+            Done::Swept | Done::Erased => {}
             Done::GivenUp(execution, result, reply) => {
                 if result.is_ok() {
                     open.node.given_up(execution);
@@ -519,7 +529,7 @@ impl Open {
     fn next_chore(&mut self) -> Option<Chore> {
         self.wishes.extend(self.node.wishes());
         match self.wishes.pop_front()? {
-            wish @ Wish::Sweep(..) if !self.node.may_sweep() => {
+            wish @ (Wish::Sweep(..) | Wish::Erase(_)) if !self.node.may_sweep() => {
                 self.wishes.push_front(wish);
                 None
             }
@@ -528,6 +538,13 @@ impl Open {
             Wish::GiveUp(execution, reply) => {
                 Some(Chore::GiveUp(self.committer.lease().clone(), execution, reply))
             }
+            Wish::Erase(erasing) => match self.node.in_use(&erasing) {
+                Some(id) => {
+                    erasing.reply.send(Ok(Erased::Moved(id)));
+                    self.next_chore()
+                }
+                None => Some(Chore::Erase(self.committer.lease().clone(), erasing)),
+            },
         }
     }
 
@@ -564,6 +581,7 @@ pub(crate) fn refuse(message: Message, why: &Unavailable) {
         Message::Adjust { reply, .. } => reply.send(Err(AdjustError::Unavailable(why.clone()))),
         Message::Sweep { reply, .. } => reply.send(Err(why.clone())),
         Message::GiveUp { reply, .. } => reply.send(Err(InputError::Unavailable(why.clone()))),
+        Message::Erase { reply, .. } => reply.send(Err(InputError::Unavailable(why.clone()))),
         // A reply that is dropped says that nobody is there; that nothing was found would be another answer.
         Message::Named { .. }
         | Message::Young { .. }

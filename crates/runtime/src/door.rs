@@ -15,7 +15,7 @@ use perdura_engine::{Answered, By, ExecutionId, Input, Outcome, TaskToken, Times
 use perdura_store::audit::{Entry, Origin, Subject, Verb};
 use perdura_store::record::TurnBody;
 use perdura_store::{
-    After, Catalog, CommitError, Failure, FailureKind, Filter, Listing, MachineChange, MachineId,
+    After, Catalog, CommitError, Erased, Failure, FailureKind, Filter, Listing, MachineChange, MachineId,
     MachineRecord, MapRunRow, NewMachine, Reader, Registered, Registry, Retention, Revised, Room, Summary,
     SweepPlace, Swept, complete_list, complete_name,
 };
@@ -406,6 +406,17 @@ impl Door {
     pub async fn give_up(&self, execution: ExecutionId) -> Result<bool, InputError> {
         let closing = || Err(InputError::Unavailable(Unavailable::Closing));
         self.ask(&self.others, |reply| Message::GiveUp { execution, reply }).await.unwrap_or_else(closing)
+    }
+
+    /// Erases the data of executions, each with the end that was seen of it: all of them, or none where one has moved since.
+    pub async fn erase(&self, ended: Vec<(ExecutionId, Timestamp)>) -> Result<Erased, InputError> {
+        let closing = || Err(InputError::Unavailable(Unavailable::Closing));
+        self.ask(&self.others, |reply| Message::Erase { ended, reply }).await.unwrap_or_else(closing)
+    }
+
+    /// Takes what was deleted or erased out of every file; `false`: a reader still looks at it. It waits for the disk.
+    pub fn scrub(&self) -> Result<bool, CommitError> {
+        self.with_store(|store| store.scrub())
     }
 
     /// Takes a slice of what is too old, from this place on, which moves on with it. What is old is looked for beside the

@@ -41,7 +41,7 @@ pub use message::{
     Taken, TokenError, Unavailable, View, Young,
 };
 pub use naming::{Start, Via};
-pub use node::{Anchor, Bounds, Deed, Live, LiveCall, Node, Opened, Opening, Wish};
+pub use node::{Anchor, Bounds, Deed, Erasing, Live, LiveCall, Node, Opened, Opening, Wish};
 pub use peers::{Pass, PassNumber, Request, Response};
 pub use runtime::{Opener, Options, Runtime};
 pub use seldom::Seldom;

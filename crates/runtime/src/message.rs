@@ -12,7 +12,7 @@ use perdura_engine::{
     Wake,
 };
 use perdura_store::audit::Origin;
-use perdura_store::{After, Filter, MachineId, MachineRecord, MapRunRow, Shard, Summary, Swept};
+use perdura_store::{After, Erased, Filter, MachineId, MachineRecord, MapRunRow, Shard, Summary, Swept};
 use std::fmt;
 use std::sync::{Arc, Weak};
 use uuid::Uuid;
@@ -171,6 +171,13 @@ pub enum Message {
         execution: ExecutionId,
         /// Told once nothing of it is left; `false`: it is not set aside, and stays.
         reply: Reply<Result<bool, InputError>>,
+    },
+    /// Executions that were seen to have ended are to lose their data, unless one of them is in memory here.
+    Erase {
+        /// Each with the end that was seen of it.
+        ended: Vec<(ExecutionId, Timestamp)>,
+        /// Told once nothing of it is stored.
+        reply: Reply<Result<Erased, InputError>>,
     },
     /// What was seen to be old is to be taken away, unless it is in memory here.
     Sweep {

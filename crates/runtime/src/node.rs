@@ -46,7 +46,7 @@ pub use perdura_engine::LiveCall;
 use perdura_engine::{
     By, Call, Destinations, EffectKey, ExecutionId, Input, Moment, Outcome, Status, StrandId, Timestamp, Wake,
 };
-use perdura_store::{MachineId, Renewal, Shard, Swept};
+use perdura_store::{Erased, MachineId, Renewal, Shard, Swept};
 use ready::Ready;
 use resuming::Resuming;
 pub use room::Bounds;
@@ -155,6 +155,18 @@ pub enum Wish {
     Sweep(Slice, Reply<Result<Swept, Unavailable>>),
     /// Forget one that cannot be read.
     GiveUp(ExecutionId, Reply<Result<bool, InputError>>),
+    /// Erase the data of what has ended.
+    Erase(Erasing),
+}
+
+/// Executions that are to lose their data.
+#[derive(Debug)]
+pub struct Erasing {
+    /// Each with the end that was seen of it.
+    pub(crate) ended: Vec<(ExecutionId, Timestamp)>,
+    /// When that is.
+    pub(crate) at: Timestamp,
+    pub(crate) reply: Reply<Result<Erased, InputError>>,
 }
 
 impl Wish {
@@ -162,6 +174,7 @@ impl Wish {
         match self {
             Self::Sweep(_, reply) => reply.send(Err(why.clone())),
             Self::GiveUp(_, reply) => reply.send(Err(InputError::Unavailable(why.clone()))),
+            Self::Erase(erasing) => erasing.reply.send(Err(InputError::Unavailable(why.clone()))),
         }
     }
 }
@@ -216,6 +229,9 @@ impl Node {
                 self.library.put(Arc::new(Definition { record, machine }));
             }
             Message::GiveUp { execution, reply } => self.give_up(execution, reply, &mut None),
+            Message::Erase { ended, reply } => {
+                self.wishes.push(Wish::Erase(Erasing { ended, at: moment.now, reply }));
+            }
             Message::Sweep { slice, reply } => self.sweep(slice, reply, &None),
             Message::Witness(witnessed) => self.witnessed.push(witnessed),
             Message::Fetched { ticket, fetched } => self.fetched(ticket, *fetched),

@@ -187,6 +187,7 @@ impl Running {
             root_key: row.root_key,
             error: row.error,
             child: row.child.map(|child| child.index),
+            erased_at: None,
         })
     }
 

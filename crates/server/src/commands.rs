@@ -8,6 +8,7 @@ pub(crate) mod activities;
 mod audit;
 pub mod control;
 pub mod data;
+mod erase;
 pub(crate) mod executions;
 mod find;
 pub mod fold;
@@ -95,6 +96,8 @@ commands! { data:
     Changes Redrive { execution } => executions::redrive(data, &execution);
     Looks Left { execution, from } => executions::left(data, &execution, from);
     Changes GiveUp { execution } => executions::give_up(data, &execution);
+    Changes Erase { execution } => erase::execution(data, &execution);
+    Changes EraseKey { key } => erase::key(data, &key);
     Changes Compact => upkeep::compact(data);
     Changes Cleanup { ended_for_ms, ledger_for_ms, bytes_max, dry_run } =>
         upkeep::cleanup(data, upkeep::Kept { ended_for_ms, ledger_for_ms, bytes_max }, dry_run);

@@ -22,7 +22,7 @@ mod wire;
 
 pub use client::{Bell, Connection, Rang, connect};
 pub use problem::{Code, Problem};
-pub use rule::Memory;
+pub use rule::{Memory, StoredAnswers};
 pub use wire::{Outgoing, heard};
 
 use crate::control::{Kind, Request as Verb};
@@ -287,8 +287,9 @@ pub struct V1 {
 impl V1 {
     /// Within a tokio runtime.
     pub async fn new(data: Served, api: Api, memory: Memory) -> Result<Self, StartError> {
-        let desk = Arc::new(Desk { data, api, threads: Arc::default() });
         let rule = memory.layer().await?;
+        let data = data.with_answers(StoredAnswers::of(&rule));
+        let desk = Arc::new(Desk { data, api, threads: Arc::default() });
         let mut router = Router::new();
         for operation in OPERATIONS {
             let filter = match operation.method {
@@ -400,7 +401,7 @@ pub(crate) fn is_ours(path: &str) -> bool {
 }
 
 /// What may follow an execution in a path.
-const PARTS: [&str; 6] = ["history", "turns", "left", "stop", "redrive", "events"];
+const PARTS: [&str; 7] = ["history", "turns", "left", "stop", "redrive", "erase", "events"];
 
 /// The path with an execution's `machine/name` as one part. `None`: it is as it should be.
 fn normal(uri: &Uri) -> Option<Uri> {

@@ -3,14 +3,15 @@
 
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::{Machine, MachineType};
-use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, Policy, Status, TaskToken};
+use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, Policy, Status, TaskToken, Timestamp};
+use perdura_idempotency::Scope;
 use perdura_runtime::{Nowhere, Options, RealWorld, Runtime, Start, Started, Steps, Taken, View};
 use perdura_server::control::{Answer, LedgerQuestion, Request};
 use perdura_server::data::{Data, Deposit};
 use perdura_server::{Refusal, handle, stuck};
 use perdura_store::{
-    After, Catalog, Failure, Filter, Listing, MachineChange, MachineId, MemoryStore, Reader, Registered,
-    Registry, Retention, Revised, Room, Store, SweepPlace, Swept,
+    After, Catalog, Erased, Failure, Filter, Listing, MachineChange, MachineId, MemoryStore, Reader,
+    Registered, Registry, Retention, Revised, Room, Store, SweepPlace, Swept,
 };
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -89,6 +90,18 @@ impl Data for Later {
 
     fn give_up(&mut self, execution: ExecutionId) -> Result<bool, Refusal> {
         self.data.give_up(execution)
+    }
+
+    fn erase(&mut self, ended: Vec<(ExecutionId, Timestamp)>) -> Result<Erased, Refusal> {
+        self.data.erase(ended)
+    }
+
+    fn erase_answers(&mut self, scopes: &[Scope], key: &str) -> Result<u64, Refusal> {
+        self.data.erase_answers(scopes, key)
+    }
+
+    fn scrub(&mut self) -> Result<bool, Refusal> {
+        self.data.scrub()
     }
 
     fn give_back(&mut self, pages: u32, reserves: bool) -> Result<Room, Refusal> {

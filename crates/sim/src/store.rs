@@ -9,8 +9,8 @@ use crate::sabotage::Sabotage;
 use perdura_engine::{ExecutionId, MapRunCounts, Timestamp};
 use perdura_store::audit::{AuditPage, AuditRow, Broken, Chain, Hash, Origin, Verified};
 use perdura_store::{
-    After, Aside, Catalog, ChildStatus, Claim, Clock, CommitError, Due, Failure, FailureKind, Filter, Group,
-    Head, Incarnation, Lease, LedgerFilter, LedgerRow, Left, Listing, MachineChange, MachineId,
+    After, Aside, Catalog, ChildStatus, Claim, Clock, CommitError, Due, Erased, Failure, FailureKind, Filter,
+    Group, Head, Incarnation, Lease, LedgerFilter, LedgerRow, Left, Listing, MachineChange, MachineId,
     MachineRecord, MapRunRow, NewMachine, Position, Reader, Recovered, Recovery, Registered, Registry,
     Renewal, Retention, Revised, RevisionId, Row, Shard, Stats, Store, StoredTurn, SweepPlace, Sweepable,
     Swept, Unlisted,
@@ -310,6 +310,16 @@ impl Store for SimStore {
 
     fn set_aside(&mut self, lease: &Lease, aside: &[Aside]) -> Result<(), CommitError> {
         self.inner.set_aside(lease, aside)
+    }
+
+    fn erase(
+        &mut self,
+        lease: &Lease,
+        ended: &[(ExecutionId, Timestamp)],
+        at: Timestamp,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<Erased, CommitError> {
+        self.inner.erase(lease, ended, at, by)
     }
 
     fn give_up(

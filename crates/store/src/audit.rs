@@ -8,6 +8,7 @@
 
 use crate::lease::Shard;
 use crate::machine::{Head, MachineRecord, Registry, Revised};
+use crate::store::Erased;
 use crate::words;
 use perdura_engine::asl::timestamp::format_ms;
 use perdura_engine::{ExecutionId, Timestamp};
@@ -76,6 +77,8 @@ pub enum Verb {
     /// The bounds of a Map Run.
     Adjust,
     GiveUp,
+    /// What executions held goes, and they stay.
+    Erase,
     /// A machine: its definition, versions, aliases, tags, or that it goes.
     Change,
     /// A connection, an activity or a token is kept.
@@ -93,7 +96,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Start,
         Self::Stop,
         Self::Redrive,
@@ -101,6 +104,7 @@ impl Verb {
         Self::Answer,
         Self::Adjust,
         Self::GiveUp,
+        Self::Erase,
         Self::Change,
         Self::Put,
         Self::Delete,
@@ -120,6 +124,7 @@ impl Verb {
             Self::Answer => "answer",
             Self::Adjust => "adjust",
             Self::GiveUp => "give-up",
+            Self::Erase => "erase",
             Self::Change => "change",
             Self::Put => "put",
             Self::Delete => "delete",
@@ -318,6 +323,11 @@ impl Entry {
         Self { before, ..Self::done(origin, Verb::Sweep, Subject::Executions { executions }) }
     }
 
+    /// The data of executions was erased.
+    pub(crate) fn erased(origin: &Arc<Origin>, executions: Vec<ExecutionId>) -> Self {
+        Self::done(origin, Verb::Erase, Subject::Executions { executions })
+    }
+
     /// The oldest rows of a chain were taken away.
     pub(crate) fn cut(origin: &Arc<Origin>, stood: &ChainState, stands: &ChainState) -> Self {
         let tell = |state: &ChainState| Some(json!({"first": state.first, "hashBefore": hex(&state.before)}));
@@ -428,6 +438,24 @@ impl From<&Entry> for Entries {
         entries.push(entry);
         entries
     }
+}
+
+/// What the chains have of executions that were erased, each of them in that of its Shard.
+pub(crate) fn erasing(
+    erased: &Erased,
+    ended: &[(ExecutionId, Timestamp)],
+    shards: u16,
+    by: Option<&Arc<Origin>>,
+) -> Vec<(Chain, Entries)> {
+    let Some(by) = by.filter(|_| matches!(erased, Erased::Done { executions: 1.., .. })) else {
+        return Vec::new();
+    };
+    let mut chains: BTreeMap<Shard, Vec<ExecutionId>> = BTreeMap::new();
+    for (execution, _) in ended {
+        chains.entry(Shard::of(*execution, shards)).or_default().push(*execution);
+    }
+    let entries = |executions| Entries::from(&Entry::erased(by, executions));
+    chains.into_iter().map(|(shard, executions)| (Chain::Shard(shard), entries(executions))).collect()
 }
 
 /// A SHA-256.

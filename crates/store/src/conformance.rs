@@ -5,6 +5,7 @@
 //! handles can be opened on, and that outlives them.
 
 pub mod audit;
+pub mod erasing;
 pub mod journal;
 pub mod leases;
 pub mod ledger;
@@ -101,6 +102,8 @@ macro_rules! store_conformance {
                 who_has_ended_adds_nothing, pages_of_the_audit_meet_from_either_end,
                 the_audit_is_cut_at_its_old_end_alone,
                 a_hash_that_was_noted_is_found_as_long_as_its_row_is_kept;
+            erasing: what_is_erased_stands_nowhere, erasing_again_changes_nothing, all_are_erased_or_none,
+                who_has_ended_erases_nothing;
         }
     };
     (@each $make:expr; $($module:ident: $($promise:ident),+ $(,)?;)+) => {

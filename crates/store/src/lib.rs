@@ -27,7 +27,7 @@ pub use machine::{
 pub use memory::MemoryStore;
 pub use sqlite::{SqliteOptions, SqliteReader, SqliteStore};
 pub use store::{
-    After, Aside, Catalog, ChildStatus, Clock, CommitError, Due, Failure, FailureKind, Filter, LedgerFilter,
-    Left, Listing, Order, Reader, Recovered, Recovery, Retention, Room, Stats, Store, StoredTurn, Summary,
-    SweepPlace, Sweepable, Swept, Unlisted, complete_list, complete_name, error_in_rows,
+    After, Aside, Catalog, ChildStatus, Clock, CommitError, Due, Erased, Failure, FailureKind, Filter,
+    LedgerFilter, Left, Listing, Order, Reader, Recovered, Recovery, Retention, Room, Stats, Store,
+    StoredTurn, Summary, SweepPlace, Sweepable, Swept, Unlisted, complete_list, complete_name, error_in_rows,
 };

@@ -4,17 +4,20 @@
 //! nothing depends on chance, its secret aside: the same calls give the same answers.
 
 mod audit;
+mod erase;
 mod keep;
 mod machines;
 mod view;
 
-use crate::audit::{Chain, Entries, Entry, Origin, Subject, Verb};
+use crate::audit::{Chain, Entries, Entry, Origin, Subject, Verb, erasing};
 use crate::gather::{self, Held, Journal, Standing};
 use crate::group::{Group, LedgerRow, MachineId, MapRunRow, RevisionId, Row, Segment, Totals};
 use crate::lease::{Claim, Incarnation, Lease, Position, Renewal, Shard};
 use crate::machine::{MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
 use crate::record;
-use crate::store::{Aside, Catalog, CommitError, Failure, FailureKind, Reader, Recovery, Store, Swept};
+use crate::store::{
+    Aside, Catalog, CommitError, Erased, Failure, FailureKind, Reader, Recovery, Store, Swept,
+};
 use perdura_engine::{ExecutionId, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -101,6 +104,7 @@ struct Kept {
     row: Row,
     /// The newest journal row when its content was written: no Turn that it covers stands in a later one.
     covered_at: Position,
+    erased_at: Option<Timestamp>,
 }
 
 impl MemoryStore {
@@ -284,6 +288,22 @@ impl Store for MemoryStore {
             memory.aside.entry((*position, *execution)).or_insert_with(|| Some(turns.clone()));
         }
         Ok(())
+    }
+
+    fn erase(
+        &mut self,
+        lease: &Lease,
+        ended: &[(ExecutionId, Timestamp)],
+        at: Timestamp,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<Erased, CommitError> {
+        let mut memory = self.lock();
+        memory.fence(lease)?;
+        let erased = memory.erase(ended, at).map_err(|damage| refuse("erasing in", damage.0))?;
+        for (chain, entries) in erasing(&erased, ended, memory.shard_count(), by) {
+            memory.audit.append(chain, &entries);
+        }
+        Ok(erased)
     }
 
     fn give_up(

@@ -4,6 +4,7 @@
 //! that a disk has spoilt is found when it is read, not believed. Inside are bodies in JSON, whose shape the golden
 //! files of the engine pin; so a record of today is read by every later version.
 
+pub(crate) mod erase;
 mod json;
 
 use crate::group::{ChildOf, MachineId, Nesting, RevisionId, Totals};

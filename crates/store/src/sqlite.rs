@@ -11,6 +11,7 @@ mod backup;
 mod check;
 mod checkpoint;
 mod commit;
+mod erase;
 mod fault;
 mod labels;
 mod lock;
@@ -33,11 +34,13 @@ pub use mode::Tightened;
 pub use read::SqliteReader;
 pub use restore::{Restored, restore};
 
-use crate::audit::{Chain, Entries, Entry, Origin, Subject, Verb};
+use crate::audit::{Chain, Entries, Entry, Origin, Subject, Verb, erasing};
 use crate::group::Group;
 use crate::lease::{Claim, Lease, Position, Renewal, Shard};
 use crate::machine::{MachineChange, MachineRecord, NewMachine, Registered, Registry, Revised};
-use crate::store::{Aside, Catalog, CommitError, Failure, FailureKind, Reader, Recovery, Room, Store, Swept};
+use crate::store::{
+    Aside, Catalog, CommitError, Erased, Failure, FailureKind, Reader, Recovery, Room, Store, Swept,
+};
 use checkpoint::Checkpointer;
 use fault::{Files, Trouble, io};
 use lock::Lock;
@@ -294,6 +297,8 @@ fn connect(files: &Files, options: &SqliteOptions) -> Result<Connection, Failure
         connection.pragma_update(None, "synchronous", "full")?;
         connection.pragma_update(None, "wal_autocheckpoint", 0)?;
         connection.pragma_update(None, "foreign_keys", false)?;
+        // What is deleted is overwritten, whoever deletes it: nothing of it waits on free pages for somebody to erase it.
+        connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
         connection.pragma_update(None, "temp_store", "memory")?;
         connection.pragma_update(None, "cache_size", -i64::from(options.cache_bytes / 1024))?;
         if let Some(pages) = options.pages_max {
@@ -390,6 +395,16 @@ impl Catalog for SqliteStore {
         Ok(room)
     }
 
+    fn scrub(&mut self) -> Result<bool, CommitError> {
+        self.ready()?;
+        let truncate = "PRAGMA main.wal_checkpoint(TRUNCATE)";
+        match self.connection.query_row(truncate, [], |row| row.get::<_, bool>(0)).map_err(Trouble::from) {
+            Ok(is_blocked) => Ok(!is_blocked),
+            Err(trouble) if trouble.is_busy() => Ok(false),
+            Err(trouble) => Err(self.lose("scrubbing", trouble)),
+        }
+    }
+
     fn rewrite(&mut self) -> Result<Room, CommitError> {
         self.ready()?;
         let rewrite = "VACUUM; PRAGMA wal_checkpoint(TRUNCATE)";
@@ -464,6 +479,24 @@ impl Store for SqliteStore {
         self.transact("setting aside in", |connection| {
             commit::fence(connection, lease)?;
             aside::set(connection, aside)
+        })
+    }
+
+    fn erase(
+        &mut self,
+        lease: &Lease,
+        ended: &[(ExecutionId, Timestamp)],
+        at: Timestamp,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<Erased, CommitError> {
+        let shards = self.shards;
+        self.transact("erasing in", |connection| {
+            commit::fence(connection, lease)?;
+            let erased = erase::erase(connection, ended, at)?;
+            for (chain, entries) in erasing(&erased, ended, shards, by) {
+                audit::append(connection, chain, &entries)?;
+            }
+            Ok(erased)
         })
     }
 

@@ -194,6 +194,20 @@ pub struct Swept {
     pub more: bool,
 }
 
+/// What came of erasing executions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Erased {
+    /// Nothing of their data is left.
+    Done {
+        /// How many had data until now.
+        executions: u64,
+        /// How many rows of the ledger had a result or an error of theirs.
+        ledger: u64,
+    },
+    /// This one is not as it was seen: nothing was erased.
+    Moved(ExecutionId),
+}
+
 /// What everybody may ask for at any time, whoever holds which Shard: machines, what is registered, lists,
 /// sweeping, giving room back. Where a verb is told who asked, what it did is on the audit with it, or neither is.
 pub trait Catalog: Send {
@@ -244,6 +258,12 @@ pub trait Catalog: Send {
         Ok(Room::default())
     }
 
+    /// Takes what was deleted or overwritten out of every file, and nothing that is there. `false`: a reader still looks
+    /// at what was there before it, so that some of it stays until that has ended and this is called again.
+    fn scrub(&mut self) -> Result<bool, CommitError> {
+        Ok(true)
+    }
+
     /// Writes the data anew, without free room, and so that it gives room back from then on. Nothing else can be done
     /// meanwhile.
     fn rewrite(&mut self) -> Result<Room, CommitError> {
@@ -288,6 +308,17 @@ pub trait Store: Catalog {
         execution: ExecutionId,
         by: Option<&Arc<Origin>>,
     ) -> Result<bool, CommitError>;
+
+    /// Erases the data of executions that have ended, each with the end that was seen of it: rows, histories, the ledger and
+    /// labels say from now on that there was something, and the journal has nothing of them. All of them in one commit, or
+    /// none. Those that were erased before stay as they are. To be called for what nobody has in memory.
+    fn erase(
+        &mut self,
+        lease: &Lease,
+        ended: &[(ExecutionId, Timestamp)],
+        at: Timestamp,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<Erased, CommitError>;
 
     /// Writes a group: all of it is on disk, or nothing of it ever was.
     fn commit(&mut self, group: &Group) -> Result<(), CommitError>;

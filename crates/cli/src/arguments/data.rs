@@ -431,6 +431,34 @@ pub(crate) struct RedriveArguments {
     pub(crate) data: ReachArguments,
 }
 
+/// Erase the data of an execution that has ended: inputs, outputs, results, causes, variables and labels.
+///
+/// With it go all executions that it started. Ids, names, times, states and keys stay, so that it can still be shown and
+/// its history read. It cannot be undone, and it is not redriven any more. Backups that were made before still have it.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  perdura erase order/A-1042
+  perdura erase --key 0f0e0d0c-0b0a-4908-8706-050403020100 --yes
+
+Exit codes:
+  0  no file of the data directory has it any more
+  1  there is no such execution, or one of them has not ended
+  2  the command line is wrong, or the data cannot be reached")]
+pub(crate) struct EraseArguments {
+    /// By id, ARN, machine/name, or a name that only one has.
+    #[arg(value_name = "EXECUTION", required_unless_present = "key", conflicts_with = "key")]
+    pub(crate) execution: Option<String>,
+    /// All that began with this key of a client's request, at first or second hand.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    /// Do not ask.
+    #[arg(long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) data: DataArguments,
+}
+
 /// Give up an execution that cannot be read: nothing of it is kept.
 ///
 /// What is left of it is kept until then, because a newer perdura may read it, and a person may want to know how far it

@@ -66,6 +66,7 @@ pub(super) fn listed(row: &Value) -> Result<Listed> {
         redrives: redrives(row),
         labels: Labels::default(),
         error: None,
+        erased_at: None,
         execution: arn,
     })
 }
@@ -96,6 +97,7 @@ pub(super) fn shown(answer: &Value) -> Result<Shown> {
         standing: Vec::new(),
         wakes_at: None,
         parked: None,
+        erased_at: None,
         execution: arn.clone(),
         arn,
     })

@@ -271,7 +271,8 @@ impl Story {
             | Note::Resolved { .. }
             | Note::Ledger { .. }
             | Note::LateOutcome { .. }
-            | Note::Ignored { .. } => None,
+            | Note::Ignored { .. }
+            | Note::Erased { .. } => None,
         }
     }
 

@@ -2,7 +2,9 @@
 
 use anyhow::{Context, Result};
 use perdura_idempotency::store::{Sqlite, sqlite};
-use perdura_server::v1::Memory;
+use perdura_server::data::EraseAnswers;
+use perdura_server::v1::{Memory, StoredAnswers};
+use perdura_server::{Refusal, RefusalKind};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -45,6 +47,24 @@ pub(crate) fn open(folder: &Path, installation: &[u8; 32]) -> Result<Memory> {
         )
     })?;
     Ok(Memory::new(Arc::new(store), installation))
+}
+
+/// What erases stored answers there, for a command that holds the data while no server runs.
+pub(crate) fn erasing(folder: &Path, installation: [u8; 32]) -> EraseAnswers {
+    let folder = folder.to_owned();
+    Box::new(move |scopes, key| {
+        if !folder.join(NAME).exists() {
+            return Ok(0);
+        }
+        let broken = |why: String| Refusal::new(RefusalKind::Broken, why);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| broken(error.to_string()))?;
+        let memory = open(&folder, &installation).map_err(|error| broken(format!("{error:#}")))?;
+        runtime.block_on(async {
+            let answers = StoredAnswers::open(memory).await.map_err(|error| broken(error.to_string()))?;
+            answers.erase(scopes, key).await
+        })
+    })
 }
 
 /// Copies it to go with a backup, before the data is copied: whatever it says was done is in the data then.

@@ -126,6 +126,7 @@ impl Fate {
         }
         play.bring_to_an_end();
         play.stage.finish();
+        play.stage.is_erased_without(&DATA);
         play.seen
     }
 }
@@ -335,6 +336,10 @@ fn outcome(how: u8) -> Outcome {
         _ => Outcome::Failed { fault: Fault::new("E1", "drawn"), certainty },
     }
 }
+
+/// Texts that stand in what executions are given, give and are told.
+const DATA: [&str; 9] =
+    ["\"n\"", "drawn", "by chance", "soon", "job", "0123456789", "\"E1\"", "\"E2\"", "\"Stopped\""];
 
 const ANSWERS: [&str; 6] = [
     "1",

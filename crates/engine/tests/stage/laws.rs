@@ -4,8 +4,9 @@ use super::{Decide, Policies};
 use perdura_engine::asl::machine::{Kind, Machine};
 use perdura_engine::asl::resource::Pattern;
 use perdura_engine::{
-    Certainty, Decision, Effect, EffectKey, EventKind, Execution, Input, Kept, LedgerStatus, Moment, Note,
-    Record, Resolved, Standing, Status, StrandId, Timestamp, Turn, Wake, decide,
+    Certainty, Decision, Effect, EffectKey, EventKind, Execution, Identity, Input, Kept, LedgerStatus,
+    Moment, NotRedrivable, Note, Record, Resolved, Standing, Status, StrandId, Timestamp, Turn, Wake, decide,
+    erase,
 };
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,6 +85,46 @@ pub(crate) fn same_but_for_heartbeats(one: &Execution, other: &Execution, law: &
         store
     };
     assert_eq!(silenced(one), silenced(other), "{law}");
+}
+
+/// An execution without its data, as it is stored: who it is, its Turns and its state.
+pub(crate) fn erased(execution: &Execution, turns: &[Turn]) -> (Identity, Vec<Turn>, String) {
+    let mut identity = execution.identity().clone();
+    erase::identity(&mut identity);
+    let mut turns = turns.to_vec();
+    turns.iter_mut().for_each(erase::turn);
+    let mut state = Vec::new();
+    let text = stored(execution);
+    let stored = &mut serde_json::Deserializer::from_str(&text);
+    erase::state(stored, &mut serde_json::Serializer::new(&mut state)).expect("what was stored can be read");
+    (identity, turns, String::from_utf8(state).expect("JSON is UTF-8"))
+}
+
+/// Erasing takes the data and nothing else: each event is in its place, and the fold comes to the same end.
+pub(crate) fn an_erased_execution_reads_on(execution: &Execution, turns: &[Turn]) {
+    let (identity, mut erased, state) = erased(execution, turns);
+    let named = |turns: &[Turn]| -> Vec<_> {
+        let events = turns.iter().flat_map(Turn::events);
+        events.map(|event| (event.id, event.previous, event.at, event.type_name())).collect()
+    };
+    assert_eq!(named(&erased), named(turns), "an erased history has every event");
+    let at = Timestamp(i64::MAX);
+    erased.push(erase::mark(at));
+    let machine = execution.machine().clone();
+    let mut folded = Execution::new(machine.clone(), identity);
+    for turn in &erased {
+        folded.apply(turn);
+    }
+    let mut read = restored(machine, &state, &Policies::default());
+    read.apply(&erase::mark(at));
+    for again in [&folded, &read] {
+        let told =
+            |it: &Execution| (it.status(), it.last_event(), it.started_at(), it.ended_at(), it.redrives());
+        assert_eq!(told(again), told(execution), "an erased execution stands as it stood");
+        assert_eq!(again.erased_at(), Some(at), "and says that it was erased");
+        let is_refused = again.redrivable() == Err(NotRedrivable::Erased);
+        assert_eq!(is_refused, execution.is_ended(), "and is not redriven");
+    }
 }
 
 /// Whoever takes an execution up learns all that is under way, however often it asks, and it moves nothing on.

@@ -220,8 +220,10 @@ impl Stage {
         self.take(&Input::Resume, moment)
     }
 
-    /// The end of the play: all Turns folded from nothing give what stands here.
+    /// The end of the play: all Turns folded from nothing give what stands here, and so do those that were erased but for
+    /// the data.
     pub(crate) fn finish(&self) {
+        laws::an_erased_execution_reads_on(&self.execution, &self.turns);
         let machine = self.execution.machine().clone();
         // Without its policies: what follows from them is on record.
         let mut replayed = Execution::new(machine, self.execution.identity().clone());
@@ -229,6 +231,16 @@ impl Stage {
             replayed.apply(turn);
         }
         laws::same_but_for_heartbeats(&replayed, &self.execution, "the fold of all Turns is the state");
+    }
+
+    /// None of these is left when it is erased.
+    #[allow(dead_code, reason = "only random fates have data that is known")]
+    pub(crate) fn is_erased_without(&self, data: &[&str]) {
+        let (identity, turns, state) = laws::erased(&self.execution, &self.turns);
+        let left = serde_json::to_string(&(identity, turns)).expect("Turns can be stored") + &state;
+        for text in data {
+            assert!(!left.contains(text), "{text} is left in {left}");
+        }
     }
 
     /// What the Turn says of keys. What was certainly not done, or may be done again because a person says so, is no

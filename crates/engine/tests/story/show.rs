@@ -219,6 +219,7 @@ fn note_line(note: &Note) -> String {
             format!("late {how}{} {key}: {step}", on(*strand))
         }
         Note::Ignored { reason } => format!("ignored: {reason}"),
+        Note::Erased { at } => format!("erased at {at}"),
     }
 }
 

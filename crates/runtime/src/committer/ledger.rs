@@ -121,7 +121,8 @@ impl Heard {
                 | Note::StrandFailed { .. }
                 | Note::StrandsDropped { .. }
                 | Note::FanWaits { .. }
-                | Note::Settled { .. } => {}
+                | Note::Settled { .. }
+                | Note::Erased { .. } => {}
             }
         }
         heard

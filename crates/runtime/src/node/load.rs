@@ -2,7 +2,7 @@
 
 use super::errands::{Absent, Errand, Heard, Hearing};
 use super::slot::{Gate, Weight};
-use super::{Node, Queued, ReplyTo, Slot, Wish};
+use super::{Erasing, Node, Queued, ReplyTo, Slot, Wish};
 use crate::librarian::{Ask, Awaited, Missing, Told};
 use crate::message::{InputError, Reply, Slice, Unavailable, View};
 use crate::running::Running;
@@ -149,11 +149,18 @@ impl Node {
     /// What of a slice may be taken away: nothing that is in memory here or on its way there, and nothing of a Shard that
     /// another node holds. No Turn may be decided between this look at memory and the deed.
     pub fn sweepable(&self, mut slice: Slice) -> Slice {
-        slice.going.retain(|(id, _)| {
-            let is_here = self.slots.contains_key(id) || self.asked.is_about(*id);
-            self.held(*id).is_ok() && !is_here
-        });
+        slice.going.retain(|(id, _)| self.is_at_rest(*id));
         slice
+    }
+
+    /// One of these that has not come to rest here, and so cannot be erased. The same holds of this look.
+    pub(crate) fn in_use(&self, erasing: &Erasing) -> Option<ExecutionId> {
+        erasing.ended.iter().map(|(id, _)| *id).find(|id| !self.is_at_rest(*id))
+    }
+
+    fn is_at_rest(&self, id: ExecutionId) -> bool {
+        let is_here = self.slots.contains_key(&id) || self.asked.is_about(id);
+        self.held(id).is_ok() && !is_here
     }
 
     /// Nobody is about to ask for one whose name is known only.

@@ -199,6 +199,7 @@ fn remark(execution: ExecutionId, note: &Note) {
         | Note::FanWaits { .. }
         | Note::Settled { .. }
         | Note::Ledger { .. }
-        | Note::Ignored { .. } => {}
+        | Note::Ignored { .. }
+        | Note::Erased { .. } => {}
     }
 }

@@ -8,10 +8,11 @@ use perdura_engine::{ExecutionId, Timestamp};
 use perdura_runtime::{Nowhere, Options, RealWorld, Runtime, Start, Steps};
 use perdura_store::audit::{AuditPage, AuditRow, Broken, Chain, Hash, Origin, Verified};
 use perdura_store::{
-    After, Aside, Catalog, ChildStatus, Claim, Clock, CommitError, Due, Failure, FailureKind, Filter, Group,
-    Head, Lease, LedgerFilter, LedgerRow, Left, Listing, MachineChange, MachineId, MachineRecord, MapRunRow,
-    MemoryStore, NewMachine, Position, Reader, Recovered, Recovery, Registered, Registry, Renewal, Retention,
-    Revised, RevisionId, Row, Shard, Stats, Store, StoredTurn, SweepPlace, Sweepable, Swept, Unlisted,
+    After, Aside, Catalog, ChildStatus, Claim, Clock, CommitError, Due, Erased, Failure, FailureKind, Filter,
+    Group, Head, Lease, LedgerFilter, LedgerRow, Left, Listing, MachineChange, MachineId, MachineRecord,
+    MapRunRow, MemoryStore, NewMachine, Position, Reader, Recovered, Recovery, Registered, Registry, Renewal,
+    Retention, Revised, RevisionId, Row, Shard, Stats, Store, StoredTurn, SweepPlace, Sweepable, Swept,
+    Unlisted,
 };
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -88,6 +89,16 @@ impl Store for Faulty {
 
     fn set_aside(&mut self, lease: &Lease, aside: &[Aside]) -> Result<(), CommitError> {
         self.inner.set_aside(lease, aside)
+    }
+
+    fn erase(
+        &mut self,
+        lease: &Lease,
+        ended: &[(ExecutionId, Timestamp)],
+        at: Timestamp,
+        by: Option<&Arc<Origin>>,
+    ) -> Result<Erased, CommitError> {
+        self.inner.erase(lease, ended, at, by)
     }
 
     fn give_up(

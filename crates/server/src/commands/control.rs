@@ -10,7 +10,7 @@ mod traced;
 
 pub use crate::v1::{Bell, Connection, Rang, connect};
 pub use answer::{
-    ActivityListed, Answer, AuditEntry, AuditPlace, Cursor, Deployed, Doubt, FreeRoom, LedgerEntry,
+    ActivityListed, Answer, AuditEntry, AuditPlace, Cursor, Deployed, Doubt, Erased, FreeRoom, LedgerEntry,
     LedgerPlace, LeftTurn, Listed, Page, SealedConnection, Shown, Standing, Starting, StatsAnswer, Swept,
     Table, Taken, Task,
 };

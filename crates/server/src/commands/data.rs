@@ -8,19 +8,20 @@ mod deposit;
 mod served;
 
 pub use beside::Beside;
-pub use deposit::Deposit;
+pub use deposit::{Deposit, EraseAnswers};
 pub use served::{Doubts, Served};
 
 use crate::Refusal;
 use crate::sfn::Quotas;
 use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::machine::Machine;
-use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken};
+use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken, Timestamp};
+use perdura_idempotency::Scope;
 use perdura_runtime::{Start, Started, Taken, View};
 use perdura_store::audit::Subject;
 use perdura_store::{
-    After, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered, Registry, Retention,
-    Revised, Room, SweepPlace, Swept,
+    After, Erased, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered, Registry,
+    Retention, Revised, Room, SweepPlace, Swept,
 };
 use std::sync::Arc;
 
@@ -78,6 +79,14 @@ pub trait Data {
     fn gives_out(&mut self, _subject: Subject) -> Result<(), Refusal> {
         Ok(())
     }
+    /// Erases the data of executions, each with the end that was seen of it: all of them, or none where one has moved.
+    fn erase(&mut self, ended: Vec<(ExecutionId, Timestamp)>) -> Result<Erased, Refusal>;
+
+    /// Erases the stored answers to requests that these callers sent with this key; how many there were.
+    fn erase_answers(&mut self, scopes: &[Scope], key: &str) -> Result<u64, Refusal>;
+
+    /// Takes what was overwritten or deleted out of the files; `false`: a reader still looks at it.
+    fn scrub(&mut self) -> Result<bool, Refusal>;
 
     /// Gives free pages back to the disk: some of them, or all where no server runs.
     fn give_back(&mut self, pages: u32, reserves: bool) -> Result<Room, Refusal>;

@@ -226,6 +226,7 @@ fn shown(execution: &Execution, turns: u64) -> Shown {
         standing: if execution.is_ended() { Vec::new() } else { standing(execution) },
         wakes_at: execution.next_wake().earliest(),
         parked: None,
+        erased_at: execution.erased_at(),
     }
 }
 

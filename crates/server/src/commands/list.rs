@@ -48,6 +48,7 @@ pub(super) fn list<D: Data>(data: &mut D, question: &ListQuestion) -> Result<Ans
             redrives: row.redrives,
             labels: row.labels,
             error: row.error,
+            erased_at: row.erased_at,
         })
         .collect();
     let next = next.map(|(at, execution)| Cursor { at, execution });

@@ -17,7 +17,7 @@ const TOKENS_MAX: usize = 10_000;
 /// A token that was revoked or expired so long ago makes room for a new one.
 const FORGOTTEN_AFTER_MS: i64 = 30 * 86_400_000;
 
-fn all<D: Data>(data: &mut D) -> Result<Vec<Token>, Refusal> {
+pub(super) fn all<D: Data>(data: &mut D) -> Result<Vec<Token>, Refusal> {
     Ok(read(data.read(|reader| reader.registered(Registry::Token, None, u32::MAX))?))
 }
 

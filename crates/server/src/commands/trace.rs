@@ -250,6 +250,7 @@ fn whole(reader: &mut dyn Reader, id: ExecutionId) -> Result<(TracedExecution, V
         parent,
         labels: identity.labels.clone(),
         root_key: identity.root_key.clone(),
+        erased_at: execution.erased_at(),
     };
     let mut steps: Vec<Secretive> = sent.entries().into_iter().map(|entry| calls.step(entry)).collect();
     for (_, step) in &mut steps {

@@ -222,8 +222,9 @@ fn insert_redrive(shown: &mut Map, execution: &Execution, is_child: bool) {
     }
     let status = execution.status();
     let (word, reason) = match status {
+        _ if execution.erased_at().is_some() => ("NOT_REDRIVABLE", Some(not_redrivable(execution))),
         Status::Created | Status::Running | Status::Succeeded => {
-            ("NOT_REDRIVABLE", Some(format!("Execution is {} and cannot be redriven", status.name())))
+            ("NOT_REDRIVABLE", Some(not_redrivable(execution)))
         }
         Status::Failed | Status::Aborted | Status::TimedOut if is_child => (
             "REDRIVABLE_BY_MAP_RUN",
@@ -234,6 +235,13 @@ fn insert_redrive(shown: &mut Map, execution: &Execution, is_child: bool) {
     shown.insert("redriveStatus", word);
     if let Some(reason) = reason {
         shown.insert("redriveStatusReason", reason);
+    }
+}
+
+fn not_redrivable(execution: &Execution) -> String {
+    match execution.erased_at() {
+        Some(_) => "Execution was erased and cannot be redriven".to_owned(),
+        None => format!("Execution is {} and cannot be redriven", execution.status().name()),
     }
 }
 
@@ -283,8 +291,7 @@ pub(super) async fn redrive(api: &Api, request: Requested<'_>) -> Result<Value, 
         return Ok(object! {"redriveDate" => seconds(redriven_at)});
     }
     if taken.ignored.is_some() {
-        let message = format!("Execution is {} and cannot be redriven", before.status().name());
-        return Err(refused(&message));
+        return Err(refused(&not_redrivable(&before)));
     }
     let redriven_at = execution.redriven_at().unwrap_or_else(|| api.now());
     Ok(object! {"redriveDate" => seconds(redriven_at)})

@@ -247,7 +247,8 @@ impl Spans {
             | Note::Woken { .. }
             | Note::Settled { .. }
             | Note::Ledger { .. }
-            | Note::Ignored { .. } => {}
+            | Note::Ignored { .. }
+            | Note::Erased { .. } => {}
         }
     }
 

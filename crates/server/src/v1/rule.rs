@@ -6,12 +6,14 @@
 //! attaches to what is there.
 
 use super::problem::{Code, Problem};
-use super::table::{Mode, OPERATIONS, Operation};
+use super::table::{Mode, OPERATIONS, Of, Operation};
 use super::{BODY_MAX, Desk};
 use crate::who::Caller;
+use crate::{Refusal, RefusalKind};
 use axum::extract::Request;
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
+use perdura_idempotency::operations::Operations;
 use perdura_idempotency::store::Store;
 use perdura_idempotency::{
     Attached, Budgets, IDEMPOTENCY_KEY, IdempotencyContext, IdempotencyLayer, NotApplied, Policy, Scope,
@@ -23,6 +25,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use tower::Service;
+use uuid::Uuid;
 
 /// A caller is often a whole service; how many requests there are at all is bounded by connections and bodies.
 const RUNNING_MAX: u32 = 4_096;
@@ -59,6 +62,39 @@ impl Memory {
             builder.route(&method, operation.path, policy)
         });
         builder.build().await
+    }
+}
+
+/// The stored answers, for whoever has to erase them.
+#[derive(Clone)]
+pub struct StoredAnswers(Operations);
+
+impl StoredAnswers {
+    pub(super) fn of(rule: &IdempotencyLayer) -> Self {
+        Self(rule.operations())
+    }
+
+    /// Of a server that does not run.
+    pub async fn open(memory: Memory) -> Result<Self, StartError> {
+        Ok(Self::of(&memory.layer().await?))
+    }
+
+    /// Erases those to starts that these callers sent with this key; how many there were. The record stays, so that the same
+    /// request is not run anew. No other answer has anything of an execution in it but its id.
+    pub async fn erase(&self, scopes: &[Scope], key: &str) -> Result<u64, Refusal> {
+        // A key that is no UUID is in no request: it was given as `rootKey`.
+        let Ok(key) = Uuid::parse_str(key) else { return Ok(0) };
+        let mut erased = 0;
+        for operation in OPERATIONS.iter().filter(|operation| matches!(operation.of, Of::Start | Of::Starts))
+        {
+            for scope in scopes {
+                let operation = self.0.named(scope, &Method::POST, operation.path, key);
+                let gone = self.0.erase(operation).await;
+                let gone = gone.map_err(|error| Refusal::new(RefusalKind::Unavailable, error.to_string()))?;
+                erased += u64::from(gone);
+            }
+        }
+        Ok(erased)
     }
 }
 

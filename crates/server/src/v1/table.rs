@@ -218,6 +218,7 @@ shapes! {
         need "status" Is::OneOf(STATUSES), "how it stands"; need "startedAt" Is::Instant, "when it began";
         may "endedAt" Is::Instant, "when it ended"; need "redrives" Is::Whole, "how often it was redriven";
         may "labels" Is::Pairs, "what it was started with"; may "error" Is::Text, "why it failed";
+        may "erasedAt" Is::Instant, "when its data was erased";
     }
     EXECUTION "Execution" {
         need "id" Is::Text, "its id"; need "arn" Is::Text, "its ARN"; need "name" Is::Text, "its name, or its id";
@@ -228,7 +229,7 @@ shapes! {
         may "events" Is::Whole, "how many"; need "input" Is::Document, "what it was given"; may "output" Is::Document, "if it succeeded";
         may "error" Is::Text, "why it failed"; may "cause" Is::Text, "why it failed";
         need "standing" Is::ListOf(&STANDING), "where each line of control stands"; may "wakesAt" Is::Instant, "its next timer";
-        may "parked" Is::Text, "why it was set aside";
+        may "parked" Is::Text, "why it was set aside"; may "erasedAt" Is::Instant, "when its data was erased";
     }
     STANDING "Standing" {
         need "state" Is::Text, "with its index in Map and Parallel"; need "doing" Is::OneOf(&["calling", "waiting", "retrying", "held", "running", "ready"]), "what it does there";
@@ -316,6 +317,12 @@ shapes! {
         may "bytesMax" Is::Whole, "the most bytes of the data"; may "dryRun" Is::Flag, "only count";
     }
     SWEPT "Swept" { need "executions" Is::Whole, "that went"; need "ledger" Is::Whole, "rows that went"; need "more" Is::Flag, "ask again"; }
+    ERASE_KEY "EraseKey" { need "key" Is::Text, "the `Idempotency-Key` or `rootKey` that all of it began with"; }
+    ERASED "Erased" {
+        need "executions" Is::Whole, "that had data until now"; need "of" Is::Whole, "that belong together; the others were erased before";
+        need "ledger" Is::Whole, "rows that had a result or an error"; need "answers" Is::Whole, "stored answers to requests with a key";
+        need "more" Is::Flag, "a reader still looks at what was there, so that the log has some of it: ask again";
+    }
     ROOM "Room" { need "freeBytes" Is::Whole, "inside the file"; need "more" Is::Flag, "ask again"; }
 }
 
@@ -470,6 +477,10 @@ operations! {
         Verb(create_token), "Keep a token that the caller has made; `perdura token create` makes one.";
     revokeToken Delete "/v1/tokens/{token}" Admin (NONE, Reads::Nothing) => A(&TOKEN),
         Verb(|asked| Ok(Request::RevokeToken { id: asked.first() })), "Revoke a token.";
+    eraseExecution Post[Durable] of Execution "/v1/executions/{execution}/erase" Admin (NONE, Reads::Members(&NOTHING)) => A(&ERASED),
+        Verb(|asked| asked.members(&NOTHING).map(|_| Request::Erase { execution: asked.first() })), "Erase the data of an execution that has ended, and of all that it started. Ids, names, times and keys stay.";
+    eraseKey Post[Durable] "/v1/erase" Admin (NONE, Reads::Members(&ERASE_KEY)) => A(&ERASED),
+        Verb(|asked| Ok(Request::EraseKey { key: asked.members(&ERASE_KEY)?.needed("key") })), "The same of all that began with a client's key.";
     cleanUp Post[Durable] "/v1/cleanup" Admin (NONE, Reads::Members(&CLEANUP)) => A(&SWEPT),
         Verb(cleanup), "Delete what is too old, for two seconds; `more` says that there is more.";
     compact Post[Durable] "/v1/compact" Admin (NONE, Reads::Members(&NOTHING)) => A(&ROOM),

@@ -213,6 +213,8 @@ impl Outgoing {
             Request::GiveUp { execution } => {
                 Self { method: Method::DELETE, path: of(execution, ""), body: None }
             }
+            Request::Erase { execution } => Self::post(of(execution, "/erase"), none()),
+            Request::EraseKey { key } => Self::post("/v1/erase", none().text("key", Some(key))),
             Request::Compact => Self::post("/v1/compact", none()),
             Request::Cleanup { ended_for_ms, ledger_for_ms, bytes_max, dry_run } => {
                 let bytes_max = bytes_max.map(|bytes| bytes.to_string());
@@ -249,6 +251,7 @@ fn tag(request: &Request) -> &'static str {
         Request::Stats => "stats",
         Request::Compact => "room",
         Request::Cleanup { .. } => "swept",
+        Request::Erase { .. } | Request::EraseKey { .. } => "erased",
         Request::PutActivity { .. }
         | Request::Succeed { .. }
         | Request::Fail { .. }

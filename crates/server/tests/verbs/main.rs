@@ -50,14 +50,14 @@ scripts! { actions on &[Mode::Served];
 }
 
 scripts! { commands on &[Mode::Served, Mode::Alone];
-    activities, cleanup, compact, connections, createToken, deleteConnection, deploy, fail, giveUp, heartbeat, history, left,
+    activities, cleanup, compact, connections, createToken, deleteConnection, deploy, erase, eraseKey, fail, giveUp, heartbeat, history, left,
     ledger, list, poll, putActivity, putConnection, redrive, resolve, revokeToken, show, start, stats, stop, succeed,
     tokens, trace, turns, who,
 }
 
 // Where both doors do the same thing, what was done through one is seen through the other, and both refuse it.
 scripts! { doors on &[Mode::Served];
-    activities, delete, deploy, find, history, list, redrive, start, stop, tokens,
+    activities, delete, deploy, erase, find, history, list, redrive, start, stop, tokens,
 }
 
 // What other tools ask for, in their order.

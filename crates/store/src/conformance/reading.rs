@@ -114,6 +114,7 @@ pub fn lists_are_filtered(make: Make<'_>) {
         root_key: Some("k-1".into()),
         error: Some("Declined".into()),
         child: None,
+        erased_at: None,
     };
     assert_eq!(list(Some(2), Some(Status::Failed)), [expected]);
 }

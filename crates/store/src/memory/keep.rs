@@ -79,8 +79,9 @@ impl Memory {
         if row.status == Status::Created {
             row.status = Status::Running;
         }
-        let mut covered_at = newest;
+        let (mut covered_at, mut erased_at) = (newest, None);
         if let Some(before) = before {
+            erased_at = before.erased_at;
             if let Some(name) = before.row.name {
                 self.names.remove(&(before.row.machine, name));
             }
@@ -98,7 +99,7 @@ impl Memory {
         if let Some(child) = row.child {
             self.children.insert((child.run, child.index), row.execution);
         }
-        self.rows.insert(row.execution, Kept { row, covered_at });
+        self.rows.insert(row.execution, Kept { row, covered_at, erased_at });
     }
 
     fn keep_ledger(&mut self, change: &LedgerChange) {

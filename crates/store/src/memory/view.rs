@@ -99,7 +99,7 @@ impl Memory {
 
     /// The children of a Map Run as a list shows them, the last one first.
     fn list_children(&self, run: Uuid, filter: &Filter, most: u32) -> Vec<Summary> {
-        let rows = self.children_of(run, 0).rev().map(|(_, child)| summary(&self.rows[&child].row));
+        let rows = self.children_of(run, 0).rev().map(|(_, child)| summary(&self.rows[&child]));
         rows.filter(|summary| filter.shows(summary)).take(most as usize).collect()
     }
 }
@@ -262,7 +262,7 @@ impl Reader for MemoryReader {
             return Ok(Listing { rows: memory.list_children(run, filter, most), next: None });
         }
         let comes_after = |summary: &Summary| after.is_none_or(|after| filter.place(summary) < Some(after));
-        let rows = memory.rows.values().map(|kept| summary(&kept.row));
+        let rows = memory.rows.values().map(summary);
         let rows = rows.filter(|summary| filter.shows(summary) && comes_after(summary)).collect();
         Ok(filter.page(rows, most, None))
     }
@@ -411,7 +411,7 @@ impl Reader for MemoryReader {
     }
 }
 
-fn summary(row: &Row) -> Summary {
+fn summary(Kept { row, erased_at, covered_at: _ }: &Kept) -> Summary {
     Summary {
         execution: row.execution,
         machine: row.machine,
@@ -428,5 +428,6 @@ fn summary(row: &Row) -> Summary {
         root_key: row.root_key.clone(),
         error: row.error.clone(),
         child: row.child.map(|child| child.index),
+        erased_at: *erased_at,
     }
 }

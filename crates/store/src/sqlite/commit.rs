@@ -103,12 +103,15 @@ pub(super) fn commit(connection: &Connection, group: &Group, shards: u16) -> Res
         if position != next {
             return Err(Refused::Wrong(format!("journal row {position}, where row {next} belongs")));
         }
+        // First: the new row takes the pages of those that go, and these are written once.
+        forget_journal(connection, group, position)?;
         connection
             .prepare_cached("INSERT INTO journal (id, turns) VALUES (?1, ?2)")?
             .execute(params![journal_id(position), group.journal])?;
         newest = position;
+    } else {
+        forget_journal(connection, group, newest)?;
     }
-    forget_journal(connection, group, newest)?;
     for segment in &group.segments {
         write_segment(connection, segment)?;
     }

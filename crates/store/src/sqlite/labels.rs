@@ -30,15 +30,26 @@ pub(super) fn take(connection: &Connection, delete: &str, whose: impl ToSql) -> 
         gone += 1;
         let (id, began_at): ([u8; 16], i64) = (row.get(0)?, row.get(1)?);
         let Ok(labels) = read(row.get(2)?) else { continue };
-        for (key, value) in labels.iter() {
-            connection
-                .prepare_cached(
-                    "DELETE FROM label WHERE key = ?1 AND value = ?2 AND began_at = ?3 AND execution = ?4",
-                )?
-                .execute(params![&**key, &**value, began_at, id])?;
-        }
+        forget(connection, &labels, id, began_at)?;
     }
     Ok(gone)
+}
+
+/// No list finds the execution by these any more.
+pub(super) fn forget(
+    connection: &Connection,
+    labels: &Labels,
+    execution: [u8; 16],
+    began_at: i64,
+) -> Result<(), Trouble> {
+    for (key, value) in labels.iter() {
+        connection
+            .prepare_cached(
+                "DELETE FROM label WHERE key = ?1 AND value = ?2 AND began_at = ?3 AND execution = ?4",
+            )?
+            .execute(params![&**key, &**value, began_at, execution])?;
+    }
+    Ok(())
 }
 
 /// Whether a row that lists show is not found by one of its labels.

@@ -48,7 +48,7 @@ pub(super) fn unknown(word: &str, value: &str) -> Trouble {
 /// What a list shows, in the order of [`summary`].
 pub(super) const SUMMARY: &str =
     "id, machine, revision, name, status, started_at, ended_at, redrives, redriven_at, version, alias, child,
-    labels, root_key, error";
+    labels, root_key, error, erased_at";
 
 pub(super) fn summary(row: &rusqlite::Row<'_>) -> Result<Summary, Trouble> {
     let status: String = row.get(4)?;
@@ -68,13 +68,16 @@ pub(super) fn summary(row: &rusqlite::Row<'_>) -> Result<Summary, Trouble> {
         labels: labels::read(row.get(12)?)?,
         root_key: row.get(13)?,
         error: row.get(14)?,
+        // At the end of one list of columns, and in the middle of none.
+        erased_at: row.get::<_, Option<i64>>("erased_at")?.map(Timestamp),
     })
 }
 
 /// What a row is made of, in the order of [`full_row`].
 pub(super) const ROW: &str =
     "id, machine, revision, name, status, started_at, ended_at, redrives, redriven_at, version, alias, child,
-    labels, root_key, error, awake, wake_at, wake_wall_at, turns, events, tail_from, state_turn, tail, state, waits, map_run, items";
+    labels, root_key, error, awake, wake_at, wake_wall_at, turns, events, tail_from, state_turn, tail, state, waits, map_run, items,
+    erased_at";
 
 pub(super) fn full_row(row: &rusqlite::Row<'_>) -> Result<Row, Trouble> {
     let summary = summary(row)?;

@@ -101,6 +101,8 @@ pub struct Summary {
     pub error: Option<Arc<str>>,
     /// Which child of its Map Run it is, if it is one.
     pub child: Option<u32>,
+    /// When its data was erased.
+    pub erased_at: Option<Timestamp>,
 }
 
 impl Filter {
@@ -209,6 +211,7 @@ impl Unlisted {
             root_key: begun.identity.root_key,
             error: None,
             child: begun.child.map(|child| child.index),
+            erased_at: None,
         };
         Some(Self { summary, map_run: begun.child.map(|child| child.run) })
     }

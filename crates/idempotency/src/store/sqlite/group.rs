@@ -21,6 +21,8 @@ pub(super) struct Group<'c> {
     removed: Option<u64>,
     /// Whose waiters are to be woken after the commit.
     pub(super) changed: Vec<OperationId>,
+    /// An answer was erased: the log has to be emptied after the commit, which has it too.
+    pub(super) erased: bool,
 }
 
 /// The time in the file's resolution, so that what is told is what is kept.
@@ -30,7 +32,7 @@ pub(super) fn now(clock: &Clock) -> Timestamp {
 
 impl<'c> Group<'c> {
     pub(super) fn new(connection: &'c Connection, clock: &'c Clock, void: u64) -> Self {
-        Self { connection, clock, void, epoch: None, removed: None, changed: Vec::new() }
+        Self { connection, clock, void, epoch: None, removed: None, changed: Vec::new(), erased: false }
     }
 
     /// The last to be done before the commit.
@@ -121,6 +123,7 @@ impl<'c> Group<'c> {
             self.secure_delete(false)?;
             written?;
         }
+        self.erased |= erased;
         Ok(erased)
     }
 

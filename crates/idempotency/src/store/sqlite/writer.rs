@@ -199,9 +199,12 @@ impl Desk {
         self.begin().map_err(|error| Failed::Beginning(error.into()))?;
         let mut group = Group::new(&self.connection, &self.clock, self.void);
         let worked = errands.iter_mut().try_for_each(|errand| errand.work(&mut group));
-        let changed = worked.and_then(|()| group.close()).map(|()| group.changed);
-        match changed.and_then(|changed| Ok(self.execute("COMMIT").map(|()| changed)?)) {
-            Ok(changed) => {
+        let done = worked.and_then(|()| group.close()).map(|()| (group.changed, group.erased));
+        match done.and_then(|done| Ok(self.execute("COMMIT").map(|()| done)?)) {
+            Ok((changed, erased)) => {
+                if erased {
+                    self.empty_log();
+                }
                 for operation in changed {
                     self.bells.ring(operation);
                 }
@@ -211,6 +214,18 @@ impl Desk {
                 self.roll_back();
                 Err(Failed::Later(trouble))
             }
+        }
+    }
+
+    /// Nothing of what was overwritten is left beside the file. Readers are waited for, as long as for anybody.
+    fn empty_log(&self) {
+        let empty = "PRAGMA main.wal_checkpoint(TRUNCATE)";
+        match self.connection.query_row(empty, [], |row| row.get::<_, bool>(0)) {
+            Ok(false) => {}
+            Ok(true) => {
+                tracing::warn!("a program reads for long: what was erased is in the log until it is emptied");
+            }
+            Err(error) => tracing::warn!(%error, "the log could not be emptied of what was erased"),
         }
     }
 

@@ -42,6 +42,7 @@ pub enum Answer {
     Taken(Taken),
     Stats(Box<StatsAnswer>),
     Swept(Swept),
+    Erased(Erased),
     Room(FreeRoom),
     /// Turns of a damaged execution. The next page begins with this Turn.
     Left(Page<LeftTurn, u64>),
@@ -161,6 +162,22 @@ pub struct Swept {
     pub more: bool,
 }
 
+/// What was erased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Erased {
+    /// How many executions had data until now.
+    pub executions: u64,
+    /// How many belong together; the others were erased before.
+    pub of: u64,
+    /// Rows of the ledger that had a result or an error.
+    pub ledger: u64,
+    /// Stored answers to requests with a key.
+    pub answers: u64,
+    /// A reader still looks at what was there, so that the log has some of it: ask again.
+    pub more: bool,
+}
+
 /// Where a page of the ledger ended; the next one begins after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -250,6 +267,9 @@ pub struct Listed {
     /// The name of the error that it ended with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Arc<str>>,
+    /// When its data was erased.
+    #[serde(default, with = "iso::maybe", skip_serializing_if = "Option::is_none")]
+    pub erased_at: Option<Timestamp>,
 }
 
 /// An execution in full.
@@ -291,6 +311,9 @@ pub struct Shown {
     /// Why it was parked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parked: Option<Arc<str>>,
+    /// When its data was erased.
+    #[serde(default, with = "iso::maybe", skip_serializing_if = "Option::is_none")]
+    pub erased_at: Option<Timestamp>,
 }
 
 /// Where one strand stands.

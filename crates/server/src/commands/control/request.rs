@@ -125,6 +125,14 @@ pub enum Request {
     GiveUp {
         execution: String,
     },
+    /// Erase the data of an execution that has ended, and of all that it started.
+    Erase {
+        execution: String,
+    },
+    /// The same of all that began with a client's key.
+    EraseKey {
+        key: String,
+    },
     /// Give free pages back to the disk.
     Compact,
     /// Delete what is too old.

@@ -76,6 +76,9 @@ pub struct TracedExecution {
     /// The client's key of the request that it began with, at first or second hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_key: Option<Arc<str>>,
+    /// When its data was erased.
+    #[serde(default, with = "iso::maybe", skip_serializing_if = "Option::is_none")]
+    pub erased_at: Option<Timestamp>,
 }
 
 /// One key: its row of the ledger, and what happened under it.

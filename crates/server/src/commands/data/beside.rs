@@ -4,11 +4,12 @@ use super::Data;
 use crate::Refusal;
 use crate::commands::activities::no_server;
 use perdura_engine::asl::machine::Machine;
-use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken};
+use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken, Timestamp};
+use perdura_idempotency::Scope;
 use perdura_runtime::{RealClock, Start, Started, Taken, View};
 use perdura_store::{
-    After, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered, Registry, Retention,
-    Revised, Room, SweepPlace, Swept, complete_list, complete_name,
+    After, Erased, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered, Registry,
+    Retention, Revised, Room, SweepPlace, Swept, complete_list, complete_name,
 };
 use std::sync::Arc;
 
@@ -91,6 +92,18 @@ impl Data for Beside {
     }
 
     fn give_up(&mut self, _: ExecutionId) -> Result<bool, Refusal> {
+        only_reads()
+    }
+
+    fn erase(&mut self, _: Vec<(ExecutionId, Timestamp)>) -> Result<Erased, Refusal> {
+        only_reads()
+    }
+
+    fn erase_answers(&mut self, _: &[Scope], _: &str) -> Result<u64, Refusal> {
+        only_reads()
+    }
+
+    fn scrub(&mut self) -> Result<bool, Refusal> {
         only_reads()
     }
 

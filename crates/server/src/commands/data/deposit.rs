@@ -11,7 +11,10 @@ use crate::sfn::Quotas;
 use perdura_engine::asl::json::Payload;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::asl::resource::Resource;
-use perdura_engine::{Arns, By, Destinations, ExecutionId, Input, Moment, Outcome, Policy, TaskToken};
+use perdura_engine::{
+    Arns, By, Destinations, ExecutionId, Input, Moment, Outcome, Policy, TaskToken, Timestamp,
+};
+use perdura_idempotency::Scope;
 use perdura_runtime::audit::{self, Asking, Witnessed};
 use perdura_runtime::{
     Bounds, Core, Event, InputError, Librarian, Live, Message, Next, Node, Opened, Opening, RealClock, Reply,
@@ -19,8 +22,8 @@ use perdura_runtime::{
 };
 use perdura_store::audit::{Entry, Origin};
 use perdura_store::{
-    After, CommitError, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered, Registry,
-    Retention, Revised, Room, Store, SweepPlace, Swept, complete_list,
+    After, CommitError, Erased, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered,
+    Registry, Retention, Revised, Room, Store, SweepPlace, Swept, complete_list,
 };
 use std::sync::{Arc, mpsc};
 
@@ -47,7 +50,11 @@ pub struct Deposit {
     quotas: Quotas,
     /// Who asks.
     by: Option<Arc<Origin>>,
+    erase_answers: Option<EraseAnswers>,
 }
+
+/// Erases the stored answers to requests that these callers sent with this key; how many there were.
+pub type EraseAnswers = Box<dyn Fn(&[Scope], &str) -> Result<u64, Refusal> + Send>;
 
 impl Deposit {
     pub fn new(store: Box<dyn Store>) -> Result<Self, Failure> {
@@ -61,6 +68,7 @@ impl Deposit {
             arns: Arns::default(),
             quotas: Quotas::default(),
             by: None,
+            erase_answers: None,
         })
     }
 
@@ -82,6 +90,13 @@ impl Deposit {
     #[must_use]
     pub fn with_quotas(mut self, quotas: Quotas) -> Self {
         self.quotas = quotas;
+        self
+    }
+
+    /// With the stored answers to requests that came with a key.
+    #[must_use]
+    pub fn with_answers(mut self, erase: EraseAnswers) -> Self {
+        self.erase_answers = Some(erase);
         self
     }
 
@@ -273,6 +288,21 @@ impl Data for Deposit {
             }
             error => error.into(),
         })
+    }
+
+    fn erase(&mut self, ended: Vec<(ExecutionId, Timestamp)>) -> Result<Erased, Refusal> {
+        Ok(self.ask(|reply| Message::Erase { ended, reply })??)
+    }
+
+    fn erase_answers(&mut self, scopes: &[Scope], key: &str) -> Result<u64, Refusal> {
+        match &self.erase_answers {
+            Some(erase) => erase(scopes, key),
+            None => Ok(0),
+        }
+    }
+
+    fn scrub(&mut self) -> Result<bool, Refusal> {
+        Ok(self.store.scrub()?)
     }
 
     fn give_back(&mut self, _: u32, _: bool) -> Result<Room, Refusal> {

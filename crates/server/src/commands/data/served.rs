@@ -3,14 +3,16 @@
 use super::{Data, check_machines, too_many_activities};
 use crate::Refusal;
 use crate::sfn::Quotas;
+use crate::v1::StoredAnswers;
 use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::machine::Machine;
-use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken};
+use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken, Timestamp};
+use perdura_idempotency::Scope;
 use perdura_runtime::{Door, InputError, RealClock, Start, Started, Taken, View};
 use perdura_store::audit::{Origin, Subject};
 use perdura_store::{
-    After, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered, Registry, Retention,
-    Revised, Room, SweepPlace, Swept,
+    After, Erased, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered, Registry,
+    Retention, Revised, Room, SweepPlace, Swept,
 };
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -25,6 +27,7 @@ pub struct Served {
     quotas: Quotas,
     changed: Arc<dyn Fn(Registry) + Send + Sync>,
     doubts: Option<Doubts>,
+    answers: Option<StoredAnswers>,
 }
 
 /// Lists what of a machine this server cannot run.
@@ -41,6 +44,7 @@ impl Served {
             quotas: Quotas::default(),
             changed: Arc::new(|_| {}),
             doubts: None,
+            answers: None,
         }
     }
 
@@ -72,6 +76,12 @@ impl Served {
     #[must_use]
     pub fn by(&self, origin: Arc<Origin>) -> Self {
         Self { door: self.door.by(origin), ..self.clone() }
+    }
+
+    /// With the stored answers to requests that came with a key.
+    #[must_use]
+    pub(crate) fn with_answers(self, answers: StoredAnswers) -> Self {
+        Self { answers: Some(answers), ..self }
     }
 
     pub fn door(&self) -> &Door {
@@ -166,6 +176,19 @@ impl Data for Served {
     fn gives_out(&mut self, subject: Subject) -> Result<(), Refusal> {
         let told = self.handle.block_on(self.door.gives_out(subject));
         Ok(told.map_err(InputError::Unavailable)?)
+    }
+
+    fn erase(&mut self, ended: Vec<(ExecutionId, Timestamp)>) -> Result<Erased, Refusal> {
+        Ok(self.handle.block_on(self.door.erase(ended))?)
+    }
+
+    fn erase_answers(&mut self, scopes: &[Scope], key: &str) -> Result<u64, Refusal> {
+        let Some(answers) = &self.answers else { return Ok(0) };
+        self.handle.block_on(answers.erase(scopes, key))
+    }
+
+    fn scrub(&mut self) -> Result<bool, Refusal> {
+        Ok(self.door.scrub()?)
     }
 
     fn give_back(&mut self, pages: u32, reserves: bool) -> Result<Room, Refusal> {
