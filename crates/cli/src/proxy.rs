@@ -29,6 +29,7 @@ use perdura_idempotency::{
     Metrics, Policy, Scope, Secret,
 };
 use perdura_server::http::connections::{Connections, Taken};
+use perdura_server::http::listen;
 use perdura_server::http::patience::Patient;
 use perdura_server::places::{Crowded, Place, Places};
 use perdura_tasks::client::Forwarder;
@@ -129,9 +130,9 @@ pub(crate) fn proxy(arguments: &ProxyArguments) -> Result<ExitCode> {
 
 async fn serve(arguments: &ProxyArguments, files: u64, signals: watch::Receiver<bool>) -> Result<()> {
     let (store, secret) = open(arguments)?;
-    let listener = bind(arguments.listen, arguments.allow_remote).await?;
+    let listener = bind(arguments.listen, arguments.allow_remote)?;
     let admin = match arguments.admin {
-        Some(address) => Some(bind(address, arguments.allow_remote).await?),
+        Some(address) => Some(bind(address, arguments.allow_remote)?),
         None => None,
     };
     let (metrics, numbers) = (Metrics::new(), Arc::<Numbers>::default());
@@ -181,14 +182,14 @@ async fn serve(arguments: &ProxyArguments, files: u64, signals: watch::Receiver<
 }
 
 /// Listens: on loopback only, unless somebody said otherwise.
-async fn bind(address: SocketAddr, allows_remote: bool) -> Result<TcpListener> {
+fn bind(address: SocketAddr, allows_remote: bool) -> Result<TcpListener> {
     if !address.ip().is_loopback() && !allows_remote {
         bail!(
             "{address} can be reached from other machines. If that is meant, say --allow-remote; if not, listen on \
              127.0.0.1 or [::1]"
         );
     }
-    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
+    listen(address).with_context(|| format!("cannot listen on {address}"))
 }
 
 /// The record and the secret under which keys are hashed. Both belong to one another and stay together.

@@ -71,8 +71,9 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<ExitCode> {
     let kept = store.reader().and_then(|mut reader| reader.registered(Registry::Token, None, u32::MAX));
     tokens.replace(kept.map_err(Refusal::from)?);
     let asks = keyring.asks() || tokens.get().has_live(RealClock::default().moment().now);
-    let listener =
-        tokio.block_on(http::bind(address, asks)).with_context(|| format!("cannot listen on {address}"))?;
+    let listener = tokio
+        .block_on(async { http::bind(address, asks) })
+        .with_context(|| format!("cannot listen on {address}"))?;
     let connections = Arc::<Connections>::default();
     let tasks = config.tasks(strict, connections.clone(), tokio.handle().clone())?;
     let mut world = RealWorld::new(Steps::default(), Box::new(tasks.clone()), tokio.handle().clone());

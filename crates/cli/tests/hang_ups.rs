@@ -115,7 +115,7 @@ fn workers_that_hang_up_while_they_wait_leave_nothing_and_get_no_task() {
     let asks = server.create("asks", "STANDARD", &json!({"StartAt": "A", "States": {"A": task}}).to_string());
     let poll = call("GetActivityTask", &[], json!({"activityArn": activity}).to_string().as_bytes());
     let workers: Vec<TcpStream> = (0..CLIENTS).map(|_| server.sent(&poll)).collect();
-    wait_until("all of them wait", || sockets(&server) >= CLIENTS);
+    wait_until("all of them wait", || server.metric("perdura_activity_workers_waiting") >= CLIENTS as f64);
     drop(workers);
     wait_until("their connections are gone", || sockets(&server) <= ITS_OWN);
     server.api("StartExecution", &json!({"stateMachineArn": asks, "input": "7"}));

@@ -45,13 +45,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tower::ServiceExt;
 
 /// The largest head of a request.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 /// The pause after an `accept` that failed.
 const PAUSE: Duration = Duration::from_millis(50);
+/// How many connections may wait to be accepted. The system may have a smaller bound.
+const BACKLOG: u32 = 4_096;
 
 /// What health and metrics are made of.
 #[derive(Clone)]
@@ -98,7 +100,7 @@ pub struct Site {
 }
 
 /// Listens: on loopback only, unless everybody is asked for an access key or a token.
-pub async fn bind(address: SocketAddr, asks: bool) -> io::Result<TcpListener> {
+pub fn bind(address: SocketAddr, asks: bool) -> io::Result<TcpListener> {
     if !address.ip().is_loopback() && !asks {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
@@ -108,7 +110,17 @@ pub async fn bind(address: SocketAddr, asks: bool) -> io::Result<TcpListener> {
             ),
         ));
     }
-    TcpListener::bind(address).await
+    listen(address)
+}
+
+/// Listens with a backlog for a crowd. With the usual 128, clients that come by the hundred at once are dropped by the
+/// system before they are accepted, and wait for seconds until they try again.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // After a restart the port is free at once.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Serves until the future is dropped.
@@ -309,5 +321,16 @@ mod tests {
         assert_eq!(stalled(STALLED_MAX), None);
         let told = stalled(Duration::from_millis(7_400)).expect("that is too long");
         assert_eq!(told, "nothing has moved for 7 s, while work waits");
+    }
+
+    #[tokio::test]
+    async fn a_crowd_of_clients_is_connected_before_any_of_them_is_accepted() {
+        let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).expect("there is a port");
+        let address = listener.local_addr().expect("it listens");
+        let crowd = tokio::task::spawn_blocking(move || {
+            let connect = |_| std::net::TcpStream::connect_timeout(&address, Duration::from_secs(10));
+            (0..600).map(connect).collect::<io::Result<Vec<_>>>()
+        });
+        assert_eq!(crowd.await.expect("nothing panics").expect("all are connected").len(), 600);
     }
 }
