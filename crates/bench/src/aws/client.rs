@@ -1,16 +1,16 @@
-//! The least client that speaks HTTP/1.1: one connection, one request at a time, no more than this API needs.
+//! A minimal HTTP/1.1 client: one connection, one request at a time, only what this API needs.
 //!
-//! A client that does more would be measured too, and in the place of the server.
+//! A larger client would take processor time from the server that is measured.
 
 use anyhow::{Context, Result, bail};
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// The largest answer that is read.
+/// The largest answer that the client reads.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
-/// A request, ready to be sent as often as wanted.
+/// A request, ready to be sent any number of times.
 #[derive(Debug)]
 pub(super) struct Prepared(Vec<u8>);
 
@@ -25,10 +25,10 @@ impl Prepared {
     }
 }
 
-/// A connection that is kept.
+/// A kept connection.
 pub(super) struct Client {
     stream: TcpStream,
-    /// What was read of the answer.
+    /// The bytes of the answer read so far.
     read: Vec<u8>,
 }
 
@@ -39,7 +39,7 @@ impl Client {
         Ok(Self { stream, read: Vec::with_capacity(4096) })
     }
 
-    /// Sends a request, and gives the body of its answer, which must be a success.
+    /// Sends a request, and returns the body of its answer, which must be a success.
     pub(super) async fn ask(&mut self, request: &Prepared) -> Result<&str> {
         self.stream.write_all(&request.0).await.context("a request cannot be sent")?;
         self.read.clear();
@@ -59,7 +59,7 @@ impl Client {
     }
 }
 
-/// Where the parts of an answer are that is there as a whole.
+/// Where the parts of a complete answer are.
 #[derive(Debug, PartialEq)]
 struct Whole {
     status: u16,
@@ -67,7 +67,7 @@ struct Whole {
 }
 
 impl Whole {
-    /// `None`: there is more to come.
+    /// `None`: the answer is not complete yet.
     fn of(read: &[u8]) -> Result<Option<Self>> {
         let Some(head_bytes) = read.windows(4).position(|end| end == b"\r\n\r\n") else {
             return Self::bounded(read.len()).map(|()| None);
