@@ -39,6 +39,7 @@ pub enum SealingKeyError {
         path.display()
     )]
     Unreadable {
+        /// The key file.
         path: PathBuf,
         source: std::io::Error,
     },
