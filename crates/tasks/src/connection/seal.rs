@@ -79,23 +79,16 @@ pub enum OpenError {
         "connection `{name}` does not open: it was sealed under another key or was changed; give the key it was \
          sealed with, or put it again with `perdura connection put {name} --file connection.json`"
     )]
-    NotOurs {
-        name: Box<str>,
-    },
+    NotOurs { name: Box<str> },
     /// Written by a later version.
     #[error("connection `{name}` has format {version}, which this version does not read; update perdura")]
-    Unknown {
-        name: Box<str>,
-        version: u8,
-    },
+    Unknown { name: Box<str>, version: u8 },
     /// The decrypted bytes are not a connection.
     #[error(
         "connection `{name}` holds no valid connection; put it again with `perdura connection put {name} --file \
          connection.json`"
     )]
-    Invalid {
-        name: Box<str>,
-    },
+    Invalid { name: Box<str> },
 }
 
 /// Encrypts a connection under its name.

@@ -62,14 +62,10 @@ pub enum SettingsError {
     #[error(
         "{at}: the region, the access key id or the session token holds a space, a line end or no plain text"
     )]
-    Unsendable {
-        at: String,
-    },
+    Unsendable { at: String },
     /// Half of the credentials.
     #[error("{at}: access_key_id and secret_access_key belong together; set both or none")]
-    Credentials {
-        at: String,
-    },
+    Credentials { at: String },
     /// A folder that cannot be used.
     #[error("{at}: the folder {folder} cannot be used: {error}")]
     Folder {
