@@ -199,7 +199,7 @@ fn chance() -> String {
     )
 }
 
-/// A task for a worker. Its timeouts begin once a worker has it, so it can wait in the queue without end.
+/// A task for a worker. Its timeouts begin once a worker has it, so only the queue can get it to one.
 fn worked() -> String {
     let work = work(&format!(r#"{RETRY_ALL},"Next":"Then""#));
     machine("Work", &[("Work", work), ("Then", task("add", r#""End":true"#))])
