@@ -3,7 +3,6 @@
 //! A receiver that hangs keeps its places for as long as its calls may take. So no receiver gets more than its share,
 //! or more than are still free, so that several that hang leave some places too. Calls of one receiver queue in order,
 //! and receivers with queues take turns.
-//! first, and where several receivers have lines, they take turns.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -221,7 +221,7 @@ impl Turning<'_> {
         }
     }
 
-    /// Records the state of a stopped strand.
+    /// Stops a strand: cancels its call, and records the aborted state.
     fn abort_strand(&mut self, strand: StrandId, failed_at: Seq) {
         let machine = self.machine();
         let Some(step) = &self.strand(strand).step else { return };

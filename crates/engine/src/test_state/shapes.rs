@@ -1,7 +1,7 @@
-//! What AWS services answer, and whether a mocked result could be such an answer.
+//! The answers of AWS services, to check a mocked result.
 //!
-//! `shapes.txt` lists the services that are known; it explains its own form, and `scripts/mock-shapes` writes it. What is
-//! not listed is not checked, as AWS checks no member that its own model does not have.
+//! `shapes.txt` lists the known services; it explains its own format, and `scripts/mock-shapes` writes it. Other
+//! services are not checked, just as AWS checks no member outside of its own model.
 
 use super::mock::Strictness;
 use perdura_asl::json::Value;
@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("shapes.txt")));
 
-/// What is wrong with `result` as the answer of `service:action`; `None`: nothing, or the service is not listed.
+/// The mistake in `result` as the answer of `service:action`; `None`: none, or the service is not listed.
 pub(super) fn complaint(
     service: &str,
     action: &str,
@@ -87,7 +87,7 @@ impl Table {
         self.answers.get(&*format!("{service}:{action}"))
     }
 
-    /// Of all that is wrong the first is told: what is missing, and then what is there, as the mock has it.
+    /// Only the first mistake is reported: first missing members, then present ones, in the order of the mock.
     fn check_members(&self, structure: &Structure, value: &Value, strictness: Strictness) -> Option<String> {
         let mut wanted =
             structure.iter().filter(|member| member.is_required && strictness == Strictness::Strict);
@@ -100,7 +100,7 @@ impl Table {
         })
     }
 
-    /// What is wrong with a value; whatever nests in a list or a map is spoken of by the member's name.
+    /// The mistake in a value; values nested in a list or a map are reported under the member's name.
     fn check(&self, kind: &Shape, value: &Value, name: &str, strictness: Strictness) -> Option<String> {
         let must_be = |what: &str| Some(format!("Field '{name}' must be {what}"));
         match (kind, value) {
