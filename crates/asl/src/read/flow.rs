@@ -1,4 +1,4 @@
-//! A `StartAt` with its `States`, and what else the machine itself has.
+//! A `StartAt` with its `States`, and the other fields of the machine itself.
 
 use super::Reader;
 use super::at::At;
@@ -8,7 +8,7 @@ use super::value::Range;
 use crate::machine::{Flow, FlowIx, QueryLanguage, State, StateIx};
 use crate::node::{Member, NodeKind, find};
 
-/// What only the whole machine has.
+/// The fields that only the whole machine has.
 pub(super) struct Top {
     pub(super) comment: Option<String>,
     pub(super) timeout_seconds: Option<u64>,
@@ -39,8 +39,7 @@ impl<'n> Reader<'n> {
         top
     }
 
-    /// `QueryLanguage`. What is neither language gets a complaint and counts as JSONata, as on AWS, unless it
-    /// is only spelt wrongly.
+    /// `QueryLanguage`. An invalid value is reported and counts as JSONata, as on AWS, unless it is only misspelt.
     pub(super) fn query_language(&mut self, member: &'n Member, at: &At<'_>) -> QueryLanguage {
         self.one_of(&member.value, &at.member(member), &["JSONPath", "JSONata"]);
         match member.value.as_str() {
@@ -97,7 +96,7 @@ impl<'n> Reader<'n> {
             .collect()
     }
 
-    /// Where `Next` and its like lead.
+    /// The target of `Next` or a similar field.
     pub(super) fn next(&mut self, member: &'n Member, at: &At<'_>) -> Option<StateIx> {
         let target = self.target(&member.value, &at.member(member), self.here());
         if target.is_none() {
