@@ -127,7 +127,7 @@ pub struct State {
     pub variables: BTreeSet<Arc<str>>,
     /// `Next` or `End`; a Choice, Succeed and Fail have [`Transition::End`] and do not use it.
     pub next: Transition,
-    /// What kind of state it is.
+    /// The kind of the state, with its fields.
     pub kind: Kind,
 }
 
@@ -331,7 +331,7 @@ pub struct Rule {
     pub output: Option<Template>,
 }
 
-/// What a rule asks.
+/// The condition of a rule.
 #[derive(Debug)]
 pub enum Condition {
     /// All of them.
@@ -352,7 +352,7 @@ pub enum Condition {
     Jsonata(Scalar),
 }
 
-/// What a variable is compared with.
+/// The right side of a comparison.
 #[derive(Debug)]
 pub enum Operand {
     /// Written in the definition, of the operator's type.

@@ -20,11 +20,11 @@ pub const VALUES_MAX: usize = 2_000_000;
 pub struct Node {
     /// Its place.
     pub span: Span,
-    /// What it is.
+    /// Its content.
     pub kind: NodeKind,
 }
 
-/// What a [`Node`] is.
+/// The content of a [`Node`].
 #[derive(Clone, Debug)]
 pub enum NodeKind {
     /// `null`

@@ -14,9 +14,9 @@ pub const EXHAUSTED: &str = "The paths, rules and intrinsic functions of this st
 /// The variables that are visible at one place: inner scopes first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Variables<'a> {
-    /// Those of the innermost scope.
+    /// The variables of the innermost scope.
     pub own: Option<&'a BTreeMap<Arc<str>, crate::json::Payload>>,
-    /// Those of the scopes around it.
+    /// The variables of the scopes around it.
     pub outer: Option<&'a Variables<'a>>,
 }
 

@@ -141,7 +141,7 @@ impl Settings {
         self.parsed(&GRACE, |text| duration::parse(text).map_err(|error| anyhow!("{error}")))
     }
 
-    /// What is logged.
+    /// The log level.
     pub(crate) fn log(&self) -> String {
         self.decide(&LOG).value.unwrap_or_default()
     }

@@ -87,7 +87,7 @@ struct Turning<'e> {
     turn: Turn,
     effects: Vec<Effect>,
     dice: Dice,
-    /// What the clocks say.
+    /// The clocks and the entropy of the Turn.
     moment: Moment,
     /// The time of the Turn: the wall clock, but never before earlier events.
     now: Timestamp,

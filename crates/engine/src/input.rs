@@ -160,7 +160,7 @@ impl Resolution {
     }
 }
 
-/// What a failed attempt means for its effect.
+/// The meaning of a failed attempt for its effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Certainty {
     /// The receiver itself refused, under this key: the next attempt gets a new round, and so a new key.

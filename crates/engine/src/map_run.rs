@@ -184,7 +184,7 @@ impl MapRun {
         self.known = known;
     }
 
-    /// What was ordered.
+    /// The order of the run.
     pub fn order(&self) -> &MapRunOrder {
         self.items.order()
     }

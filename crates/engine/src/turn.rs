@@ -232,7 +232,7 @@ impl Lateness {
     }
 }
 
-/// What is known of what was done under a key.
+/// The Ledger's status of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LedgerStatus {
     /// On its way.

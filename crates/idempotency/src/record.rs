@@ -83,7 +83,7 @@ pub struct Claim {
     pub claimant: Uuid,
     /// The duration of the lease without a renewal, on the store's clock.
     pub lease_for: Duration,
-    /// What happens to an expired lease.
+    /// The rule for an expired lease.
     pub takeover: Takeover,
     /// How long an unknown outcome is kept, if this claim finds one.
     pub keep: Keep,
@@ -131,7 +131,7 @@ pub enum Standing {
     /// A process holds it, for `lease_left` unless renewed. Zero: the lease ran out, and no claim and no sweep has
     /// noticed it since.
     Running {
-        /// What is left of the lease.
+        /// The rest of the lease.
         lease_left: Duration,
     },
     /// It began, and its outcome is unknown. Kept like a result.

@@ -113,7 +113,7 @@ pub enum RunError {
     Failed {
         /// The error's name.
         error: String,
-        /// What it says.
+        /// The error's text.
         cause: String,
     },
     /// Somebody stopped the execution.

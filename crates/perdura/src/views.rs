@@ -135,7 +135,7 @@ pub enum Verdict {
     Failed {
         /// The error's name.
         error: String,
-        /// What happened.
+        /// The error's text.
         cause: String,
     },
     /// Make it again, under the same key.

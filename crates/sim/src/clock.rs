@@ -46,7 +46,7 @@ impl Clock {
         self.wall_ahead = ahead_ms;
     }
 
-    /// What the wall says.
+    /// The reading of the wall clock.
     pub(crate) fn wall(&self) -> Timestamp {
         Timestamp(BEGINS_AT_MS + self.now + self.wall_ahead)
     }

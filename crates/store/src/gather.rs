@@ -27,7 +27,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Those of a Lease, in an installation with this many Shards.
+    /// The executions of a Lease, in an installation with this many Shards.
     pub(crate) fn by(lease: &Lease, count: u16) -> Self {
         Self { shards: lease.shards.clone(), count }
     }

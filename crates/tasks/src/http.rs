@@ -48,7 +48,7 @@ pub struct HttpCall<'a> {
     pub region: &'a str,
     /// The header that carries the key.
     pub header: &'a HeaderName,
-    /// What statuses mean at this destination.
+    /// The meanings of statuses at this destination.
     pub statuses: &'a BTreeMap<u16, Verdict>,
     /// Records the exchange for a state under test.
     pub onlooker: Option<&'a Onlooker>,

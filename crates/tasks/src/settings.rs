@@ -149,7 +149,7 @@ impl Default for Settings {
 #[error("{table}: {what}")]
 pub struct Mistake {
     pub table: String,
-    /// What is wrong with it.
+    /// The mistake, and the remedy.
     pub what: String,
 }
 

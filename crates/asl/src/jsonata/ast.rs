@@ -58,7 +58,7 @@ pub(super) enum Stage {
     Index(Arc<str>),
 }
 
-/// What a node is.
+/// The kinds of nodes.
 #[derive(Debug, Default)]
 pub(super) enum Kind {
     #[default]

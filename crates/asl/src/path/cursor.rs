@@ -19,12 +19,12 @@ impl<'t> Cursor<'t> {
         self.at
     }
 
-    /// What is still to be read.
+    /// The text after the cursor.
     pub(crate) fn rest(&self) -> &'t str {
         &self.text[self.at..]
     }
 
-    /// What was read since `start`.
+    /// The text from `start` to the cursor.
     pub(crate) fn since(&self, start: usize) -> &'t str {
         &self.text[start..self.at]
     }

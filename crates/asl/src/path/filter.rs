@@ -88,7 +88,7 @@ pub(crate) enum Membership {
 }
 
 impl Operator {
-    /// Those written with signs, longer ones first.
+    /// Operators written with signs, longer ones first.
     pub(super) const SIGNS: [(&str, Self); 9] = [
         ("===", Self::Same),
         ("!==", Self::NotSame),
@@ -101,7 +101,7 @@ impl Operator {
         (">", Self::Greater),
     ];
 
-    /// Those written as words.
+    /// Operators written as words.
     pub(super) const WORDS: [(&str, Self); 9] = [
         ("in", Self::Of(Membership::In)),
         ("nin", Self::Of(Membership::NotIn)),

@@ -69,7 +69,7 @@ const KINDS: [Row; 6] = [
                 partition: None,
                 service: "lambda",
                 prefix: "function:",
-                // What follows the name is a version or an alias.
+                // The text after the name is a version or an alias.
                 target: |rest| Target::Function { name: rest.split(':').next().unwrap_or(rest).into() },
                 pattern: RequestResponse,
             },

@@ -45,7 +45,7 @@ pub(super) fn status(answer: &Value) -> Result<Status> {
     known.with_context(|| strange(&format!("the status is {written:?}")))
 }
 
-/// What kind of machine it is.
+/// The type of a machine.
 pub(super) fn kind(answer: &Value) -> MachineType {
     match answer.get("type").and_then(Value::as_str) {
         Some("EXPRESS") => MachineType::Express,

@@ -388,7 +388,7 @@ impl Turning<'_> {
         }
     }
 
-    /// What the addressed step's state says about a late answer.
+    /// The state of the addressed step, for the record of a late answer.
     fn lateness(&self, by: &By) -> Lateness {
         let step = self.draft.peek(by.strand()).and_then(|strand| strand.step.as_ref());
         let current = self.addressed(by).is_some();

@@ -36,7 +36,7 @@ pub enum SettingsError {
     Address {
         /// Which setting.
         at: String,
-        /// What it says.
+        /// Its value.
         text: String,
     },
     /// An address that must not be called.
@@ -44,7 +44,7 @@ pub enum SettingsError {
     Forbidden {
         /// Which setting.
         at: String,
-        /// What it says.
+        /// Its value.
         text: String,
         reason: Reason,
     },
@@ -55,7 +55,7 @@ pub enum SettingsError {
     PlainHttp {
         /// Which setting.
         at: String,
-        /// What it says.
+        /// Its value.
         text: String,
     },
     /// A text that is invalid in a header.
