@@ -53,7 +53,7 @@ impl Versions {
         Self(self.0 | (1 << version))
     }
 
-    /// Adds a version to the accepted ones.
+    /// Whether keys of this version are accepted.
     const fn allow(self, version: u8) -> bool {
         1 <= version && version <= 8 && self.0 & (1 << version) != 0
     }

@@ -20,7 +20,7 @@ pub struct Onlooker {
 }
 
 impl Onlooker {
-    /// An onlooker that sees credentials only if it may.
+    /// An onlooker that gets credentials only if `reveals` is set.
     pub fn new(reveals: bool) -> Self {
         Self { reveals, seen: Mutex::default() }
     }
