@@ -15,11 +15,11 @@ use std::net::IpAddr;
 /// How to treat `Forwarded` and `X-Forwarded-…`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Forwarded {
-    /// Drop the client's headers, and add the client's address.
+    /// What the client sent is dropped, and the proxy says who the client is.
     Replace,
-    /// The client is a trusted proxy: add its address to its headers.
+    /// The client is a trusted proxy: its address is added to what it says.
     Append,
-    /// Pass them on unchanged.
+    /// It is passed on as it is.
     Keep,
 }
 
