@@ -167,7 +167,7 @@ impl Scalar {
         u64::try_from(number).map_err(|_| self.refuse(field, format!("{field} cannot be negative.")))
     }
 
-    /// A percentage between 0 and 100.
+    /// A share between 0 and 100.
     pub fn percentage(&self, scope: &Scope<'_>, field: &str) -> Result<f64, Failure> {
         let value = self.evaluate(scope, field)?;
         let number = match (&value, self) {

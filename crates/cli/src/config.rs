@@ -7,10 +7,10 @@ use crate::table;
 use anyhow::Result;
 use std::process::ExitCode;
 
-/// The mask for a secret.
+/// What stands for a secret.
 const MASK: &str = "********";
 
-/// Shows the settings. Refuses the values that a server would refuse, so that this is a check before a start.
+/// Shows the settings. A value that would be refused is refused here too, so that this is a check before a start.
 pub(crate) fn config(arguments: &ConfigArguments) -> Result<ExitCode> {
     let settings = Settings::load(arguments.flags(), None)?;
     Config::of(&settings)?;

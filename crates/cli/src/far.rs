@@ -22,8 +22,8 @@ const ASK_FOR_MAX: Duration = Duration::from_secs(30);
 const POLL_FOR_MAX: Duration = Duration::from_secs(90);
 /// Enough for a page of a thousand events with large payloads.
 const ANSWER_BYTES_MAX: usize = 512 << 20;
-/// How often a request is tried if its answer is lost or the server is busy, and the first pause; each next pause is
-/// twice as long.
+/// How often a server is asked whose answer is lost or that has no time, and how long it is left alone after the first time;
+/// then twice as long.
 const TRIES_MAX: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -90,7 +90,7 @@ impl Far {
             let answer = self.try_once(request, &key, if is_poll { POLL_FOR_MAX } else { ASK_FOR_MAX });
             let is_last = tried == TRIES_MAX;
             match answer {
-                // A task that was lost on the way is handed out again after a missed heartbeat.
+                // A task that was lost on the way is handed out again when its heartbeat is missed.
                 Err(CallError::Lost { .. }) if !is_last && !is_poll => {}
                 Ok(answer) if answer.status == StatusCode::SERVICE_UNAVAILABLE && !is_last => {}
                 Ok(answer) => return self.judge(request, &answer),

@@ -39,7 +39,7 @@ const FILE: &str = "perdura.toml";
 /// The longest duration of a setting: a hundred years.
 const SECONDS_MAX: f64 = 100.0 * 366.0 * 86_400.0;
 
-/// The values of flags.
+/// What the command line said.
 pub(crate) type Flags = Vec<(&'static Setting, String)>;
 
 /// Reads an environment variable.
@@ -74,7 +74,7 @@ pub(crate) struct Decided {
     pub(crate) origin: Origin,
 }
 
-/// The destination of traces.
+/// Where traces go.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Telemetry {
     pub(crate) endpoint: String,
@@ -151,7 +151,7 @@ impl Settings {
         self.parsed(&LOG_FORMAT, |text| LogFormat::from_str(text, true).map_err(|_| anyhow!("text or json")))
     }
 
-    /// The folder for logs of executions, if CloudWatch Logs has no address.
+    /// Where logs of executions are written, if CloudWatch Logs has no address.
     pub(crate) fn execution_logs(&self) -> Option<PathBuf> {
         self.decide(&EXECUTION_LOGS).value.map(PathBuf::from)
     }

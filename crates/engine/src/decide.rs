@@ -71,7 +71,7 @@ pub fn decide_before_calls(execution: &Execution, input: &Input, moment: &Moment
     turning.decide(input)
 }
 
-/// Resumes an execution in a process that makes some of its calls already: those are neither repeated nor held.
+/// Takes up what was under way, in a process that makes some of the calls itself: those are neither made again nor held.
 pub fn resume_beside(execution: &Execution, live: &BTreeSet<LiveCall>, moment: &Moment) -> Decision {
     let mut turning = Turning::new(execution, moment, None);
     turning.live = Some(live);
@@ -159,7 +159,7 @@ impl Turning<'_> {
             }
             (_, _) => self.ignore("the execution has ended"),
         }
-        // Resuming advances no strand.
+        // Taking up what was under way moves nothing on.
         if !matches!(input, Input::Resume) {
             self.run();
         }

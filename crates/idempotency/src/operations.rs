@@ -214,7 +214,7 @@ impl Operations {
         Ok(erased)
     }
 
-    /// Records the true outcome of an operation; returns the epoch of the record.
+    /// Says what an unknown outcome was, and under which epoch that is recorded.
     ///
     /// Make sure first that nothing works on it any more: a handler that was only slow loses its grant, and its later
     /// work does not count here.

@@ -42,7 +42,7 @@ pub enum Promise {
     CompletedNeverRunsAgain,
     /// A step in doubt is not performed under another key, and not called failed.
     DoubtIsSticky,
-    /// A call that may not be repeated is not, unless a person says so.
+    /// What may not be repeated is not, unless a person says so.
     HeldIsNotRepeated,
     /// Histories, rows, ledger and totals agree with each other.
     HistoriesLegal,
@@ -125,7 +125,7 @@ pub fn nothing_lost(evidence: &Evidence<'_>) -> Vec<String> {
     complaints
 }
 
-/// After the faults end, the node that a request reaches answers it, whichever node holds the Shard.
+/// Once everybody is at work again, a request is answered by the node that it reaches, whoever holds the Shard.
 pub fn answered_anywhere(evidence: &Evidence<'_>) -> Vec<String> {
     let calm_from = evidence.sim.plan.calm_from + timers::UP_AGAIN_MS;
     let mut complaints = Vec::new();

@@ -39,6 +39,7 @@ pub(crate) struct SeenKey {
     pub(crate) ordered_after_completion: bool,
 }
 
+/// All of it.
 #[derive(Debug, Default)]
 pub(crate) struct Observed {
     /// By execution and number.
@@ -62,7 +63,7 @@ pub(crate) struct Observed {
     pub(crate) sleepers: u64,
     /// Executions that ran on after the journal dropped their old Turns.
     pub(crate) taken_down: u64,
-    /// Violations.
+    /// What should not have happened.
     pub(crate) complaints: Vec<String>,
 }
 
@@ -140,7 +141,7 @@ impl Observed {
         }
     }
 
-    /// Whether this execution's first Turn is on disk.
+    /// Whether this execution's beginning is on disk.
     pub(crate) fn has_begun(&self, execution: ExecutionId) -> bool {
         self.turns.contains_key(&(execution, 1))
     }

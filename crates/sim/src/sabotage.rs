@@ -78,6 +78,7 @@ pub enum Sabotage {
 }
 
 impl Sabotage {
+    /// All of them.
     pub const ALL: [Self; 36] = [
         Self::NoFence,
         Self::EffectsFirst,

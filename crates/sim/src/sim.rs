@@ -88,9 +88,9 @@ enum Happening {
     Respond(Life, PassNumber, Box<Response>),
     /// A connection is closed.
     HangUp(Arc<()>),
-    /// Checks for Shards without a holder.
+    /// Somebody looks for Shards that nobody serves.
     Balance,
-    /// Checks whether the run is over.
+    /// Is everything over?
     Look,
 }
 

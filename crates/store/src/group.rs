@@ -81,8 +81,9 @@ pub struct Row {
     pub ended_at: Option<Timestamp>,
     /// When to wake it, if it sleeps.
     pub wake: Wake,
-    /// It sleeps while a worker or a child works for it: a new process must resume it.
+    /// It sleeps while a worker or a child works for it: a new process has to resume it.
     pub waits: bool,
+    /// How often it was redriven.
     pub redrives: u32,
     pub redriven_at: Option<Timestamp>,
     /// The version that it was started under.

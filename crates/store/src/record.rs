@@ -41,7 +41,7 @@ fn damage<T>(what: impl Into<String>) -> Result<T, Damage> {
 }
 
 thread_local! {
-    /// A reused compression buffer. Zeroing a new one for each record would take a third as long as compressing.
+    /// Room to compress into. Cleared room for each record would take a third as long as compressing itself.
     static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 

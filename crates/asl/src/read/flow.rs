@@ -39,7 +39,8 @@ impl<'n> Reader<'n> {
         top
     }
 
-    /// `QueryLanguage`. An invalid value is reported and counts as JSONata, as on AWS, unless it is only misspelt.
+    /// `QueryLanguage`. What is neither language gets a complaint and counts as JSONata, as on AWS, unless it
+    /// is only spelt wrongly.
     pub(super) fn query_language(&mut self, member: &'n Member, at: &At<'_>) -> QueryLanguage {
         self.one_of(&member.value, &at.member(member), &["JSONPath", "JSONata"]);
         match member.value.as_str() {

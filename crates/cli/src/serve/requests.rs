@@ -49,7 +49,7 @@ pub(crate) fn open(folder: &Path, installation: &[u8; 32]) -> Result<Memory> {
     Ok(Memory::new(Arc::new(store), installation))
 }
 
-/// Erases stored answers in it, for a command that holds the data while no server runs.
+/// What erases stored answers there, for a command that holds the data while no server runs.
 pub(crate) fn erasing(folder: &Path, installation: [u8; 32]) -> EraseAnswers {
     let folder = folder.to_owned();
     Box::new(move |scopes, key| {

@@ -87,7 +87,7 @@ impl Table {
         self.answers.get(&*format!("{service}:{action}"))
     }
 
-    /// Only the first mistake is reported: first missing members, then present ones, in the order of the mock.
+    /// Of all that is wrong the first is told: what is missing, and then what is there, as the mock has it.
     fn check_members(&self, structure: &Structure, value: &Value, strictness: Strictness) -> Option<String> {
         let mut wanted =
             structure.iter().filter(|member| member.is_required && strictness == Strictness::Strict);
@@ -100,7 +100,7 @@ impl Table {
         })
     }
 
-    /// The mistake in a value; values nested in a list or a map are reported under the member's name.
+    /// What is wrong with a value; whatever nests in a list or a map is spoken of by the member's name.
     fn check(&self, kind: &Shape, value: &Value, name: &str, strictness: Strictness) -> Option<String> {
         let must_be = |what: &str| Some(format!("Field '{name}' must be {what}"));
         match (kind, value) {

@@ -83,7 +83,7 @@ impl Sim {
         self.post(life, message);
     }
 
-    /// The requester for the audit.
+    /// Who asks, as the audit is to tell it.
     fn origin(&self, number: RequestId) -> Option<Arc<Origin>> {
         Some(Arc::new(Origin {
             at: Timestamp(self.clock.now()),

@@ -1,4 +1,4 @@
-//! Requests of Map Runs: children, items and results, each a little later.
+//! What Map Runs ask for: their children, their items and their results, each a little later.
 
 use super::{Happening, Sim};
 use crate::observed::Life;

@@ -233,8 +233,8 @@ pub fn those_that_wait_are_listed_by_shard_and_page(make: Make<'_>) {
     assert_eq!(reader.waiting(Shard(1), None, 9).unwrap(), ids[1..], "it sleeps for itself now");
 }
 
-/// An execution with 9 Turns: 1 to 4 in two segments, 5 to 6 in its tail, 7 to 9 in the journal, which also has those
-/// of the tail, and Turns of other executions between them.
+/// An execution with 9 Turns: 1 to 4 in two segments, 5 to 6 in its tail, 7 to 9 in the journal, which also has
+/// those of the tail, and Turns of others between them.
 fn spread_out(node: &mut Node, who: ExecutionId) {
     let segment =
         |first, to| Segment { execution: who, first, turns: to - first + 1, bytes: history(who, first, to) };

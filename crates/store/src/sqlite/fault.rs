@@ -40,7 +40,7 @@ impl Trouble {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked)))
     }
 
-    /// A name that is taken, or a journal row that exists already.
+    /// A name that is taken, or a journal row that is there.
     pub(super) fn is_conflict(&self) -> bool {
         matches!(self, Self::Sqlite(error)
             if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation))

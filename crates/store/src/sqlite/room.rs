@@ -27,7 +27,7 @@ pub(super) fn free(connection: &Connection) -> Result<Room, Trouble> {
     Ok(Room { free_bytes, gives_back, more: false })
 }
 
-/// Gives a slice back, keeping what will soon be used; returns whether there was anything to give.
+/// Gives a slice back, but for what will soon be used; whether there was anything to give.
 pub(super) fn give_back(
     connection: &Connection,
     pages: u32,

@@ -45,7 +45,7 @@ pub(super) fn unknown(word: &str, value: &str) -> Trouble {
     Trouble::Damage(Damage(format!("the {word} {value} is unknown")))
 }
 
-/// The columns for lists, in the order of [`summary`].
+/// What a list shows, in the order of [`summary`].
 pub(super) const SUMMARY: &str =
     "id, machine, revision, name, status, started_at, ended_at, redrives, redriven_at, version, alias, child,
     labels, root_key, error, erased_at";

@@ -155,7 +155,7 @@ pub trait Reader: Send {
         most: u32,
     ) -> Result<Vec<ExecutionId>, Failure>;
 
-    /// The registered entries of a kind, sorted by name, after this one.
+    /// What is registered of a kind, by name, after this one.
     fn registered(
         &mut self,
         kind: Registry,

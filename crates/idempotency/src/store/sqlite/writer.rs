@@ -28,7 +28,7 @@ const QUEUE_MAX: usize = 1_024;
 pub(super) enum Command {
     /// A verb.
     Errand(Box<dyn Errand>),
-    /// A handler's transaction, which has the connection to itself until it ends.
+    /// A transaction of a handler, which has the connection to itself until it ends.
     Session(Session),
 }
 
@@ -104,7 +104,7 @@ impl Writer {
         told.await.map_err(|_| Gone)?
     }
 
-    /// A place in the queue, for a session.
+    /// A place in the queue, which a session takes without waiting once it has it.
     pub(super) async fn place(&self) -> Result<mpsc::Permit<'_, Command>, Gone> {
         self.0.reserve().await.map_err(|_| Gone)
     }
@@ -216,7 +216,7 @@ impl Desk {
         }
     }
 
-    /// Leaves no overwritten bytes beside the file. It waits for readers, up to the limit for other processes.
+    /// Nothing of what was overwritten is left beside the file. Readers are waited for, as long as for anybody.
     fn empty_log(&self) {
         let empty = "PRAGMA main.wal_checkpoint(TRUNCATE)";
         match self.connection.query_row(empty, [], |row| row.get::<_, bool>(0)) {

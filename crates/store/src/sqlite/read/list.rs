@@ -14,9 +14,9 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use std::collections::{BinaryHeap, VecDeque};
 
-/// The most rows that one page looks at, even if its filter matches few of them.
+/// So many rows are looked at for one page, however few of them a filter shows.
 const LOOKS_MAX: usize = 1_000;
-/// Up to so many rows of an index are sorted here. If there are more, any order finds matches soon.
+/// What the index finds so few of is put in order here. What is met more often than that is met soon in any list.
 const FEW: usize = 500;
 /// The least number of rows to read at once from a stretch.
 const BATCH_MIN: usize = 8;
