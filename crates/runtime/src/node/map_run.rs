@@ -46,6 +46,8 @@ pub(super) struct MapRuns {
     /// What the costliest of late took beyond their share, as so many children. It is made up for before they have
     /// another share.
     ahead: usize,
+    /// The number of the last ticket; other nodes count elsewhere.
+    tickets: u128,
 }
 
 /// A Map Run, and what its life has no eyes for.
@@ -112,6 +114,15 @@ impl Run {
 }
 
 impl MapRuns {
+    pub(super) fn numbered_from(number: u128) -> Self {
+        Self { tickets: number, ..Self::default() }
+    }
+
+    fn next_ticket(&mut self, run: Uuid) -> Ticket {
+        self.tickets += 1;
+        Ticket { run, number: self.tickets }
+    }
+
     /// Whether the run of this child is here, so that the child may go on.
     pub(super) fn has(&self, child: ChildOf) -> bool {
         self.runs.get(&child.run).is_some_and(|run| run.life.has_its_children())
@@ -149,8 +160,8 @@ impl MapRuns {
 impl Node {
     /// An execution asks for a Map Run, or asks again.
     pub(super) fn start_map_run(&mut self, execution: ExecutionId, order: Box<MapRunOrder>) {
-        let Some(running) = self.slots.get(&execution).and_then(Slot::running) else { return };
-        if !self.performs {
+        let Some(running) = self.executions.get(execution).and_then(Slot::running) else { return };
+        if !self.performs.sees_to_calls() {
             return;
         }
         let (id, key) = (order.id(), order.key.clone());
@@ -196,8 +207,8 @@ impl Node {
 
     /// The children of a run that are in memory and have not ended, in their order.
     fn members(&self, id: Uuid) -> Vec<(ExecutionId, u32)> {
-        let running = self.slots.iter().filter(|(_, slot)| !slot.is_ended());
-        let children = running.filter_map(|(execution, slot)| Some((*execution, slot.child?)));
+        let running = self.executions.iter().filter(|(_, slot)| !slot.is_ended());
+        let children = running.filter_map(|(execution, slot)| Some((execution, slot.child?)));
         let members = children.filter(|(_, child)| child.run == id);
         let mut members: Vec<_> = members.map(|(execution, child)| (execution, child.index)).collect();
         members.sort_unstable_by_key(|(_, index)| *index);
@@ -213,7 +224,7 @@ impl Node {
 
     fn carry_out(&mut self, id: Uuid, commands: Vec<MapRunCommand>) {
         for command in commands {
-            let MapRuns { runs, blocked, rows, fetches, .. } = &mut self.map_runs;
+            let MapRuns { runs, blocked, rows, fetches, tickets, .. } = &mut self.map_runs;
             let Some(run) = runs.get_mut(&id) else { return };
             match command {
                 MapRunCommand::GoOn => self.map_runs.wake(id),
@@ -222,8 +233,8 @@ impl Node {
                     if run.life.is_ending() {
                         run.room.close();
                     }
-                    self.tickets += 1;
-                    run.ticket = Ticket { run: id, number: self.tickets };
+                    *tickets += 1;
+                    run.ticket = Ticket { run: id, number: *tickets };
                     fetches.push(Fetch { ticket: run.ticket, kind: FetchKind::Children });
                 }
                 MapRunCommand::ReadItems { machine, key, reader } => {
@@ -247,11 +258,6 @@ impl Node {
                 MapRunCommand::StopBelow(children) => self.stop_below(children),
             }
         }
-    }
-
-    fn next_ticket(&mut self, run: Uuid) -> Ticket {
-        self.tickets += 1;
-        Ticket { run, number: self.tickets }
     }
 
     /// An execution that is a child has ended.
@@ -299,7 +305,8 @@ impl Node {
 
     /// What is to be read for runs.
     pub fn fetches(&mut self) -> impl Iterator<Item = Deed> {
-        let fetches = if self.ends { Vec::new() } else { std::mem::take(&mut self.map_runs.fetches) };
+        let fetches =
+            if !self.performs.begins() { Vec::new() } else { std::mem::take(&mut self.map_runs.fetches) };
         fetches.into_iter().map(Deed::Fetch)
     }
 

@@ -9,7 +9,7 @@ use crate::committer::Adjusting;
 use crate::fetch::{Fetch, FetchKind, Ticket};
 use crate::message::{AdjustError, MapRunChange, Reply, Unavailable};
 use perdura_engine::{ExecutionId, MapRunEvent, Status};
-use perdura_store::{Failure, MapRunRow, Shard};
+use perdura_store::{Failure, MapRunRow};
 use uuid::Uuid;
 
 /// Somebody who waits for the row of a run.
@@ -50,7 +50,7 @@ impl Node {
     }
 
     fn ask_for_row(&mut self, id: Uuid, asked: Asked) {
-        let ticket = self.next_ticket(id);
+        let ticket = self.map_runs.next_ticket(id);
         self.map_runs.asked.insert(ticket.number, asked);
         self.map_runs.fetches.push(Fetch { ticket, kind: FetchKind::Row });
     }
@@ -78,7 +78,7 @@ impl Node {
                     Ok(None) => AdjustError::Unknown,
                     Ok(Some(row)) if row.status != Status::Running => AdjustError::Ended,
                     Ok(Some(row)) => {
-                        let shard = Shard::of(row.execution, self.shard_count);
+                        let shard = self.shards.of(row.execution);
                         AdjustError::Unavailable(Unavailable::Elsewhere(shard))
                     }
                     Err(failure) => AdjustError::Unavailable(Unavailable::Store(failure.to_string().into())),

@@ -9,7 +9,7 @@ use super::super::slot::Body;
 use super::super::{Node, Queued, ReplyTo, Slot};
 use super::Run;
 use crate::fetch::{Fetch, FetchKind, Look, Looked, Ticket, Waits, Which, figures};
-use perdura_engine::{ExecutionId, Fault, Input, MapRunLife, Status};
+use perdura_engine::{Destinations, ExecutionId, Fault, Input, MapRunLife, Status};
 use perdura_store::{ChildOf, Failure, MapRunRow};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
@@ -67,7 +67,7 @@ impl Node {
     /// A child of an earlier process: whether it goes on is for its run to say.
     pub(in super::super) fn await_run(&mut self, execution: ExecutionId, child: ChildOf) {
         self.map_runs.left.unjoined.insert(execution, child);
-        if let Some(slot) = self.slots.get_mut(&execution) {
+        if let Some(slot) = self.executions.get_mut(execution) {
             slot.gate.awaits_run = true;
         }
     }
@@ -75,7 +75,7 @@ impl Node {
     /// A child of an earlier process gets its first input here, before all that came for it meanwhile.
     pub(super) fn join(&mut self, execution: ExecutionId, input: Input) {
         self.map_runs.left.unjoined.remove(&execution);
-        let Some(slot) = self.slots.get_mut(&execution) else { return };
+        let Some(slot) = self.executions.get_mut(execution) else { return };
         slot.gate.awaits_run = false;
         if slot.parked.is_none() {
             let queued = Queued { input, reply: ReplyTo::Nobody };
@@ -113,7 +113,7 @@ impl Node {
     }
 
     fn look_at(&mut self, which: Which) -> u128 {
-        let ticket = self.next_ticket(Uuid::nil());
+        let ticket = self.map_runs.next_ticket(Uuid::nil());
         let look = Look::at(which, self.destinations.clone());
         self.map_runs.fetches.push(Fetch { ticket, kind: FetchKind::Look(look) });
         ticket.number
@@ -172,10 +172,10 @@ impl Node {
     }
 
     fn is_wanted(&self, row: &MapRunRow, parent: &Waits) -> Wanted {
-        if self.held(row.execution).is_err() || !self.destinations.performs_for(row.execution) {
+        if self.shards.hold(row.execution).is_err() || !self.destinations.performs_for(row.execution) {
             return Wanted::Elsewhere;
         }
-        match self.slots.get(&row.execution) {
+        match self.executions.get(row.execution) {
             Some(Slot { parked: Some(_), .. }) => Wanted::Elsewhere,
             Some(Slot { body: Body::Here(parent), .. }) if !parent.execution.waits_for_map_run(&row.arn) => {
                 Wanted::No
