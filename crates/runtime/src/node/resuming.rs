@@ -2,7 +2,7 @@
 //! they wait for.
 
 use crate::librarian::Ask;
-use perdura_engine::ExecutionId;
+use perdura_engine::{Execution, ExecutionId, Timestamp};
 use perdura_store::Shard;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -10,8 +10,9 @@ use std::collections::{BTreeSet, VecDeque};
 const PAGE: u32 = 256;
 
 /// How far that is.
-#[derive(Default)]
 pub(super) struct Resuming {
+    /// What was committed before is another process's.
+    opened_at: Timestamp,
     /// Up to whom they were read, for each Shard where there may be more.
     shards: Vec<(Shard, Option<ExecutionId>)>,
     is_reading: bool,
@@ -26,9 +27,29 @@ pub(super) struct Resuming {
 }
 
 impl Resuming {
-    /// There may be some on these Shards.
-    pub(super) fn on(shards: impl Iterator<Item = Shard>) -> Self {
-        Self { shards: shards.map(|shard| (shard, None)).collect(), ..Self::default() }
+    /// What was committed before this time is to be resumed; where it sleeps is still to be said.
+    pub(super) fn of_before(opened_at: Timestamp) -> Self {
+        Self {
+            opened_at,
+            shards: Vec::new(),
+            is_reading: false,
+            page: VecDeque::new(),
+            pending: BTreeSet::new(),
+            slept: BTreeSet::new(),
+            took_all_up: false,
+        }
+    }
+
+    /// There may be sleepers on these Shards.
+    pub(super) fn look_on(&mut self, shards: impl IntoIterator<Item = Shard>) {
+        self.shards = shards.into_iter().map(|shard| (shard, None)).collect();
+    }
+
+    /// Whether another process had an execution last, and it runs. The clock on the wall may have been set back since; so it
+    /// is also known who is still to be resumed, and who fell asleep here meanwhile.
+    pub(super) fn is_from_before(&self, execution: &Execution) -> bool {
+        let id = execution.identity().id;
+        !execution.is_ended() && (execution.last_at() < self.opened_at || self.may_mean(id))
     }
 
     /// Sleepers of an earlier process are still to be asked what they wait for.
@@ -37,7 +58,7 @@ impl Resuming {
     }
 
     /// Whether this one may be such a sleeper.
-    pub(super) fn may_mean(&self, id: ExecutionId) -> bool {
+    fn may_mean(&self, id: ExecutionId) -> bool {
         !self.shards.is_empty() && !self.slept.contains(&id) || self.pending.contains(&id)
     }
 

@@ -129,14 +129,6 @@ impl Slot {
         self.running().filter(|running| running.turns > 0)
     }
 
-    /// The same, for good.
-    pub(super) fn into_running(self) -> Option<Box<Running>> {
-        match self.body {
-            Body::Here(running) => Some(running),
-            Body::Away(_) | Body::Unreadable => None,
-        }
-    }
-
     /// Takes the execution out, to be committed.
     pub(super) fn take(&mut self) -> Option<Box<Running>> {
         match std::mem::replace(&mut self.body, Body::Away(Away::default())) {
