@@ -15,6 +15,7 @@ mod load;
 mod map_run;
 mod open;
 mod passed;
+mod pauses;
 mod ready;
 mod resuming;
 mod room;
@@ -42,6 +43,7 @@ use deleted::Deleted;
 use errands::Errand;
 use map_run::MapRuns;
 pub use open::{Live, Opened, Opening};
+use pauses::Pauses;
 pub use perdura_engine::LiveCall;
 use perdura_engine::{
     By, Call, Destinations, EffectKey, ExecutionId, Input, Moment, Outcome, Status, StrandId, Timestamp, Wake,
@@ -120,6 +122,7 @@ pub struct Node {
     errands: VecDeque<Errand>,
     asked: Questions,
     resuming: Resuming,
+    pauses: Pauses,
     /// How many ids were drawn.
     drawn: u64,
     names: BTreeMap<(MachineId, Arc<str>), ExecutionId>,
@@ -216,6 +219,8 @@ impl Node {
             Message::Watch { execution, reply } => self.watch(execution, reply, &None),
             Message::Poll { activity, worker, reply } => self.poll(&activity, worker, reply),
             Message::Activity { name, deleted } => self.deleted.mark(name, deleted),
+            Message::Pace { machine, pause, reply } => self.pace(machine, pause, reply),
+            Message::Underway { most, reply } => reply.send(self.underway(most)),
             Message::Show { execution, reply } => self.show(execution, reply),
             Message::Named { machine, name, reply } => {
                 reply.send(self.names.get(&(machine, name)).copied());

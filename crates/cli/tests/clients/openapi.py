@@ -20,8 +20,11 @@ MACHINE = {"StartAt": "T", "States": {"T": {"Type": "Task", "Resource": TASK, "E
 ROUTES = {"routes": [{"version": 1, "weight": 100}]}
 # These streams have no end while nothing ends; below they are asked once.
 ENDLESS = {"/v1/executions:events": b"event: open\n", "/v1/executions/{execution}/events": b"id: 1-1\n"}
-# What is for a broken execution, for a task that was taken, or for a call in doubt: it is reached, and refused.
-NEVER_WELL = {"deleteExecution", "completeTask", "failTask", "heartbeatTask", "resolveCall"}
+# What is for a broken execution, for a task that was taken, for a call in doubt, or for a server with a folder for backups: it
+# is reached, and refused. What is resumed may not be paused at that moment.
+NEVER_WELL = {
+    "deleteExecution", "completeTask", "failTask", "heartbeatTask", "resolveCall", "createBackup", "resumeMachine", "resumeAll",
+}  # fmt: skip
 
 
 def token():

@@ -28,6 +28,8 @@ pub(super) enum Errand {
     Sweep { slice: Slice, reply: Reply<Result<Swept, Unavailable>> },
     /// A sleeper of an earlier process.
     Resume(ExecutionId),
+    /// A sleeper that was held.
+    Release(ExecutionId),
     /// A child to start.
     Child(Box<ChildOrder>),
     /// The end of a child to wait for.
@@ -96,6 +98,7 @@ impl Errand {
         match self {
             Self::Input { reply: ReplyTo::Nobody | ReplyTo::Parent(_) | ReplyTo::Worker(_), .. }
             | Self::Resume(_)
+            | Self::Release(_)
             | Self::Child(_)
             | Self::Await(_)
             | Self::AwaitEnd { .. }
@@ -127,6 +130,7 @@ impl Errand {
             Self::Sweep { reply, .. } => reply.send(Err(why.clone())),
             // What waits in an execution is taken up again with it.
             Self::Resume(_)
+            | Self::Release(_)
             | Self::Child(_)
             | Self::Await(_)
             | Self::AwaitEnd { .. }
@@ -158,6 +162,10 @@ impl Node {
             (Subject::Holders, Told::Holders(holders)) => self.holders = Some(holders),
             (Subject::First, Told::First(first)) => self.timers.told_first(first),
             (Subject::Waiting(shard), Told::Waiting(page)) => self.resuming.told(*shard, page),
+            (Subject::Held(shard), Told::Held(after, page)) => {
+                let pauses = &self.pauses;
+                self.resuming.told_held((*shard, after), page, |machine| !pauses.stops(machine));
+            }
             (_, told) => {
                 // A child that was to begin may not have taken its place.
                 self.room.has_changed |= matches!(subject, Subject::Child(_));
@@ -188,6 +196,7 @@ impl Node {
             Errand::GiveUp { execution, reply } => self.give_up(execution, reply, hearing),
             Errand::Sweep { slice, reply } => self.sweep(slice, reply, hearing),
             Errand::Resume(execution) => self.resume(execution, hearing, moment),
+            Errand::Release(execution) => self.release(execution, hearing, moment),
             Errand::Child(order) => self.start_child(order, hearing, moment),
             Errand::Await(step) => self.await_end(step, hearing),
             Errand::AwaitEnd { step, child } => self.await_end_of(step, child, hearing),

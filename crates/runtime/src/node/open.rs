@@ -6,6 +6,7 @@ use super::asked::Questions;
 use super::calls::Calls;
 use super::deleted::Deleted;
 use super::map_run::MapRuns;
+use super::pauses::Pauses;
 use super::ready::Ready;
 use super::resuming::Resuming;
 use super::room::{Bounds, Room};
@@ -126,6 +127,7 @@ impl Node {
         let shards: Vec<Shard> = lease.shards().to_vec();
         let mut reader = store.reader()?;
         let deleted = Arc::new(Deleted::read(&mut *reader)?);
+        let pauses = Pauses::read(&mut *reader)?;
         let restored_at = store.restored_at();
         let destinations: Arc<dyn Destinations> =
             Arc::new(Here { inner: destinations, deleted: deleted.clone(), restored_at });
@@ -148,6 +150,7 @@ impl Node {
             errands: VecDeque::new(),
             asked: Questions::numbered_from(moment.entropy),
             resuming: Resuming::default(),
+            pauses,
             drawn: 0,
             names: BTreeMap::new(),
             ready: Ready::default(),

@@ -228,10 +228,9 @@ impl Node {
         }
         let somebody_waits = !self.room.starts.is_empty() || !self.late.is_empty();
         self.room.is_short = somebody_waits && !self.has_room();
-        if !self.ends
-            && let Some(ask) = self.resuming.look_ahead()
-        {
-            self.asked.ask(ask, None);
+        if !self.ends {
+            let asks = [self.resuming.look_ahead(), self.resuming.look_for_more_held()];
+            asks.into_iter().flatten().for_each(|ask| self.asked.ask(ask, None));
         }
     }
 
@@ -274,6 +273,12 @@ impl Node {
             && let Some(execution) = self.resuming.next()
         {
             Errand::Resume(execution)
+        } else if has_room
+            && !self.ends
+            && self.ready.len() + coming < WAKE_AT_ONCE
+            && let Some(execution) = self.resuming.next_released()
+        {
+            Errand::Release(execution)
         } else {
             return false;
         };
