@@ -5,9 +5,10 @@ use crate::core::Event;
 use crate::follow::Follower;
 use crate::message::{
     ActivityTask, AdjustError, Ending, InputError, MapRunChange, Message, Reply, Slice, StartError, Started,
-    Taken, TokenError, Unavailable, View, Young,
+    Taken, TokenError, Unavailable, Underway, View, Young,
 };
 use crate::naming::Start;
+use crate::pause::Pause;
 use crate::runtime::Shared;
 use crate::seldom::Seldom;
 use crate::watch::Reading;
@@ -277,6 +278,41 @@ impl Door {
     /// Forgets it; `false`: there was nothing of that name. It waits for the disk.
     pub fn unregister(&self, kind: Registry, name: &str) -> Result<bool, CommitError> {
         self.with_store(|store| store.unregister(kind, name, self.by.as_ref()))
+    }
+
+    /// Pauses a machine, or all of them. Nothing of it moves further than it may once this returns. It waits for the
+    /// disk: not for an async thread.
+    pub fn pause(&self, entry: &Registered) -> Result<(), CommitError> {
+        let _alone = self.shared.pacing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.register(entry)?;
+        let pause = Pause::read(entry).unwrap_or(Pause { machine: None, now: true });
+        self.pace(pause.machine, Some(pause));
+        Ok(())
+    }
+
+    /// Lets it go on; `false`: it was not paused. It waits for the disk: not for an async thread.
+    pub fn resume(&self, name: &str) -> Result<bool, CommitError> {
+        let _alone = self.shared.pacing.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(entry) = self.read(|reader| reader.registered_one(Registry::Pause, name))? else {
+            return Ok(false);
+        };
+        self.unregister(Registry::Pause, name)?;
+        // What cannot be read held all machines.
+        self.pace(Pause::read(&entry).map_or(None, |pause| pause.machine), None);
+        Ok(true)
+    }
+
+    /// Tells the node, and waits until it knows. One that is gone reads it when it is there again.
+    fn pace(&self, machine: Option<MachineId>, pause: Option<Pause>) {
+        let (sender, told) = std::sync::mpsc::channel();
+        let reply = Reply::new(move |()| sender.send(()).unwrap_or_default());
+        self.send(Message::Pace { machine, pause, reply });
+        told.recv().unwrap_or_default();
+    }
+
+    /// What is under way, with so many calls shown; `None`: nobody is there to ask.
+    pub async fn underway(&self, most: usize) -> Option<Underway> {
+        self.ask(&self.others, |reply| Message::Underway { most, reply }).await
     }
 
     /// Waits for an execution's end.
@@ -560,7 +596,9 @@ impl Activities<'_> {
         }
         self.door.register(entry)?;
         *self.count = Some(known + 1);
-        if self.door.unregister(Registry::DeletedActivity, &entry.name)? {
+        let was_deleted =
+            self.door.read(|reader| reader.registered_one(Registry::DeletedActivity, &entry.name))?.is_some();
+        if was_deleted && self.door.unregister(Registry::DeletedActivity, &entry.name)? {
             self.door.send(Message::Activity { name: entry.name.clone(), deleted: false });
         }
         Ok(true)

@@ -16,6 +16,7 @@ mod marks;
 mod message;
 mod naming;
 mod node;
+mod pause;
 mod peers;
 mod running;
 mod runtime;
@@ -38,10 +39,11 @@ pub use librarian::{Finding, Librarian, Question};
 pub use library::read_definition;
 pub use message::{
     ActivityTask, AdjustError, Ending, InputError, MapRunChange, Message, Reply, Slice, StartError, Started,
-    Taken, TokenError, Unavailable, View, Young,
+    Taken, TokenError, Unavailable, Underway, View, Young,
 };
 pub use naming::{Start, Via};
 pub use node::{Anchor, Bounds, Deed, Erasing, Live, LiveCall, Node, Opened, Opening, Wish};
+pub use pause::{ALL, Pause};
 pub use peers::{Pass, PassNumber, Request, Response};
 pub use runtime::{Opener, Options, Runtime};
 pub use seldom::Seldom;

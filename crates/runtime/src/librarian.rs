@@ -76,6 +76,12 @@ pub(crate) enum Ask {
         after: Option<ExecutionId>,
         most: u32,
     },
+    /// Sleepers that were held because their machine was paused.
+    Held {
+        shard: Shard,
+        after: Option<ExecutionId>,
+        most: u32,
+    },
     /// Sleepers whose timers go off until then.
     Due {
         line: (Clock, Shard),
@@ -117,6 +123,7 @@ pub(crate) enum Subject {
     Shared(ExecutionId),
     Awaited(Arc<[ExecutionId]>),
     Waiting(Shard),
+    Held(Shard),
     Due(Clock, Shard),
     MapRun(Uuid),
     LeftRuns,
@@ -135,6 +142,7 @@ impl Ask {
             Self::Shared { child, .. } => Subject::Shared(*child),
             Self::Awaited(ids) => Subject::Awaited(ids.clone()),
             Self::Waiting { shard, .. } => Subject::Waiting(*shard),
+            Self::Held { shard, .. } => Subject::Held(*shard),
             Self::Due { line: (clock, shard), .. } => Subject::Due(*clock, *shard),
             Self::MapRun(run) => Subject::MapRun(*run),
             Self::LeftRuns { .. } => Subject::LeftRuns,
@@ -157,6 +165,8 @@ pub(crate) enum Told {
     Shared(Option<(MachineId, Option<ExecutionId>)>),
     Awaited(Vec<Awaited>),
     Waiting(Vec<ExecutionId>),
+    /// After whom, and of which machine each is.
+    Held(Option<ExecutionId>, Vec<(ExecutionId, MachineId)>),
     Due(Vec<Due>),
     /// Its row, if it has one.
     MapRun(Option<Box<MapRunRow>>),
@@ -269,6 +279,7 @@ impl Librarian {
             }),
             Ask::Awaited(ids) => Told::Awaited(ids.iter().filter_map(|id| self.awaited(*id)).collect()),
             Ask::Waiting { shard, after, most } => Told::Waiting(self.reader.waiting(shard, after, most)?),
+            Ask::Held { shard, after, most } => Told::Held(after, self.reader.held(shard, after, most)?),
             Ask::Due { line: (clock, shard), after, until, most } => {
                 Told::Due(self.reader.due(shard, clock, Some(after), until, most)?)
             }

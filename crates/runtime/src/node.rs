@@ -18,6 +18,7 @@ mod map_run;
 mod open;
 mod outgoing;
 mod passed;
+mod pauses;
 mod ready;
 mod resuming;
 mod room;
@@ -47,6 +48,7 @@ use map_run::MapRuns;
 pub use open::{Live, Opened, Opening};
 use outgoing::Outgoing;
 pub use outgoing::{Erasing, Wish};
+use pauses::Pauses;
 pub use perdura_engine::LiveCall;
 use perdura_engine::{
     By, Call, EffectKey, ExecutionId, Input, Moment, Outcome, Status, StrandId, Timestamp, Wake,
@@ -100,6 +102,7 @@ pub struct Node {
     errands: Errands,
     watchers: Watchers,
     activities: Activities,
+    pauses: Pauses,
     map_runs: MapRuns,
     outgoing: Outgoing,
 }
@@ -164,6 +167,8 @@ impl Node {
             Message::Watch { execution, reply } => self.watch(execution, reply, &None),
             Message::Poll { activity, worker, reply } => self.poll(&activity, worker, reply),
             Message::Activity { name, deleted } => self.destinations.mark(name, deleted),
+            Message::Pace { machine, pause, reply } => self.pace(machine, pause, reply),
+            Message::Underway { most, reply } => reply.send(self.underway(most)),
             Message::Show { execution, reply } => self.show(execution, reply),
             Message::Named { machine, name, reply } => {
                 reply.send(self.executions.named(machine, name));

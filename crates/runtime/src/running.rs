@@ -142,6 +142,7 @@ impl Running {
             ended_at: self.execution.ended_at(),
             wake: perdura_engine::Wake::default(),
             waits: false,
+            held: false,
             redrives: self.execution.redrives(),
             redriven_at: self.execution.redriven_at(),
             version: self.execution.identity().version(),

@@ -61,6 +61,8 @@ pub(crate) struct Shared {
     pub(crate) activities: Mutex<Option<usize>>,
     /// Held while a machine is made.
     pub(crate) making: Mutex<()>,
+    /// Held while a machine is paused or resumed, so that the node hears of it in the order in which it is on disk.
+    pub(crate) pacing: Mutex<()>,
     /// Why nothing can be written at the moment.
     pub(crate) trouble: Mutex<Option<Arc<str>>>,
     pub(crate) followed: Arc<Followed>,
@@ -136,6 +138,7 @@ impl Runtime {
             machine_changes: AtomicU64::new(0),
             activities: Mutex::default(),
             making: Mutex::default(),
+            pacing: Mutex::default(),
             trouble: Mutex::new(None),
             followed: Arc::default(),
             audits_reads: options.audits_reads,

@@ -9,6 +9,7 @@ mod client;
 mod conditions;
 mod events;
 mod executions;
+mod house;
 mod machines;
 pub mod openapi;
 pub mod page;
@@ -16,6 +17,7 @@ mod problem;
 mod raw;
 mod rule;
 mod shape;
+mod shapes;
 pub mod table;
 mod theirs;
 mod wire;
@@ -28,6 +30,7 @@ pub use wire::{Outgoing, heard};
 use crate::control::{Kind, Request as Verb};
 use crate::data::Served;
 use crate::handle;
+use crate::http::told;
 use crate::names::root_key;
 use crate::places::Pool;
 use crate::sfn::{Api, is_large};
@@ -97,7 +100,7 @@ impl Desk {
         let peer = extensions.get::<ConnectInfo<SocketAddr>>();
         let key = request.headers().get(IDEMPOTENCY_KEY).and_then(|key| key.to_str().ok());
         Ok(Origin {
-            from: peer.map(|ConnectInfo(peer)| peer.to_string().into()),
+            from: peer.map(|ConnectInfo(peer)| told(*peer).into()),
             key: key.map(|key| root_key(key).unwrap_or_else(|_| key.into())),
             ..caller.origin(door, operation.name, self.api.moment().now)
         })

@@ -102,6 +102,8 @@ impl SimStore {
             | Sabotage::OldMapBelieved
             | Sabotage::JumpsBelieved
             | Sabotage::HoldIgnored
+            | Sabotage::HeldForgotten
+            | Sabotage::PausesForgotten
             | Sabotage::ReservedForGood => {}
         }
         if self.disk().is_lazy() {

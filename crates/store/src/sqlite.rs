@@ -347,7 +347,7 @@ impl Catalog for SqliteStore {
         self.transact("writing to", |connection| {
             let was_there = registry::one(connection, entry.kind, &entry.name)?.is_some();
             registry::register(connection, entry)?;
-            note(connection, by, |by| Entry::registered(by, entry.kind, &entry.name, was_there))
+            note(connection, by, |by| Entry::registered(by, entry, was_there))
         })
     }
 

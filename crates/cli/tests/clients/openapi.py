@@ -20,10 +20,12 @@ MACHINE = {"StartAt": "T", "States": {"T": {"Type": "Task", "Resource": TASK, "E
 ROUTES = {"routes": [{"version": 1, "weight": 100}]}
 # These streams have no end while nothing ends; below they are asked once.
 ENDLESS = {"/v1/executions:events": b"event: open\n", "/v1/executions/{execution}/events": b"id: 1-1\n"}
-# What is for a broken execution, for a task that was taken, or for a call in doubt: it is reached, and refused. What has ended
-# may be cleaned up before it is erased; so it is erased once before.
+# What is for a broken execution, for a task that was taken, for a call in doubt, or for a server with a folder for backups: it
+# is reached, and refused. What has ended may be cleaned up before it is erased, so it is erased once before; what is resumed
+# may not be paused at that moment.
 NEVER_WELL = {
-    "deleteExecution", "completeTask", "failTask", "heartbeatTask", "resolveCall", "eraseExecution", "eraseKey",
+    "deleteExecution", "completeTask", "failTask", "heartbeatTask", "resolveCall", "eraseExecution", "eraseKey", "createBackup",
+    "resumeMachine", "resumeAll",
 }  # fmt: skip
 
 

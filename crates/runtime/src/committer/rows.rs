@@ -39,6 +39,8 @@ impl Rows {
         let row = Row {
             awake: false,
             waits: !is_ended && (is_put_off || execution.is_attended()),
+            // What could go on and rests all the same is held.
+            held: execution.goes_on(),
             wake: if is_ended { Wake::default() } else { execution.next_wake() },
             ..running.row()
         };

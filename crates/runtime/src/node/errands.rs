@@ -30,6 +30,8 @@ pub(super) enum Errand {
     Sweep { slice: Slice, reply: Reply<Result<Swept, Unavailable>> },
     /// A sleeper of an earlier process.
     Resume(ExecutionId),
+    /// A sleeper that was held.
+    Release(ExecutionId),
     /// A child to start.
     Child(Box<ChildOrder>),
     /// The end of a child to wait for.
@@ -102,6 +104,11 @@ impl Errands {
         self.next.extend(self.put_off.drain(..));
     }
 
+    /// How many are to be done at once.
+    pub(super) fn len(&self) -> usize {
+        self.next.len()
+    }
+
     /// Nothing is to be done at once.
     pub(super) fn is_empty(&self) -> bool {
         self.next.is_empty()
@@ -164,6 +171,7 @@ impl Errand {
         match self {
             Self::Input { reply: ReplyTo::Nobody | ReplyTo::Parent(_) | ReplyTo::Worker(_), .. }
             | Self::Resume(_)
+            | Self::Release(_)
             | Self::Child(_)
             | Self::Await(_)
             | Self::AwaitEnd { .. }
@@ -200,6 +208,7 @@ impl Errand {
             Self::AdjustRun { reply, .. } => reply.send(Err(AdjustError::Unavailable(why.clone()))),
             // What waits in an execution is taken up again with it.
             Self::Resume(_)
+            | Self::Release(_)
             | Self::Child(_)
             | Self::Await(_)
             | Self::AwaitEnd { .. }

@@ -27,6 +27,11 @@ impl Node {
             (Subject::Holders, Told::Holders(holders)) => self.outgoing.holders = Some(holders),
             (Subject::First, Told::First(first)) => self.sleepers.timers.told_first(first),
             (Subject::Waiting(shard), Told::Waiting(page)) => self.sleepers.resuming.told(*shard, page),
+            (Subject::Held(shard), Told::Held(after, page)) => {
+                let pauses = &self.pauses;
+                let goes_on = |machine| !pauses.stops(machine);
+                self.sleepers.resuming.told_held((*shard, after), page, goes_on);
+            }
             (Subject::LeftRuns, Told::Runs(slice)) => self.go_on_searching(slice),
             (Subject::Runs, Told::Runs(runs)) => runs.into_iter().for_each(|run| self.join_or_end(run)),
             (_, told) => {
@@ -59,6 +64,7 @@ impl Node {
             Errand::GiveUp { execution, reply } => self.give_up(execution, reply, hearing),
             Errand::Sweep { slice, reply } => self.sweep(slice, reply, hearing),
             Errand::Resume(execution) => self.resume(execution, hearing, moment),
+            Errand::Release(execution) => self.release(execution, hearing, moment),
             Errand::Child(order) => self.start_child(order, hearing, moment),
             Errand::Await(step) => self.await_end(step, hearing),
             Errand::AwaitEnd { step, child } => self.await_end_of(step, child, hearing),

@@ -85,7 +85,7 @@ impl Node {
                 return self.sleepers.resuming.is_done(id);
             }
         };
-        if !self.is_to_be_resumed(&running.execution) {
+        if !self.is_to_be_resumed(&running.execution) || self.sleeps_on(running) {
             return self.sleepers.resuming.is_done(id);
         }
         let only_waits =

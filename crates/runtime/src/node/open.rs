@@ -8,6 +8,7 @@ use super::executions::Executions;
 use super::here::Here;
 use super::map_run::MapRuns;
 use super::outgoing::Outgoing;
+use super::pauses::Pauses;
 use super::ready::Ready;
 use super::room::{Bounds, Room};
 use super::shards::Shards;
@@ -93,6 +94,7 @@ impl Node {
         let newest_max = newest.map(|at| at.after_ms(lease_for_ms));
         let shards: Vec<Shard> = lease.shards().to_vec();
         let mut reader = store.reader()?;
+        let pauses = Pauses::read(&mut *reader)?;
         let destinations = Arc::new(Here::read(destinations, store.restored_at(), &mut *reader)?);
         let room = Room::within(bounds);
         let mut librarian = Librarian::new(reader, destinations.clone(), store.shards());
@@ -110,6 +112,7 @@ impl Node {
             errands: Errands::numbered_from(moment.entropy),
             watchers: Watchers::default(),
             activities: Activities::default(),
+            pauses,
             map_runs: MapRuns::numbered_from(moment.entropy),
             outgoing: Outgoing::default(),
         };

@@ -1,9 +1,9 @@
 //! Taking up what slept in an earlier process: those who wait for a worker, a child or a Map Run are asked once what
-//! they wait for.
+//! they wait for. And those that were held, when their machine is resumed.
 
 use crate::librarian::Ask;
 use perdura_engine::{Execution, ExecutionId, Timestamp};
-use perdura_store::Shard;
+use perdura_store::{MachineId, Shard};
 use std::collections::{BTreeSet, VecDeque};
 
 /// How many of those that wait are read at once.
@@ -20,6 +20,11 @@ pub(super) struct Resuming {
     page: VecDeque<ExecutionId>,
     /// Those of the page, and those that are being looked at.
     pending: BTreeSet<ExecutionId>,
+    /// Up to whom those that were held were read, for each Shard where there may be more.
+    held: Vec<(Shard, Option<ExecutionId>)>,
+    is_reading_held: bool,
+    /// Those that were held, and are next.
+    released: VecDeque<ExecutionId>,
     /// Who fell asleep here meanwhile.
     slept: BTreeSet<ExecutionId>,
     /// Everybody who ran or waited in an earlier process was resumed.
@@ -35,6 +40,9 @@ impl Resuming {
             is_reading: false,
             page: VecDeque::new(),
             pending: BTreeSet::new(),
+            held: Vec::new(),
+            is_reading_held: false,
+            released: VecDeque::new(),
             slept: BTreeSet::new(),
             took_all_up: false,
         }
@@ -54,7 +62,50 @@ impl Resuming {
 
     /// Sleepers of an earlier process are still to be asked what they wait for.
     pub(super) fn is_under_way(&self) -> bool {
-        !self.shards.is_empty() || !self.pending.is_empty()
+        !self.shards.is_empty() || !self.pending.is_empty() || self.is_releasing()
+    }
+
+    fn is_releasing(&self) -> bool {
+        !self.held.is_empty() || !self.released.is_empty()
+    }
+
+    /// Something is no longer paused, or less of it: those that were held on these Shards are looked at again.
+    pub(super) fn look_for_held(&mut self, shards: &[Shard]) {
+        self.held = shards.iter().map(|shard| (*shard, None)).collect();
+    }
+
+    /// The next page of those that were held.
+    pub(super) fn look_for_more_held(&mut self) -> Option<Ask> {
+        let (shard, after) = *self.held.last()?;
+        if self.is_reading_held || !self.released.is_empty() {
+            return None;
+        }
+        self.is_reading_held = true;
+        Some(Ask::Held { shard, after, most: PAGE })
+    }
+
+    /// Those that were held up to here; only some of them are meant.
+    pub(super) fn told_held(
+        &mut self,
+        (shard, asked_after): (Shard, Option<ExecutionId>),
+        page: Vec<(ExecutionId, MachineId)>,
+        is_meant: impl Fn(MachineId) -> bool,
+    ) {
+        self.is_reading_held = false;
+        self.released.extend(page.iter().filter(|(_, machine)| is_meant(*machine)).map(|(id, _)| *id));
+        let place = self.held.iter_mut().find(|(of, after)| (*of, *after) == (shard, asked_after));
+        match (place, page.last()) {
+            (Some(place), Some((last, _))) => place.1 = Some(*last),
+            (Some(_), None) => self.held.retain(|(of, _)| *of != shard),
+            // Meanwhile it was asked for from the beginning again.
+            (None, _) => {}
+        }
+        self.forget_if_over();
+    }
+
+    /// The next that was held.
+    pub(super) fn next_released(&mut self) -> Option<ExecutionId> {
+        self.released.pop_front()
     }
 
     /// Whether this one may be such a sleeper.

@@ -222,10 +222,10 @@ impl Node {
         }
         let somebody_waits = !self.room.starts.is_empty() || !self.sleepers.late.is_empty();
         self.room.is_short = somebody_waits && !self.has_room();
-        if self.performs.begins()
-            && let Some(ask) = self.sleepers.resuming.look_ahead()
-        {
-            self.errands.ask(ask, None);
+        if self.performs.begins() {
+            let resuming = &mut self.sleepers.resuming;
+            let asks = [resuming.look_ahead(), resuming.look_for_more_held()];
+            asks.into_iter().flatten().for_each(|ask| self.errands.ask(ask, None));
         }
     }
 
@@ -268,6 +268,12 @@ impl Node {
             && let Some(execution) = self.sleepers.resuming.next()
         {
             Errand::Resume(execution)
+        } else if has_room
+            && self.performs.begins()
+            && self.ready.len() + coming < WAKE_AT_ONCE
+            && let Some(execution) = self.sleepers.resuming.next_released()
+        {
+            Errand::Release(execution)
         } else {
             return false;
         };

@@ -63,6 +63,8 @@ impl Node {
         if let Some(child) = ended {
             self.map_child_ended(id, child, status);
         }
+        self.go_on_unless_held(id);
+        self.pauses.settled(id);
         let Some(slot) = self.executions.get_mut(id) else { return };
         if !slot.shows.is_empty()
             && let Some(view) = slot.view()

@@ -72,7 +72,12 @@ impl Node {
                     let arn = order.arn();
                     self.refuse_child(&order, Asked::name_is_taken(&arn));
                 }
-                Err(StartError::NoMachine | StartError::TooMany(_) | StartError::Unavailable(_)) => {
+                Err(
+                    StartError::NoMachine
+                    | StartError::TooMany(_)
+                    | StartError::Paused
+                    | StartError::Unavailable(_),
+                ) => {
                     order.chosen = None;
                     self.errands.put_off(Errand::Child(order));
                 }

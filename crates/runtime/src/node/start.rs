@@ -74,6 +74,10 @@ impl Node {
                 return starting.refuse(StartError::NoMachine);
             }
         };
+        let record = &definition.record;
+        if starting.ending.is_some() && self.would_wait_in_vain(record.machine, record.kind) {
+            return starting.refuse(StartError::Paused);
+        }
         let may_run = self.may_run_one_more();
         let drawn = self.shards.draw_id(moment);
         let is_here = self.shards.hold(drawn);

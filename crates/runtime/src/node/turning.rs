@@ -5,7 +5,9 @@ use super::{Node, Queued, ReplyTo};
 use crate::audit::Asking;
 use crate::committer::{Item, panic_text};
 use crate::message::{InputError, Taken};
-use perdura_engine::{Effect, ExecutionId, Input, Moment, decide, decide_before_calls, resume_beside};
+use perdura_engine::{
+    Effect, ExecutionId, Input, Moment, decide, decide_before_calls, decide_paused, resume_beside,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl Node {
@@ -72,10 +74,14 @@ impl Node {
             answer = slot.calls.is_live(by).then(|| (by.clone(), outcome.clone()));
             slot.calls.answered(by);
         }
+        slot.gate.is_held = self.pauses.hold(&running);
         let waits_for = running.execution.next_wake();
         let moment = &self.anchor.moment_of(id, waits_for, moment);
         let (execution, live) = (&running.execution, slot.calls.live());
         let decided = catch_unwind(AssertUnwindSafe(|| match &input {
+            input if slot.gate.is_held && !matches!(input, Input::Resume) => {
+                decide_paused(execution, input, moment)
+            }
             input if !self.performs.begins() || slot.gate.is_anothers => {
                 decide_before_calls(execution, input, moment)
             }

@@ -17,7 +17,7 @@ use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken, Timestamp};
 use perdura_idempotency::Scope;
-use perdura_runtime::{Start, Started, Taken, View};
+use perdura_runtime::{Start, Started, Taken, Underway, View};
 use perdura_store::audit::Subject;
 use perdura_store::{
     After, Erased, Failure, Filter, Listing, MachineChange, MachineId, Reader, Registered, Registry,
@@ -71,6 +71,11 @@ pub trait Data {
 
     /// Deletes it; `false`: there was nothing of that name.
     fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, Refusal>;
+
+    /// What is under way, with so many calls shown. Without a server nothing is.
+    fn underway(&mut self, _most: usize) -> Underway {
+        Underway::default()
+    }
 
     /// Deletes an execution that cannot be read; `false`: it can be read, and stays.
     fn give_up(&mut self, execution: ExecutionId) -> Result<bool, Refusal>;

@@ -158,6 +158,9 @@ fn not_started(error: StartError, arn: &str) -> ApiError {
             ApiError::new(Code::ExecutionAlreadyExists, format!("Execution Already Exists: '{arn}'"))
         }
         StartError::TooMany(most) => ApiError::too_many_run(most),
+        StartError::Paused => {
+            ApiError::unavailable("the state machine is paused: start it again when it was resumed")
+        }
         StartError::NoMachine => ApiError::unavailable("the definition cannot be read"),
         StartError::Unavailable(unavailable) => unavailable.into(),
     }

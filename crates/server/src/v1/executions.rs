@@ -3,7 +3,7 @@
 use super::asked::{Asked, Members, WAIT_MAX};
 use super::conditions::Conditions;
 use super::problem::{Code, Problem};
-use super::table::{POLL, START, STARTS};
+use super::shapes::{NOTHING, POLL, START, STARTS};
 use super::{Desk, Told, wire};
 use crate::commands::{executions, find};
 use crate::control::{Answer, Request, Shown, Starting};
@@ -241,4 +241,26 @@ pub(super) async fn poll(desk: &Desk, asked: Asked) -> Result<Told, Problem> {
             Err(Problem::new(Code::NotAuthenticated, "the token does not count any more"))
         }
     }
+}
+
+/// How often it is looked whether anything is still under way.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Pauses everything, and waits until nothing is under way.
+pub(super) async fn drain(desk: &Desk, asked: Asked) -> Result<Told, Problem> {
+    asked.members(&NOTHING)?;
+    let waits_for = asked.wait().unwrap_or_default();
+    desk.verb(Request::Pause { machine: None, now: true }).await?;
+    let mut answer = desk.verb(Request::Pauses).await?;
+    let drained = async {
+        while !matches!(&answer, Answer::Pauses(pauses) if pauses.drained) {
+            tokio::time::sleep(LOOK_EVERY).await;
+            answer = desk.verb(Request::Pauses).await?;
+        }
+        Ok::<(), Problem>(())
+    };
+    if let Ok(told) = timeout(waits_for, drained).await {
+        told?;
+    }
+    Ok(Told::new(wire::told(&answer)))
 }

@@ -136,6 +136,24 @@ impl Reader for SimReader {
         self.inner.waiting(shard, after, most)
     }
 
+    fn held(
+        &mut self,
+        shard: Shard,
+        after: Option<ExecutionId>,
+        most: u32,
+    ) -> Result<Vec<(ExecutionId, MachineId)>, Failure> {
+        self.may_fail()?;
+        if lock(&self.disk).sabotage == Some(Sabotage::HeldForgotten) {
+            return Ok(Vec::new());
+        }
+        self.inner.held(shard, after, most)
+    }
+
+    fn held_counts(&mut self) -> Result<BTreeMap<MachineId, u64>, Failure> {
+        self.may_fail()?;
+        self.inner.held_counts()
+    }
+
     fn child_statuses(&mut self, run: Uuid, from: u32, most: u32) -> Result<Vec<ChildStatus>, Failure> {
         self.may_fail()?;
         if lock(&self.disk).sabotage == Some(Sabotage::ChildrenForgotten) {
@@ -195,6 +213,9 @@ impl Reader for SimReader {
         after: Option<&str>,
         most: u32,
     ) -> Result<Vec<Registered>, Failure> {
+        if kind == Registry::Pause && lock(&self.disk).sabotage == Some(Sabotage::PausesForgotten) {
+            return Ok(Vec::new());
+        }
         self.inner.registered(kind, after, most)
     }
 

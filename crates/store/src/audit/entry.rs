@@ -1,7 +1,7 @@
 //! Entries: who did what, to what, and what came of it.
 
 use super::{Chain, ChainState, hex};
-use crate::machine::{Head, MachineRecord, Registry, Revised};
+use crate::machine::{Head, MachineRecord, Registered, Registry, Revised};
 use crate::words;
 use perdura_engine::asl::timestamp::format_ms;
 use perdura_engine::{ExecutionId, Timestamp};
@@ -293,10 +293,15 @@ impl Entry {
         Self { before: before.map(tell), after: Some(tell(record)), ..done }
     }
 
-    /// Something was kept by its name. What it says may be a secret, and is not told.
-    pub(crate) fn registered(origin: &Arc<Origin>, kind: Registry, name: &str, was_there: bool) -> Self {
+    /// Something was kept by its name. What it says may be a secret, and is not told; that of a pause is none.
+    pub(crate) fn registered(origin: &Arc<Origin>, entry: &Registered, was_there: bool) -> Self {
         let before = was_there.then(|| json!("kept"));
-        Self { before, after: Some(json!("kept")), ..Self::done(origin, Verb::Put, named(kind, name)) }
+        let says = match entry.kind {
+            Registry::Pause => serde_json::from_slice(&entry.body).ok(),
+            Registry::Connection | Registry::Activity | Registry::DeletedActivity | Registry::Token => None,
+        };
+        let after = says.unwrap_or_else(|| json!("kept"));
+        Self { before, after: Some(after), ..Self::done(origin, Verb::Put, named(entry.kind, &entry.name)) }
     }
 
     /// Something was forgotten.

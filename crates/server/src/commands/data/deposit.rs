@@ -17,8 +17,8 @@ use perdura_engine::{
 use perdura_idempotency::Scope;
 use perdura_runtime::audit::{self, Asking, Witnessed};
 use perdura_runtime::{
-    Bounds, Core, Event, InputError, Librarian, Live, Message, Next, Node, Opened, Opening, RealClock, Reply,
-    Slice, Start, Started, Taken, TokenError, Unavailable, View,
+    Bounds, Core, Event, InputError, Librarian, Live, Message, Next, Node, Opened, Opening, Pause, RealClock,
+    Reply, Slice, Start, Started, Taken, TokenError, Unavailable, View,
 };
 use perdura_store::audit::{Entry, Origin};
 use perdura_store::{
@@ -200,6 +200,16 @@ impl Drop for Deposit {
     }
 }
 
+impl Deposit {
+    /// The node knows of pauses too, if it is open; otherwise it reads them when it is.
+    fn pace(&mut self, machine: Option<MachineId>, pause: Option<Pause>) -> Result<(), Refusal> {
+        if self.core.open().is_some() {
+            self.ask(|reply| Message::Pace { machine, pause, reply })?;
+        }
+        Ok(())
+    }
+}
+
 impl Data for Deposit {
     fn moment(&self) -> Moment {
         self.clock.moment()
@@ -273,11 +283,21 @@ impl Data for Deposit {
         {
             return Err(too_many_activities(&self.quotas));
         }
-        Ok(self.store.register(entry, self.by.as_ref())?)
+        self.store.register(entry, self.by.as_ref())?;
+        if entry.kind == Registry::Pause {
+            let pause = Pause::read(entry).unwrap_or(Pause { machine: None, now: true });
+            self.pace(pause.machine, Some(pause))?;
+        }
+        Ok(())
     }
 
     fn unregister(&mut self, kind: Registry, name: &str) -> Result<bool, Refusal> {
-        Ok(self.store.unregister(kind, name, self.by.as_ref())?)
+        let known = self.reader.registered_one(kind, name)?;
+        let was_there = self.store.unregister(kind, name, self.by.as_ref())?;
+        if let Some(entry) = known.filter(|_| kind == Registry::Pause) {
+            self.pace(Pause::read(&entry).map_or(None, |pause| pause.machine), None)?;
+        }
+        Ok(was_there)
     }
 
     fn give_up(&mut self, execution: ExecutionId) -> Result<bool, Refusal> {
