@@ -30,7 +30,7 @@ pub use clock::RealClock;
 pub use committer::{Committed, Committer, Item, MapRunNews, Prepared, Turned};
 pub use core::{Chore, Core, Done, Event, Next};
 pub use door::{Activities, Door};
-pub use fetch::{Fetch, FetchKind, Fetched, Look, Looked, Ticket, bring_results, recall};
+pub use fetch::{Fetch, FetchKind, Fetched, Ticket, bring_results, recall};
 pub use fold::{Folded, Unreadable, fold, fold_stored};
 pub use follow::Follower;
 pub use items::{ChildResult, Fed, Feed, ReadOrder, Source, Unwanted, WriteOrder};

@@ -171,8 +171,8 @@ impl Node {
             Message::Young { filter, after, most, reply } => reply.send(self.young(&filter, after, most)),
             Message::Unlisted { reply } => reply.send(self.unlisted()),
             Message::MapRuns { execution, reply } => reply.send(self.runs_of(execution)),
-            Message::MapRun { run, reply } => self.show_map_run(run, reply),
-            Message::Adjust { run, change, reply } => self.adjust_map_run(run, change, reply),
+            Message::MapRun { run, reply } => self.show_map_run(run, reply, &None),
+            Message::Adjust { run, change, reply } => self.adjust_map_run(run, change, reply, &None),
             Message::Deployed { record, machine } => {
                 self.library.put(Arc::new(Definition { record, machine }));
             }

@@ -6,7 +6,7 @@
 use crate::committer::{Committed, Prepared, panic_text};
 use crate::core::{Core, Event};
 use crate::door::Door;
-use crate::fetch::Fetch;
+use crate::fetch::{Fetch, Fetched};
 use crate::follow::Followed;
 use crate::node::{Bounds, Live};
 use crate::threads::{Decider, Wanted};
@@ -187,16 +187,17 @@ impl Runtime {
             let (shared, events) = (shared.clone(), events.clone());
             spawn("perdura-fetcher", move || {
                 while let Ok(fetch) = wanted.recv() {
-                    let (ticket, unread) = (fetch.ticket, fetch.kind.unread());
+                    let (ticket, is_told) = (fetch.ticket, fetch.kind.tells_of_failure());
                     let work = AssertUnwindSafe(|| fetch_from(&shared, &*world, fetch, &events));
                     let Err(panic) = catch_unwind(work) else { continue };
                     let why = panic_text(&*panic).to_string();
                     tracing::error!(why, "reading for a Map Run panicked");
                     // Whoever asked asks again.
-                    if let Some(unread) = unread {
+                    if !is_told {
                         let kind = FailureKind::Io;
                         let failure = Failure { what: "reading panicked".into(), why, kind };
-                        drop(events.send(Event::Message(ticket.tell(unread(failure)))));
+                        let fetched = Fetched::Children(Err(failure));
+                        drop(events.send(Event::Message(ticket.tell(fetched))));
                     }
                 }
             })?

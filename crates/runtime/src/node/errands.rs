@@ -10,9 +10,9 @@ use super::map_run::Redrive;
 use super::shared::Mail;
 use super::start::Starting;
 use crate::librarian::{Ask, Missing, Stored, Subject, Told};
-use crate::message::{Ending, InputError, Reply, Slice, StartError, Unavailable};
+use crate::message::{AdjustError, Ending, InputError, MapRunChange, Reply, Slice, StartError, Unavailable};
 use perdura_engine::{EffectKey, ExecutionId, Input, Outcome};
-use perdura_store::{Failure, Swept};
+use perdura_store::{Failure, MapRunRow, Swept};
 use std::collections::VecDeque;
 use uuid::Uuid;
 
@@ -46,6 +46,10 @@ pub(super) enum Errand {
     Redrive(Redrive),
     /// A child of a Map Run that is to be stopped.
     StopChild { run: Uuid, child: ExecutionId },
+    /// Somebody who asks how a Map Run stands.
+    ShowRun { run: Uuid, reply: Reply<Option<Box<MapRunRow>>> },
+    /// Somebody who changes the bounds of a Map Run.
+    AdjustRun { run: Uuid, change: MapRunChange, reply: Reply<Result<(), AdjustError>> },
     /// A Map Run comes to its end as soon as whoever waits for it is in memory.
     Finish { run: Uuid, parent: ExecutionId },
 }
@@ -173,6 +177,8 @@ impl Errand {
             | Self::Input { reply: ReplyTo::Taken(_) | ReplyTo::Started(_), .. }
             | Self::Watch { .. }
             | Self::GiveUp { .. }
+            | Self::ShowRun { .. }
+            | Self::AdjustRun { .. }
             | Self::Sweep { .. }) => {
                 errand.refuse(&why);
                 None
@@ -189,6 +195,9 @@ impl Errand {
             Self::Watch { reply, .. } => reply.send(Err(error)),
             Self::GiveUp { reply, .. } => reply.send(Err(error)),
             Self::Sweep { reply, .. } => reply.send(Err(why.clone())),
+            // Whoever asks reads its row, and learns why not.
+            Self::ShowRun { reply, .. } => reply.send(None),
+            Self::AdjustRun { reply, .. } => reply.send(Err(AdjustError::Unavailable(why.clone()))),
             // What waits in an execution is taken up again with it.
             Self::Resume(_)
             | Self::Child(_)

@@ -27,6 +27,8 @@ impl Node {
             (Subject::Holders, Told::Holders(holders)) => self.outgoing.holders = Some(holders),
             (Subject::First, Told::First(first)) => self.sleepers.timers.told_first(first),
             (Subject::Waiting(shard), Told::Waiting(page)) => self.sleepers.resuming.told(*shard, page),
+            (Subject::LeftRuns, Told::Runs(slice)) => self.go_on_searching(slice),
+            (Subject::Runs, Told::Runs(runs)) => runs.into_iter().for_each(|run| self.join_or_end(run)),
             (_, told) => {
                 // A child that was to begin may not have taken its place.
                 self.room.has_changed |= matches!(subject, Subject::Child(_));
@@ -65,6 +67,8 @@ impl Node {
             Errand::Parent { child, key } => self.ask_for_parent(child, key, hearing),
             Errand::Redrive(redrive) => self.redrive_map_child(redrive, hearing, moment),
             Errand::StopChild { run, child } => self.stop_map_child(run, child, hearing, moment),
+            Errand::ShowRun { run, reply } => self.show_map_run(run, reply, hearing),
+            Errand::AdjustRun { run, change, reply } => self.adjust_map_run(run, change, reply, hearing),
             Errand::Finish { run, parent } => self.finish_run_of(run, parent, hearing, moment),
         }
     }

@@ -14,7 +14,6 @@ use crate::committer::{Adjusting, MapRunNews};
 use crate::fetch::{Fetch, FetchKind, Fetched, Ticket};
 use crate::items::{Fed, Source};
 use crate::message::AdjustError;
-use asking::Asked;
 use left::Left;
 use perdura_engine::{
     EffectKey, ExecutionId, MapRunBounds, MapRunCommand, MapRunCounts, MapRunEvent, MapRunFigures,
@@ -37,8 +36,6 @@ pub(super) struct MapRuns {
     /// As they are to be written.
     rows: Vec<MapRunNews>,
     fetches: Vec<Fetch>,
-    /// Those who wait for the row of a run, by the number of the ticket.
-    asked: BTreeMap<u128, Asked>,
     /// Children that run again as soon as they are read.
     redriven: BTreeSet<ExecutionId>,
     /// What an earlier process has left behind.
@@ -118,11 +115,6 @@ impl MapRuns {
         Self { tickets: number, ..Self::default() }
     }
 
-    fn next_ticket(&mut self, run: Uuid) -> Ticket {
-        self.tickets += 1;
-        Ticket { run, number: self.tickets }
-    }
-
     /// Whether the run of this child is here, so that the child may go on.
     pub(super) fn has(&self, child: ChildOf) -> bool {
         self.runs.get(&child.run).is_some_and(|run| run.life.has_its_children())
@@ -138,10 +130,9 @@ impl MapRuns {
         !self.runs.is_empty() || self.left.is_looked_for()
     }
 
-    /// Something was asked for that is not there yet: children, items, results, rows.
+    /// Children, items or results are being brought, or children wait for their run.
     pub(super) fn are_reading(&self) -> bool {
-        let runs = self.runs.values().any(|run| run.life.is_reading());
-        runs || self.left.is_reading() || !self.asked.is_empty()
+        self.runs.values().any(|run| run.life.is_reading()) || self.left.has_unjoined()
     }
 
     /// How many children run again as soon as they are read.
@@ -303,10 +294,10 @@ impl Node {
         }
     }
 
-    /// What is to be read for runs.
+    /// What is to be brought for runs.
     pub fn fetches(&mut self) -> impl Iterator<Item = Deed> {
-        let fetches =
-            if !self.performs.begins() { Vec::new() } else { std::mem::take(&mut self.map_runs.fetches) };
+        let begins = self.performs.begins();
+        let fetches = if begins { std::mem::take(&mut self.map_runs.fetches) } else { Vec::new() };
         fetches.into_iter().map(Deed::Fetch)
     }
 
@@ -315,11 +306,9 @@ impl Node {
         std::mem::take(&mut self.map_runs.rows)
     }
 
-    /// What was read for a run, or for those who ask for one.
+    /// What was brought for a run.
     pub(super) fn fetched(&mut self, ticket: Ticket, fetched: Fetched) {
         let event = match fetched {
-            Fetched::Row(row) => return self.row_was_read(ticket, row),
-            Fetched::Looked(looked) => return self.looked(ticket, looked),
             Fetched::Children(Ok(recalled)) => MapRunEvent::Recalled(recalled),
             Fetched::Results(Ok(result)) => MapRunEvent::Gathered(result),
             Fetched::Items(Fed::From(Source { name, version })) => MapRunEvent::Source { name, version },
