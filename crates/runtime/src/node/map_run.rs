@@ -296,8 +296,8 @@ impl Node {
 
     /// What is to be brought for runs.
     pub fn fetches(&mut self) -> impl Iterator<Item = Deed> {
-        let fetches =
-            if !self.performs.begins() { Vec::new() } else { std::mem::take(&mut self.map_runs.fetches) };
+        let begins = self.performs.begins();
+        let fetches = if begins { std::mem::take(&mut self.map_runs.fetches) } else { Vec::new() };
         fetches.into_iter().map(Deed::Fetch)
     }
 

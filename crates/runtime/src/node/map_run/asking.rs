@@ -14,9 +14,9 @@ use perdura_store::MapRunRow;
 use uuid::Uuid;
 
 /// The row of a run as it was just read, if that was asked for.
-fn heard(hearing: &Hearing, run: Uuid) -> Option<Option<&MapRunRow>> {
+fn heard(hearing: &Hearing, run: Uuid) -> Option<&Option<Box<MapRunRow>>> {
     match hearing.as_ref()?.told(&Subject::MapRun(run))? {
-        Told::MapRun(row) => Some(row.as_deref()),
+        Told::MapRun(row) => Some(row),
         _ => None,
     }
 }
@@ -36,8 +36,8 @@ impl Node {
             (Some(_), None) => {
                 return self.errands.ask(Ask::MapRun(id), Some(Errand::ShowRun { run: id, reply }));
             }
-            (Some(run), Some(stored)) => Some(Box::new(stored.cloned().unwrap_or_else(|| run.row()))),
-            (None, stored) => stored.flatten().cloned().map(Box::new),
+            (Some(run), Some(stored)) => Some(stored.clone().unwrap_or_else(|| Box::new(run.row()))),
+            (None, stored) => stored.cloned().flatten(),
         };
         reply.send(row);
     }
