@@ -51,7 +51,7 @@ fn what_is_paused_stands_through_a_kill_and_goes_on_when_it_is_resumed() {
     let all = scene.json(&["audit"]);
     let pauses = all.iter().filter(|entry| entry["kind"] == "pause");
     let verbs: Vec<&str> = pauses.map(|entry| entry["verb"].as_str().expect("a verb")).collect();
-    assert_eq!(verbs, ["delete", "put"], "{audit:?}");
+    assert_eq!(verbs, ["put", "delete"], "{audit:?}");
 }
 
 #[test]

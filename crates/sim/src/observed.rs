@@ -1,7 +1,7 @@
 //! What the store was given, Turn by Turn, at the moment it said yes: the truth that everything else is held against.
 
 use crate::dice::hash;
-use perdura_engine::{EffectKey, EventKind, ExecutionId, LedgerStatus, Note, Record, StrandId, Turn};
+use perdura_engine::{EffectKey, Event, EventKind, ExecutionId, LedgerStatus, Note, Record, StrandId, Turn};
 use perdura_store::record::{self, TurnBody};
 use perdura_store::{Group, Incarnation, MachineId, Shard};
 use std::collections::{BTreeMap, BTreeSet};
@@ -139,7 +139,9 @@ impl Observed {
 
     fn see_turn(&mut self, execution: ExecutionId, turn: &Turn, by: Life, at: i64) {
         for record in &turn.records {
-            if let Record::Event(event) = record {
+            if let Record::Event(event) = record
+                && !comes_of_an_answer(turn, event)
+            {
                 self.see_move(execution, &event.kind, by);
             }
             match record {
@@ -254,6 +256,18 @@ fn carries_out(kind: &EventKind) -> bool {
         EventKind::StateExited { state_type, .. } => matches!(state_type, Pass | Choice | Succeed),
         _ => false,
     }
+}
+
+/// Whether a call that is put on record was answered before it was made, so that nobody makes it, or is made because a person
+/// says so.
+fn comes_of_an_answer(turn: &Turn, scheduled: &Event) -> bool {
+    let answers = |record: &Record| match record {
+        Record::Event(event) => {
+            matches!(event.kind, EventKind::TaskSucceeded { .. }) && event.strand == scheduled.strand
+        }
+        Record::Note(note) => matches!(note, Note::Resolved { .. }),
+    };
+    matches!(scheduled.kind, EventKind::TaskScheduled(_)) && turn.records.iter().any(answers)
 }
 
 /// Whether an event ends a Wait.
