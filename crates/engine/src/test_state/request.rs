@@ -50,6 +50,9 @@ pub(super) fn read(request: &Value) -> Result<TestState, Refused> {
     if context.is_some() && !has_mock {
         return refuse("Context can only be specified when a mock is specified");
     }
+    if configuration.map_iteration_failure_count.is_some() && !has_mock {
+        return refuse("mapIterationFailureCount can only be specified when a mock is specified");
+    }
     Ok(TestState {
         definition: definition.unwrap_or_default(),
         role_arn,
