@@ -58,7 +58,7 @@ pub(super) fn read(request: &Value) -> Result<TestState, Refused> {
         role_arn,
         input: match input {
             Some(text) => Payload::from_text(text.clone()).map_err(|error| {
-                let reason = explain_in_a_sentence(&text, &error);
+                let reason = explain_in_a_sentence(&text, &error, "Invalid execution input.");
                 Refused::InvalidExecutionInput(format!("Invalid State Machine Execution Input: '{reason}'"))
             })?,
             None => Payload::default(),

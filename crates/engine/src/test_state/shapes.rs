@@ -132,7 +132,7 @@ impl Check<'_> {
                 if length < *least {
                     Some(format!("Field '{name}' is smaller than the minimum length"))
                 } else if most.is_some_and(|most| length > most) {
-                    Some(format!("Field '{name}' is larger than the maximum length"))
+                    Some(format!("Field '{name}' exceeds the maximum length"))
                 } else if pattern.is_some_and(|pattern| self.matching.whole(pattern, text) == Some(false)) {
                     Some(format!("Field '{name}' does not match the expected pattern"))
                 } else {
@@ -327,6 +327,13 @@ mod tests {
                 Some("Field 'ExecutedVersion' does not match the expected pattern"),
             ),
             ("lambda", "invoke", r#"{"ExecutedVersion": "$LATEST"}"#, Strict, None),
+            (
+                "aws-sdk:scheduler",
+                "getSchedule",
+                r#"{"ScheduleExpressionTimezone": "Europe/A town whose name is longer than any other one in it"}"#,
+                Present,
+                Some("Field 'ScheduleExpressionTimezone' exceeds the maximum length"),
+            ),
             (
                 "aws-sdk:dynamodb",
                 "listTables",
