@@ -148,7 +148,7 @@ fn input(text: Option<Arc<str>>, bytes_max: usize) -> Result<Payload, ApiError> 
     }
     match Payload::from_text(text.clone()) {
         Ok(input) => Ok(input),
-        Err(error) => wrong(explain_in_a_sentence(&text, &error)),
+        Err(error) => wrong(explain_in_a_sentence(&text, &error, "Invalid execution input.")),
     }
 }
 
