@@ -300,3 +300,87 @@ fn each_access_key_opens_the_actions_that_need_its_role_or_less() {
         }
     }
 }
+
+/// Asks for the deployment of a machine whose one task, inside of whatever `around` makes of it, calls this.
+fn deploys(server: &Server, token: &str, around: &dyn Fn(Value) -> Value, task: &Value) -> (u16, Value) {
+    let find = OPERATIONS.iter().find(|one| one.name == "putMachine").expect("it is in the table");
+    let flow = json!({"StartAt": "T", "States": {"T": task}});
+    ask(server, token, find, "/v1/machines/a-x", &around(flow).to_string())
+}
+
+fn inside(kind: &str, member: &str, flow: &Value) -> Value {
+    json!({"StartAt": kind, "States": {kind: {"Type": kind, member: flow, "End": true}}})
+}
+
+#[test]
+fn a_token_that_is_bound_deploys_nothing_that_reaches_other_machines_through_this_server() {
+    let scene = Scene::new("rights-deputy");
+    let server = Server::start(&scene, &[]);
+    let (_, bound) = made(&scene, "dev", &["operate", "--machines", "a-"]);
+    let (_, free) = made(&scene, "ops", &["operate"]);
+    let arn = |name: &str| format!("arn:aws:states:us-east-1:123456789012:stateMachine:{name}");
+    let task = |resource: &str, arguments: Value| {
+        let resource = format!("arn:aws:states:::{resource}");
+        json!({"Type": "Task", "Resource": resource, "Parameters": arguments, "End": true})
+    };
+    let processor = |mode: &str, flow: &Value| {
+        let mut flow = flow.clone();
+        flow["ProcessorConfig"] = json!({"Mode": mode, "ExecutionType": "STANDARD"});
+        if mode == "INLINE" {
+            flow["ProcessorConfig"] = json!({"Mode": mode});
+        }
+        inside("Map", "ItemProcessor", &flow)
+    };
+    let arounds: [&dyn Fn(Value) -> Value; 5] = [
+        &|flow| flow,
+        &|flow| inside("Parallel", "Branches", &json!([flow])),
+        &|flow| processor("INLINE", &flow),
+        &|flow| processor("DISTRIBUTED", &flow),
+        &|flow| processor("DISTRIBUTED", &inside("Parallel", "Branches", &json!([flow]))),
+    ];
+    let start = "states:startExecution";
+    let refused = [
+        task("aws-sdk:sfn:describeExecution", json!({"ExecutionArn": "x"})),
+        task("aws-sdk:sfn:listStateMachines", json!({})),
+        task("aws-sdk:sfn:startExecution", json!({"StateMachineArn": arn("a-own")})),
+        task(start, json!({"StateMachineArn": arn("b-pay")})),
+        task(&format!("{start}.sync:2"), json!({"StateMachineArn": arn("b-pay:1")})),
+        task(start, json!({"StateMachineArn": "b-pay"})),
+        task(&format!("{start}.sync"), json!({"StateMachineArn.$": "$.machine"})),
+        task(start, json!({"StateMachineArn.$": "States.Format('{}', $.machine)"})),
+        json!({"Type": "Task", "QueryLanguage": "JSONata", "Resource": format!("arn:aws:states:::{start}"),
+               "Arguments": "{% $states.input %}", "End": true}),
+        json!({"Type": "Task", "QueryLanguage": "JSONata", "Resource": format!("arn:aws:states:::{start}"),
+               "Arguments": {"StateMachineArn": "{% $states.input.machine %}"}, "End": true}),
+    ];
+    for task in &refused {
+        for (at, around) in arounds.iter().enumerate() {
+            let (status, told) = deploys(&server, &bound, around, task);
+            assert_eq!((status, &told["code"]), (403, &json!("forbidden")), "{at} {task}: {told}");
+            let told = told.to_string();
+            assert!(told.contains("state T") && told.contains("without --machines"), "{told}");
+        }
+    }
+    let reaches = |name: &str| {
+        let path = format!("/v1/machines/{name}");
+        let find = OPERATIONS.iter().find(|one| one.name == "describeMachine").expect("it is in the table");
+        ask(&server, &free, find, &path, "").0 == 200
+    };
+    assert!(!reaches("a-x"), "nothing was deployed");
+    for task in [
+        task(start, json!({"StateMachineArn": arn("a-own"), "Input.$": "$"})),
+        task(&format!("{start}.sync:2"), json!({"StateMachineArn": arn("a-own:live")})),
+        task("aws-sdk:sqs:sendMessage", json!({"QueueUrl": "x"})),
+    ] {
+        for (at, around) in arounds.iter().enumerate() {
+            let (status, told) = deploys(&server, &bound, around, &task);
+            assert_eq!(status, 200, "{at} {task}: {told}");
+        }
+    }
+    for task in &refused {
+        assert_eq!(deploys(&server, &free, arounds[3], task).0, 200, "an unbound token deploys it: {task}");
+    }
+    let audit = scene.json(&["audit", "--limit", "1000"]);
+    let told = audit.iter().filter(|entry| entry.to_string().contains("reaches other machines")).count();
+    assert_eq!(told, refused.len() * arounds.len(), "each refusal is on the audit");
+}
