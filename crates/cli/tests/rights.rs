@@ -384,3 +384,25 @@ fn a_token_that_is_bound_deploys_nothing_that_reaches_other_machines_through_thi
     let told = audit.iter().filter(|entry| entry.to_string().contains("reaches other machines")).count();
     assert_eq!(told, refused.len() * arounds.len(), "each refusal is on the audit");
 }
+
+#[test]
+fn nobody_is_named_as_the_owner_or_the_server() {
+    let scene = Scene::new("rights-names").file("keys", "owner secret operate\n");
+    let server = Server::start(&scene, &[]);
+    let (_, boss) = made(&scene, "boss", &["admin"]);
+    let find = OPERATIONS.iter().find(|one| one.name == "createToken").expect("it is in the table");
+    for (at, name) in ["owner", "perdura", "Owner"].into_iter().enumerate() {
+        for tenant in ["default", "other"] {
+            scene
+                .on_data(&["token", "create", name, "--role", "read", "--tenant", tenant])
+                .fails(1, &["is the name of", "use another name"]);
+        }
+        let body = json!({"id": format!("00000000000{at}"), "hash": "0".repeat(64), "name": name, "role": "read",
+                          "tenant": "default"});
+        let (status, told) = ask(&server, &boss, find, "/v1/tokens", &body.to_string());
+        assert_eq!((status, &told["code"]), (400, &json!("invalid")), "{name}: {told}");
+    }
+    drop(server);
+    let refused = scene.on_data(&["serve", "--listen", "127.0.0.1:0", "--access-key-file", "keys"]);
+    refused.fails(2, &["key 1", "use another id"]);
+}
