@@ -406,3 +406,37 @@ fn nobody_is_named_as_the_owner_or_the_server() {
     let refused = scene.on_data(&["serve", "--listen", "127.0.0.1:0", "--access-key-file", "keys"]);
     refused.fails(2, &["key 1", "use another id"]);
 }
+
+#[test]
+fn whoever_waits_is_told_nothing_once_the_token_is_revoked() {
+    let scene = Scene::new("rights-waits").file("m.json", &machine("jobs"));
+    let server = Server::start(&scene, &[]);
+    scene.one(&["deploy", "m.json", "--name", "m"]);
+    let shown = scene.one(&["start", "m", "--name", "shown"])["id"].as_str().expect("an id").to_owned();
+    for (name, method, path, key, body) in [
+        ("show", "GET", format!("/v1/executions/{shown}"), "", ""),
+        ("start", "POST", "/v1/executions".to_owned(), KEY, r#"{"machine": "m", "name": "started"}"#),
+        ("again", "POST", "/v1/executions".to_owned(), KEY, r#"{"machine": "m", "name": "started"}"#),
+    ] {
+        let principal = if name == "show" { "show" } else { "starts" };
+        let (id, token) = made(&scene, principal, &["run"]);
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\
+             Idempotency-Key: {key}\r\nPrefer: wait=60\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        let mut answer = BufReader::new(server.sent(request.as_bytes()));
+        let used = || {
+            scene.json(&["token", "list"]).iter().any(|one| one["id"] == id && one["lastUsedAt"].is_string())
+        };
+        wait_until("the request is in", used);
+        if name != "show" {
+            wait_until("it is started", || scene.json(&["ps", "--machine", "m"]).len() == 2);
+        }
+        scene.one(&["token", "revoke", &id]);
+        let mut told = String::new();
+        answer.read_to_string(&mut told).expect("an answer comes");
+        assert!(told.starts_with("HTTP/1.1 401 "), "{name}: {told}");
+        assert!(!told.contains(r#""status":"RUNNING""#), "{name}: {told}");
+    }
+}
