@@ -25,6 +25,7 @@ mod labels;
 mod map_run;
 mod mark;
 pub mod nested;
+pub mod reach;
 mod strand;
 mod test_state;
 mod trial;

@@ -460,6 +460,12 @@ impl Door {
         self.ask(&self.others, |reply| Message::Erase { ended, reply }).await.unwrap_or_else(closing)
     }
 
+    /// Writes the data anew where it has so many bytes at most: nothing is left in the unused parts of pages then. `false`: it
+    /// has more. It waits for the disk, and commits wait for it.
+    pub fn rewrite_small(&self, bytes_max: u64) -> Result<bool, CommitError> {
+        self.with_store(|store| store.rewrite_small(bytes_max))
+    }
+
     /// Takes what was deleted or erased out of every file; `false`: a reader still looks at it. It waits for the disk.
     pub fn scrub(&self) -> Result<bool, CommitError> {
         self.with_store(|store| store.scrub())

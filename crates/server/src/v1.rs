@@ -35,11 +35,12 @@ use crate::names::root_key;
 use crate::places::Pool;
 use crate::sfn::{Api, is_large};
 use crate::who::Caller;
+use crate::who::token::Known;
 use asked::Asked;
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{ConnectInfo, Request};
-use axum::http::{HeaderName, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use perdura_idempotency::{IDEMPOTENCY_KEY, IdempotencyLayer, IdempotencyService, StartError};
@@ -116,6 +117,23 @@ impl Desk {
         }
     }
 
+    /// Does it for as long as the token counts that the request was admitted by. Work under a key goes on, with nobody to tell.
+    async fn while_it_counts<T>(
+        &self,
+        showing: Option<Showing>,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Problem> {
+        let Some((known, headers)) = showing else { return Ok(work.await) };
+        tokio::select! {
+            biased;
+            denied = known.ended(&headers, || self.api.moment().now) => {
+                tracing::debug!(%denied, "a request waits no more");
+                Err(no_more())
+            }
+            done = work => Ok(done),
+        }
+    }
+
     async fn reads<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Served) -> Result<T, crate::Refusal> + Send + 'static,
@@ -178,6 +196,20 @@ fn admit(operation: &Operation, request: &Request) -> Result<Caller, Problem> {
 
 fn nobody() -> Problem {
     Problem::new(Code::NotAuthenticated, "nobody says who asks")
+}
+
+fn no_more() -> Problem {
+    Problem::new(Code::NotAuthenticated, "the token does not count any more")
+}
+
+/// What a request was admitted by, where it is to be asked again: the tokens, and the headers that show one.
+type Showing = (Arc<Known>, HeaderMap);
+
+/// `None`: it came by the control socket.
+fn showing(request: &Request) -> Option<Showing> {
+    let known = request.extensions().get::<Arc<Known>>()?.clone();
+    let shown = request.headers().get_all(header::AUTHORIZATION).iter();
+    Some((known, shown.map(|value| (header::AUTHORIZATION, value.clone())).collect()))
 }
 
 /// A body is JSON, and is there only where it is read.
@@ -376,8 +408,9 @@ async fn answer(
         None => request,
     };
     let wait = asked::wait(request.headers());
+    let showing = showing(&request);
     let answered = if rule::is_guarded(operation, &request) {
-        guarded.oneshot(request).await
+        desk.while_it_counts(showing.clone(), guarded.oneshot(request)).await?
     } else {
         bare.oneshot(request).await
     };
@@ -392,7 +425,8 @@ async fn answer(
     match (operation.does, wait) {
         // A repetition waits for the end as the first request does, so what is remembered is the start alone.
         (Does::Starts(_), Some(wait)) if response.status() == StatusCode::CREATED => {
-            executions::ended(&desk.by(origin), response, wait).await
+            let desk = desk.by(origin);
+            desk.while_it_counts(showing, executions::ended(&desk, response, wait)).await?
         }
         (Does::Starts(_) | Does::Waits(_) | Does::Verb(_), _) => Ok(response),
     }

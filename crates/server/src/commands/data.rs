@@ -8,7 +8,7 @@ mod deposit;
 mod served;
 
 pub use beside::Beside;
-pub use deposit::{Deposit, EraseAnswers};
+pub use deposit::{Deposit, KeptAnswers};
 pub use served::{Doubts, Served};
 
 use crate::Refusal;
@@ -17,6 +17,7 @@ use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken, Timestamp};
 use perdura_idempotency::Scope;
+use perdura_idempotency::store::Scrubbed;
 use perdura_runtime::{Start, Started, Taken, Underway, View};
 use perdura_store::audit::Subject;
 use perdura_store::{
@@ -89,6 +90,12 @@ pub trait Data {
 
     /// Erases the stored answers to requests that these callers sent with this key; how many there were.
     fn erase_answers(&mut self, scopes: &[Scope], key: &str) -> Result<u64, Refusal>;
+
+    /// Takes what was erased of stored answers out of their file, where it has so many bytes at most.
+    fn scrub_answers(&mut self, bytes_max: u64) -> Result<Scrubbed, Refusal>;
+
+    /// Writes the data anew where it has so many bytes at most; `false`: it has more.
+    fn rewrite_small(&mut self, bytes_max: u64) -> Result<bool, Refusal>;
 
     /// Takes what was overwritten or deleted out of the files; `false`: a reader still looks at it.
     fn scrub(&mut self) -> Result<bool, Refusal>;

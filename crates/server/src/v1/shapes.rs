@@ -218,7 +218,8 @@ shapes! {
     ERASED "Erased" {
         need "executions" Is::Whole, "that had data until now"; need "of" Is::Whole, "that belong together; the others were erased before";
         need "ledger" Is::Whole, "rows that had a result or an error"; need "answers" Is::Whole, "stored answers to requests with a key";
-        need "more" Is::Flag, "a reader still looks at what was there, so that the log has some of it: ask again";
+        need "more" Is::Flag, "a reader still looks at what was there, so that the log has some of it: ask again, under another key";
+        need "rewrite" Is::Flag, "a file is too large to be written anew beside a server: parts may lie in unused places of it until `perdura compact` runs without one";
     }
     ROOM "Room" { need "freeBytes" Is::Whole, "inside the file"; need "more" Is::Flag, "ask again"; }
 }

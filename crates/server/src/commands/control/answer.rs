@@ -177,6 +177,10 @@ pub struct Erased {
     pub answers: u64,
     /// A reader still looks at what was there, so that the log has some of it: ask again.
     pub more: bool,
+    /// A file is too large to be written anew beside a server, so that copies of small rows may lie in unused parts of its
+    /// pages until it is: `perdura compact` does it while no server runs.
+    #[serde(default)]
+    pub rewrite: bool,
 }
 
 /// Where a page of the ledger ended; the next one begins after it.

@@ -9,6 +9,7 @@ use perdura_engine::asl::diagnostic::Diagnostic;
 use perdura_engine::asl::machine::Machine;
 use perdura_engine::{Arns, ExecutionId, Input, Moment, Outcome, TaskToken, Timestamp};
 use perdura_idempotency::Scope;
+use perdura_idempotency::store::Scrubbed;
 use perdura_runtime::{Door, InputError, RealClock, Start, Started, Taken, Underway, View};
 use perdura_store::audit::{Origin, Subject};
 use perdura_store::{
@@ -208,6 +209,15 @@ impl Data for Served {
     fn erase_answers(&mut self, scopes: &[Scope], key: &str) -> Result<u64, Refusal> {
         let Some(answers) = &self.answers else { return Ok(0) };
         self.handle.block_on(answers.erase(scopes, key))
+    }
+
+    fn scrub_answers(&mut self, bytes_max: u64) -> Result<Scrubbed, Refusal> {
+        let Some(answers) = &self.answers else { return Ok(Scrubbed::Clean) };
+        self.handle.block_on(answers.scrub(bytes_max))
+    }
+
+    fn rewrite_small(&mut self, bytes_max: u64) -> Result<bool, Refusal> {
+        Ok(self.door.rewrite_small(bytes_max)?)
     }
 
     fn scrub(&mut self) -> Result<bool, Refusal> {
